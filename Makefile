@@ -12,11 +12,11 @@ MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4
 # Others may pass through it: started by root, PostgreSQL runs as a user without rights.
 SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && chmod 711 $$scratch && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
 APT_INSTALL := apt-get -qq install --yes --no-install-recommends
-KERNELS := $(addprefix src/mintscope/core/,market/engine/kernels.py market/engine/prefetch.py dex/base58.py)
-PACKAGES := tests/browser src/mintscope/edges/web/assets packages/client-ts
+KERNELS := $(addprefix src/mintscope/,market/engine/kernels.py dex/base58.py)
+PACKAGES := tests/browser src/mintscope/site/assets packages/client-ts
 # What pages draw moving charts with, as its package has it; without it they show the drawn one.
-CHARTS := src/mintscope/edges/web/static/lightweight-charts.js
-CHARTS_OF_PACKAGE := src/mintscope/edges/web/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
+CHARTS := src/mintscope/site/static/lightweight-charts.js
+CHARTS_OF_PACKAGE := src/mintscope/site/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
 
 .PHONY: help setup demo quick test check bench mainnet market age cluster storm prove night fuzz mutation interop report audit sbom release protocol lock format clean
 
@@ -120,16 +120,16 @@ $(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml packages/client/p
 	@touch $@
 
 # By the machine's npm or that of the tests, else by one that is thrown away: it is large.
-$(CHARTS): src/mintscope/edges/web/assets/package-lock.json | $(BIN)/python
+$(CHARTS): src/mintscope/site/assets/package-lock.json | $(BIN)/python
 	@echo "fetching what pages draw charts with ..."
 	@tools=$$(mktemp -d) && trap 'rm -rf $$tools' EXIT && export PATH="$(CURDIR)/$(BIN):$$PATH:$$tools/bin" \
 	&& { command -v npm >/dev/null || { $(PYTHON) -m venv $$tools && PIP_DISABLE_PIP_VERSION_CHECK=1 $$tools/bin/python -m pip \
 	  --quiet --quiet install --require-hashes --only-binary :all: -r requirements/assets.txt; }; } \
-	&& npm ci --prefix src/mintscope/edges/web/assets --silent --no-audit --no-fund && cp $(CHARTS_OF_PACKAGE) $@
+	&& npm ci --prefix src/mintscope/site/assets --silent --no-audit --no-fund && cp $(CHARTS_OF_PACKAGE) $@
 
 # What computes becomes machine code here, and not at the first start, which would wait for it.
 $(VENV)/compiled: $(VENV)/run $(KERNELS)
-	@$(BIN)/python -m mintscope.shell.wiring.kernels >/dev/null
+	@$(BIN)/python -m mintscope.app.running.kernels >/dev/null
 	@touch $@
 
 $(VENV)/demo: $(VENV)/compiled requirements/demo.txt

@@ -10,7 +10,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class CommitHook(BuildHookInterface[Any]):
-    """Adds mintscope/shell/wiring/processes/commit.txt, if the commit is known, and a dependency.
+    """Adds mintscope/app/running/commit.txt, if the commit is known, and a dependency.
 
     SOURCE_COMMIT names it if there is no repository, as in the build of an image.
     """
@@ -25,7 +25,7 @@ class CommitHook(BuildHookInterface[Any]):
             return
         file = Path(mkdtemp()) / "commit.txt"
         file.write_text(f"{commit}\n")
-        build_data["force_include"][str(file)] = "mintscope/shell/wiring/processes/commit.txt"
+        build_data["force_include"][str(file)] = "mintscope/app/running/commit.txt"
 
     def _head(self) -> str | None:
         if not (Path(self.root) / ".git").exists():

@@ -26,17 +26,16 @@ import msgspec
 import numpy as np
 
 from bench.figure import Figure, tell
-from mintscope.base.clock import SystemClock
-from mintscope.base.credentials import make_application_secret
-from mintscope.base.limits import MemoryLimits
-from mintscope.core.accounts.application import SignupId
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import parse_email
-from mintscope.core.accounts.signups.form import parse_form
-from mintscope.shell.config.config import Config
-from mintscope.shell.config.load import child_environment
-from mintscope.shell.wiring.accounts import Accounts, open_accounts
-from mintscope.shell.wiring.stores import open_money
+from mintscope.accounts.people.email_address import parse_email
+from mintscope.accounts.signups.application import SignupId, parse_form
+from mintscope.app.accounts import Accounts, open_accounts
+from mintscope.app.config.groups import Config
+from mintscope.app.config.load import child_environment
+from mintscope.app.stores.stores import open_money
+from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import make_application_secret
+from mintscope.kit.limits import MemoryLimits
 
 SAMPLES: Final = 2_000
 WARM_UP: Final = 300

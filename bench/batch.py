@@ -21,7 +21,7 @@ from bench.figure import Figure, tell
 from bench.http import Rounds, prepare
 from bench.process import Running, server_running
 from bench.turns import spread
-from mintscope.base.solana import WSOL
+from mintscope.solana.blocks import WSOL
 
 ROUNDS: Final = 5
 ROUND_S: Final = 2.0

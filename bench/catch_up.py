@@ -21,17 +21,17 @@ from bench.figure import Figure, tell
 from bench.mainnet.chain import Chain
 from bench.pace import time_of
 from bench.turns import spread
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Slot
-from mintscope.base.solana import WSOL, Block, Finalized, Tip, Update
-from mintscope.core.market.registry import Floor
-from mintscope.edges.ingest.pipeline import Ingest
-from mintscope.edges.maintenance.memory import expect_batches
-from mintscope.edges.sources.json_transactions import JsonTransactions
-from mintscope.edges.storage.sqlite.openers import open_market
-from mintscope.shell.config.dex import DexConfig
-from mintscope.shell.wiring.decode_worker import decoding_ahead
-from mintscope.shell.wiring.decoding import decoder
+from mintscope.app.config.groups import DexConfig
+from mintscope.app.running.decode_worker import decoding_ahead
+from mintscope.app.running.decoding import decoder
+from mintscope.app.stores.sqlite import open_market
+from mintscope.ingest.pipeline import Ingest
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.machine import expect_batches
+from mintscope.kit.primitives import Slot
+from mintscope.market.ports import Floor
+from mintscope.solana.blocks import WSOL, Block, Finalized, Tip, Update
+from mintscope.solana.wire import JsonTransactions
 
 BLOCKS: Final = 350
 WARM: Final = 150  # of them, until the other process has started

@@ -23,16 +23,16 @@ from psycopg.raw_cursor import AsyncRawCursor
 
 from bench.figure import Figure, tell
 from bench.turns import spread
-from mintscope.base.clock import SystemClock
-from mintscope.base.credentials import make_credit_token
-from mintscope.base.primitives import CreditAccount
-from mintscope.core.credits.ledger import Spent
-from mintscope.edges.storage.credit_ledger import GroupCreditLedger
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.postgres.migrating import migrate
-from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
-from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.credits.ledger import Spent
+from mintscope.credits.store.ledger import GroupCreditLedger
+from mintscope.credits.store.postgres import PostgresCreditLedger
+from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import make_credit_token
+from mintscope.kit.primitives import CreditAccount
+from mintscope.kit.sql.migrating import migrate
+from mintscope.kit.sql.postgres import PostgresDatabase
 
 CLIENTS: Final = 64
 ACCOUNTS: Final = 1_000

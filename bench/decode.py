@@ -20,14 +20,9 @@ import msgspec
 from bench.figure import Figure, tell
 from bench.transactions import Sample, samples
 from bench.turns import spread, take_turns
-from mintscope.core.dex.decode import decode_block
-from mintscope.core.market.swap import Swap
-from mintscope.edges.sources.json_transactions import (
-    SEARCH_MAX,
-    JsonTransaction,
-    JsonTransactions,
-    may_hold_swap,
-)
+from mintscope.dex.decode import decode_block
+from mintscope.dex.swap import Swap
+from mintscope.solana.wire import SEARCH_MAX, JsonTransaction, JsonTransactions, may_hold_swap
 
 ROOT = Path(__file__).resolve().parents[1]
 NODE = Path(sys.executable).with_name("node")

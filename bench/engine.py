@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 from talipp.indicators import EMA, MACD, RSI
 
 from bench.figure import Figure, tell
-from mintscope.base.primitives import Mint, UnixS
-from mintscope.core.market.engine.engine import Engine
-from mintscope.core.market.engine.kernels import GRAINS, ROW, SERVICE, SWING, WIDTHS, Trades
-from mintscope.core.market.report import token_report
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.engine.engine import Engine
+from mintscope.market.engine.kernels import GRAINS, ROW, SERVICE, SWING, WIDTHS, Trades
+from mintscope.market.report import token_report
 
 MINTS: Final = 100_000
 SWAPS: Final = 1_000_000

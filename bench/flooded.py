@@ -6,19 +6,19 @@ from pathlib import Path
 import uvloop
 
 from bench.peers_http.ours import OneReport
-from mintscope.base.clock import SystemClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.edges.maintenance.memory import freeze_startup_objects, give_memory_back
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.listening import listen
-from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.accounts import open_accounts
-from mintscope.shell.wiring.api import create_api, create_server, other_limit
-from mintscope.shell.wiring.maintenance import running
-from mintscope.shell.wiring.processes.log_lines import configure_logging
-from mintscope.shell.wiring.site import Pages
-from mintscope.shell.wiring.stores import open_money
+from mintscope.app.accounts import open_accounts
+from mintscope.app.api import create_api, create_server, other_limit
+from mintscope.app.config.groups import Config
+from mintscope.app.maintenance import running
+from mintscope.app.running.logging import configure_logging
+from mintscope.app.site import Pages
+from mintscope.app.stores.stores import open_money
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.http.listening import listen
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import ClientAddresses
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.machine import freeze_startup_objects, give_memory_back
 
 
 async def serve(port: int, folder: Path) -> None:

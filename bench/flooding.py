@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 import uvloop
 
-from mintscope.base.credentials import make_credit_token
-from mintscope.base.solana import WSOL
+from mintscope.kit.credentials import make_credit_token
+from mintscope.solana.blocks import WSOL
 
 HOST: Final = "127.0.0.1"
 CHUNK: Final = 256 * 1024

@@ -25,7 +25,7 @@ from bench.figure import Figure, tell
 from bench.flooding import FLOODS
 from bench.http import prepare
 from bench.process import free_port, wait_for
-from mintscope.base.solana import WSOL
+from mintscope.solana.blocks import WSOL
 
 SECONDS: Final = 60.0
 NICE: Final = 10

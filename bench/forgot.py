@@ -23,13 +23,13 @@ from urllib.parse import urlencode
 
 from bench.accounts import P_MIN, TIMEOUT_S, api_in, same_probability
 from bench.figure import Figure, tell
-from mintscope.base.clock import SystemClock
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.store import AccountRows
-from mintscope.core.accounts.user import NewUser, UserKind
-from mintscope.edges.maintenance.passwords import ARGON2
-from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.stores import open_money
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewUser, UserKind
+from mintscope.accounts.people.passkeys import ARGON2
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.app.config.groups import Config
+from mintscope.app.stores.stores import open_money
+from mintscope.kit.clock import SystemClock
 
 FORGOT_SAMPLES: Final = 600
 SIGN_IN_SAMPLES: Final = 200

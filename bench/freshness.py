@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 
 from bench.figure import Figure, tell
 from bench.process import free_port, python_running, wait_for
-from mintscope.base.solana import WSOL
-from mintscope.shell.config.load import child_environment
+from mintscope.app.config.load import child_environment
+from mintscope.solana.blocks import WSOL
 
 BLOCKS = 200
 CATCH_UP_S = 10.0  # from the first answer that is live

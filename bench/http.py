@@ -36,12 +36,12 @@ import msgspec
 from bench.figure import Figure, tell
 from bench.process import Running, server_running
 from bench.turns import spread
-from mintscope.base.clock import SystemClock
-from mintscope.base.credentials import make_credit_token
-from mintscope.base.primitives import UnixS
-from mintscope.base.solana import WSOL
-from mintscope.core.market.basis.price_basis import Confidence
-from mintscope.core.market.report import (
+from mintscope.app.stores.folder import MONEY_FILE, PEPPER_FILE, load_pepper
+from mintscope.credits.store.sqlite import CreditBook
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import make_credit_token
+from mintscope.kit.primitives import UnixS
+from mintscope.market.report import (
     CandleCounts,
     DataSpan,
     Fibonacci,
@@ -52,8 +52,8 @@ from mintscope.core.market.report import (
     TimeframeIndicators,
     TokenReport,
 )
-from mintscope.edges.storage.folder import MONEY_FILE, PEPPER_FILE, load_pepper
-from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
+from mintscope.market.standings import Confidence
+from mintscope.solana.blocks import WSOL
 
 TOKENS, CREDITS = 30_000, 1_000_000
 ROUNDS, ROUND_S = 7, 3.0

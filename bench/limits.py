@@ -18,13 +18,12 @@ import uvloop
 
 from bench.figure import Figure, tell
 from bench.turns import spread
-from mintscope.base.clock import SystemClock
-from mintscope.base.limits import Limit, MemoryLimits
-from mintscope.edges.storage.limit_batches import AskedWindow, LimitBatches
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.postgres.limits import PostgresWindows
-from mintscope.edges.storage.postgres.migrating import migrate
-from mintscope.edges.storage.shared_limits import SharedLimits
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.limits import Limit, MemoryLimits
+from mintscope.kit.sql.limits import AskedWindow, LimitBatches, SharedLimits
+from mintscope.kit.sql.migrating import migrate
+from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.kit.sql.postgres_limits import PostgresWindows
 
 CLIENTS: Final = 64
 KEYS: Final = 20_000

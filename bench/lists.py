@@ -23,12 +23,14 @@ import apsw
 import based58
 
 from bench.figure import Figure, tell
-from mintscope.base.clock import SystemClock
-from mintscope.base.errors import TokenNotFound
-from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
-from mintscope.core.market.engine.fold import MintFold
-from mintscope.core.market.listing.listed import ListedTokens, ListLine, ListQuestion, Sort
-from mintscope.core.market.listing.store import (
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.errors import TokenNotFound
+from mintscope.kit.machine import freeze_startup_objects
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.market.engine.fold import MintFold
+from mintscope.market.follow.list_cache import ListCache, ListKeeper
+from mintscope.market.listing.listed import ListedTokens, ListLine, ListQuestion, Sort
+from mintscope.market.listing.snapshot import (
     FactPlace,
     FoldedTo,
     MintAsFolded,
@@ -39,11 +41,8 @@ from mintscope.core.market.listing.store import (
     SlotTrades,
     SnapshotMark,
 )
-from mintscope.core.market.log import PricedSwap
-from mintscope.core.market.mint_facts import MintFacts
-from mintscope.edges.follow.list_keeper import ListKeeper
-from mintscope.edges.follow.lister import Lister
-from mintscope.edges.maintenance.memory import freeze_startup_objects
+from mintscope.market.log import PricedSwap
+from mintscope.market.mint_facts import MintFacts
 
 MINTS: Final = 100_000
 TRADES: Final = 500
@@ -207,7 +206,7 @@ async def measure() -> list[Figure]:
         raise AssertionError("the bench refreshes it")
 
     kept = KeptInMemory()
-    lister = Lister(market, SystemClock(), wait=never, keeper=ListKeeper(kept, SystemClock()))
+    lister = ListCache(market, SystemClock(), wait=never, keeper=ListKeeper(kept, SystemClock()))
     watching = asyncio.ensure_future(watch.run())
     await asyncio.sleep(0.1)
     began_s = time.perf_counter()
@@ -218,7 +217,7 @@ async def measure() -> list[Figure]:
     keep_s = time.perf_counter() - began_s
     keep_ms = watch.longest_ms()
     kept_mb = sum(map(len, kept.pieces)) / 1_000_000
-    again = Lister(market, SystemClock(), wait=never, keeper=ListKeeper(kept, SystemClock()))
+    again = ListCache(market, SystemClock(), wait=never, keeper=ListKeeper(kept, SystemClock()))
     began_s = time.perf_counter()
     await again.refresh()
     again_s = time.perf_counter() - began_s

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mintscope.base.primitives import UnixS
+from mintscope.kit.primitives import UnixS
 
 SLOT_S: Final = 0.2  # mainnet's since October 2026: a default of loads, never an assumption
 FINALITY_S: Final = 0.15  # since Alpenglow; 12.8 s before

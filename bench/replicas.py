@@ -27,14 +27,14 @@ from bench.freshness import ask_on_and_on, command, confirmed_at, credit_token, 
 from bench.mainnet.__main__ import cpu_s
 from bench.process import free_port, python_running, wait_for
 from bench.turns import spread
-from mintscope.base.clock import SystemClock
-from mintscope.base.credentials import make_credit_token
-from mintscope.base.solana import WSOL
+from mintscope.app.config.load import child_environment
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.credits.store.postgres import PostgresCreditBook
+from mintscope.credits.store.sqlite import CreditBook
 from mintscope.devchain.chain import Devchain, lines
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook
-from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
-from mintscope.shell.config.load import child_environment
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import make_credit_token
+from mintscope.solana.blocks import WSOL
 
 WORKERS: Final = (1, 2, 4)
 CLIENTS: Final = 64

@@ -25,18 +25,17 @@ from typing_extensions import override
 
 from bench.figure import Figure, tell
 from bench.lists import MINTS, NOW, ManyMints, Watch
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Mint, UnixS
-from mintscope.core.market.engine.fold import MintFold
-from mintscope.core.market.listing.columns import load_list_kernels
-from mintscope.core.market.listing.listed import ListedTokens
-from mintscope.core.market.listing.store import MintAsFolded
-from mintscope.core.market.log import PricedSwap
-from mintscope.core.market.screening.fields import FIELDS
-from mintscope.edges.api.data.screen.routes import made_page, read_screen
-from mintscope.edges.api.data.screen.wire import ScreenQuery
-from mintscope.edges.follow.lister import Lister
-from mintscope.edges.maintenance.memory import freeze_startup_objects
+from mintscope.api.screen import ScreenQuery, made_page, read_screen
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.machine import freeze_startup_objects
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.engine.fold import MintFold
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.listing.columns import load_list_kernels
+from mintscope.market.listing.listed import ListedTokens
+from mintscope.market.listing.snapshot import MintAsFolded
+from mintscope.market.log import PricedSwap
+from mintscope.market.screening.grammar import FIELDS
 
 PAGE_BYTES: Final = 4096
 STATES: Final = 64
@@ -139,7 +138,7 @@ async def measure() -> list[Figure]:
     async def never() -> None:
         raise AssertionError("the bench refreshes it")
 
-    lister = Lister(market, SystemClock(), wait=never)
+    lister = ListCache(market, SystemClock(), wait=never)
     before_bytes = rss_bytes()
     await lister.refresh()
     for _ in range(3):

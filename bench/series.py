@@ -23,9 +23,9 @@ from bench.http import BARE, OURS, Rounds, prepare, record_answer
 from bench.peers_http.series import BEGIN_S, MINUTES
 from bench.process import Running, server_running
 from bench.turns import spread
-from mintscope.base.solana import WSOL
-from mintscope.edges.api.data.cursor import encode_cursor
-from mintscope.edges.api.data.series.wire import BeforeSwap
+from mintscope.api.series.wire import BeforeSwap
+from mintscope.api.wire import encode_cursor
+from mintscope.solana.blocks import WSOL
 
 ROUNDS: Final = 5
 ROUND_S: Final = 2.0

@@ -24,24 +24,23 @@ from typing_extensions import override
 
 from bench.figure import Figure, tell
 from bench.turns import spread, take_turns
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Mint, UnixMs, UnixS
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.signals.evaluation import Evaluation
-from mintscope.core.accounts.signals.signal import Signal, SignalId, SignalRule
-from mintscope.core.accounts.signals.writing import SignalWriter
-from mintscope.core.accounts.store import AccountRows
-from mintscope.core.accounts.user import NewUser, UserId, UserKind
-from mintscope.core.market.log import PricedSwap
-from mintscope.core.market.report import TokenReport
-from mintscope.core.market.signals.fields import FIELDS, Field
-from mintscope.core.market.signals.rule import SignalKind
-from mintscope.core.market.signals.tracks import Tracks
-from mintscope.edges.follow.watcher import RENEW_S, Watcher
-from mintscope.edges.maintenance.memory import freeze_startup_objects
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
-from mintscope.edges.storage.sqlite.money.stores import account_connections
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewUser, UserKind
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.alerts.alert import Alert, AlertRule, SignalId
+from mintscope.alerts.alerts import AlertWriter
+from mintscope.alerts.conditions import FIELDS, Field, SignalKind, Tracks
+from mintscope.alerts.evaluation import Evaluation
+from mintscope.alerts.evaluator import RENEW_S, AlertEvaluator
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.app.stores.money import SqlAccountStore
+from mintscope.app.stores.sqlite_stores import account_connections
+from mintscope.kit.audit import UserId
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.machine import freeze_startup_objects
+from mintscope.kit.primitives import Mint, UnixMs, UnixS
+from mintscope.market.log import PricedSwap
+from mintscope.market.report import TokenReport
 
 OURS: Final = "mintscope"
 PLAIN: Final = "plain Python"
@@ -62,15 +61,15 @@ def mint_of(number: int) -> Mint:
     return Mint(based58.b58encode((number + 1).to_bytes(32)).decode())
 
 
-def rule_of(number: int, kind: SignalKind, mint: Mint) -> SignalRule:
+def rule_of(number: int, kind: SignalKind, mint: Mint) -> AlertRule:
     """Return a rule that hardly fires: what is measured is the looking."""
     random = Random(number)
     field = Field(NAMES[number % len(NAMES)])
     if kind is SignalKind.CHANGES_BY:
-        return SignalRule(
+        return AlertRule(
             name="move", mint=mint, field=field, kind=kind, percent=99.0, window_s=WINDOW_S
         )
-    return SignalRule(name="up", mint=mint, field=field, kind=kind, level=random.uniform(101, 999))
+    return AlertRule(name="up", mint=mint, field=field, kind=kind, level=random.uniform(101, 999))
 
 
 class Trading:
@@ -92,7 +91,7 @@ class Trading:
         self.log.append(self._slot, self._time, *swaps)
 
 
-def plain_levels(rules: Sequence[SignalRule]) -> Look:
+def plain_levels(rules: Sequence[AlertRule]) -> Look:
     ways = [(FIELDS[rule.field], rule.level) for rule in rules]
     above, fired = [False] * len(rules), []
 
@@ -109,7 +108,7 @@ def plain_levels(rules: Sequence[SignalRule]) -> Look:
     return look
 
 
-def plain_moves(rules: Sequence[SignalRule]) -> Look:
+def plain_moves(rules: Sequence[AlertRule]) -> Look:
     ways = [(FIELDS[rule.field], rule.percent / 100, deque[Any]()) for rule in rules]
     fired = []
 
@@ -130,7 +129,7 @@ def plain_moves(rules: Sequence[SignalRule]) -> Look:
     return look
 
 
-def cost(kind: SignalKind, plain: Callable[[Sequence[SignalRule]], Look]) -> list[Figure]:
+def cost(kind: SignalKind, plain: Callable[[Sequence[AlertRule]], Look]) -> list[Figure]:
     """Return what a look at one of many rules of a token takes."""
     rules = [rule_of(number, kind, mint_of(0)) for number in range(RULES)]
     trading = Trading([mint_of(0)])
@@ -168,8 +167,8 @@ def cost(kind: SignalKind, plain: Callable[[Sequence[SignalRule]], Look]) -> lis
     ]
 
 
-def kept(number: int, rule: SignalRule) -> Signal:
-    return Signal(
+def kept(number: int, rule: AlertRule) -> Alert:
+    return Alert(
         signal_id=SignalId(number + 1),
         user_id=UserId(1),
         rule=rule,
@@ -226,9 +225,9 @@ async def stall(rules: int, tokens: int) -> list[Figure]:
         for start in range(0, rules, PART):
             await store.transact(partial(fill, numbers=range(start, start + PART), tokens=tokens))
         clock = Ahead()
-        watcher = Watcher(
+        watcher = AlertEvaluator(
             reader=trading.log,
-            writer=SignalWriter(store=store, clock=clock, holder=b"here", emails_day_max=50),
+            writer=AlertWriter(store=store, clock=clock, holder=b"here", emails_day_max=50),
             evaluation=Evaluation(tracks=Tracks(tokens)),
             clock=clock,
             wait=never,

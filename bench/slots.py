@@ -24,21 +24,21 @@ from bench.figure import Figure, tell
 from bench.pace import time_of
 from bench.slots_engines import engines
 from bench.slots_floors import floors
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Mint, Signature, Slot, UnixS
-from mintscope.base.solana import WSOL
-from mintscope.core.market.engine.fold import read_state
-from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import PricedSwap, SlotHeader
-from mintscope.core.market.pricing import Rate, price_slot, sol_usd_samples
-from mintscope.core.market.store import Change, FinalSlot, NewSlot
-from mintscope.core.market.swap import Swap
-from mintscope.edges.follow.follower import Follower
-from mintscope.edges.ingest.fold import FinalFold
-from mintscope.edges.maintenance.memory import expect_batches
-from mintscope.edges.storage.folder import MARKET_FILE
-from mintscope.edges.storage.market import Market
-from mintscope.edges.storage.sqlite.openers import open_market
+from mintscope.app.stores.folder import MARKET_FILE
+from mintscope.app.stores.market import Market
+from mintscope.app.stores.sqlite import open_market
+from mintscope.dex.swap import Swap
+from mintscope.ingest.fold import FinalFold
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.machine import expect_batches
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.engine.fold import read_state
+from mintscope.market.follow.tailer import LogTailer
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.ports import Change, FinalSlot, NewSlot
+from mintscope.market.pricing import Rate, price_slot, sol_usd_samples
+from mintscope.solana.blocks import WSOL
 
 SWAPS: Final = 400
 MINTS: Final = 20_000
@@ -114,7 +114,7 @@ async def measure(market: Market, slots: int) -> Stages:
     """Let *slots* slots go through price, append, fold and follow."""
     stages, made = Stages(), Slots()
     await market.store.start(mints=[WSOL, *made.mints], follows_files=True)
-    follower = Follower(market.reader, LiveMarket(10_000), SystemClock())
+    follower = LogTailer(market.reader, LiveMarket(10_000), SystemClock())
     await follower.catch_up()
     fold = FinalFold(market.store, None, SystemClock())
     for slot in range(1, slots + 1):

@@ -17,12 +17,13 @@ import numpy as np
 
 from bench.figure import Figure
 from bench.pace import time_of
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.base.solana import WSOL
-from mintscope.core.market.engine.fold import MintFold
-from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
-from mintscope.core.market.store import (
+from mintscope.app.stores import postgres, sqlite
+from mintscope.ingest.fold import FinalFold
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.fold import MintFold
+from mintscope.market.log import CandleRow, PricedSwap, SlotHeader
+from mintscope.market.ports import (
     CANDLES_MIN,
     Change,
     FinalSlot,
@@ -32,10 +33,8 @@ from mintscope.core.market.store import (
     MarketStore,
     NewSlot,
 )
-from mintscope.core.market.timeframe import WIDTH_S, Timeframe, bucket
-from mintscope.edges.ingest.fold import FinalFold
-from mintscope.edges.storage.postgres import openers as postgres
-from mintscope.edges.storage.sqlite import openers as sqlite
+from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
+from mintscope.solana.blocks import WSOL
 
 SWAPS: Final = 2_000
 SLOTS: Final = 75

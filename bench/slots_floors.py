@@ -12,8 +12,8 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from mintscope.core.market.log import PricedSwap
-from mintscope.edges.storage.sqlite.connection import open_store, transaction
+from mintscope.kit.sql.sqlite import open_store, transaction
+from mintscope.market.log import PricedSwap
 
 FOLDED: Final = ("candle", "state", "activity")
 SWAPS: Final = "SELECT mint, swaps FROM swap WHERE seq = ? ORDER BY mint"

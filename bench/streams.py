@@ -19,11 +19,11 @@ from typing import Final
 
 from bench.figure import Figure, tell
 from bench.process import Running, server_running
-from mintscope.base.clock import SystemClock
-from mintscope.base.credentials import make_credit_token
-from mintscope.base.solana import WSOL
-from mintscope.edges.storage.folder import MONEY_FILE, PEPPER_FILE, load_pepper
-from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
+from mintscope.app.stores.folder import MONEY_FILE, PEPPER_FILE, load_pepper
+from mintscope.credits.store.sqlite import CreditBook
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import make_credit_token
+from mintscope.solana.blocks import WSOL
 
 CLIENTS: Final = 10_000
 TOKENS: Final = 500

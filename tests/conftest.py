@@ -17,7 +17,7 @@ import pytest
 import structlog
 from hypothesis import HealthCheck, settings
 
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.kit.http.response import Bounds
 from support.processes.served import served
 from support.scenes import postgres
 from support.scenes.people.quick_passwords import hash_quickly
@@ -45,18 +45,18 @@ LONGEST_FIRST: Final = (
     "e2e/test_demo.py",
     "e2e/test_payment_storm.py",
     "e2e/test_serve.py",
-    "edges/history/test_filled_gap.py",
+    "history/test_filled_gap.py",
     "contract/test_market_engines_agree.py",
     "e2e/test_schemathesis.py",
-    "edges/history/test_late_mint.py",
+    "history/test_late_mint.py",
     "docs/test_commands.py",
     "e2e/test_signals_killed.py",
     "browser/test_buying_in_browser.py",
     "browser/test_first_visit.py",
     "e2e/test_supervision.py",
     "spec/test_chain_faults.py",
-    "edges/history/test_killed_history.py",
-    "core/payments/test_crash_points.py",
+    "history/test_killed_history.py",
+    "payments/test_crash_points.py",
     "e2e/test_payments.py",
     "browser/test_keys_in_browser.py",
     "browser/test_account_in_browser.py",
@@ -67,11 +67,11 @@ LONGEST_FIRST: Final = (
     "spec/test_conservation.py",
     "e2e/test_soak.py",
     "client/test_typescript.py",
-    "edges/sources/test_geyser.py",
-    "edges/ingest/test_ingest.py",
+    "solana/test_geyser.py",
+    "ingest/test_ingest.py",
     "docs/test_docs_programs.py",
     "contract/test_payment_store.py",
-    "edges/accounts/test_account_machine.py",
+    "accounts/test_account_machine.py",
     "contract/test_fees_at_risk.py",
 )
 MAY_START_PROCESSES: Final = {"process", "browser"}

@@ -41,10 +41,10 @@ from bench.age.places import (
     Traded,
 )
 from bench.process import free_port, python_running
-from mintscope.base.clock import SystemClock
-from mintscope.base.solana import WSOL
-from mintscope.core.market.engine.fold import read_state
-from mintscope.edges.follow.list_keeper import MINTS_MIN
+from mintscope.kit.clock import SystemClock
+from mintscope.market.engine.fold import read_state
+from mintscope.market.follow.list_cache import MINTS_MIN
+from mintscope.solana.blocks import WSOL
 
 FULL: Final = Age(1_000_000, 100_000, 105_000_000, 100_000_000)
 SHARES: Final = (1 / 16, 1 / 4, 1.0)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from bench.mainnet.__main__ import cpu_s
-from mintscope.shell.config.load import child_environment
+from mintscope.app.config.load import child_environment
 
 SETTINGS: Final = {
     "MINTSCOPE_LOG__LEVEL": "error",

@@ -11,7 +11,7 @@ from typing import Final
 
 from based58 import b58encode
 
-from mintscope.base.time import DAY_MS, DAY_S, MINUTE_S, SECOND_MS
+from mintscope.kit.time import DAY_MS, DAY_S, MINUTE_S, SECOND_MS
 
 MONTHS_MS: Final = 360 * DAY_MS
 A_PART: Final = 1_000_000  # rows of one statement

@@ -14,11 +14,11 @@ import psycopg
 from bench.age import filling
 from bench.age.filling import Age
 from bench.mainnet.__main__ import cpu_s, disk_bytes
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
-from mintscope.edges.storage.postgres import migrating
-from mintscope.edges.storage.sql.market.mints import BEFORE_ALL
-from mintscope.edges.storage.sqlite import old_states
-from mintscope.edges.storage.sqlite.connection import SIZES, USUAL_SIZES, migrations
+from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE
+from mintscope.kit.sql import migrating
+from mintscope.kit.sql import sqlite as old_states
+from mintscope.kit.sql.sqlite import SIZES, USUAL_SIZES, migrations
+from mintscope.market.store.mints import BEFORE_ALL
 
 # The newest migrations that the older version does not know, by the first number of each kind.
 SINCE: Final = {"sqlite": {"money": 390, "market": 80}, "postgresql": {"money": 90, "market": 80}}

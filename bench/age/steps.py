@@ -6,10 +6,10 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import CreditAccount
-from mintscope.shell.cli.config import configured
-from mintscope.shell.wiring.stores import Money, open_money
+from mintscope.app.cli.config import configured
+from mintscope.app.stores.stores import Money, open_money
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.primitives import CreditAccount
 
 FIRST: Final = CreditAccount(1)  # the one with half of all entries
 

@@ -25,10 +25,10 @@ from typing import Final
 from bench.freshness import Seen, asked_of_node, command, confirmed_at, credit_token, late_ms
 from bench.pace import FINALITY_S, SLOT_S
 from bench.process import free_port, python_running, wait_for
-from mintscope.base.primitives import Mint
-from mintscope.base.solana import WSOL
-from mintscope.base.time import DAY_S, MINUTE_S, SECOND_MS
-from mintscope.shell.config.load import child_environment
+from mintscope.app.config.load import child_environment
+from mintscope.kit.primitives import Mint
+from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
+from mintscope.solana.blocks import WSOL
 
 BEHIND_MAX: Final = 4  # blocks
 ANSWER_MS_MAX: Final = 250  # p99

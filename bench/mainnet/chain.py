@@ -18,14 +18,14 @@ from based58 import b58encode
 
 from bench.pace import FINALITY_S, SLOT_S
 from bench.transactions import made
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Slot
-from mintscope.base.solana import WSOL
-from mintscope.base.time import DAY_S, MINUTE_S
-from mintscope.core.dex.decode import decode_block
-from mintscope.core.market.swap import Swap
 from mintscope.devchain.addresses import VOTE
-from mintscope.edges.sources.json_transactions import JsonTransactions
+from mintscope.dex.decode import decode_block
+from mintscope.dex.swap import Swap
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.primitives import Slot
+from mintscope.kit.time import DAY_S, MINUTE_S
+from mintscope.solana.blocks import WSOL
+from mintscope.solana.wire import JsonTransactions
 
 FIRST: Final = Slot(400_000_000)
 HISTORY: Final = 50  # blocks before the first moment, a minute apart

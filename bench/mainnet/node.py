@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from bench.mainnet.chain import FIRST, GENESIS, Chain, Entry
 from bench.mainnet.stream import stream
-from mintscope.base.primitives import Slot
+from mintscope.kit.primitives import Slot
 
 GZIP_HEAD: Final = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 SAMPLE_S: Final = 60

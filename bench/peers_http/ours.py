@@ -8,22 +8,21 @@ from pathlib import Path
 
 import uvloop
 
-from mintscope.base.clock import Clock, SystemClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import Mint, Slot
-from mintscope.base.solana import WSOL
-from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
-from mintscope.edges.api.app import create_app
-from mintscope.edges.api.failures import write_refusal
-from mintscope.edges.maintenance.memory import freeze_startup_objects
-from mintscope.edges.server.application import HttpApplication
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.server.protocol.listening import listen
-from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.server import make_server
-from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.stores import open_money
+from mintscope.api.failures import write_refusal
+from mintscope.app.config.groups import Config
+from mintscope.app.stores.stores import open_money
+from mintscope.app.web_api import create_app
+from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.http.application import HttpApplication, make_server
+from mintscope.kit.http.listening import listen
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import ClientAddresses
+from mintscope.kit.http.response import Bounds
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.machine import freeze_startup_objects
+from mintscope.kit.primitives import Mint, Slot
+from mintscope.market.report import PLAIN, ReadReport, ReportKind
+from mintscope.solana.blocks import WSOL
 
 
 class OneReport:

@@ -12,19 +12,19 @@ import uvloop
 from solders.signature import Signature as SignatureBytes
 
 from bench.peers_http.ours import OneReport, serve_app
-from mintscope.base.clock import SystemClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import Signature, Slot, UnixS
-from mintscope.base.solana import USDC, WSOL
-from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
-from mintscope.core.market.store import Change, FinalSlot, NewSlot
-from mintscope.edges.api.app import create_app
-from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.storage.market import Market
-from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.stores import open_market, open_money
+from mintscope.app.config.groups import Config
+from mintscope.app.stores.market import Market
+from mintscope.app.stores.stores import open_market, open_money
+from mintscope.app.web_api import create_app
+from mintscope.ingest.fold import fold_once
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import ClientAddresses
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.primitives import Signature, Slot, UnixS
+from mintscope.market.log import PricedSwap, SlotHeader, SwapDetail
+from mintscope.market.ports import Change, FinalSlot, NewSlot
+from mintscope.solana.blocks import USDC, WSOL
 
 MINUTES: Final = 1_500
 NOT_FINAL: Final = 32

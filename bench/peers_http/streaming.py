@@ -13,12 +13,22 @@ from typing import Final
 
 import uvloop
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.base.solana import WSOL
-from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import (
+from mintscope.api.events import Streams
+from mintscope.app.api import create_api, create_server
+from mintscope.app.config.config import ApiConfig
+from mintscope.app.config.groups import Config, StreamsConfig
+from mintscope.app.following import stream_bounds
+from mintscope.app.running.logging import configure_logging
+from mintscope.app.stores.stores import open_money
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.http.listening import listen
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.machine import freeze_startup_objects
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow.broadcaster import Broadcaster
+from mintscope.market.follow.tailer import LogTailer
+from mintscope.market.log import (
     Appended,
     Event,
     LoadedMint,
@@ -28,18 +38,7 @@ from mintscope.core.market.log import (
     TailSwap,
     Tracked,
 )
-from mintscope.edges.follow.broadcaster import Broadcaster
-from mintscope.edges.follow.follower import Follower
-from mintscope.edges.maintenance.memory import freeze_startup_objects
-from mintscope.edges.server.protocol.listening import listen
-from mintscope.edges.server.streams.streams import Streams
-from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ApiConfig
-from mintscope.shell.config.streams import StreamsConfig
-from mintscope.shell.wiring.api import create_api, create_server
-from mintscope.shell.wiring.following.reports import stream_bounds
-from mintscope.shell.wiring.processes.log_lines import configure_logging
-from mintscope.shell.wiring.stores import open_money
+from mintscope.solana.blocks import WSOL
 
 MINT: Final = Mint(WSOL)
 MINUTES: Final = 210  # so that every average has a value
@@ -95,7 +94,7 @@ async def serve(port: int, folder: Path) -> None:
     config = Config(data_dir=folder, api=api, streams=streams_config)
     log = OneMintLog(clock.now() // 1000)
     market = LiveMarket(1)
-    follower = Follower(log, market, clock)
+    follower = LogTailer(log, market, clock)
     streams = Streams(Broadcaster(follower, market, clock), clock, stream_bounds(config))
     async with open_money(config, clock) as money:
         app = create_api(

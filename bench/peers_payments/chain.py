@@ -12,13 +12,13 @@ import uvloop
 from typing_extensions import override
 
 from bench.peers_payments.moments import SEED, server
-from mintscope.base.clock import SystemClock
 from mintscope.devchain.blockstore import SlotPace
 from mintscope.devchain.faults import Knobs
 from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Vm
+from mintscope.kit.clock import SystemClock
 
 SLOT_MS = 200
 LAND_MS, CONFIRM_MS = 300, 400  # and up to a slot

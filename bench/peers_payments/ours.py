@@ -10,27 +10,26 @@ import uvloop
 from pydantic import SecretStr
 
 from bench.peers_payments.moments import SEED, Heart
-from mintscope.base.clock import SystemClock
-from mintscope.base.errors import TokenNotFound
-from mintscope.base.limits import Limit, MemoryLimits
-from mintscope.base.primitives import Mint
-from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
+from mintscope.api.failures import write_refusal
+from mintscope.app.config.config import ChainConfig, CreditsConfig
+from mintscope.app.config.groups import Config, PaymentsConfig
+from mintscope.app.maintenance import running
+from mintscope.app.payments import open_sales
+from mintscope.app.running.logging import configure_logging
+from mintscope.app.stores.stores import open_market, open_money
+from mintscope.app.web_api import create_app
 from mintscope.devchain.svm.genesis import Genesis
-from mintscope.edges.api.app import create_app
-from mintscope.edges.api.failures import write_refusal
-from mintscope.edges.maintenance.memory import freeze_startup_objects
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.server.protocol.listening import listen
-from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.server import make_server
-from mintscope.shell.config.config import Config
-from mintscope.shell.config.payments import PaymentsConfig
-from mintscope.shell.config.sections import ChainConfig, CreditsConfig
-from mintscope.shell.wiring.maintenance import running
-from mintscope.shell.wiring.payments import open_sales
-from mintscope.shell.wiring.processes.log_lines import configure_logging
-from mintscope.shell.wiring.stores import open_market, open_money
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.errors import TokenNotFound
+from mintscope.kit.http.application import make_server
+from mintscope.kit.http.listening import listen
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import ClientAddresses
+from mintscope.kit.http.response import Bounds
+from mintscope.kit.limits import Limit, MemoryLimits
+from mintscope.kit.machine import freeze_startup_objects
+from mintscope.kit.primitives import Mint
+from mintscope.market.report import PLAIN, ReadReport, ReportKind
 
 ROOT = bytes(range(32))
 RAISED = Limit(name="public", count=1_000_000, window_s=60)

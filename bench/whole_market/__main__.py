@@ -30,8 +30,8 @@ from bench.pace import SLOT_S
 from bench.process import free_port, wait_for
 from bench.slots import Slots
 from bench.whole_market.writer import READY, swaps_of_a_slot
-from mintscope.base.time import MINUTE_S, SECOND_MS
-from mintscope.shell.config.load import child_environment
+from mintscope.app.config.load import child_environment
+from mintscope.kit.time import MINUTE_S, SECOND_MS
 
 WARM_UP_S: Final = 60.0  # until the log is as long as it is kept
 LOOK_EVERY_S: Final = 10.0

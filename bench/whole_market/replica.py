@@ -17,13 +17,12 @@ from typing_extensions import override
 
 from bench.slots import Slots
 from bench.whole_market.writer import MINTS, READY, opened
-from mintscope.base.clock import SystemClock
-from mintscope.base.errors import InsufficientData
-from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import Appended, Event
-from mintscope.edges.follow.follower import Follower, Observer
-from mintscope.edges.follow.shards import ShardFollowers
-from mintscope.edges.maintenance.memory import expect_batches
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.errors import InsufficientData
+from mintscope.kit.machine import expect_batches
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow.tailer import LogTailer, Observer, ShardTailers
+from mintscope.market.log import Appended, Event
 
 LIVE_MINTS: Final = 5_000
 READ_MINTS: Final = 2_000  # the most traded
@@ -61,10 +60,10 @@ async def follow(places: Sequence[str], file: TextIO) -> None:
         followers = []
         for number, place in enumerate(places, 1):
             market = await stack.enter_async_context(opened(place))
-            follower = Follower(market.reader, LiveMarket(LIVE_MINTS), SystemClock())
+            follower = LogTailer(market.reader, LiveMarket(LIVE_MINTS), SystemClock())
             follower.observe(Times(number, file))
             followers.append(follower)
-        reports = ShardFollowers(followers)
+        reports = ShardTailers(followers)
         await reports.catch_up()
         for mint in Slots(MINTS).mints[:READ_MINTS]:
             with suppress(InsufficientData):  # it is in memory anyway

@@ -23,7 +23,7 @@ from bench.figure import Figure, line
 from bench.mainnet.__main__ import cpu_s, memory_mb
 from bench.pace import SLOT_S
 from bench.whole_market.writer import READY
-from mintscope.base.time import HOUR_S, MINUTE_S
+from mintscope.kit.time import HOUR_S, MINUTE_S
 
 RATE: Final = 10_000
 SHARDS: Final = 2

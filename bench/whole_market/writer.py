@@ -18,23 +18,22 @@ import uvloop
 
 from bench.slots import RATE, Slots, one_each
 from bench.slots_engines import Market
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.base.solana import WSOL
-from mintscope.base.time import MINUTE_S
-from mintscope.core.market.log import PricedSwap, SlotHeader
-from mintscope.core.market.shards.shard import Shard, parse_shard
-from mintscope.core.market.store import Change, FinalSlot, NewSlot
-from mintscope.edges.ingest.fold import FinalFold
-from mintscope.edges.ingest.pipeline import TRIM_EVENTS_MAX, TRIM_EVERY
-from mintscope.edges.maintenance.memory import expect_batches
-from mintscope.edges.storage.database import Batch
-from mintscope.edges.storage.folder import MARKET_FILE
-from mintscope.edges.storage.postgres import openers as postgres
-from mintscope.edges.storage.postgres.connection import PostgresDatabase, WriteLock
-from mintscope.edges.storage.sql.market.mints import BEFORE_ALL
-from mintscope.edges.storage.sqlite import openers as sqlite
-from mintscope.edges.storage.sqlite.database import SqliteDatabase
+from mintscope.app.stores import postgres, sqlite
+from mintscope.app.stores.folder import MARKET_FILE
+from mintscope.ingest.fold import FinalFold
+from mintscope.ingest.pipeline import TRIM_EVENTS_MAX, TRIM_EVERY
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.machine import expect_batches
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.sql.database import Batch
+from mintscope.kit.sql.postgres import PostgresDatabase, WriteLock
+from mintscope.kit.sql.sqlite import SqliteDatabase
+from mintscope.kit.time import MINUTE_S
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.ports import Change, FinalSlot, NewSlot
+from mintscope.market.shard import Shard, parse_shard
+from mintscope.market.store.mints import BEFORE_ALL
+from mintscope.solana.blocks import WSOL
 
 MINTS: Final = 100_000
 SWAPS_A_SECOND: Final = 5_000

@@ -7,21 +7,21 @@ import httpx
 import msgspec
 from google.protobuf.message import DecodeError
 
-from mintscope.base.clock import ManualClock, SystemClock
-from mintscope.base.primitives import Signature, Slot
-from mintscope.base.solana import Endpoint
-from mintscope.base.yellowstone import geyser_pb2
-from mintscope.core.dex.decode import decode_block
-from mintscope.core.dex.programs import BY_ADDRESS
-from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.devchain.chain import Devchain
 from mintscope.devchain.stream.protobuf import to_protobuf
-from mintscope.edges.settlement.payment_node import PaymentNode
-from mintscope.edges.sources.files import FileError, FileSource
-from mintscope.edges.sources.geyser.assembler import Assembler
-from mintscope.edges.sources.geyser.shelf import Shelf
-from mintscope.edges.sources.json_transactions import JsonTransactions
-from mintscope.edges.sources.rpc import Commitment, Rpc, RpcFailure
+from mintscope.dex.decode import decode_block
+from mintscope.dex.programs import BY_ADDRESS
+from mintscope.kit.clock import ManualClock, SystemClock
+from mintscope.kit.primitives import Signature, Slot
+from mintscope.payments.chain.node import PaymentNode
+from mintscope.payments.settlement import ChainUnavailable
+from mintscope.solana.blocks import Endpoint
+from mintscope.solana.files import FileError, FileSource
+from mintscope.solana.geyser.assembler import Assembler
+from mintscope.solana.geyser.shelf import BlockBuffer
+from mintscope.solana.rpc import Commitment, Rpc, RpcFailure
+from mintscope.solana.wire import JsonTransactions
+from mintscope.solana.yellowstone import geyser_pb2
 from prove.fuzz.inputs import changed_bytes, changed_json
 from prove.fuzz.payments import PAYMENTS, TREASURY
 from prove.fuzz.target import FOLDER, KEY, LOOP, NOW, Target
@@ -193,7 +193,7 @@ def streamed() -> list[bytes]:
 def stream(message: bytes) -> None:
     """Take a message of a stream, after one that is right, and decode the blocks that come."""
     for is_joined in (False, True):
-        shelf = Shelf()
+        shelf = BlockBuffer()
         assembler = Assembler(shelf, ManualClock(NOW), is_joined=is_joined)
         assembler.take(geyser_pb2.SubscribeUpdate.FromString(STREAMED[0]))
         update = geyser_pb2.SubscribeUpdate.FromString(message)

@@ -7,13 +7,13 @@ from typing import Any, Final
 
 import httpx
 
-from mintscope.base.errors import BadRequest
-from mintscope.core.accounts.factors.recovery import plain
-from mintscope.core.accounts.signals.webhook import url_flaw
-from mintscope.edges.api.credits import rotate
-from mintscope.edges.api.holdings import wallets
-from mintscope.edges.api.wire import Claimed
-from mintscope.edges.mcp.budget import UnreadableBudget, read_budget
+from mintscope.accounts.people.factors import plain
+from mintscope.accounts.wallets import api as wallets
+from mintscope.alerts.deliveries import url_flaw
+from mintscope.api import credits as rotate
+from mintscope.api.wire import Claimed
+from mintscope.kit.errors import BadRequest
+from mintscope.mcp.budget import UnreadableBudget, read_budget
 from prove.fuzz.inputs import changed_bytes, changed_json
 from prove.fuzz.target import KEY, Target
 

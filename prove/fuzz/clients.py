@@ -10,21 +10,21 @@ import httpx
 from msgspec.structs import astuple
 from solders.keypair import Keypair
 
-from mintscope.base.errors import BadRequest, ServiceError
+from mintscope.accounts.people.factor_rows import PasskeyRefused
+from mintscope.accounts.people.passkeys import passkeys_at
+from mintscope.accounts.signups.application import parse_form as parse_signup
+from mintscope.accounts.wallets.api import PaymentPosition
+from mintscope.alerts.wire import EventPosition
+from mintscope.api.routes import ListPosition
+from mintscope.api.series.wire import BeforeSwap
+from mintscope.api.wire import decode_cursor
+from mintscope.app.cli.table import BadTable, rows
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
-from mintscope.core.accounts.factors.passkeys import PasskeyRefused
-from mintscope.core.accounts.signups.form import parse_form as parse_signup
-from mintscope.core.dex import base58
-from mintscope.core.dex.outcome import Unreadable
-from mintscope.edges.api.data.cursor import decode_cursor
-from mintscope.edges.api.data.series.wire import BeforeSwap
-from mintscope.edges.api.holdings.wallets import PaymentPosition
-from mintscope.edges.api.signals.wire import EventPosition
-from mintscope.edges.api.tokens.routes import ListPosition
-from mintscope.edges.maintenance.passkeys import passkeys_at
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.web.form import InvalidForm, parse_form
-from mintscope.shell.cli.table import BadTable, rows
+from mintscope.dex import base58
+from mintscope.dex.outcome import Unreadable
+from mintscope.kit.errors import BadRequest, ServiceError
+from mintscope.kit.http.request import ClientAddresses
+from mintscope.site.routes import InvalidForm, parse_form
 from prove.fuzz.inputs import changed_bytes, changed_json
 from prove.fuzz.payments import HEADERS
 from prove.fuzz.target import FOLDER, KEY, LOOP, Target

@@ -4,13 +4,11 @@ import sys
 from base64 import b64encode
 from typing import Final
 
-from mintscope.base.errors import InvalidPayment
-from mintscope.core.payments.protocol.envelope import open_envelope
-from mintscope.core.payments.protocol.headers import decode_payment
-from mintscope.core.payments.protocol.memo import write_memo
-from mintscope.core.payments.protocol.refusal import Refused
-from mintscope.core.payments.protocol.requirement import Resource
-from mintscope.core.payments.protocol.verify import Asked, verify
+from mintscope.kit.errors import InvalidPayment
+from mintscope.payments.protocol.envelope import Refused, Resource, open_envelope
+from mintscope.payments.protocol.headers import decode_payment
+from mintscope.payments.protocol.memo import write_memo
+from mintscope.payments.protocol.verify import Asked, verify
 from prove.fuzz.inputs import changed_bytes, changed_json
 from prove.fuzz.target import NOW, Target
 from prove.recipe import ROOT

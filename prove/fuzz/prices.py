@@ -6,13 +6,12 @@ from typing import Final
 import httpx
 from solders.pubkey import Pubkey
 
-from mintscope.base.primitives import Mint, Wallet
-from mintscope.base.solana import WSOL
-from mintscope.core.payments.protocol.mint import UnusablePaymentToken
-from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
-from mintscope.core.payments.settlement import ChainUnavailable
-from mintscope.edges.settlement.price_sources import FeedPrice
-from mintscope.edges.settlement.reserves import RpcReserves, Vaults
+from mintscope.kit.primitives import Mint, Wallet
+from mintscope.payments.chain.price_sources import FeedPrice, RpcReserves, Vaults
+from mintscope.payments.protocol.envelope import TOKEN_PROGRAM
+from mintscope.payments.protocol.memo import UnusablePaymentToken
+from mintscope.payments.settlement import ChainUnavailable
+from mintscope.solana.blocks import WSOL
 from prove.fuzz.chains import ENDPOINT
 from prove.fuzz.inputs import changed_bytes, changed_json
 from prove.fuzz.target import KEY, LOOP, NOW, Target

@@ -7,28 +7,25 @@ from typing import Any, Final, get_args
 import numpy as np
 from starlette.types import Message
 
-from mintscope.base.errors import BadRequest
-from mintscope.base.primitives import Wallet
-from mintscope.core.accounts.email_address import UnusableEmailAddress, parse_email
-from mintscope.core.accounts.proof import parse_link
-from mintscope.core.credits.challenge import ChallengeFlaw, find_text_flaw, write_text
-from mintscope.core.market.screening.evaluation import rows_where
-from mintscope.core.market.screening.fields import FIELDS, before
-from mintscope.core.market.screening.grammar import ConditionError, parse_condition
-from mintscope.core.market.timeframe import TIMEFRAMES
-from mintscope.edges.api.data.batch import BatchRequest
-from mintscope.edges.api.data.query import read_query
-from mintscope.edges.api.data.screen.wire import ScreenQuery, ScreenRequest
-from mintscope.edges.api.data.series.indicator_wire import IndicatorsQuery
-from mintscope.edges.api.data.series.wire import CandlesQuery, SwapsQuery
-from mintscope.edges.api.holdings.wire import PaymentsQuery
-from mintscope.edges.api.signals.wire import EventsQuery, NewSignal
-from mintscope.edges.api.tokens.wire import ListQuery
-from mintscope.edges.api.wire import PurchaseQuery, ReportQuery
-from mintscope.edges.mcp.arguments import BadArguments, read_arguments
-from mintscope.edges.mcp.tools import TOOLS
-from mintscope.edges.server.json_body import UnreadableBody, parse_object, parse_shape
-from mintscope.edges.server.request import Request
+from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_email
+from mintscope.accounts.people.session import parse_link
+from mintscope.accounts.wallets.wire import PaymentsQuery
+from mintscope.alerts.wire import EventsQuery, NewSignal
+from mintscope.api.screen import ScreenQuery, ScreenRequest
+from mintscope.api.series.indicator_wire import IndicatorsQuery
+from mintscope.api.series.wire import CandlesQuery, SwapsQuery
+from mintscope.api.token_list import ListQuery
+from mintscope.api.v1 import BatchRequest
+from mintscope.api.wire import PurchaseQuery, ReportQuery, read_query
+from mintscope.credits.sign_in import ChallengeFlaw, find_text_flaw, write_text
+from mintscope.kit.errors import BadRequest
+from mintscope.kit.http.request import Request, UnreadableBody, parse_object, parse_shape
+from mintscope.kit.primitives import Wallet
+from mintscope.market.screening.grammar import FIELDS, ConditionError, before, parse_condition
+from mintscope.market.screening.screen import rows_where
+from mintscope.market.timeframe import TIMEFRAMES
+from mintscope.mcp.arguments import BadArguments, read_arguments
+from mintscope.mcp.tools import TOOLS
 from prove.fuzz.inputs import changed_bytes, changed_json
 from prove.fuzz.target import KEY, NOW, Target
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mintscope.base.primitives import UnixMs
+from mintscope.kit.primitives import UnixMs
 from prove.fuzz.inputs import Inputs
 
 FOLDER: Final = Path(tempfile.mkdtemp(prefix="mintscope-fuzz-"))

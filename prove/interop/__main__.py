@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Final
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.solana import WSOL
-from mintscope.core.accounts.signals.signal import FiringId
-from mintscope.core.accounts.signals.webhook import secret_text, signed
+from mintscope.alerts.alert import FiringId
+from mintscope.alerts.deliveries import secret_text, signed
+from mintscope.kit.clock import SystemClock
+from mintscope.solana.blocks import WSOL
 from prove.interop.clients import CLIENTS, OtherClient
 from prove.recipe import ROOT
 

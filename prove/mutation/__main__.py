@@ -1,6 +1,6 @@
 """`make mutation`: change one thing at a time; some test must fail.
 
-`make mutation ARGS=base/limits.py` takes modules or folders below src/mintscope; by default all of
+`make mutation ARGS=kit/limits.py` takes modules or folders below src/mintscope; by default all of
 the plan.  Mutants that may survive are named in survivors.toml, with the reason.  A run that was
 interrupted goes on where it ended; of a module that was changed, everything is tried again.
 """

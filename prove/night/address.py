@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from mintscope.base.clock import SystemClock
+from mintscope.kit.clock import SystemClock
 
 CHUNK: Final = 65_536
 PAUSE_S: Final = 0.2

@@ -11,10 +11,10 @@ from typing import Any, Final
 import apsw
 import httpx
 
-from mintscope.base.solana import WSOL
+from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.client.examples.agent_signup import Agent
-from mintscope.edges.maintenance.machine import MEMORY, memory_free_share
-from mintscope.edges.storage.folder import MARKET_FILE
+from mintscope.kit.machine import MEMORY, memory_free_share
+from mintscope.solana.blocks import WSOL
 from prove.night.installation import Installation
 
 MARGIN: Final = 0.02

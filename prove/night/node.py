@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from typing_extensions import override
 
-from mintscope.base.clock import SystemClock
+from mintscope.kit.clock import SystemClock
 
 TIMEOUT_S: Final = 20.0
 BEHIND_SLOTS: Final = 400

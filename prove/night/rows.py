@@ -13,9 +13,9 @@ from typing import Final
 
 import httpx
 
-from mintscope.base.solana import USDC
 from mintscope.client.examples.agent_signup import Agent
-from mintscope.edges.ingest.venues import WATCHED_S_MIN
+from mintscope.ingest.coverage import WATCHED_S_MIN
+from mintscope.solana.blocks import USDC
 from prove.night import breaking
 from prove.night import node as faults
 from prove.night.installation import GENESIS, ROOM_MIB, Installation

@@ -6,8 +6,8 @@ from math import sqrt
 from random import Random
 from typing import Final, NamedTuple
 
-from mintscope.base.primitives import MICRO_USD, UnixS
-from mintscope.core.market.standing import Offer
+from mintscope.kit.primitives import MICRO_USD, UnixS
+from mintscope.market.standing import Offer
 
 START: Final = 1_700_000_000
 SOL_USD: Final = 150.0

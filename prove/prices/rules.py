@@ -7,7 +7,7 @@ from typing import Final, Protocol
 
 from typing_extensions import override
 
-from mintscope.core.market.standing import Offer, Standing, stand
+from mintscope.market.standing import Offer, Standing, stand
 
 MINUTE_S: Final = 60
 FRACTION: Final = 1 / 8

@@ -4,20 +4,20 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-LIMITS: Final = "base/limits.py"
-BACK: Final = "core/accounts/people/taking_back.py"
-EVEN: Final = "edges/server/constant_time.py"
+LIMITS: Final = "kit/limits.py"
+BACK: Final = "accounts/people/sessions.py"
+EVEN: Final = "kit/http/application.py"
 
 WINDOWS: Final = Recipe(
     name="limits at window edges",
     proves="no window, wherever it begins, admits one request more than its limit",
     tests=(
-        "base/test_moving_window.py",
+        "kit/test_moving_window.py",
         "contract/test_limiters.py",
         "spec/test_limits.py",
         "spec/test_account_limits.py",
         "spec/test_payment_limits.py",
-        "edges/server/test_client_address.py",
+        "kit/http/test_client_address.py",
     ),
     mutants=(
         Mutant(
@@ -34,7 +34,7 @@ WINDOWS: Final = Recipe(
         ),
         Mutant(
             "a client is what it says it is",
-            "edges/server/client_address.py",
+            "kit/http/request.py",
             "client = chain.pop()",
             "client = chain.pop(0)",
         ),
@@ -51,8 +51,8 @@ CLOCKS: Final = Recipe(
     proves="a wall clock that is set, or that the chain contradicts, sells and forgets nothing",
     tests=(
         "spec/test_limits.py::test_a_step_of_the_wall_clock_changes_nothing",
-        "core/payments/test_price.py",
-        "edges/settlement/test_price_sources.py",
+        "payments/test_price.py",
+        "payments/chain/test_price_sources.py",
     ),
     mutants=(
         Mutant(
@@ -63,7 +63,7 @@ CLOCKS: Final = Recipe(
         ),
         Mutant(
             "a step of the clock goes unseen",
-            "core/payments/pricing/price_cache.py",
+            "payments/price_cache.py",
             "return abs(self._wall_ahead_s() - self._ahead_s) > STEP_S_MAX",
             "return False",
         ),
@@ -72,7 +72,7 @@ CLOCKS: Final = Recipe(
 TIMING: Final = Recipe(
     name="timing oracles",
     proves="unknown, wrong, waiting and used secrets cost and answer the same",
-    tests=("edges/server/test_constant_time.py", "edges/api/test_not_told_apart.py"),
+    tests=("kit/http/test_constant_time.py", "api/test_not_told_apart.py"),
     mutants=(
         Mutant("an answer leaves when it is done", EVEN, "if left_s > 0:", "if left_s > 3_600:"),
         Mutant(
@@ -91,21 +91,21 @@ SECRETS: Final = Recipe(
     mutants=(
         Mutant(
             "the log shows every header",
-            "edges/server/application.py",
+            "kit/http/application.py",
             "route = await self._find(request)",
             'route = await self._find(request); log.info("request", headers=str(request.headers))',
             ("e2e/test_secret_hygiene.py::test_no_secret_is_written_anywhere",),
         ),
         Mutant(
             "a crash leaves a core file",
-            "shell/cli/app.py",
+            "app/cli/app.py",
             "resource.setrlimit(resource.RLIMIT_CORE, (0, 0))",
             "pass",
             ("e2e/test_secret_hygiene.py::test_a_crash_leaves_no_core_file",),
         ),
     ),
 )
-DELIVERIES: Final = "edges/webhooks/test_sender.py"
+DELIVERIES: Final = "alerts/test_sender.py"
 WORST: Final = "e2e/test_hostile_account.py"
 HOSTILE: Final = Recipe(
     name="hostile account",
@@ -114,28 +114,28 @@ HOSTILE: Final = Recipe(
     mutants=(
         Mutant(
             "a rule that fails is tried again at once",
-            "core/accounts/signals/deliveries.py",
+            "alerts/deliveries.py",
             "pause_ms = min(RETRY_MS_MIN << min(turn.failures, 16), RETRY_MS_MAX)",
             "pause_ms = 0",
             (DELIVERIES,),
         ),
         Mutant(
             "no host and no account has a share",
-            "edges/webhooks/receivers.py",
+            "alerts/webhooks.py",
             "verdict = await take_all([(self._hosts, host), (self._accounts, user_id)])",
             "verdict = None",
             (DELIVERIES,),
         ),
         Mutant(
             "a rule fires at every crossing",
-            "core/accounts/signals/evaluation.py",
+            "alerts/evaluation.py",
             "if self.hour_count >= most:",
             "if most < 0:",
             (WORST,),
         ),
         Mutant(
             "changes of an account are not counted",
-            "edges/api/accounts/key_gate.py",
+            "accounts/keys/key_gate.py",
             'await self._writes.spend(holder.key.user_id, "key")',
             "pass",
             ("spec/test_write_budget.py",),
@@ -147,9 +147,9 @@ TAKING_BACK: Final = Recipe(
     name="accounts taken back",
     proves="after the owner's undo nothing of a thief works, and all of the owner's does",
     tests=(
-        "edges/web/test_taking_back.py",
-        "edges/web/test_account_pages.py",
-        "edges/accounts/test_takeover.py",
+        "accounts/test_taking_back.py",
+        "accounts/test_account_pages.py",
+        "accounts/test_takeover.py",
         "browser/test_takeover_in_browser.py",
     ),
     mutants=(
@@ -158,98 +158,98 @@ TAKING_BACK: Final = Recipe(
             BACK,
             "rows.wallets.unlink(user_id, linked.wallet)",
             "pass",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "sessions go on",
             BACK,
             "sessions = end_sessions(rows, user_id)",
             "sessions = 0",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "authenticator apps and passkeys stay",
             BACK,
             "drop_factors(rows, user_id, since=since)",
             "pass",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "second factors of the owner go",
             BACK,
             "drop_factors(rows, user_id, since=since)",
             "drop_factors(rows, user_id)",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "keys stay good",
             BACK,
             "rows.api_keys.update(key.key_id, revoked_at=at)",
             "pass",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "caps stay as the thief has them",
             BACK,
             "rows.api_keys.update(key.key_id, month_credits_max=cap)",
             "pass",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "an earlier cap is lost behind a hundred changes",
             BACK,
             "while page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):",
             "if page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "webhooks go on to the thief",
             BACK,
             "rows.signals.update(signal.signal_id, webhook_url=None)",
             "pass",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "a new factor is announced without an undo",
-            "core/accounts/factors/factors.py",
+            "accounts/people/factors.py",
             'announce(rows, owner, EmailKind.SECOND_FACTOR, {"what": what}, nonce, since, at)',
             "pass",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "no sign-in is too old",
-            "edges/web/endpoints.py",
+            "site/endpoints.py",
             "if page.access is Access.FRESH and not session.is_fresh(self.clock.now()):",
             "if False:",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "webhooks that wait are sent after all",
             BACK,
             "rows.firings.give_up(signal.signal_id, at, TAKEN_BACK)",
             "pass",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "an undo reaches back to the change alone",
-            "core/accounts/people/address_change.py",
+            "accounts/people/changes.py",
             "since = proof.made_at if proof.since is None else proof.since",
             "since = proof.made_at",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "the old address is anyone's",
-            "core/accounts/people/person.py",
+            "accounts/people/user.py",
             "is_held = rows.proofs.holds(new.email, NO_USER, new.created_at)",
             "is_held = False",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
         Mutant(
             "an undo of the thief undoes the owner's",
-            "core/accounts/people/address_change.py",
+            "accounts/people/changes.py",
             "rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, at, since=proof.made_at)",
             "rows.proofs.use_up(Purpose.UNDO_EMAIL, user_id, at)",
-            ("edges/web/test_taking_back.py",),
+            ("accounts/test_taking_back.py",),
         ),
     ),
 )

@@ -4,10 +4,10 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-TRIALS: Final = "core/payments/trials.py"
-TRIED: Final = "core/payments/test_trials.py"
-TAKING: Final = "core/payments/test_taking.py"
-PRICE: Final = "core/payments/pricing/price_cache.py"
+TRIALS: Final = "payments/trials.py"
+TRIED: Final = "payments/test_trials.py"
+TAKING: Final = "payments/test_taking.py"
+PRICE: Final = "payments/price_cache.py"
 
 FAILING_PAYMENTS: Final = Recipe(
     name="failing payments",
@@ -16,7 +16,7 @@ FAILING_PAYMENTS: Final = Recipe(
         TRIED,
         TAKING,
         "spec/test_restored_payments.py",
-        "edges/web/test_buying_pages.py",
+        "site/test_buying_pages.py",
         "contract/test_payment_store.py",
     ),
     mutants=(
@@ -57,21 +57,21 @@ FAILING_PAYMENTS: Final = Recipe(
         ),
         Mutant(
             "payments that succeed count",
-            "core/payments/facilitator.py",
+            "payments/facilitator.py",
             "await counted.give_back()",
             "pass",
             (TAKING,),
         ),
         Mutant(
             "payments are written out without end",
-            "core/checkout/proposal.py",
+            "payments/checkout.py",
             "if not await merchant.facilitator.may_try(address):",
             "if False:",
-            ("edges/web/test_buying_pages.py",),
+            ("site/test_buying_pages.py",),
         ),
         Mutant(
             "wallets that claim purchases ask the chain without end",
-            "edges/api/credits/rotate.py",
+            "api/credits.py",
             "if not await merchant.facilitator.may_try(address, claim.wallet):",
             "if False:",
             ("spec/test_restored_payments.py",),
@@ -82,21 +82,21 @@ FAILING_PAYMENTS: Final = Recipe(
 READS: Final = Recipe(
     name="questions to nodes",
     proves="however many quotes and pages ask, a node is asked for prices and pasts so often",
-    tests=("core/payments/test_price.py", "edges/history/test_paced_node.py"),
+    tests=("payments/test_price.py", "history/test_paced_node.py"),
     mutants=(
         Mutant(
             "each quote asks for the price",
             PRICE,
             "if now_s >= self._read_again_s or self._has_stepped():",
             "if True:",
-            ("core/payments/test_price.py",),
+            ("payments/test_price.py",),
         ),
         Mutant(
             "pasts are read as fast as the node answers",
-            "edges/sources/history/node.py",
+            "history/source.py",
             "if start_s > now_s:",
             "if False:",
-            ("edges/history/test_paced_node.py",),
+            ("history/test_paced_node.py",),
         ),
     ),
 )
@@ -105,82 +105,82 @@ LETTERS: Final = Recipe(
     name="e-mails",
     proves="no account and no stranger has more e-mails written than there may be",
     tests=(
-        "core/accounts/test_account_bounds.py",
-        "edges/mail/test_delivery.py",
+        "accounts/test_account_bounds.py",
+        "accounts/mail/test_delivery.py",
         "spec/test_write_budget.py",
         "contract/test_outbox_batches.py",
-        "edges/follow/test_alert_floods.py",
+        "alerts/test_alert_floods.py",
     ),
     mutants=(
         Mutant(
             "an account gets an e-mail for each alert",
-            "core/accounts/signals/emails.py",
+            "alerts/emails.py",
             "if len(written) + kept_free < bounds.day_max:",
             "if True:",
             ("spec/test_write_budget.py",),
         ),
         Mutant(
             "an alert that floods silences another one",
-            "core/accounts/signals/emails.py",
+            "alerts/emails.py",
             "kept_free = _silent(rows, signal, written) if own else 0",
             "kept_free = 0",
-            ("edges/follow/test_alert_floods.py",),
+            ("alerts/test_alert_floods.py",),
         ),
         Mutant(
             "an alert has every e-mail of its account",
-            "core/accounts/signals/emails.py",
+            "alerts/emails.py",
             "if len(own) >= bounds.of_alert_max:",
             "if False:",
-            ("edges/follow/test_alert_floods.py",),
+            ("alerts/test_alert_floods.py",),
         ),
         Mutant(
             "an address that is not verified is flooded",
-            "core/accounts/mail/email.py",
+            "accounts/mail/email.py",
             "return len(emails.written_to(owner.email, kind, UnixMs(at - DAY_MS)))"
             " < UNVERIFIED_MAX",
             "return True",
-            ("core/accounts/test_account_bounds.py",),
+            ("accounts/test_account_bounds.py",),
         ),
         Mutant(
             "anyone has any number written to an address",
-            "core/accounts/mail/email.py",
+            "accounts/mail/email.py",
             "return await take_all(self._counted(key, site)) is None",
             "return True",
             ("contract/test_outbox_batches.py",),
         ),
         Mutant(
             "a site asks for links to any number of addresses",
-            "core/accounts/mail/email.py",
+            "accounts/mail/email.py",
             "return windows if site is None else [*windows, (self._of_site, site)]",
             "return windows",
-            ("edges/accounts/test_guessing.py",),
+            ("accounts/test_guessing.py",),
         ),
         Mutant(
             "links of addresses without an account are kept",
-            "edges/storage/sql/accounts/emails.py",
+            "accounts/mail/store.py",
             "self._db.execute(PURGE_STRANGERS, (now,))",
             "pass",
             ("contract/test_account_store.py",),
         ),
         Mutant(
             "a process hands over as many as there are",
-            "edges/mail/delivery.py",
+            "accounts/mail/delivery.py",
             "return min(AT_ONCE, self.per_hour_max - len(tried))",
             "return AT_ONCE",
-            ("edges/mail/test_delivery.py",),
+            ("accounts/mail/test_delivery.py",),
         ),
     ),
 )
 
 QUEUE: Final = "contract/test_webhook_queue.py"
-SENDER: Final = "edges/webhooks/test_sender.py"
+SENDER: Final = "alerts/test_sender.py"
 ROWS: Final = Recipe(
     name="rows of accounts",
     proves="what an account leaves behind is bounded: changes, firings, webhooks",
     tests=(
         "spec/test_write_budget.py",
-        "edges/web/test_key_limits.py",
-        "edges/follow/test_watcher.py",
+        "accounts/test_key_limits.py",
+        "alerts/test_watcher.py",
         "contract/test_signal_rows.py",
         QUEUE,
         SENDER,
@@ -188,49 +188,49 @@ ROWS: Final = Recipe(
     mutants=(
         Mutant(
             "forms are not counted",
-            "edges/web/endpoints.py",
+            "site/endpoints.py",
             'await self.writes.spend(session.user.user_id, "page")',
             "pass",
-            ("edges/web/test_key_limits.py",),
+            ("accounts/test_key_limits.py",),
         ),
         Mutant(
             "caps of keys are not counted",
-            "edges/api/holdings/credits.py",
+            "accounts/wallets/api.py",
             "holder = await self.gate.authorize(request, Scope.TRADE_WRITE)",
             "holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)",
             ("spec/test_write_budget.py",),
         ),
         Mutant(
             "credits are moved to and fro without end",
-            "edges/api/holdings/credits.py",
+            "accounts/wallets/api.py",
             'await self.deposits.pass_through(request, f"user {holder.key.user_id}")',
             "pass",
             ("spec/test_account_credits.py",),
         ),
         Mutant(
             "one account uses up the changes of all",
-            "edges/server/write_budget.py",
+            "kit/http/rate_limit.py",
             "verdict = await take_all([(self._account, user_id), (self._all, ALL)])",
             "verdict = await take_all([(self._all, ALL)])",
             ("spec/test_write_budget.py",),
         ),
         Mutant(
             "all accounts together have no bound",
-            "edges/server/write_budget.py",
+            "kit/http/rate_limit.py",
             "verdict = await take_all([(self._account, user_id), (self._all, ALL)])",
             "verdict = await take_all([(self._account, user_id)])",
             ("spec/test_write_budget.py",),
         ),
         Mutant(
             "every firing is kept",
-            "edges/storage/sql/accounts/signals/firings.py",
+            "alerts/store.py",
             "self._db.executemany(TRIM, [(number, number, kept_max) for number in found])",
             "pass",
             ("contract/test_signal_rows.py",),
         ),
         Mutant(
             "every webhook waits",
-            "core/accounts/signals/deliveries.py",
+            "alerts/deliveries.py",
             "return rows.drop_oldest({each.signal_id for each in new}, waiting_max, now, reason)",
             "return 0",
             (SENDER,),

@@ -4,25 +4,25 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-GUESSING: Final = "core/secrets/guessing.py"
-REDELIVERY: Final = "core/payments/redelivery.py"
-IDENTITY: Final = "edges/storage/identity.py"
-PRICES: Final = "edges/settlement/price_sources.py"
-LISTED: Final = "core/market/listing/listed.py"
+GUESSING: Final = "kit/secrets.py"
+REDELIVERY: Final = "payments/reconciler.py"
+IDENTITY: Final = "kit/sql/identity.py"
+PRICES: Final = "payments/chain/price_sources.py"
+LISTED: Final = "market/listing/listed.py"
 
 SECRETS: Final = Recipe(
     name="secrets of an example",
     proves="no secret that stands in a document, can be guessed or lies open starts the service",
     tests=(
         "docs/test_example_secrets.py",
-        "core/secrets/test_guessed_secrets.py",
-        "edges/storage/test_pepper.py",
-        "shell/config/test_config.py",
+        "kit/test_guessed_secrets.py",
+        "stores/test_pepper.py",
+        "app/config/test_config.py",
     ),
     mutants=(
         Mutant(
             "configured secrets are not looked at",
-            "shell/config/load.py",
+            "app/config/load.py",
             "problems += guessable(config)",
             "pass",
             ("docs/test_example_secrets.py",),
@@ -32,21 +32,21 @@ SECRETS: Final = Recipe(
             GUESSING,
             "if min(len(set(key)), len(differences)) < DIFFERENT_BYTES_MIN:",
             "if len(set(key)) < DIFFERENT_BYTES_MIN:",
-            ("core/secrets/test_guessed_secrets.py",),
+            ("kit/test_guessed_secrets.py",),
         ),
         Mutant(
             "the pepper's file is not looked at",
-            "edges/storage/folder.py",
+            "app/stores/folder.py",
             "if flaw is not None and signs:",
             "if False:",
-            ("edges/storage/test_pepper.py",),
+            ("stores/test_pepper.py",),
         ),
         Mutant(
             "a configuration that others may read is taken",
-            "shell/config/secrecy.py",
+            "app/config/load.py",
             "if mode & OTHERS:",
             "if False:",
-            ("shell/config/test_config.py",),
+            ("app/config/test_config.py",),
         ),
     ),
 )
@@ -54,10 +54,10 @@ ROTATION: Final = Recipe(
     name="rotated secrets",
     proves="after a rotation the old secret signs nothing that counts; every credential is good",
     tests=(
-        "core/secrets/test_roots.py",
-        "core/payments/test_rotated_secrets.py",
-        "edges/settlement/test_rotated_roots.py",
-        "shell/cli/test_secrets_command.py",
+        "kit/test_roots.py",
+        "payments/test_rotated_secrets.py",
+        "payments/chain/test_rotated_roots.py",
+        "app/cli/test_secrets_command.py",
     ),
     mutants=(
         Mutant(
@@ -90,45 +90,45 @@ OWN_STORES: Final = Recipe(
     name="one installation",
     proves="another chain, an emptied store or that of another installation is refused",
     tests=(
-        "edges/storage/test_identity.py",
-        "edges/settlement/test_price_sources.py",
-        "shell/wiring/test_ready_to_sell.py",
+        "stores/test_identity.py",
+        "payments/chain/test_price_sources.py",
+        "app/test_ready_to_sell.py",
     ),
     mutants=(
         Mutant(
             "a store of a newer version is opened",
-            "edges/storage/sqlite/connection.py",
+            "kit/sql/sqlite.py",
             "if unknown:",
             "if False:",
-            ("edges/storage/test_identity.py",),
+            ("stores/test_identity.py",),
         ),
         Mutant(
             "emptied money is a new installation",
             IDENTITY,
             "if not (is_used or beside.is_new):",
             "if False:",
-            ("edges/storage/test_identity.py",),
+            ("stores/test_identity.py",),
         ),
         Mutant(
             "a market of another installation is taken",
             IDENTITY,
             "if not beside.is_new:",
             "if False:",
-            ("edges/storage/test_identity.py",),
+            ("stores/test_identity.py",),
         ),
         Mutant(
             "payments are taken on any chain",
             PRICES,
             "if settled_on == followed:",
             "if settled_on:",
-            ("edges/settlement/test_price_sources.py", "shell/wiring/test_ready_to_sell.py"),
+            ("payments/chain/test_price_sources.py", "app/test_ready_to_sell.py"),
         ),
         Mutant(
             "a frozen treasury is not reported",
-            "shell/wiring/payments.py",
+            "app/payments.py",
             "if each.price_cache.doubt in CLOSING:",
             "if False:",
-            ("shell/wiring/test_ready_to_sell.py",),
+            ("app/test_ready_to_sell.py",),
         ),
     ),
 )
@@ -141,28 +141,28 @@ TRUTHS: Final = Recipe(
         "spec/test_pay_per_request.py",
         "spec/test_paused_sales.py",
         "spec/test_list_tokens.py",
-        "core/market/test_look_alikes.py",
-        "edges/web/token/test_look_alike_pages.py",
-        "shell/cli/test_children.py",
+        "market/test_look_alikes.py",
+        "site/token/test_look_alike_pages.py",
+        "app/cli/test_children.py",
     ),
     mutants=(
         Mutant(
             "each rotation of a key has the cap once more",
-            "edges/storage/sqlite/money/credit_book.py",
+            "credits/store/sqlite.py",
             "WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0))",
             "WHERE each_.id = k.id), 0))",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
             "an account is deleted under its payment",
-            "core/accounts/people/access.py",
+            "accounts/people/sessions.py",
             "if rows.credits.is_paid_for(user.user_id):",
             "if False:",
             ("contract/test_credits_of_users.py",),
         ),
         Mutant(
             "a 402 quotes while sales are paused",
-            "core/checkout/merchant.py",
+            "payments/merchant.py",
             "if order.is_for_credits or self.is_closed():",
             "if order.is_for_credits:",
             ("spec/test_paused_sales.py",),
@@ -176,24 +176,24 @@ TRUTHS: Final = Recipe(
         ),
         Mutant(
             "pages do not name what a token imitates",
-            "edges/web/token/pages.py",
+            "site/token/pages.py",
             "larger = None if self.line is None else self.line.look_alike_of",
             "larger = None",
-            ("edges/web/token/test_look_alike_pages.py",),
+            ("site/token/test_look_alike_pages.py",),
         ),
         Mutant(
             "hidden characters of a name are not reported",
-            "core/market/listing/names.py",
+            "market/listing/look_alikes.py",
             'return text is not None and any(category(each).startswith("C") for each in text)',
             "return False",
             ("spec/test_list_tokens.py",),
         ),
         Mutant(
             "serve is started again though only an operator can help",
-            "shell/cli/service/children.py",
+            "app/running/serve.py",
             "needs_operator=code == EXIT_OPERATOR,",
             "needs_operator=False,",
-            ("shell/cli/test_children.py",),
+            ("app/cli/test_children.py",),
         ),
     ),
 )

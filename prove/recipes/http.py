@@ -4,16 +4,16 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-EXPRESS: Final = "edges/api/express.py"
-CONNECTION: Final = "edges/server/protocol/connection.py"
+EXPRESS: Final = "api/fast_path.py"
+CONNECTION: Final = "kit/http/connection.py"
 
 ABUSE: Final = Recipe(
     name="HTTP abuse",
     proves="slow, huge, doubled and broken requests are closed in time and cost no one else",
     tests=(
-        "edges/server/test_protocol.py",
-        "edges/server/test_lost_connections.py",
-        "edges/server/test_whole_answer.py",
+        "kit/http/test_protocol.py",
+        "kit/http/test_lost_connections.py",
+        "kit/http/test_whole_answer.py",
     ),
     mutants=(
         Mutant(
@@ -24,7 +24,7 @@ ABUSE: Final = Recipe(
         ),
         Mutant(
             "several hosts",
-            "edges/server/protocol/head.py",
+            "kit/http/response.py",
             'if head.is_repetitive() and [name for name, _ in head.headers].count(b"host") > 1:',
             "if False:",
         ),
@@ -83,8 +83,8 @@ FLOODS: Final = Recipe(
     name="floods",
     proves="no client's requests, connections or addresses take more than their part",
     tests=(
-        "edges/server/test_connection_bounds.py",
-        "shell/wiring/test_every_route_has_a_limit.py",
+        "kit/http/test_connection_bounds.py",
+        "app/test_every_route_has_a_limit.py",
     ),
     mutants=(
         Mutant(
@@ -95,37 +95,37 @@ FLOODS: Final = Recipe(
         ),
         Mutant(
             "half a request keeps its connection",
-            "edges/server/protocol/connections.py",
+            "kit/http/connections.py",
             "oldest = next(iter(self.incomplete), None)",
             "oldest = None",
         ),
         Mutant(
             "bodies that are not whole have no bound together",
-            "edges/server/protocol/connections.py",
+            "kit/http/connections.py",
             "while self._kept_bytes > self.bounds.unread_bytes_max:",
             "while False:",
         ),
         Mutant(
             "answers to a burst are lost with what is not read of it",
-            "edges/server/protocol/whole_response.py",
+            "kit/http/dispatch.py",
             "if not self.keep_alive and not self.is_followed_by_end:",
             "if not self.keep_alive:",
         ),
         Mutant(
             "no pause after 429",
-            "edges/server/protocol/pace.py",
+            "kit/http/dispatch.py",
             "if self._is_slowed and not self.transport.is_closing():",
             "if False:",
         ),
         Mutant(
             "routes without a limit of their own have none",
-            "edges/server/application.py",
+            "kit/http/application.py",
             "if not route.limits_itself:",
             "if False:",
         ),
         Mutant(
             "a /48 has as many limits as it has networks",
-            "edges/server/rate_limit.py",
+            "kit/http/rate_limit.py",
             "return client, site_key(client)",
             "return client, client",
         ),
@@ -143,42 +143,42 @@ BROKEN: Final = Recipe(
     mutants=(
         Mutant(
             "a repetition does not count",
-            "edges/storage/sqlite/money/credit_book.py",
+            "credits/store/sqlite.py",
             "return Debited(debit, self.balance(debit.account), month, is_repeat=True)",
             "pass",
             ("e2e/test_conversation_storm.py",),
         ),
         Mutant(
             "what clients do not wait for any more is taken",
-            "edges/storage/credit_ledger.py",
+            "credits/store/ledger.py",
             "self._owed.append(outcome.reversal())",
             "pass",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
             "credits of clients that have gone are kept",
-            "edges/server/application.py",
+            "kit/http/application.py",
             "request.expect_client()",
             "pass",
             ("spec/test_broken_conversations.py",),
         ),
         Mutant(
             "what was not sent counts as sent",
-            "edges/api/x402.py",
+            "api/x402.py",
             "request.if_unsent = partial(self._take_back, receipt.taken)",
             "pass",
             ("spec/test_broken_conversations.py",),
         ),
         Mutant(
             "a second credit for the same key",
-            "edges/api/x402.py",
+            "api/x402.py",
             "once = await name_of(request, payer.account, key)",
             "once = None",
             ("spec/test_answers_given_again.py",),
         ),
         Mutant(
             "what is given back stays paid for",
-            "edges/storage/sql/money/minutes.py",
+            "credits/store/statements.py",
             'UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ?'
             ' AND repeats = 0 RETURNING name"',
             'UNKEEP: Final = "SELECT name FROM kept_answer WHERE name = ? AND repeats = 0"',
@@ -186,35 +186,35 @@ BROKEN: Final = Recipe(
         ),
         Mutant(
             "a repetition whose client has left is given back",
-            "edges/storage/credit_ledger.py",
+            "credits/store/ledger.py",
             "elif isinstance(outcome, Debited) and not outcome.is_repeat:",
             "elif isinstance(outcome, Debited):",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
             "an answer that was made meanwhile is sent, and not the one that is kept",
-            "edges/api/x402.py",
+            "api/x402.py",
             "return msgspec.structs.replace(receipt, report=kept.report)",
             "return receipt",
             ("spec/test_answers_given_again.py",),
         ),
         Mutant(
             "an answer that was given back is sold again",
-            "edges/api/x402.py",
+            "api/x402.py",
             "self._kept.forget(taken.once)",
             "pass",
             ("spec/test_answers_given_again.py",),
         ),
         Mutant(
             "what a dead process took on PostgreSQL is given back without its name",
-            "edges/storage/postgres/money/credit_batches.py",
+            "credits/store/postgres.py",
             "return Reversal(account, -delta, key, None if key is None else month, once=once)",
             "return Reversal(account, -delta, key, None if key is None else month)",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(
             "names of answers are kept for ever",
-            "edges/storage/sqlite/money/credit_book.py",
+            "credits/store/sqlite.py",
             "self._db.execute(FORGET_KEPT, (at - KEPT_MS,))",
             "pass",
             ("contract/test_debit_ledger.py",),
@@ -226,32 +226,32 @@ HOSTILE: Final = Recipe(
     proves="no number and no bytes of a client are a 500, on any route or page",
     tests=(
         "spec/test_hostile_numbers.py",
-        "edges/web/test_numbers_in_forms.py",
-        "edges/server/test_body_flaws.py",
-        "edges/api/data/test_cursor.py",
-        "base/test_third_party_parsers.py",
+        "site/test_numbers_in_forms.py",
+        "kit/http/test_body_flaws.py",
+        "api/data/test_cursor.py",
+        "kit/test_third_party_parsers.py",
     ),
     mutants=(
         Mutant(
             "cursors of any size",
-            "edges/api/data/cursor.py",
+            "api/wire.py",
             "if not all(-INTEGERS <= number < INTEGERS for number in numbers):",
             "if False:",
-            ("edges/api/data/test_cursor.py",),
+            ("api/data/test_cursor.py",),
         ),
         Mutant(
             "integers of any size in a body",
-            "edges/server/json_body.py",
+            "kit/http/request.py",
             "if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:",
             "if False:",
-            ("edges/server/test_body_flaws.py",),
+            ("kit/http/test_body_flaws.py",),
         ),
         Mutant(
             "what a library raises is a 500",
-            "base/foreign.py",
+            "kit/errors.py",
             'raise Undecodable(f"{type(cause).__name__}: {cause}") from cause',
             "raise",
-            ("base/test_third_party_parsers.py",),
+            ("kit/test_third_party_parsers.py",),
         ),
     ),
 )

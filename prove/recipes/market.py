@@ -4,18 +4,18 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-PRICING: Final = "core/market/pricing.py"
-SOL_RATE: Final = "core/market/sol_rate.py"
-STANDING: Final = "core/market/standing.py"
-TAIL: Final = "core/market/engine/tail.py"
+PRICING: Final = "market/pricing.py"
+SOL_RATE: Final = "market/sol_rate.py"
+STANDING: Final = "market/standing.py"
+TAIL: Final = "market/engine/fold.py"
 
 ORDER: Final = Recipe(
     name="order and forks",
     proves="candles depend on the set of living swaps alone: not on order, repeats, forks, crashes",
     tests=(
-        "edges/ingest/test_ingest.py",
-        "core/market/test_tail.py",
-        "core/market/test_fold.py",
+        "ingest/test_ingest.py",
+        "market/test_tail.py",
+        "market/test_fold.py",
         "e2e/test_ingest_storm.py",
     ),
     mutants=(
@@ -24,21 +24,21 @@ ORDER: Final = Recipe(
             TAIL,
             "return ours is not None and ours.blockhash == block.blockhash",
             "return False",
-            ("core/market/test_tail.py", "edges/ingest/test_ingest.py"),
+            ("market/test_tail.py", "ingest/test_ingest.py"),
         ),
         Mutant(
             "any block with the number of the parent is the parent",
             TAIL,
             "if parent.blockhash != block.parent_blockhash:",
             "if False:",
-            ("core/market/test_tail.py", "edges/ingest/test_ingest.py"),
+            ("market/test_tail.py", "ingest/test_ingest.py"),
         ),
         Mutant(
             "swaps of a slot stay in the order of arrival",
             PRICING,
             "ordered = sorted(swaps, key=_position)",
             "ordered = list(swaps)",
-            ("core/market/test_pricing.py",),
+            ("market/test_pricing.py",),
         ),
     ),
 )
@@ -46,17 +46,17 @@ POISON: Final = Recipe(
     name="poison and outliers",
     proves="no bytes of a transaction stop the decoder, and no absurd trade moves a price",
     tests=(
-        "core/dex/test_total.py",
-        "core/dex/test_events.py",
-        "core/market/test_pricing.py",
-        "edges/ingest/test_ingest.py::test_a_transaction_that_breaks_the_decoder_costs_itself_alone",
-        "edges/ingest/test_ingest.py::test_quarantined_transactions_are_kept_up_to_a_limit",
-        "edges/ingest/test_ingest.py::test_insane_amounts_never_stop_it_nor_move_the_price",
+        "dex/test_total.py",
+        "dex/test_events.py",
+        "market/test_pricing.py",
+        "ingest/test_ingest.py::test_a_transaction_that_breaks_the_decoder_costs_itself_alone",
+        "ingest/test_ingest.py::test_quarantined_transactions_are_kept_up_to_a_limit",
+        "ingest/test_ingest.py::test_insane_amounts_never_stop_it_nor_move_the_price",
     ),
     mutants=(
         Mutant(
             "one bad call hides its transaction",
-            "core/dex/decode.py",
+            "dex/decode.py",
             "into.quarantined.append(_missed(transaction, call, token_accounts, unreadable))",
             "raise",
         ),
@@ -87,11 +87,11 @@ BOUGHT: Final = Recipe(
     tests=(
         "e2e/test_bought_prices.py",
         "e2e/test_bought_extremes.py",
-        "core/market/test_price_rules.py",
-        "core/market/test_standing.py",
-        "core/market/test_standing_definition.py",
-        "core/market/test_standing_weights.py",
-        "core/market/test_sol_rate.py",
+        "market/test_price_rules.py",
+        "market/test_standing.py",
+        "market/test_standing_definition.py",
+        "market/test_standing_weights.py",
+        "market/test_sol_rate.py",
     ),
     mutants=(
         Mutant(
@@ -106,21 +106,21 @@ BOUGHT: Final = Recipe(
             SOL_RATE,
             "lowered = _lowered(_lowered(votes, OF_SIGNER), OF_POOL)",
             "lowered = _lowered(votes, OF_POOL)",
-            ("core/market/test_sol_rate.py",),
+            ("market/test_sol_rate.py",),
         ),
         Mutant(
             "SOL has the price of its newest swap",
             PRICING,
             "usd = of_sol",
             "pass",
-            ("core/market/test_sol_rate.py",),
+            ("market/test_sol_rate.py",),
         ),
         Mutant(
             "a pool of any weight tips the median",
             STANDING,
             "return [weight if weight >= least else 0.0 for weight in weighing]",
             "return list(weighing)",
-            ("core/market/test_standing_definition.py", "core/market/test_standing.py"),
+            ("market/test_standing_definition.py", "market/test_standing.py"),
         ),
         Mutant(
             "money counts at once",
@@ -141,25 +141,25 @@ BOUGHT: Final = Recipe(
             STANDING,
             "if 0 <= age_s <= SILENCE_MAX_S and age_s <= pools[place].rival_s:",
             "if False:",
-            ("core/market/test_standing_weights.py",),
+            ("market/test_standing_weights.py",),
         ),
         Mutant(
             "swaps within one second make pauses short",
             STANDING,
             "lull_s += (gap_s - lull_s) * (gap_s / stood_s if gap_s < stood_s else 1.0)",
             "lull_s = 2 * pool.pause_s",
-            ("core/market/test_standing_weights.py",),
+            ("market/test_standing_weights.py",),
         ),
         Mutant(
             "a hair of weight decides between two pools",
             STANDING,
             "low, high = _middle(pools, counting, TIE)",
             "low, high = _middle(pools, counting, 0)",
-            ("core/market/test_standing_weights.py",),
+            ("market/test_standing_weights.py",),
         ),
         Mutant(
             "all markets of a venue that names no pool are one",
-            "core/dex/transfers.py",
+            "dex/transfers.py",
             "return BETWEEN_VAULTS.join(sorted(names))",
             "return token_accounts.owner(known[0])",
             ("e2e/test_bought_prices.py",),
@@ -169,49 +169,49 @@ BOUGHT: Final = Recipe(
             STANDING,
             "if self.shown is not None and self.shown < depth:",
             "if False:",
-            ("core/market/test_price_rules.py",),
+            ("market/test_price_rules.py",),
         ),
         Mutant(
             "one signer is as good as three",
             STANDING,
             "weighed[place] *= len(pool.signers) / SIGNERS",
             "pass",
-            ("core/market/test_standing_definition.py",),
+            ("market/test_standing_definition.py",),
         ),
         Mutant(
             "one sum counts in each pool that it goes through",
             STANDING,
             "weighed[place] *= seen",
             "pass",
-            ("core/market/test_price_rules.py",),
+            ("market/test_price_rules.py",),
         ),
         Mutant(
             "a token of one's own is depth",
             PRICING,
             "depth = depth if depth is None or behind is None else min(depth, behind)",
             "pass",
-            ("core/market/test_quotes.py",),
+            ("market/test_quotes.py",),
         ),
         Mutant(
             "money of a second is money of half a minute",
             STANDING,
             "return min(left, depth), pool.low if passed == 1 else left",
             "return depth, pool.low",
-            ("core/market/test_standing_definition.py", "core/market/test_price_rules.py"),
+            ("market/test_standing_definition.py", "market/test_price_rules.py"),
         ),
         Mutant(
             "fees between purchases and sales are a move",
             STANDING,
             "if not is_of_one_side or offer.volume * DUST < pool.low:",
             "if offer.volume * DUST < pool.low:",
-            ("core/market/test_standing_definition.py",),
+            ("market/test_standing_definition.py",),
         ),
         Mutant(
             "money that stood once is behind a token for ever",
-            "core/market/quotes.py",
+            "market/quotes.py",
             "if low <= one.usd <= high and time - one.at <= ROBUST_FRESH_S",
             "if low <= one.usd <= high",
-            ("core/market/test_quotes.py",),
+            ("market/test_quotes.py",),
         ),
         Mutant(
             "the legs of a loop set prices",
@@ -240,7 +240,7 @@ LAUNCHED: Final = Recipe(
             STANDING,
             "if left is None:",
             "if True:",
-            ("core/market/test_successors.py",),
+            ("market/test_successors.py",),
         ),
         Mutant(
             "a curve that is left weighs what stood in it",
@@ -254,9 +254,9 @@ VOLUMES: Final = Recipe(
     name="volumes",
     proves="sums of volume over all widths agree with the swaps that count",
     tests=(
-        "core/market/test_volumes_add_up.py",
-        "core/market/test_excluded_volume.py",
-        "core/market/test_volume_of_routes.py",
+        "market/test_volumes_add_up.py",
+        "market/test_excluded_volume.py",
+        "market/test_volume_of_routes.py",
     ),
     mutants=(
         Mutant(
@@ -264,21 +264,21 @@ VOLUMES: Final = Recipe(
             PRICING,
             "volume = 0 if uncounted else flow",
             "volume = flow",
-            ("core/market/test_volumes_add_up.py",),
+            ("market/test_volumes_add_up.py",),
         ),
         Mutant(
             "dust in a pool of one's own is volume",
             PRICING,
             "is_volume = counts and not evidence.uncounted and evidence.flow <= DUST_VOLUME",
             "is_volume = not evidence.uncounted and evidence.flow <= DUST_VOLUME",
-            ("core/market/test_excluded_volume.py",),
+            ("market/test_excluded_volume.py",),
         ),
         Mutant(
             "a past that joins keeps its volume",
-            "core/market/history/past.py",
+            "history/backfill.py",
             "return evidence.flow if sets and not evidence.uncounted else 0",
             "return swap.volume",
-            ("core/market/test_excluded_volume.py",),
+            ("market/test_excluded_volume.py",),
         ),
     ),
 )

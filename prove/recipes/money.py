@@ -4,9 +4,9 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-STATES: Final = "core/payments/payment.py"
-FACILITATOR: Final = "core/payments/facilitator.py"
-CONNECTION: Final = "edges/storage/sqlite/connection.py"
+STATES: Final = "payments/payment.py"
+FACILITATOR: Final = "payments/facilitator.py"
+CONNECTION: Final = "kit/sql/sqlite.py"
 
 KILLS: Final = Recipe(
     name="kills",
@@ -27,7 +27,7 @@ FREEZES: Final = Recipe(
     name="freezes",
     proves="a frozen database or a frozen service sells nothing twice and loses nothing",
     tests=(
-        "edges/storage/test_frozen_store.py",
+        "stores/test_frozen_store.py",
         "e2e/test_payments.py::test_a_frozen_service_loses_nothing",
         "e2e/test_payment_disk.py::test_a_locked_file_loses_nothing",
     ),
@@ -37,7 +37,7 @@ FREEZES: Final = Recipe(
             FACILITATOR,
             "return payment  # still pending, as far as can be proven",
             "return apply(payment, evidence)",
-            ("edges/storage/test_frozen_store.py",),
+            ("stores/test_frozen_store.py",),
         ),
     ),
 )
@@ -46,12 +46,12 @@ DISK: Final = Recipe(
     proves="on a full disk nothing is sold or charged, and it heals by itself",
     tests=(
         "e2e/test_payment_disk.py::test_a_full_disk_sells_nothing_and_heals",
-        "edges/storage/test_money_file.py::test_a_full_disk_is_503_for_every_waiter_and_charges_nothing",
+        "stores/test_money_file.py::test_a_full_disk_is_503_for_every_waiter_and_charges_nothing",
     ),
     mutants=(
         Mutant(
             "the probe of readiness writes nothing",
-            "edges/storage/credit_ledger.py",
+            "credits/store/ledger.py",
             "await self._group.run(self._expect_writable)",
             "return",
         ),
@@ -97,13 +97,13 @@ CRASH_POINTS: Final = Recipe(
     name="crash points",
     proves="of every schedule of handler, reconciler and crash, none loses or doubles a payment",
     tests=(
-        "core/payments/test_crash_points.py::test_no_schedule_loses_or_doubles_a_payment",
-        "core/payments/test_crash_points.py::test_no_schedule_raises_a_false_alarm_or_hides_a_true_one",
-        "core/payments/test_payment.py",
+        "payments/test_crash_points.py::test_no_schedule_loses_or_doubles_a_payment",
+        "payments/test_crash_points.py::test_no_schedule_raises_a_false_alarm_or_hides_a_true_one",
+        "payments/test_payment.py",
     ),
     mistakes=(
-        "core/payments/test_crash_points.py::test_every_mutant_is_caught",
-        "core/payments/test_crash_points.py::test_every_mutant_of_the_auditor_is_caught",
+        "payments/test_crash_points.py::test_every_mutant_is_caught",
+        "payments/test_crash_points.py::test_every_mutant_of_the_auditor_is_caught",
     ),
     mutants=(
         Mutant(
@@ -151,17 +151,17 @@ CHAIN_FAULTS: Final = Recipe(
 BLOCKHASHES: Final = Recipe(
     name="blockhash ages",
     proves="at 100 to 800 ms a slot a payment lives as long as its blockhash, and not a block more",
-    tests=("spec/test_blockhash_ages.py", "edges/settlement/test_levels.py"),
+    tests=("spec/test_blockhash_ages.py", "payments/chain/test_levels.py"),
     mutants=(
         Mutant(
             "an unknown blockhash always means a node behind",
-            "edges/settlement/rpc_settlement.py",
+            "payments/chain/settlement.py",
             "if tried.slot >= level + AHEAD_SLOTS and named is None:",
             "if False:",
         ),
         Mutant(
             "a node that lags is believed",
-            "edges/settlement/rpc_settlement.py",
+            "payments/chain/settlement.py",
             "if tried.slot >= level + AHEAD_SLOTS and named is None:",
             "if True:",
         ),
@@ -177,15 +177,15 @@ FORGERIES: Final = Recipe(
     name="forged payments",
     proves="no payment passes that differs from what was quoted, in any field or byte",
     tests=(
-        "core/payments/test_verify.py",
-        "core/payments/test_headers.py",
-        "core/payments/test_memo.py",
+        "payments/test_verify.py",
+        "payments/test_headers.py",
+        "payments/test_memo.py",
         "spec/test_payment_attacks.py",
     ),
     mutants=(
         Mutant(
             "the signature of the payer is not checked",
-            "core/payments/protocol/verify.py",
+            "payments/protocol/verify.py",
             "if not envelope.is_signed_by_payer():",
             "if False:",
         ),
@@ -201,25 +201,25 @@ MEMOS: Final = Recipe(
     mutants=(
         Mutant(
             "one quote takes two payments",
-            "edges/storage/sql/money/budgets.py",
+            "payments/store/purchases.py",
             "if self._db.execute(QUOTE_IS_USED, (pending.quote,)).get:",
             "if False:",
         ),
         Mutant(
             "a quote is good for all of its kind",
-            "core/payments/protocol/memo.py",
+            "payments/protocol/memo.py",
             "return of_kind + _mac(key, head, [resource, *bound])[: _MAC_BYTES - _KIND_MAC_BYTES]",
             "return of_kind",
         ),
         Mutant(
             "the amount is whatever was transferred",
-            "core/payments/protocol/verify.py",
+            "payments/protocol/verify.py",
             'if int.from_bytes(data[1:9], "little") != asked.amount:',
             "if False:",
         ),
         Mutant(
             "two memos are as good as one",
-            "core/payments/protocol/verify.py",
+            "payments/protocol/verify.py",
             "if len(memos) > 1:",
             "if False:",
         ),

@@ -4,10 +4,10 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-LEDGER: Final = "edges/storage/credit_ledger.py"
+LEDGER: Final = "credits/store/ledger.py"
 
-LOST: Final = "core/payments/lost.py"
-FOREIGN: Final = "base/foreign.py"
+LOST: Final = "payments/reconciler.py"
+FOREIGN: Final = "kit/errors.py"
 
 SOAK: Final = Recipe(
     name="soak",
@@ -32,9 +32,9 @@ NODES: Final = Recipe(
     name="garbled nodes",
     proves="whatever a node or a feed answers, it is a node that does not answer, and nothing else",
     tests=(
-        "base/test_answers_of_strangers.py",
-        "edges/sources/test_garbled_node.py",
-        "edges/settlement/test_garbled_chain.py",
+        "kit/test_answers_of_strangers.py",
+        "solana/test_garbled_node.py",
+        "payments/chain/test_garbled_chain.py",
     ),
     mutants=(
         Mutant(
@@ -62,8 +62,8 @@ RESTORE: Final = Recipe(
     proves="a store that is behind the chain finds what it sold, and gives it to its buyers alone",
     tests=(
         "spec/test_restored_payments.py",
-        "edges/settlement/test_auditing.py",
-        "edges/settlement/test_orphans.py",
+        "payments/chain/test_auditing.py",
+        "payments/chain/test_orphans.py",
         "e2e/test_restore.py",
     ),
     mutants=(
@@ -90,57 +90,57 @@ RESTORE: Final = Recipe(
         ),
         Mutant(
             "any text of that length is a one-time key",
-            "core/payments/redelivery.py",
+            "payments/reconciler.py",
             "return hmac.compare_digest(mac, self._key_mac(message_hash, drawn))",
             "return len(mac) == _KEY_MAC_BYTES",
             ("spec/test_restored_payments.py",),
         ),
         Mutant(
             "what was refunded is handed out, too",
-            "edges/storage/sql/money/payment_table.py",
+            "payments/store/payments.py",
             "if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:",
             "if False:",
-            ("edges/settlement/test_orphans.py",),
+            ("payments/chain/test_orphans.py",),
         ),
         Mutant(
             "a payment without a quote of ours stops nothing",
-            "core/payments/books/audit.py",
+            "payments/audit.py",
             "return {*settled, *(each.signature for each in orphans if each.bought is not None)}",
             "return {*settled, *signatures}",
-            ("edges/settlement/test_orphans.py",),
+            ("payments/chain/test_orphans.py",),
         ),
     ),
 )
-RUNNING: Final = "shell/wiring/test_running.py"
+RUNNING: Final = "app/test_running.py"
 SUPERVISION: Final = Recipe(
     name="supervision",
     proves="if a part dies, fills up or hangs, clients are served or asked to wait, and it heals",
-    tests=("e2e/test_supervision.py", "shell/cli/test_children.py", RUNNING),
+    tests=("e2e/test_supervision.py", "app/cli/test_children.py", RUNNING),
     mutants=(
         Mutant(
             "what needs an operator is started again and again",
-            "shell/cli/service/children.py",
+            "app/running/serve.py",
             "if code == EXIT_OPERATOR or child.role.has_memory:",
             "if child.role.has_memory:",
-            ("shell/cli/test_children.py",),
+            ("app/cli/test_children.py",),
         ),
         Mutant(
             "a process that ended is never started again",
-            "shell/cli/service/children.py",
+            "app/running/serve.py",
             "if now_s >= child.start_again_s:",
             "if False:",
-            ("shell/cli/test_children.py",),
+            ("app/cli/test_children.py",),
         ),
         Mutant(
             "a task that ended is never started again",
-            "shell/wiring/maintenance.py",
+            "app/maintenance.py",
             "await sleep(wait_s)",
             "return",
             (RUNNING,),
         ),
         Mutant(
             "ingest ends when the disk is full",
-            "shell/wiring/ingest.py",
+            "app/ingest.py",
             "except StoreUnavailable as trouble:",
             "except KeyError as trouble:",
             ("e2e/test_supervision.py",),

@@ -27,7 +27,7 @@ from prove.supply.locked import ROOT
 from prove.supply.sbom import bill
 
 TARGET: Final = ROOT / "build" / "release"
-CHARTS: Final = Path("src/mintscope/edges/web/static/lightweight-charts.js")  # `make` fetches it
+CHARTS: Final = Path("src/mintscope/site/static/lightweight-charts.js")  # `make` fetches it
 PROJECTS: Final = {".": ("wheel", "sdist"), "packages/client": ("wheel",)}
 FOR_THE_BUILDER: Final = ("deploy/Containerfile", "deploy/Containerfile.dockerignore")
 GIT: Final = which("git") or "git"

@@ -6,8 +6,8 @@ from importlib.util import find_spec
 
 def main() -> None:
     """Run the command line of what is installed."""
-    is_whole = find_spec("mintscope.shell") is not None
-    import_module(f"mintscope.{'shell' if is_whole else 'client'}.cli.app").main()
+    is_whole = find_spec("mintscope.app") is not None
+    import_module(f"mintscope.{'app' if is_whole else 'client'}.cli.app").main()
 
 
 if __name__ == "__main__":

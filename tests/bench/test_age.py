@@ -11,10 +11,10 @@ from bench.age.costs import Cost
 from bench.age.filling import Age
 from bench.age.places import PLACES, Traded
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import UnixMs
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE
-from mintscope.edges.storage.sqlite.connection import open_store
+from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.sqlite import open_store
 from support.scenes.payments.audited import violations_of
 from support.scenes.stores import money_in
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from mintscope.core.dex.decode import decode_block
-from mintscope.edges.sources.json_transactions import JsonTransactions
+from mintscope.dex.decode import decode_block
+from mintscope.solana.wire import JsonTransactions
 
 ROOT = Path(__file__).parents[2]
 MODULES = sorted(

@@ -8,10 +8,10 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Locator, Request, Route, expect
 
-from mintscope.base.credentials import CreditToken
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.credits.debit import Debit, DebitLedger
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.credits.ledger import Debit, DebitLedger
+from mintscope.kit.credentials import CreditToken
 from support.scenes.payments.shopfront import Shopfront, shopfront
 from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.people.page_checks import look_at

@@ -6,7 +6,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
-from mintscope.base.solana import WSOL
+from mintscope.solana.blocks import WSOL
 from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.people.page_checks import look_at
 from support.scenes.service import credit_token

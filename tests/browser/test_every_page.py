@@ -11,12 +11,12 @@ from typing import Final
 import pytest
 from playwright.async_api import Browser
 
-from mintscope.base.errors import MethodNotAllowed, NotFound
-from mintscope.base.solana import WSOL
-from mintscope.edges.server.request import Request
-from mintscope.edges.server.response import Response
-from mintscope.edges.server.routes import Route, Router
-from mintscope.edges.web.routes import SEGMENT, PageRoute
+from mintscope.kit.errors import MethodNotAllowed, NotFound
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import Response
+from mintscope.kit.http.routes import Route, Router
+from mintscope.site.routes import SEGMENT, PageRoute
+from mintscope.solana.blocks import WSOL
 from support.scenes.page_scene import NEWCOMER, PERSON, PROTECTED, scene_at
 from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.people.page_checks import Fault, look_at

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 from playwright.async_api import Browser, expect
 
-from mintscope.core.accounts.audit import COMMAND_LINE
+from mintscope.kit.audit import COMMAND_LINE
 from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.website import PASSWORD, Website
 

@@ -3,7 +3,7 @@
 import pytest
 from playwright.async_api import Browser, expect
 
-from mintscope.core.accounts.application import SignupId
+from mintscope.accounts.signups.application import SignupId
 from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.website import ADMINISTRATOR, PASSWORD, Website
 

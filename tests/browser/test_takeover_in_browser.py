@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser
 
-from mintscope.core.accounts.user import UserId
+from mintscope.kit.audit import UserId
 from support.scenes.people.browsing import visiting
 from support.scenes.people.takeover import (
     THEIR_WALLET,

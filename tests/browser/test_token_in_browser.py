@@ -7,8 +7,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Page, expect
 
-from mintscope.edges.web.figures.numbers import percent
-from mintscope.shell.config.sections import WebConfig
+from mintscope.app.config.config import WebConfig
+from mintscope.site.figures import percent
 from support.scenes.people.browsing import MOVED, Visitor, visiting
 from support.scenes.people.page_checks import look_at
 from support.scenes.token_market import BONE, RISKY, SOL, UNTRACKED, YOUNG, TokenMarket, swap_of

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Request, expect
 
-from mintscope.base.credentials import CreditToken
+from mintscope.kit.credentials import CreditToken
 from support.scenes.payments.shopfront import Shopfront, shopfront
 from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.people.buyers import balance, choose, forgive, lose, lose_before, state

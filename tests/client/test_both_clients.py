@@ -12,15 +12,15 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from mintscope.base.credentials import CredentialKind, is_well_formed
-from mintscope.base.primitives import Wallet
-from mintscope.base.solana import USDC, WSOL
+from mintscope.accounts.keys.scope import Scope
 from mintscope.client import AsyncClient, Client, CreditBudget, errors
 from mintscope.client.auth import PaymentAuth
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.market.report import PLAIN, ReportKind
-from mintscope.core.payments.protocol.requirement import MAINNET
+from mintscope.kit.credentials import CredentialKind, is_well_formed
+from mintscope.kit.primitives import Wallet
+from mintscope.market.report import PLAIN, ReportKind
+from mintscope.payments.protocol.envelope import MAINNET
+from mintscope.solana.blocks import USDC, WSOL
 from support.fakes import reports
 from support.processes.listening import listening
 from support.scenes.payments.payment_world import World, world_at

@@ -18,13 +18,13 @@ from x402.http.clients.httpx import x402HttpxClient
 from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 
-from mintscope.base.credentials import CredentialKind, hint, is_well_formed
 from mintscope.client.auth import CreditAuth, PaymentAuth
 from mintscope.client.buyer import Buyer
 from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope.client.errors import PendingError, RefusedError
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
-from mintscope.core.payments.protocol.headers import PAYMENT_SIGNATURE
+from mintscope.kit.credentials import CredentialKind, hint, is_well_formed
+from mintscope.payments.protocol.headers import PAYMENT_SIGNATURE
 from support.processes.listening import listening
 from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at

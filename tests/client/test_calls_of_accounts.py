@@ -9,14 +9,14 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.base.solana import WSOL
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.signups.application import SignupId
 from mintscope.client import AsyncClient, Client, errors
 from mintscope.client.calls import account, verbs
 from mintscope.client.results.frames import to_dataframe
 from mintscope.client.results.signals import SignalEvent
-from mintscope.core.accounts.application import SignupId
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.keys.scope import Scope
+from mintscope.kit.audit import COMMAND_LINE
+from mintscope.solana.blocks import WSOL
 from support.processes.listening import listening
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, running_service

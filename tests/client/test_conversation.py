@@ -10,9 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.credentials import make_credit_token
-from mintscope.base.primitives import UnixMs
 from mintscope.client import errors
 from mintscope.client.budget import CreditBudget
 from mintscope.client.calls import verbs
@@ -26,6 +23,9 @@ from mintscope.client.calls.conversation import (
     converse,
 )
 from mintscope.client.results.credits import CreditBalance
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.credentials import make_credit_token
+from mintscope.kit.primitives import UnixMs
 
 NOW = UnixMs(1_750_000_000_000)
 CREDIT_TOKEN = make_credit_token(bytes(28))

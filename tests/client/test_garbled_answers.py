@@ -22,7 +22,7 @@ from mintscope.client.journal import SUFFIX, Journal, JournalUnusable
 from mintscope.client.keypair import UnusableKeypair, parse_keypair
 from mintscope.client.transport import ANSWER_BYTES_MAX, BoundedTransport
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
-from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
+from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import World, world_at
 from support.spoiling import RUINED, spoil

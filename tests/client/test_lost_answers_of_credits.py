@@ -8,8 +8,8 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from mintscope.base.solana import WSOL
 from mintscope.client import AsyncClient
+from mintscope.solana.blocks import WSOL
 from support.fakes import reports
 from support.scenes.conversations import add_swap
 from support.scenes.service import running_service

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
-from mintscope.base.credentials import make_credit_token
-from mintscope.base.solana import USDT, WSOL
+from mintscope.app.cli.app import app
+from mintscope.app.config.load import CLIENT_VARIABLES
 from mintscope.client import errors
 from mintscope.client.cli.connection import (
     CREDENTIAL_VARIABLE,
@@ -19,8 +19,8 @@ from mintscope.client.cli.connection import (
     Exit,
     exit_of,
 )
-from mintscope.shell.cli.app import app
-from mintscope.shell.config.load import CLIENT_VARIABLES
+from mintscope.kit.credentials import make_credit_token
+from mintscope.solana.blocks import USDT, WSOL
 from support.fakes import reports
 from support.processes.listening import listening
 from support.scenes.service import Service, running_service

@@ -19,7 +19,7 @@ from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope.client.errors import PendingError, RefusedError
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
 from mintscope.client.wallet import OverSpendLimit, PayerWallet, Pin, SpendLimit, WillNotPay
-from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
+from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
 

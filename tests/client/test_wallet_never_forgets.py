@@ -23,12 +23,8 @@ from mintscope.client.auth import PaymentAuth
 from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
 from mintscope.client.node import NODES_APART_BLOCKS
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
-from mintscope.core.payments.protocol.headers import (
-    PAYMENT_REQUIRED,
-    PAYMENT_SIGNATURE,
-    encode_required,
-)
-from mintscope.core.payments.protocol.requirement import RecentBlockhash, Requirement, Resource
+from mintscope.payments.protocol.envelope import RecentBlockhash, Requirement, Resource
+from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE, encode_required
 from support.scenes.payments.payment_build import PAYER, TERMS
 
 FINAL_BLOCKS: Final = 32

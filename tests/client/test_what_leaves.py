@@ -13,10 +13,9 @@ from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 from typing_extensions import override
 
-from mintscope.core.payments.outcome import Settled, Unresolved
-from mintscope.core.payments.protocol.envelope import Envelope
-from mintscope.core.payments.settlement import Trial
-from mintscope.edges.settlement.rpc_settlement import RpcSettlement
+from mintscope.payments.chain.settlement import RpcSettlement
+from mintscope.payments.protocol.envelope import Envelope
+from mintscope.payments.settlement import Settled, Trial, Unresolved
 from support.scenes.payments.payment_world import (
     AMOUNT,
     RESOURCE,

@@ -9,10 +9,24 @@ from typing import Final
 
 import pytest
 
-from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import Mint, UnixMs
-from mintscope.base.time import HOUR_MS
-from mintscope.core.accounts.application import (
+from mintscope.accounts.keys.key import KeyAddress, KeyLine, NewKey
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.mail.email import EmailId, EmailKind
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import (
+    App,
+    HalfSignIn,
+    KeptUser,
+    NewPasskey,
+    NewUser,
+    Passkey,
+    PasskeyId,
+    User,
+    UserKind,
+)
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.session import NewProof, NewSession, ProofId, Purpose, SessionId
+from mintscope.accounts.signups.application import (
     Application,
     ApplicationState,
     Form,
@@ -20,23 +34,11 @@ from mintscope.core.accounts.application import (
     SignupId,
     UserType,
 )
-from mintscope.core.accounts.audit import COMMAND_LINE, Event, note
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.factors.rows import (
-    App,
-    HalfSignIn,
-    NewPasskey,
-    Passkey,
-    PasskeyId,
-)
-from mintscope.core.accounts.holdings.watchlists import WatchlistId, WatchlistLine
-from mintscope.core.accounts.keys.api_key import KeyAddress, KeyId, KeyLine, NewKey
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.mail.email import EmailId, EmailKind
-from mintscope.core.accounts.people.session import NewSession, SessionId
-from mintscope.core.accounts.proof import NewProof, ProofId, Purpose
-from mintscope.core.accounts.store import AccountRows, AccountStore
-from mintscope.core.accounts.user import KeptUser, NewUser, User, UserId, UserKind
+from mintscope.kit.audit import COMMAND_LINE, Event, KeyId, UserId, note
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import HOUR_MS
+from mintscope.watchlists.rows import WatchlistId, WatchlistLine
 from support.scenes.account_stores import ENGINES
 
 ALICE: Final = EmailAddress("alice@example.org")

@@ -1,9 +1,9 @@
 """The contract of every AdoptionStore, in memory and on SQLite alike."""
 
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.payments.lost import Acknowledged, Adoption
-from mintscope.core.payments.payment import Payment, Reverted, State, TopUp
-from mintscope.core.payments.store import KeyTaken, PendingPayment
+from mintscope.kit.audit import COMMAND_LINE
+from mintscope.payments.payment import Payment, Reverted, State, TopUp
+from mintscope.payments.ports import KeyTaken, PendingPayment
+from mintscope.payments.reconciler import Acknowledged, Adoption
 from support.scenes.payments.payment_engines import Engine, resolve
 from support.scenes.payments.pending_payments import (
     LANDED_FOR_GOOD,

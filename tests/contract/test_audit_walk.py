@@ -9,16 +9,15 @@ from typing import Any, Final
 
 import pytest
 
-from mintscope.base.primitives import UnixMs
-from mintscope.core.payments.books.invariants import Invariant, Violation
-from mintscope.edges.storage.database import Database
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.postgres.dialect import translate
-from mintscope.edges.storage.sql.money import closing as closing_statements
-from mintscope.edges.storage.sql.money import walk as walk_statements
-from mintscope.edges.storage.sql.money.credit_statements import ADD
-from mintscope.edges.storage.sql.money.walk import SETTLED_MS, Walk
-from mintscope.edges.storage.sqlite.database import SqliteDatabase
+from mintscope.credits.invariants import Invariant, Violation
+from mintscope.credits.store import closing as closing_statements
+from mintscope.credits.store.statements import ADD
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import Database, translate
+from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.kit.sql.sqlite import SqliteDatabase
+from mintscope.payments.store import audit as walk_statements
+from mintscope.payments.store.audit import SETTLED_MS, Walk
 from support.scenes.postgres import dsn_in
 
 Connect = Callable[[], Database]

@@ -7,15 +7,14 @@ from typing import Final
 import pytest
 from prometheus_client import REGISTRY
 
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.base.time import DAY_S
-from mintscope.core.market.log import PricedSwap, SlotHeader
-from mintscope.core.market.registry import Floor
-from mintscope.core.market.store import FinalSlot, NewSlot
-from mintscope.core.market.timeframe import Timeframe
-from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.storage.market import Market
-from mintscope.edges.storage.sql.market import clearing
+from mintscope.app.stores.market import Market
+from mintscope.ingest.fold import fold_once
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.time import DAY_S
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.ports import FinalSlot, Floor, NewSlot
+from mintscope.market.store import retention as clearing
+from mintscope.market.timeframe import Timeframe
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 
 NOON: Final = 19_700 * DAY_S + DAY_S // 2

@@ -16,16 +16,15 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from mintscope.base.primitives import CreditAccount, UnixMs
-from mintscope.base.time import DAY_MS, Month, month_end, month_of
-from mintscope.core.payments.books.invariants import Invariant, Violation
-from mintscope.edges.storage.database import Database, DatabaseError
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.sql.accounts.credits import SqlCreditRows
-from mintscope.edges.storage.sql.money.credit_statements import ADD
-from mintscope.edges.storage.sql.money.looking import contradictions, summary_of
-from mintscope.edges.storage.sql.money.walk import SETTLED_MS, Walk
-from mintscope.edges.storage.sqlite.database import SqliteDatabase
+from mintscope.accounts.wallets.store import SqlCreditRows
+from mintscope.credits.invariants import Invariant, Violation
+from mintscope.credits.store.statements import ADD, contradictions, summary_of
+from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.sql.database import Database, DatabaseError
+from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.kit.sql.sqlite import SqliteDatabase
+from mintscope.kit.time import DAY_MS, Month, month_end, month_of
+from mintscope.payments.store.audit import SETTLED_MS, Walk
 from support.scenes.postgres import dsn_in
 
 Connect = Callable[[], Database]

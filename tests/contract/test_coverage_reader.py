@@ -5,10 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.base.solana import Gap
-from mintscope.base.time import HOUR_S
-from mintscope.core.market.coverage import (
+from mintscope.app.stores.market import Market
+from mintscope.ingest.fold import fold_once
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.time import HOUR_S
+from mintscope.market.coverage import (
     OTHER,
     WEEK_HOURS,
     MintCoverage,
@@ -16,10 +17,9 @@ from mintscope.core.market.coverage import (
     SlotCoverage,
     Tally,
 )
-from mintscope.core.market.log import PricedSwap, SlotHeader
-from mintscope.core.market.store import DeadSlot, FinalSlot, NewSlot
-from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.storage.market import Market
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.ports import FinalSlot, NewSlot, OrphanedSlot
+from mintscope.solana.blocks import Gap
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 
@@ -91,7 +91,7 @@ async def test_calls_are_summed_by_hour_program_and_outcome(market: Market) -> N
 
 async def test_skipped_slots_are_those_that_a_living_block_proves(market: Market) -> None:
     await market.store.write([*block(10, 0), *block(15, 1, parent=10)])
-    await market.store.write([*block(18, 2, parent=15), DeadSlot(Slot(18))])
+    await market.store.write([*block(18, 2, parent=15), OrphanedSlot(Slot(18))])
     await market.store.write(block(17, 2, {("a", "read"): Tally(1)}, parent=15))
 
     found = await market.coverage.coverage(2)

@@ -9,17 +9,11 @@ import apsw
 import psycopg
 import pytest
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.core.credits.ledger import CreditAccounts, CreditLedger, KindLine
-from mintscope.edges.storage.postgres.money.credit_ledger import (
-    PostgresCreditAccounts,
-    PostgresCreditLedger,
-)
-from mintscope.edges.storage.sqlite.money.credit_ledger import (
-    SqliteCreditAccounts,
-    SqliteCreditLedger,
-)
+from mintscope.credits.ledger import CreditAccounts, CreditLedger, KindLine
+from mintscope.credits.store.postgres import PostgresCreditAccounts, PostgresCreditLedger
+from mintscope.credits.store.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import ServiceUnavailable
 from support.scenes.postgres import dsn_in
 from support.scenes.service import NOW, credit_token
 from support.scenes.stores import PEPPER

@@ -10,13 +10,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import CreditAccount
-from mintscope.base.time import DAY_MS
-from mintscope.core.credits.instant import InstantLedger, Remembered
-from mintscope.core.credits.ledger import CreditLedger, DayUse, Empty, LedgerEntry, Spent, Statement
-from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
-from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from mintscope.credits.ledger import (
+    CreditLedger,
+    DayUse,
+    Empty,
+    InstantLedger,
+    LedgerEntry,
+    Remembered,
+    Spent,
+    Statement,
+)
+from mintscope.credits.store.postgres import PostgresCreditLedger
+from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import CreditAccount
+from mintscope.kit.time import DAY_MS
 from support.scenes.postgres import dsn_in
 from support.scenes.service import NOW, credit_token
 from support.scenes.stores import PEPPER

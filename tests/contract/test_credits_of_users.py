@@ -9,34 +9,34 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.credentials import CredentialHash, hash_credential, hint
-from mintscope.base.primitives import CreditAccount, UnixMs, Wallet
-from mintscope.base.time import DAY_MS
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.holdings.account_credits import (
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewUser, UserKind
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.people.sessions import NotPossible, remove_user
+from mintscope.accounts.wallets.credits import (
     AccountCredits,
     Deposited,
     MoveDenied,
     Withdrawn,
     hand_over,
 )
-from mintscope.core.accounts.people.access import NotPossible, remove_user
-from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.store import AccountRows, AccountStore
-from mintscope.core.accounts.user import NewUser, UserId, UserKind
-from mintscope.core.credits.debit import Debit, Debited
-from mintscope.core.credits.rotation import RotationDenied
-from mintscope.core.payments.payment import Landed, Payment, TopUp
-from mintscope.edges.storage.credit_ledger import GroupCreditLedger
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.postgres import openers as postgres
-from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
-from mintscope.edges.storage.sql.money.books import SqlPaymentBooks
-from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
-from mintscope.edges.storage.sqlite.money import stores as sqlite
-from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
+from mintscope.app.stores import postgres
+from mintscope.app.stores import sqlite_stores as sqlite
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.credits.ledger import Debit, Debited
+from mintscope.credits.sign_in import RotationDenied
+from mintscope.credits.store.ledger import GroupCreditLedger
+from mintscope.credits.store.postgres import PostgresCreditLedger
+from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.kit.audit import COMMAND_LINE, UserId
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.credentials import CredentialHash, hash_credential, hint
+from mintscope.kit.primitives import CreditAccount, UnixMs, Wallet
+from mintscope.kit.time import DAY_MS
+from mintscope.payments.payment import Landed, Payment, TopUp
+from mintscope.payments.store.books import SqlPaymentBooks
+from mintscope.payments.store.payments import SqlPaymentStore
 from support.scenes.account_stores import ENGINES
 from support.scenes.payments.audited import violations_of
 from support.scenes.payments.pending_payments import AGAIN_MS, new_payment

@@ -17,38 +17,33 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import CreditAccount, UnixMs
-from mintscope.base.time import month_end, month_of
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.api_key import KeyId, NewKey
-from mintscope.core.accounts.store import AccountRows
-from mintscope.core.accounts.user import NewUser, UserKind
-from mintscope.core.credits.debit import (
+from mintscope.accounts.keys.key import NewKey
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewUser, UserKind
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.credits.ledger import (
     KEPT_MS,
     CapReached,
     Debit,
     Debited,
     DebitOutcome,
+    Empty,
+    Spent,
     TooFew,
 )
-from mintscope.core.credits.ledger import Empty, Spent
-from mintscope.edges.storage.credit_ledger import GroupCreditLedger
-from mintscope.edges.storage.database import Database
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.postgres.money.credit_batches import DEAD_MS
-from mintscope.edges.storage.postgres.money.credit_ledger import (
-    PostgresCreditAccounts,
-    PostgresCreditLedger,
-)
-from mintscope.edges.storage.sql.money.purchases import PurchasedCredits
-from mintscope.edges.storage.sqlite.database import SqliteDatabase
-from mintscope.edges.storage.sqlite.money.credit_ledger import (
-    SqliteCreditAccounts,
-    SqliteCreditLedger,
-)
+from mintscope.credits.store.ledger import GroupCreditLedger
+from mintscope.credits.store.postgres import DEAD_MS, PostgresCreditAccounts, PostgresCreditLedger
+from mintscope.credits.store.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.kit.audit import KeyId
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.sql.database import Database
+from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.kit.sql.sqlite import SqliteDatabase
+from mintscope.kit.time import month_end, month_of
+from mintscope.payments.store.purchases import PurchasedCredits
 from support.processes.processes import forking
 from support.scenes.account_stores import ENGINES as ACCOUNT_ENGINES
 from support.scenes.postgres import dsn_in

@@ -9,16 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS, HOUR_MS
-from mintscope.core.payments.payment import Dead, Evidence
-from mintscope.core.payments.store import (
-    WALLET_LAMPORTS_MIN,
-    Begun,
-    Budget,
-    PendingPayment,
-    SalesClosed,
-)
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, HOUR_MS
+from mintscope.payments.payment import Dead, Evidence
+from mintscope.payments.ports import WALLET_LAMPORTS_MIN, Begun, Budget, PendingPayment, SalesClosed
 from support.scenes.payments.payment_engines import Engine, every_engine, resolve
 from support.scenes.payments.pending_payments import DEAD, LANDED, NOW, REVERTED, new_payment
 

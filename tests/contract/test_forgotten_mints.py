@@ -12,18 +12,17 @@ import psycopg
 import pytest
 from psycopg.raw_cursor import RawCursor
 
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.base.time import DAY_S
-from mintscope.core.market.log import PricedSwap, SlotHeader
-from mintscope.core.market.registry import Floor
-from mintscope.core.market.store import FinalSlot, NewSlot
-from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.storage.folder import MARKET_FILE
-from mintscope.edges.storage.market import Market
-from mintscope.edges.storage.postgres.connection import HOT
-from mintscope.edges.storage.postgres.dialect import translate
-from mintscope.edges.storage.sql.market import forgetting
-from mintscope.edges.storage.sql.market.forgetting import MINTS_A_STEP
+from mintscope.app.stores.folder import MARKET_FILE
+from mintscope.app.stores.market import Market
+from mintscope.ingest.fold import fold_once
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.sql.database import translate
+from mintscope.kit.sql.postgres import HOT
+from mintscope.kit.time import DAY_S
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.ports import FinalSlot, Floor, NewSlot
+from mintscope.market.store import retention as forgetting
+from mintscope.market.store.retention import MINTS_A_STEP
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 from support.scenes.postgres import dsn_in
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.primitives import Slot, UnixMs
-from mintscope.base.solana import Gap
-from mintscope.core.market.history.mending import GapCounts, GapMend
-from mintscope.edges.storage.market import Market
+from mintscope.app.stores.market import Market
+from mintscope.history.backfill import GapCounts, GapMend
+from mintscope.kit.primitives import Slot, UnixMs
+from mintscope.solana.blocks import Gap
 from support.scenes.market_engines import MARKET_ENGINES, market_of
 
 OLD, NEW = Gap(Slot(5), Slot(9), "lost"), Gap(Slot(12), Slot(12), "asked in vain for 15 s")

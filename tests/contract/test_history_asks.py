@@ -5,16 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.primitives import Mint, UnixMs, UnixS
-from mintscope.core.market.history.asking import (
-    ENDED_MAX,
-    OPEN_MAX,
-    AskState,
-    Cost,
-    HistoryAsk,
-)
-from mintscope.core.market.history.store import Kind
-from mintscope.shell.wiring.stores import Market
+from mintscope.app.stores.stores import Market
+from mintscope.history.backfill import ENDED_MAX, OPEN_MAX, BackfillJob, BackfillState, Cost
+from mintscope.history.ports import Kind
+from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, market_of
 
@@ -34,36 +28,45 @@ async def asked(market: Market, mint: Mint = A) -> int:
     return (await newest(market)).ask_id
 
 
-async def newest(market: Market) -> HistoryAsk:
+async def newest(market: Market) -> BackfillJob:
     return (await market.history_asks.newest(1))[0]
 
 
-async def state(market: Market) -> AskState:
+async def state(market: Market) -> BackfillState:
     return (await newest(market)).state
 
 
 async def test_a_past_is_asked_for_estimated_confirmed_read_and_done(market: Market) -> None:
     asks, queue = market.history_asks, market.history_queue
     ask_id = await asked(market)
-    assert await newest(market) == HistoryAsk(
-        ask_id, A, UnixS(100), NOW, AskState.ASKED, None, 0, 0, "", None
+    assert await newest(market) == BackfillJob(
+        ask_id, A, UnixS(100), NOW, BackfillState.ASKED, None, 0, 0, "", None
     )
     assert await asks.confirm(ask_id) is None, "it is not known yet what it costs"
     await queue.estimated(ask_id, UnixS(200), COST)
     assert (await newest(market)).cost == Cost(120, 130, 13)
-    assert await queue.first(AskState.ASKED, AskState.CONFIRMED) is None
+    assert await queue.first(BackfillState.ASKED, BackfillState.CONFIRMED) is None
     assert await asks.confirm(ask_id) == A
     assert await asks.confirm(ask_id) is None, "once"
-    assert await queue.first(AskState.CONFIRMED) == await newest(market)
+    assert await queue.first(BackfillState.CONFIRMED) == await newest(market)
     assert await queue.began(ask_id, UnixS(250))
     assert await queue.progress(ask_id, 90, 40, "Waits.")
     await queue.estimated(ask_id, UnixS(1), COST)
     reading = await newest(market)
-    assert reading[2:] == (250, NOW, AskState.READING, Cost(120, 130, 13), 90, 40, "Waits.", None)
-    await queue.end(ask_id, AskState.DONE, "", UnixMs(NOW + 5))
-    await queue.end(ask_id, AskState.FAILED, "later", UnixMs(NOW + 9))
+    assert reading[2:] == (
+        250,
+        NOW,
+        BackfillState.READING,
+        Cost(120, 130, 13),
+        90,
+        40,
+        "Waits.",
+        None,
+    )
+    await queue.end(ask_id, BackfillState.DONE, "", UnixMs(NOW + 5))
+    await queue.end(ask_id, BackfillState.FAILED, "later", UnixMs(NOW + 9))
     done = await newest(market)
-    assert (done.state, done.words, done.ended_at) == (AskState.DONE, "", NOW + 5)
+    assert (done.state, done.words, done.ended_at) == (BackfillState.DONE, "", NOW + 5)
     assert not await queue.progress(ask_id, 1, 1, "")
     assert not await queue.began(ask_id, UnixS(1))
     assert await asks.cancel(ask_id, NOW) is None
@@ -78,7 +81,7 @@ async def test_it_is_cancelled_at_once_and_by_its_reader_once_it_is_read(market:
         if steps > 1:
             await asks.confirm(ask_id)
         assert await asks.cancel(ask_id, NOW) == A
-        assert await state(market) is AskState.CANCELLED
+        assert await state(market) is BackfillState.CANCELLED
         assert not await queue.progress(ask_id, 0, 0, "")
     ask_id = await asked(market)
     await queue.estimated(ask_id, UnixS(200), COST)
@@ -88,9 +91,9 @@ async def test_it_is_cancelled_at_once_and_by_its_reader_once_it_is_read(market:
     assert await asks.cancel(ask_id, NOW) is None
     assert (await newest(market)).ended_at is None
     assert not await queue.progress(ask_id, 5, 5, "")
-    assert await queue.first(AskState.CANCELLING) == await newest(market)
-    await queue.end(ask_id, AskState.CANCELLED, "", NOW)
-    assert await state(market) is AskState.CANCELLED
+    assert await queue.first(BackfillState.CANCELLING) == await newest(market)
+    await queue.end(ask_id, BackfillState.CANCELLED, "", NOW)
+    assert await state(market) is BackfillState.CANCELLED
 
 
 async def test_a_token_is_asked_for_once_at_a_time_and_all_together_are_bounded(
@@ -102,14 +105,14 @@ async def test_a_token_is_asked_for_once_at_a_time_and_all_together_are_bounded(
     for place in range(OPEN_MAX - 1):
         await asked(market, Mint(f"{B}{place}"))
     assert not await asks.ask(B, UnixS(1), NOW)
-    await queue.end(first, AskState.FAILED, "words", NOW)
+    await queue.end(first, BackfillState.FAILED, "words", NOW)
     second = await asked(market)
     assert second > first
-    found = await queue.first(AskState.ASKED)
+    found = await queue.first(BackfillState.ASKED)
     assert found is not None
     assert found.mint == f"{B}0", "the one that was asked for first"
     for _ in range(ENDED_MAX + 5):
-        await queue.end((await newest(market)).ask_id, AskState.DONE, "", NOW)
+        await queue.end((await newest(market)).ask_id, BackfillState.DONE, "", NOW)
         await asked(market)
     kept = await asks.newest(1_000)
     assert len(kept) == OPEN_MAX + ENDED_MAX

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
-from mintscope.base.solana import WSOL, Gap
-from mintscope.core.market.history.store import (
+from mintscope.app.stores.stores import Market
+from mintscope.dex.swap import Swap
+from mintscope.history.ports import (
+    BackfillSlot,
     Cursor,
     Kind,
     Line,
     ListPage,
-    PastSlot,
     ReadTransaction,
     Stage,
 )
-from mintscope.core.market.swap import Swap
-from mintscope.shell.wiring.stores import Market
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs, UnixS
+from mintscope.solana.blocks import WSOL, Gap
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, market_of
 
@@ -53,7 +53,7 @@ def read(slot: int, name: str, position: int = 0, *, is_there: bool = True) -> R
     )
 
 
-def order(slots: Sequence[PastSlot]) -> list[tuple[int, list[str]]]:
+def order(slots: Sequence[BackfillSlot]) -> list[tuple[int, list[str]]]:
     return [(each.slot, [one.signature for one in each.swaps]) for each in slots]
 
 

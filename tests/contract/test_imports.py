@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 import talib
 
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.core.market.engine.engine import Engine
-from mintscope.core.market.engine.fold import read_state
-from mintscope.core.market.history.imports import CannotImport, Imported, ImportedCandle
-from mintscope.core.market.log import CandleRow, PricedSwap, SlotHeader
-from mintscope.core.market.report import report_of
-from mintscope.core.market.series.store import AskedCandles
-from mintscope.core.market.store import FinalSlot, NewSlot
-from mintscope.core.market.timeframe import WIDTH_S, Timeframe
-from mintscope.edges.ingest.fold import fold_once
-from mintscope.shell.wiring.stores import Market
+from mintscope.app.stores.stores import Market
+from mintscope.history.backfill import CannotImport, Imported, ImportedCandle
+from mintscope.ingest.fold import fold_once
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.engine import Engine
+from mintscope.market.engine.fold import read_state
+from mintscope.market.log import CandleRow, PricedSwap, SlotHeader
+from mintscope.market.ports import FinalSlot, NewSlot
+from mintscope.market.report import report_of
+from mintscope.market.series.pools import AskedCandles
+from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 

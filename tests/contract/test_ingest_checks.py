@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import UnixMs
-from mintscope.edges.storage.market import Market
+from mintscope.app.stores.market import Market
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import UnixMs
 from support.scenes.market_engines import MARKET_ENGINES, market_of
 
 NOW = UnixMs(1_800_000_000_000)

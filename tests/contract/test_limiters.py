@@ -11,15 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.clock import Clock, ManualClock
-from mintscope.base.limits import (
-    Admitted,
-    Denied,
-    Limit,
-    Limiter,
-    LimitKey,
-)
-from mintscope.base.primitives import UnixMs
+from mintscope.kit.clock import Clock, ManualClock
+from mintscope.kit.limits import Admitted, Denied, Limit, Limiter, LimitKey
+from mintscope.kit.primitives import UnixMs
 from support.scenes.limits import ENGINES
 
 START = UnixMs(1_750_000_000_000)

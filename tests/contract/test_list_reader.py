@@ -8,18 +8,17 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.errors import TokenNotFound
-from mintscope.base.primitives import Mint, UnixMs, UnixS
-from mintscope.core.market.listing.listed import ListedTokens, ListQuestion, Sort, key_of
-from mintscope.core.market.listing.store import FactPlace, FoldedTo, ListReader, MintTrades
-from mintscope.core.market.log import LogTrimmed, PricedSwap
-from mintscope.core.market.retention import Retention
-from mintscope.core.market.screening.page import ScreenQuestion
-from mintscope.core.market.store import MINUTES_S
-from mintscope.core.market.timeframe import WIDTH_S, Timeframe
-from mintscope.edges.follow.follower import look_again_soon
-from mintscope.edges.follow.lister import Lister
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import TokenNotFound
+from mintscope.kit.primitives import Mint, UnixMs, UnixS
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.follow.tailer import look_again_soon
+from mintscope.market.listing.listed import ListedTokens, ListQuestion, Sort, key_of
+from mintscope.market.listing.snapshot import FactPlace, FoldedTo, ListReader, MintTrades
+from mintscope.market.log import LogTrimmed, PricedSwap
+from mintscope.market.ports import MINUTES_S, Retention
+from mintscope.market.screening.screen import ScreenQuestion
+from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.facts import FACTS
 from support.fakes.made_chain import MINTS, START
 from support.oracles.slow_list import Expected, Told, expected, in_order
@@ -47,8 +46,8 @@ def trade(mint: Mint, usd: float | None = 1.0, volume: int = 10, index: int = 0)
     return PricedSwap(mint, index, 0, -1, 0, index % 2 == 0, volume, usd, sol, "pool")
 
 
-def lister_of(reader: ListReader) -> Lister:
-    return Lister(reader, ManualClock(UnixMs(START * 1000)), wait=look_again_soon)
+def lister_of(reader: ListReader) -> ListCache:
+    return ListCache(reader, ManualClock(UnixMs(START * 1000)), wait=look_again_soon)
 
 
 def told(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expected]:

@@ -9,20 +9,17 @@ import pytest
 from msgspec.structs import replace
 from typing_extensions import override
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
-from mintscope.base.time import MINUTE_MS
-from mintscope.core.market.listing.listed import ListLine, ListQuestion, Sort
-from mintscope.core.market.listing.snapshot import FORM, pieces
-from mintscope.core.market.listing.store import FactPlace, ListSnapshots, SnapshotMark
-from mintscope.core.market.listing.token_list import TokenList
-from mintscope.core.market.log import PricedSwap, SlotHeader
-from mintscope.core.market.retention import Retention
-from mintscope.core.market.store import MINUTES_S, DeadSlot, NewSlot
-from mintscope.core.market.timeframe import WIDTH_S, Timeframe
-from mintscope.edges.follow.follower import look_again_soon
-from mintscope.edges.follow.list_keeper import EVERY_S, ListKeeper
-from mintscope.edges.follow.lister import Lister
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.time import MINUTE_MS
+from mintscope.market.follow.list_cache import EVERY_S, ListCache, ListKeeper
+from mintscope.market.follow.tailer import look_again_soon
+from mintscope.market.listing.listed import ListLine, ListQuestion, Sort
+from mintscope.market.listing.snapshot import FactPlace, ListSnapshots, SnapshotMark
+from mintscope.market.listing.token_list import FORM, TokenList, pieces
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.ports import MINUTES_S, NewSlot, OrphanedSlot, Retention
+from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.facts import FACTS
 from support.fakes.made_chain import MINTS, START
 from support.scenes.listing import KeptMarket
@@ -64,7 +61,7 @@ class Process:
         snapshots = market.market.list_snapshots
         self.keeper = Seen(snapshots, clock, mints_min=1)
         reader = market.market.lists
-        self.lister = Lister(reader, clock, wait=look_again_soon, keeper=self.keeper)
+        self.lister = ListCache(reader, clock, wait=look_again_soon, keeper=self.keeper)
 
     async def look(self) -> None:
         await self.lister.refresh()
@@ -116,7 +113,7 @@ async def test_a_list_that_was_read_again_is_the_one_that_went_on(market: KeptMa
                 assert process.lines("sol") == went_on.lines("sol")
                 assert process.lines(A[:5]) == went_on.lines(A[:5])
             read_again = [*read_again[-2:], Process(market, clock)]
-    built = Lister(market.market.lists, clock, wait=look_again_soon)
+    built = ListCache(market.market.lists, clock, wait=look_again_soon)
     await built.refresh()
     for sort in Sort:
         question = ListQuestion(sort=sort, limit=99)
@@ -129,7 +126,7 @@ async def die(market: KeptMarket, slot: int, time: int, swaps: list[PricedSwap])
     """Add *slot* of a fork to the log, and orphan it."""
     header = SlotHeader(Slot(slot), Slot(slot - 1), f"fork {slot}", UnixS(time))
     await market.market.store.write([NewSlot(header, swaps)])
-    await market.market.store.write([DeadSlot(Slot(slot))])
+    await market.market.store.write([OrphanedSlot(Slot(slot))])
     await market.append(slot, time)
 
 

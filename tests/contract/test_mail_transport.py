@@ -9,12 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.mail.email import Email
-from mintscope.edges.mail.delivery import PageTransport, Transport
-from mintscope.edges.mail.transport import EmailRefused, MailServer, SmtpTransport, Unsent
+from mintscope.accounts.mail.delivery import (
+    EmailRefused,
+    MailServer,
+    PageTransport,
+    SmtpTransport,
+    Transport,
+    Unsent,
+)
+from mintscope.accounts.mail.email import Email
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import UnixMs
 from support.fakes.mail_server import SentEmails, mail_room
 from support.fakes.raw_server import raw_server
 

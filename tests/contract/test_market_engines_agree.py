@@ -12,26 +12,26 @@ from typing import Final
 import pytest
 from typing_extensions import override
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
-from mintscope.base.solana import WSOL, Gap
-from mintscope.core.market.basis.packed import before_standing
-from mintscope.core.market.coverage import NotRead, SlotCoverage, Tally
-from mintscope.core.market.log import PricedSwap, SlotHeader, SwapDetail
-from mintscope.core.market.registry import Floor
-from mintscope.core.market.retention import Retention
-from mintscope.core.market.sol_rate import Sample
-from mintscope.core.market.store import (
+from mintscope.app.stores.market import Market
+from mintscope.ingest.fold import FinalFold
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs, UnixS
+from mintscope.market.coverage import NotRead, SlotCoverage, Tally
+from mintscope.market.log import PricedSwap, SlotHeader, SwapDetail
+from mintscope.market.ports import (
     MINUTES_S,
     Change,
-    DeadSlot,
     FinalSlot,
+    Floor,
     NewSlot,
+    OrphanedSlot,
+    Retention,
     Unread,
 )
-from mintscope.core.market.timeframe import WIDTH_S, Timeframe
-from mintscope.edges.ingest.fold import FinalFold
-from mintscope.edges.storage.market import Market
+from mintscope.market.sol_rate import Sample
+from mintscope.market.standings import before_standing
+from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.solana.blocks import WSOL, Gap
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 
 MINTS: Final = [Mint(f"{first}mint") for first in "zAyBxC"]
@@ -100,7 +100,7 @@ class History:
         for _ in range(self._random.choice([1, 1, 4])):
             dead = self._random.choice([0, 0, 0, 1, 2])
             while dead and self._alive and self._alive[-1].slot > self._final:
-                changes.append(DeadSlot(self._alive.pop().slot))
+                changes.append(OrphanedSlot(self._alive.pop().slot))
                 dead -= 1
             appended = self._append()
             changes += [appended, self._covered(appended.header)]

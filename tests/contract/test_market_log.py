@@ -7,13 +7,13 @@ from typing import Protocol
 
 import pytest
 
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import Mint, Signature, Slot, UnixS
-from mintscope.base.solana import Gap, Tip
-from mintscope.base.time import HOUR_S, MINUTE_S
-from mintscope.core.market.basis.packed import pack
-from mintscope.core.market.coverage import NotRead
-from mintscope.core.market.log import (
+from mintscope.app.stores.market import Market
+from mintscope.ingest.fold import fold_once
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.kit.time import HOUR_S, MINUTE_S
+from mintscope.market.coverage import NotRead
+from mintscope.market.log import (
     Appended,
     LoadedMint,
     LogReader,
@@ -26,20 +26,21 @@ from mintscope.core.market.log import (
     Tracked,
     Untracked,
 )
-from mintscope.core.market.registry import Floor
-from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
-from mintscope.core.market.sol_rate import Sample
-from mintscope.core.market.standing import Offer, Standing, stand
-from mintscope.core.market.store import (
-    DeadSlot,
+from mintscope.market.ports import (
+    DEFAULT_RETENTION,
     FinalSlot,
+    Floor,
     Folded,
     MarketOverview,
     NewSlot,
+    OrphanedSlot,
+    Retention,
 )
-from mintscope.core.market.timeframe import WIDTH_S, Timeframe
-from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.storage.market import Market
+from mintscope.market.sol_rate import Sample
+from mintscope.market.standing import Offer, Standing, stand
+from mintscope.market.standings import pack
+from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.solana.blocks import Gap, Tip
 from support.fakes.made_chain import MINTS, START
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of
 
@@ -128,7 +129,7 @@ async def kinds(reader: LogReader, after: int = 0) -> Sequence[str]:
 async def test_events_are_gapless_and_read_back_as_written(market: Market) -> None:
     new = slot(1, trade(A, 2.5), trade(B, None, index=1), trade(A, 0.1, index=2))
     await market.store.write([new, slot(2), FinalSlot(Slot(1))])
-    await market.store.write([DeadSlot(Slot(2)), slot(2, trade(B), fork="'")])
+    await market.store.write([OrphanedSlot(Slot(2)), slot(2, trade(B), fork="'")])
     events = await market.reader.events(0, 100)
 
     assert events == [
@@ -148,7 +149,7 @@ async def test_the_tip_is_the_newest_living_slot(market: Market) -> None:
     assert await market.reader.tip() == LogTip(seq=2, slot=None, time=None, follows_files=False)
     await market.store.write([slot(1), slot(2)])
     assert (await market.reader.tip()).slot == 2
-    await market.store.write([DeadSlot(Slot(2))])
+    await market.store.write([OrphanedSlot(Slot(2))])
     tip = await market.reader.tip()
 
     assert (tip.seq, tip.slot, tip.time) == (5, 1, START + 1)
@@ -157,7 +158,7 @@ async def test_the_tip_is_the_newest_living_slot(market: Market) -> None:
 async def test_the_newest_seconds_are_read_with_their_first_living_slots(market: Market) -> None:
     written = [slot(n, time=START + n // 3) for n in range(1, 31)]
     await market.store.write(written)
-    await market.store.write([DeadSlot(Slot(30))])
+    await market.store.write([OrphanedSlot(Slot(30))])
 
     assert await market.reader.seconds(4) == [(n, START + n // 3) for n in (18, 21, 24, 27)]
     assert (await market.reader.seconds(1_000))[0] == (1, START)
@@ -176,7 +177,7 @@ async def test_the_store_tells_whether_its_clock_is_that_of_files(market: Market
 
 async def test_a_retraction_names_the_mints_it_took_swaps_from(market: Market) -> None:
     await market.store.write([slot(1, trade(B), trade(A, index=1), trade(C, index=2))])
-    await market.store.write([DeadSlot(Slot(1))])
+    await market.store.write([OrphanedSlot(Slot(1))])
     (event,) = await market.reader.events(3, 10)
 
     assert isinstance(event, Retracted)
@@ -186,7 +187,7 @@ async def test_a_retraction_names_the_mints_it_took_swaps_from(market: Market) -
 async def test_a_batch_is_written_whole_or_not_at_all(market: Market) -> None:
     await market.store.write([slot(1)])
     with pytest.raises(AssertionError, match="slot 7"):
-        await market.store.write([slot(2, trade(A)), DeadSlot(Slot(7))])
+        await market.store.write([slot(2, trade(A)), OrphanedSlot(Slot(7))])
 
     assert await kinds(market.reader) == ["Tracked", "Tracked", "Appended"]
 
@@ -290,7 +291,7 @@ async def test_a_fold_that_was_overtaken_by_an_operator_is_not_written(market: M
 
 async def test_dead_slots_are_never_folded(market: Market) -> None:
     await market.store.write([slot(1, trade(A, 1.0)), slot(2, trade(A, 50.0))])
-    await market.store.write([DeadSlot(Slot(2)), slot(3, trade(A, 3.0)), FinalSlot(Slot(3))])
+    await market.store.write([OrphanedSlot(Slot(2)), slot(3, trade(A, 3.0)), FinalSlot(Slot(3))])
     assert [one.slot for one in (await loaded(market, A)).tail] == [1, 3]
     await fold(market)
     (candle,) = (await loaded(market, A)).candles[Timeframe.H1]
@@ -318,7 +319,7 @@ async def test_a_fork_moves_back_the_slot_since_which_a_mint_counts(market: Mark
     """A swap logged after the tracking counts, in any fold, although its slot is lower."""
     await market.store.write([slot(1), slot(2), slot(3)])
     await market.tracking.add(C)
-    dead = [DeadSlot(Slot(3)), DeadSlot(Slot(2))]
+    dead = [OrphanedSlot(Slot(3)), OrphanedSlot(Slot(2))]
     await market.store.write([*dead, slot(2, trade(C, 7.0), fork="b")])
     assert [(one.slot, one.folded) for one in (await loaded(market, C)).tail] == [(2, False)]
     await market.store.write([FinalSlot(Slot(2))])
@@ -423,7 +424,9 @@ async def test_trimming_keeps_every_event_that_a_reader_may_need(market: Market)
 
 async def test_a_restart_stands_where_the_log_does(market: Market) -> None:
     gap = Gap(Slot(4), Slot(5), "gone")
-    await market.store.write([slot(1), slot(2, fork="'"), DeadSlot(Slot(2)), slot(2), slot(3), gap])
+    await market.store.write(
+        [slot(1), slot(2, fork="'"), OrphanedSlot(Slot(2)), slot(2), slot(3), gap]
+    )
     await market.store.write([FinalSlot(Slot(1))])
     tail = await market.store.start(mints=[], follows_files=False)
 
@@ -608,7 +611,7 @@ async def test_which_pool_decides_is_kept_with_the_slot_that_says_so(market: Mar
             deciding(slot(2, trade(A)), (A, decided(2))),
             slot(3, trade(A, None)),
             deciding(slot(4, trade(A)), (A, decided(4))),
-            DeadSlot(Slot(4)),
+            OrphanedSlot(Slot(4)),
             deciding(slot(5, trade(C)), (C, decided(5))),
         ]
     )
@@ -654,7 +657,7 @@ async def test_readers_are_told_which_pools_a_price_rests_on(market: Market) -> 
         [
             deciding(slot(4, trade(A)), (A, decided(4))),
             deciding(slot(5, trade(A)), (A, decided(5))),
-            DeadSlot(Slot(5)),
+            OrphanedSlot(Slot(5)),
         ]
     )
 

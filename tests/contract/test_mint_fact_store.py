@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from mintscope.base.primitives import Mint, Slot, UnixMs
-from mintscope.base.time import DAY_MS
-from mintscope.core.market.mint_facts import MintFactStore
-from mintscope.core.market.store import Tracking
+from mintscope.kit.primitives import Mint, Slot, UnixMs
+from mintscope.kit.time import DAY_MS
+from mintscope.market.mint_facts import MintFactStore
+from mintscope.market.ports import Tracking
 from support.fakes.facts import FACTS
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, market_of

@@ -5,13 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.application import ApplicationState, Form, NewApplication, UserType
-from mintscope.core.accounts.audit import COMMAND_LINE, Event, EventFilter, user_actor
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.hours import HourSeries, Series, requests_of
-from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.signups.application import ApplicationState, Form, NewApplication, UserType
+from mintscope.kit.audit import (
+    COMMAND_LINE,
+    Event,
+    EventFilter,
+    HourSeries,
+    Series,
+    requests_of,
+    user_actor,
+)
+from mintscope.kit.primitives import UnixMs
 from support.scenes.account_stores import ENGINES
 
 SECRETS = AccountSecrets.derive(bytes(32))

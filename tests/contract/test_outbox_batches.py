@@ -6,15 +6,15 @@ from typing import Final
 
 import pytest
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import HOUR_MS
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.mail.email import EmailId, EmailKind, EmailLimit
-from mintscope.core.accounts.mail.outbox import GIVE_UP_MAX, LEASE_MS, Outbox
-from mintscope.core.accounts.proof import NewProof, Purpose
-from mintscope.core.accounts.store import AccountRows, AccountStore
+from mintscope.accounts.mail.email import EmailId, EmailKind, EmailLimit
+from mintscope.accounts.mail.outbox import GIVE_UP_MAX, LEASE_MS, Outbox
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.session import NewProof, Purpose
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import HOUR_MS
 from support.scenes.account_stores import ENGINES
 
 NOW: Final = UnixMs(1_700_000_000_000)

@@ -6,23 +6,25 @@ from typing import Any, Protocol
 
 import pytest
 
-from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
-from mintscope.base.time import DAY_MS, HOUR_MS, MINUTE_MS
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.payments.books.history import PaymentHistory, Takings
-from mintscope.core.payments.books.orphans import Acknowledgement, Orphan, OrphanBooks
-from mintscope.core.payments.books.store import (
+from mintscope.app.stores import postgres as openers
+from mintscope.app.stores.sqlite_stores import payment_books, payment_store
+from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
+from mintscope.payments.audit import Acknowledgement, Orphan, OrphanBooks
+from mintscope.payments.books import (
     AuditBooks,
+    DoubtKind,
     MaintenanceBooks,
     SalesBooks,
+    Scan,
+    ScanScope,
     TreasuryBooks,
 )
-from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
-from mintscope.core.payments.payment import Evidence, State
-from mintscope.core.payments.protocol.requirement import Resource
-from mintscope.core.payments.store import Begun, Budget, FeesAtRisk, PaymentStore, SalesClosed
-from mintscope.edges.storage.postgres import openers
-from mintscope.edges.storage.sqlite.money.stores import payment_books, payment_store
+from mintscope.payments.history import PaymentHistory, Takings
+from mintscope.payments.payment import Evidence, State
+from mintscope.payments.ports import Begun, Budget, FeesAtRisk, PaymentStore, SalesClosed
+from mintscope.payments.protocol.envelope import Resource
 from support.scenes.payments.audited import violations_of
 from support.scenes.payments.pending_payments import (
     AGAIN_MS,

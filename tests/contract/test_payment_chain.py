@@ -8,18 +8,17 @@ from typing import Any, Protocol
 import pytest
 from solders.hash import Hash
 
-from mintscope.base.primitives import Signature, Wallet
-from mintscope.core.payments.books.treasury import TreasuryHistory
-from mintscope.core.payments.demand import Demand
-from mintscope.core.payments.facilitator import VerifiedPayment
-from mintscope.core.payments.outcome import Settled
-from mintscope.core.payments.payment import Landed, Unseen
-from mintscope.core.payments.protocol.mint import UnusablePaymentToken
-from mintscope.core.payments.protocol.requirement import Terms
-from mintscope.core.payments.settlement import (
+from mintscope.kit.primitives import Signature, Wallet
+from mintscope.payments.books import TreasuryHistory
+from mintscope.payments.facilitator import Demand, VerifiedPayment
+from mintscope.payments.payment import Landed, Unseen
+from mintscope.payments.protocol.envelope import Terms
+from mintscope.payments.protocol.memo import UnusablePaymentToken
+from mintscope.payments.settlement import (
     ChainUnavailable,
     PaymentChain,
     Rejected,
+    Settled,
     Settlement,
     Simulated,
     UnknownBlockhash,

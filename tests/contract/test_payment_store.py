@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.base.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
-from mintscope.base.solana import USDC
-from mintscope.base.time import DAY_MS, HOUR_MS
-from mintscope.core.payments.payment import (
+from mintscope.app.stores.sqlite_stores import payment_store
+from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
+from mintscope.kit.time import DAY_MS, HOUR_MS
+from mintscope.payments.payment import (
     Evidence,
     Landed,
     PaidItem,
@@ -22,9 +22,7 @@ from mintscope.core.payments.payment import (
     State,
     TopUp,
 )
-from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.protocol.refusal import RefusalReason
-from mintscope.core.payments.store import (
+from mintscope.payments.ports import (
     Begun,
     Budget,
     Inconsistent,
@@ -35,7 +33,8 @@ from mintscope.core.payments.store import (
     QuoteUsed,
     SalesClosed,
 )
-from mintscope.edges.storage.sqlite.money.stores import payment_store
+from mintscope.payments.protocol.envelope import MessageHash, RefusalReason
+from mintscope.solana.blocks import USDC
 from support.scenes.payments.payment_engines import Engine, every_engine, resolve
 from support.scenes.payments.pending_payments import (
     AGAIN_MS,

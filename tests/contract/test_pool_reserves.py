@@ -14,13 +14,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from mintscope.base.primitives import Mint, Wallet
-from mintscope.base.solana import USDC, USDT, WSOL, Endpoint
-from mintscope.core.payments.pricing.token_market import PoolReserves, TokenReserves
-from mintscope.core.payments.protocol.mint import UnusablePaymentToken
-from mintscope.core.payments.protocol.requirement import TOKEN_PROGRAM
-from mintscope.core.payments.settlement import ChainUnavailable
-from mintscope.edges.settlement.reserves import RpcReserves, Vaults
+from mintscope.kit.primitives import Mint, Wallet
+from mintscope.payments.chain.price_sources import RpcReserves, Vaults
+from mintscope.payments.price_cache import PoolReserves, TokenReserves
+from mintscope.payments.protocol.envelope import TOKEN_PROGRAM
+from mintscope.payments.protocol.memo import UnusablePaymentToken
+from mintscope.payments.settlement import ChainUnavailable
+from mintscope.solana.blocks import USDC, USDT, WSOL, Endpoint
 from support.fakes.pools import Pools
 from support.processes.listening import listening
 from support.spoiling import RUINED, spoil

@@ -6,12 +6,12 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from mintscope.base.primitives import Mint, UnixMs
-from mintscope.base.solana import WSOL
-from mintscope.core.market.log import PricedSwap
-from mintscope.core.payments.pricing.price import Doubt, Quote
-from mintscope.core.payments.pricing.price_cache import PinnedPrice, PriceSource
-from mintscope.edges.settlement.price_sources import FeedPrice, MarketPrice
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.market.log import PricedSwap
+from mintscope.payments.chain.price_sources import FeedPrice, MarketPrice
+from mintscope.payments.price_cache import PinnedPrice, PriceSource
+from mintscope.payments.pricing import Doubt, Quote
+from mintscope.solana.blocks import WSOL
 from support.fakes.log import FakeLog
 from support.fakes.pools import Pools
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.credentials import CreditToken, hash_credential, hint
-from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
-from mintscope.base.time import DAY_MS
-from mintscope.core.credits.ledger import CreditLedger, Spent
-from mintscope.core.credits.rotation import RotationDenied, RotationStore
-from mintscope.core.payments.payment import Dead, NewToken, TopUp
-from mintscope.core.payments.store import PaymentStore
-from mintscope.edges.storage.postgres import openers
-from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
-from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
-from mintscope.edges.storage.sqlite.money.stores import payment_store
+from mintscope.app.stores import postgres as openers
+from mintscope.app.stores.sqlite_stores import payment_store
+from mintscope.credits.ledger import CreditLedger, Spent
+from mintscope.credits.sign_in import RotationDenied, RotationStore
+from mintscope.credits.store.postgres import PostgresCreditLedger
+from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.credentials import CreditToken, hash_credential, hint
+from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
+from mintscope.kit.time import DAY_MS
+from mintscope.payments.payment import Dead, NewToken, TopUp
+from mintscope.payments.ports import PaymentStore
 from support.scenes.payments.pending_payments import AGAIN_MS, DEAD, LANDED, NOW, new_payment
 from support.scenes.postgres import dsn_in
 from support.scenes.service import credit_token

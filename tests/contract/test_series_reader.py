@@ -9,11 +9,17 @@ from typing import Final
 import pytest
 from msgspec.structs import replace
 
-from mintscope.base.primitives import Mint, Signature, Slot, UnixS
-from mintscope.base.solana import USDC
-from mintscope.core.market.log import PricedSwap, SwapDetail
-from mintscope.core.market.retention import DEFAULT_RETENTION
-from mintscope.core.market.series.candles import (
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.market.log import PricedSwap, SwapDetail
+from mintscope.market.ports import DEFAULT_RETENTION
+from mintscope.market.series.pools import (
+    AskedCandles,
+    KeptCandles,
+    LoggedSwap,
+    SeriesCandle,
+    SwapPlace,
+)
+from mintscope.market.series.series import (
     WIDTHS,
     Range,
     Series,
@@ -22,14 +28,8 @@ from mintscope.core.market.series.candles import (
     series_of,
     widened,
 )
-from mintscope.core.market.series.store import (
-    AskedCandles,
-    KeptCandles,
-    LoggedSwap,
-    SeriesCandle,
-    SwapPlace,
-)
-from mintscope.core.market.timeframe import Timeframe
+from mintscope.market.timeframe import Timeframe
+from mintscope.solana.blocks import USDC
 from support.fakes.made_chain import MINTS, START
 from support.oracles import definitions
 from support.scenes.traded import READERS, Traded, traded_on

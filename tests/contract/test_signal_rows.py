@@ -9,30 +9,22 @@ from typing import Final
 
 import pytest
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
-from mintscope.base.solana import USDC, WSOL
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.holdings.made import MadeThing
-from mintscope.core.accounts.people.leaving import Leaving
-from mintscope.core.accounts.people.session import NewSession, Session
-from mintscope.core.accounts.signals.signal import (
-    FiringId,
-    FiringKind,
-    NewFiring,
-    SignalId,
-    SignalRule,
-)
-from mintscope.core.accounts.signals.turn import MintBase
-from mintscope.core.accounts.store import AccountRows, AccountStore
-from mintscope.core.accounts.user import NewUser, UserId, UserKind
-from mintscope.core.market.signals.fields import Field
-from mintscope.core.market.signals.rule import Direction, SignalKind
+from mintscope.accounts.people.changes import AccountDeletion
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewUser, UserKind
+from mintscope.accounts.people.rows import AccountRows, AccountStore, IdempotencyRecord
+from mintscope.accounts.people.session import NewSession, Session
+from mintscope.alerts.alert import AlertRule, FiringId, FiringKind, MintBase, NewFiring, SignalId
+from mintscope.alerts.conditions import Direction, Field, SignalKind
+from mintscope.kit.audit import UserId
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.solana.blocks import USDC, WSOL
 from support.scenes.account_stores import ENGINES
 
 NONCE: Final = bytes(range(32))
-RULE: Final = SignalRule(
+RULE: Final = AlertRule(
     name="up",
     mint=Mint(WSOL),
     field=Field("price.usd"),
@@ -225,7 +217,7 @@ async def test_who_leaves_takes_signals_along(
         return session, numbers[0], numbers[2]
 
     session, gone, kept = await here.transact(write)
-    leaving = Leaving(store=here, clock=ManualClock(at(9)))
+    leaving = AccountDeletion(store=here, clock=ManualClock(at(9)))
     assert (await leaving.belongings(session)).signals == 2
     version = (await there.read(lambda rows: rows.turn.standing())).version
     await leaving.leave(session)
@@ -275,7 +267,7 @@ async def test_what_was_made_with_a_key_is_found_until_it_is_purged(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
-    key, made = CredentialHash(bytes(32)), MadeThing(b"asked", 7)
+    key, made = CredentialHash(bytes(32)), IdempotencyRecord(b"asked", 7)
     assert await there.read(lambda rows: rows.made.find(key)) is None
     await here.transact(lambda rows: rows.made.insert(key, made, at(5)))
     await here.transact(lambda rows: rows.made.purge(at(5)))

@@ -13,19 +13,18 @@ from typing import Final, cast
 import pytest
 from typing_extensions import override
 
-from mintscope.base.clock import ManualClock, SystemClock
-from mintscope.base.primitives import Slot, UnixMs, UnixS
-from mintscope.base.solana import Block, Endpoint, Finalized, Gap, Source, Tip, Update
 from mintscope.devchain.blockstore import Blockstore, ChainBlock, CommitmentLevel
 from mintscope.devchain.faults import Faults
 from mintscope.devchain.stream.service import GeyserServer
 from mintscope.devchain.transaction import Json
-from mintscope.edges.sources import finality
-from mintscope.edges.sources.files import FileSource
-from mintscope.edges.sources.geyser.source import GeyserSource
-from mintscope.edges.sources.geyser.stream import GeyserEndpoint
-from mintscope.edges.sources.poll import Poller, Polling
-from mintscope.edges.sources.rpc import Rpc
+from mintscope.kit.clock import ManualClock, SystemClock
+from mintscope.kit.primitives import Slot, UnixMs, UnixS
+from mintscope.solana import finality
+from mintscope.solana.blocks import Block, Endpoint, Finalized, Gap, Source, Tip, Update
+from mintscope.solana.files import FileSource
+from mintscope.solana.geyser.stream import GeyserEndpoint, GeyserSource
+from mintscope.solana.poll import Poller, Polling
+from mintscope.solana.rpc import Rpc
 from support.fakes.node import FakeNode
 
 GENESIS_HASH: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"

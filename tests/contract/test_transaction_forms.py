@@ -11,11 +11,11 @@ import pytest
 from based58 import b58encode
 from google.protobuf.json_format import ParseDict
 
-from mintscope.base.yellowstone import geyser_pb2
-from mintscope.core.dex.decode import decode_block
-from mintscope.core.dex.outcome import Decoded
 from mintscope.devchain.stream.protobuf import to_protobuf
-from mintscope.edges.sources.geyser.transactions import ProtobufTransactions
+from mintscope.dex.decode import decode_block
+from mintscope.dex.outcome import Decoded
+from mintscope.solana.geyser.transactions import ProtobufTransactions
+from mintscope.solana.yellowstone import geyser_pb2
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import ALPHABET
 

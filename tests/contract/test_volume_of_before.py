@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from mintscope.core.market.log import PricedSwap
-from mintscope.core.market.retention import DEFAULT_RETENTION
+from mintscope.market.log import PricedSwap
+from mintscope.market.ports import DEFAULT_RETENTION
 from support.fakes.made_chain import MINTS, START
 from support.scenes.market_engines import MARKET_ENGINES, execute_in
 from support.scenes.traded import traded_on
@@ -40,7 +40,7 @@ async def test_wider_spans_are_made_of_the_minutes(engine: str, tmp_path: Path) 
     assert {len(row) for row in whole} == {len(row) for row in of_before}
     assert len(of_before) < len(whole)
 
-    script = files("mintscope.edges.storage").joinpath(MIGRATIONS[engine]).read_text()
+    script = files("mintscope.kit.sql").joinpath(MIGRATIONS[engine]).read_text()
     for statement in re.sub(r"--.*", "", script).split(";"):
         if statement.strip():
             execute_in(engine, tmp_path, statement)

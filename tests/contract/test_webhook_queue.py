@@ -7,15 +7,9 @@ from typing import Any
 
 import pytest
 
-from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.signals.queue import (
-    DueWanted,
-    NewWebhook,
-    QueueLength,
-    Told,
-    WebhookQueue,
-)
-from mintscope.core.accounts.signals.signal import FiringId, SignalId
+from mintscope.alerts.alert import FiringId, SignalId
+from mintscope.alerts.evaluation import DueWanted, NewWebhook, QueueLength, Told, WebhookQueue
+from mintscope.kit.primitives import UnixMs
 from support.scenes.account_stores import QUEUES
 
 ONE, OTHER, THIRD = SignalId(1), SignalId(2), SignalId(3)

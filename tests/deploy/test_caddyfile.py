@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from mintscope.core.payments.protocol.requirement import HELD_OPEN_S
-from mintscope.edges.api.health import REMEMBERED_S
-from mintscope.edges.server.server import GRACE_S
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.api.health import REMEMBERED_S
+from mintscope.app.config.config import ApiConfig
+from mintscope.kit.http.application import GRACE_S
+from mintscope.payments.protocol.envelope import HELD_OPEN_S
 from support.deployment import DEPLOY, environment_of, services, units
 from support.processes.proxied import CADDY, caddyfile, settings
 

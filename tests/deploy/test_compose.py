@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mintscope import __version__
-from mintscope.edges.server.server import GRACE_S
-from mintscope.shell.cli.service.children import STOP_TIMEOUT_S
-from mintscope.shell.config.load import ConfigError, load
+from mintscope.app.config.load import ConfigError, load
+from mintscope.app.running.serve import STOP_TIMEOUT_S
+from mintscope.kit.http.application import GRACE_S
 from support.deployment import (
     DEPLOY,
     EXAMPLE,

@@ -12,8 +12,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from mintscope.edges.storage.folder import MARKET_FILE
-from mintscope.shell.config.sections import ApiConfig, MetricsConfig
+from mintscope.app.config.config import ApiConfig, MetricsConfig
+from mintscope.app.stores.folder import MARKET_FILE
 from support.context import is_sent, rules
 from support.deployment import DEPLOY, ROOT, expect_command, instructions, services, variables
 
@@ -104,12 +104,12 @@ def test_both_wheels_are_built_of_what_is_sent_and_are_whole(tmp_path: Path) -> 
     for wheel in tmp_path.glob("*.whl"):
         with ZipFile(wheel) as archive:
             found |= {name for name in archive.namelist() if name.startswith("mintscope/")}
-    assets = Path("src/mintscope/edges/web/assets")
+    assets = Path("src/mintscope/site/assets")
     expected = {str(path.relative_to("src")) for path in listed if not path.is_relative_to(assets)}
 
     assert len(list(tmp_path.glob("*.whl"))) == 2
     assert expected - found == set()
-    assert found - expected == {"mintscope/shell/wiring/processes/commit.txt"}
+    assert found - expected == {"mintscope/app/running/commit.txt"}
 
 
 def lay_out(folder: Path) -> set[Path]:

@@ -14,8 +14,8 @@ from prove.supply.release import PLACES, build, checksums, differences, head, no
 from typer.testing import CliRunner
 
 from mintscope import __version__
-from mintscope.shell.cli.app import app
-from mintscope.shell.wiring.processes.build import SHOWN
+from mintscope.app.cli.app import app
+from mintscope.app.running.processes import SHOWN
 from support.context import is_sent
 from support.deployment import ROOT
 

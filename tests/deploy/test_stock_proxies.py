@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.edges.api.description.operation import EVENTS_TYPE, Operation
-from mintscope.edges.api.discovery.well_known import example_target
-from mintscope.edges.server.application import HttpApplication
+from mintscope.api.description.operation import EVENTS_TYPE, Operation
+from mintscope.api.discovery.surfaces import example_target
+from mintscope.kit.http.application import HttpApplication
 from support.fakes.reports import TRACKED
 from support.processes.stock_proxies import WAIT_S, caddy_before, nginx_before
 from support.scenes.payments.payment_world import World

@@ -8,11 +8,10 @@ from typing import Final
 
 import pytest
 
-from mintscope.edges.server.server import GRACE_S
-from mintscope.shell.cli.service.children import STOP_TIMEOUT_S
-from mintscope.shell.cli.service.running import EXIT_OPERATOR
-from mintscope.shell.config.load import load
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.app.config.config import ApiConfig
+from mintscope.app.config.load import load
+from mintscope.app.running.serve import EXIT_OPERATOR, STOP_TIMEOUT_S
+from mintscope.kit.http.application import GRACE_S
 from support.deployment import (
     DEPLOY,
     environment_of,

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mintscope.base.solana import WSOL
+from mintscope.solana.blocks import WSOL
 from support.processes.stock_proxies import caddy_before, nginx_before
 from support.scenes.live_market import TRADED
 from support.scenes.sockets import socket, stream

@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from mintscope.base.primitives import UnixMs
 from mintscope.devchain.blockstore import SLOT_MS, CommitmentLevel
 from mintscope.devchain.chain import FIRST_SLOT, Devchain, lines
 from mintscope.devchain.transaction import MarketTransaction
+from mintscope.kit.primitives import UnixMs
 from support.oracles.devchain_blocks import NOW, shown
 
 

@@ -16,13 +16,13 @@ from typing import Final
 
 import pytest
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import MINUTE_MS
-from mintscope.core.accounts.signals.signal import FiringId
-from mintscope.core.accounts.signals.webhook import secret_text, signed
-from mintscope.edges.web.docs.alerts import HOOK_PYTHON, HOOK_TYPESCRIPT
-from mintscope.edges.webhooks.post import NotAccepted, WebhookPost
+from mintscope.alerts.alert import FiringId
+from mintscope.alerts.deliveries import secret_text, signed
+from mintscope.alerts.webhooks import NotAccepted, WebhookPost
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import MINUTE_MS
+from mintscope.site.docs.docs import HOOK_PYTHON, HOOK_TYPESCRIPT
 from support.processes.api_process import free_port
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.errors import ErrorCode
-from mintscope.edges.api.description.remedies import REMEDIES
-from mintscope.edges.api.failures import STATUS
-from mintscope.edges.mcp.tools import TOOLS
+from mintscope.api.description.responses import REMEDIES
+from mintscope.api.failures import STATUS
+from mintscope.kit.errors import ErrorCode
+from mintscope.mcp.tools import TOOLS
 from support.scenes.service import Service
 
 ROOT = Path(__file__).resolve().parents[2]

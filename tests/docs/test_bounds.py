@@ -5,27 +5,26 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from mintscope.base.limits import IPV6_PREFIX, IPV6_SITE_PREFIX, KEYS_MAX, SITE_SHARES
-from mintscope.core.accounts.holdings import account_credits
-from mintscope.core.accounts.keys.api_key import ADDRESSES_MAX, KEYS_PER_USER_MAX
-from mintscope.core.accounts.mail.email import OF_SITE
-from mintscope.core.accounts.people.session import SESSIONS_PER_USER_MAX
-from mintscope.edges.api.app import OTHER, PROBES
-from mintscope.edges.api.kept_answers import KEPT_BYTES_MAX
-from mintscope.edges.api.v1 import mint_of, order_of
-from mintscope.edges.follow.follower import LOADS_AT_ONCE
-from mintscope.edges.maintenance import passwords
-from mintscope.edges.mcp import budget
-from mintscope.edges.server import request
-from mintscope.edges.server.client_address import network_key
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.storage import credit_ledger, group_commit
-from mintscope.edges.web.app import FORMS
-from mintscope.edges.web.form import FIELDS_MAX
-from mintscope.shell.config.market import MarketConfig
-from mintscope.shell.config.payments import PaymentsConfig
-from mintscope.shell.config.sections import AccountsConfig, ApiConfig, MailConfig, WebConfig
-from mintscope.shell.config.signals import SignalsConfig
+from mintscope.accounts.keys.key import ADDRESSES_MAX, KEYS_PER_USER_MAX
+from mintscope.accounts.mail.email import OF_SITE
+from mintscope.accounts.people import passkeys as passwords
+from mintscope.accounts.people.session import SESSIONS_PER_USER_MAX
+from mintscope.accounts.wallets import credits as account_credits
+from mintscope.api.gate import KEPT_BYTES_MAX
+from mintscope.api.v1 import mint_of, order_of
+from mintscope.app.config.config import AccountsConfig, ApiConfig, MailConfig, WebConfig
+from mintscope.app.config.groups import MarketConfig, PaymentsConfig, SignalsConfig
+from mintscope.app.web_api import OTHER, PROBES
+from mintscope.app.web_site import FORMS
+from mintscope.credits.store import ledger as credit_ledger
+from mintscope.kit.http import request
+from mintscope.kit.http.request import network_key
+from mintscope.kit.http.response import Bounds
+from mintscope.kit.limits import IPV6_PREFIX, IPV6_SITE_PREFIX, KEYS_MAX, SITE_SHARES
+from mintscope.kit.sql import group_commit
+from mintscope.market.follow.tailer import LOADS_AT_ONCE
+from mintscope.mcp import budget
+from mintscope.site.routes import FIELDS_MAX
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "operating" / "limits.md"
 HEADING: Final = "# What clients may take"

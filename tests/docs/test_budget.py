@@ -22,7 +22,7 @@ PORT_METHODS_MAX: Final = 7
 # Parts larger than the budget, and their size.
 LONGER_FILES: Final[dict[str, int]] = {}
 LONGER_FUNCTIONS: Final[dict[str, int]] = {
-    "edges/api/app.py:create_app": 78,
+    "app/web_api.py:create_app": 78,
 }
 FULLER_FOLDERS: Final[dict[str, int]] = {}
 WIDER_PORTS: Final[dict[str, int]] = {}

@@ -6,7 +6,7 @@ from typing import Final
 
 import pytest
 
-from mintscope.shell.config.config import Config
+from mintscope.app.config.groups import Config
 from support.deployment import metric_names
 
 ROOT: Final = Path(__file__).parents[2]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mintscope.base.credentials import CredentialKind, is_well_formed
+from mintscope.kit.credentials import CredentialKind, is_well_formed
 from support.fakes.reports import TRACKED
 from support.processes.listening import listening
 from support.scenes.payments.payment_world import World

@@ -19,11 +19,11 @@ from typing import Any
 import apsw
 import pytest
 
-from mintscope.base.credentials import CredentialKind, is_well_formed
-from mintscope.base.solana import WSOL
+from mintscope.app.cli import history
+from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.devchain.market.world import World
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.shell.cli.history import command as history
+from mintscope.kit.credentials import CredentialKind, is_well_formed
+from mintscope.solana.blocks import WSOL
 from support.processes.documented_service import (
     GENESIS,
     PASSWORD,

@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from mintscope.base.errors import ErrorCode
-from mintscope.edges.api.description.identity import Identity
-from mintscope.edges.api.description.openapi import describe, parameters_of
-from mintscope.edges.api.description.operation import EVENTS_TYPE, JSON_TYPE, TAGS, Operation
-from mintscope.edges.api.description.schemas import Examples, Schema, schemas_of
-from mintscope.edges.server.application import HttpApplication
+from mintscope.api.description.openapi import Identity, describe, parameters_of
+from mintscope.api.description.operation import EVENTS_TYPE, JSON_TYPE, TAGS, Operation
+from mintscope.api.description.responses import Examples, Schema, schemas_of
+from mintscope.kit.errors import ErrorCode
+from mintscope.kit.http.application import HttpApplication
 from support.scenes.payments.payment_world import world_at
 from support.scenes.payments.selling_api import opened
 

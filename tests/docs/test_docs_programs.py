@@ -21,11 +21,11 @@ from typing import Final
 import httpx
 import pytest
 
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.edges.web.docs.guides import GUIDES
-from mintscope.edges.web.docs.reference import DescribedEndpoint, Reference
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.app.config.config import ApiConfig
+from mintscope.site.docs.docs import GUIDES
+from mintscope.site.docs.reference import DescribedEndpoint, Reference
 from support.fakes import reports
 from support.scenes.mcp_service import mcp_beside, mcp_client
 from support.scenes.payments.shopfront import shopfront

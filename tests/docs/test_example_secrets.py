@@ -7,7 +7,7 @@ from typing import Final
 
 import pytest
 
-from mintscope.shell.config.load import ConfigError, load
+from mintscope.app.config.load import ConfigError, load
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PLACES: Final = ("README.md", "SECURITY.md", "CONTRIBUTING.md", "docs", "deploy")

@@ -5,8 +5,8 @@ from typing import Final
 
 import pytest
 
-from mintscope.core.market.indicators import INDICATORS
-from mintscope.core.market.indicators.registry import Indicator
+from mintscope.market.indicators import INDICATORS
+from mintscope.market.indicators.registry import Indicator
 
 PAGE: Final = (Path(__file__).parents[2] / "docs/api.md").read_text()
 

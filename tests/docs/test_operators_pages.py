@@ -8,11 +8,10 @@ from pathlib import Path
 import prometheus_client
 import pytest
 
-import mintscope.base.metrics  # noqa: F401 - registers the metrics
-from mintscope.edges.sources.wire import CODES
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
-from mintscope.shell.cli.config import markdown_page
-from mintscope.shell.config.load import settings
+from mintscope.app.cli.config import markdown_page
+from mintscope.app.config.load import settings
+from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.solana.wire import CODES
 
 ROOT = Path(__file__).resolve().parents[2]
 OPERATING = ROOT / "docs" / "operating"

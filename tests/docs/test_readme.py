@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from mintscope.core.dex.programs import TABLE
-from mintscope.shell.cli.app import app
-from mintscope.shell.cli.commands import COMMANDS
+from mintscope.app.cli.app import COMMANDS, app
+from mintscope.dex.programs import TABLE
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import pytest
 
-from mintscope.edges.maintenance.check_watch import RUNBOOK
-from mintscope.edges.web.front.status import FAULTS, NAMES
+from mintscope.kit.checks import RUNBOOK
+from mintscope.site.status import FAULTS, NAMES
 from support.deployment import DEPLOY, ROOT, anchors, read_yaml
 from support.promql import Series
 

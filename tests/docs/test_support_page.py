@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 from prove.interop.clients import CLIENTS
 
-from mintscope.edges.storage.postgres.migrating import VERSION_MIN
-from mintscope.edges.storage.sqlite.connection import SQLITE_VERSION_MIN
+from mintscope.kit.sql.migrating import VERSION_MIN
+from mintscope.kit.sql.sqlite import SQLITE_VERSION_MIN
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "reference" / "support.md").read_text()

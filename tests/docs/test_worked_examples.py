@@ -17,11 +17,11 @@ EXAMPLES: Final = (
 COPIED: Final = ("src", "tests", "docs", "packages", "deploy")
 RUNS_S_MAX: Final = 120
 NAMED: Final = (
-    "tests/core/market/test_indicators_with_parameters.py::test_midpoint",
+    "tests/market/test_indicators_with_parameters.py::test_midpoint",
     "tests/docs/test_indicators_page.py",
     "tests/spec/test_openapi.py::test_it_names_every_route_but_its_own",
     "tests/docs/test_api_page.py",
-    "tests/core/dex/test_programs.py",
+    "tests/dex/test_programs.py",
     "tests/docs/test_readme.py::test_the_program_table_is_the_one_the_decoder_uses",
     "tests/docs/test_operators_pages.py::test_the_reference_is_the_one_the_command_prints",
     "tests/docs/test_operators_pages.py::test_every_setting_says_what_it_is_for",

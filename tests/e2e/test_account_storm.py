@@ -19,13 +19,12 @@ from typing import Any, Final, TextIO
 
 import pytest
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.credentials import hash_credential
-from mintscope.core.accounts.application import ApplicationState
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.keys.scope import READ_SCOPES
-from mintscope.core.accounts.reviews import Reviews
-from mintscope.core.accounts.signups.form import parse_form
+from mintscope.accounts.keys.scope import READ_SCOPES
+from mintscope.accounts.signups.application import ApplicationState, parse_form
+from mintscope.accounts.signups.reviews import Reviews
+from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import hash_credential
 from support.fakes.mistaken_review import WritesEmailsAfterwards
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import running

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 from prove.prices.market import SOL_USD, Pool, Trade, crowd
 
-from mintscope.base.solana import USDC, WSOL
+from mintscope.solana.blocks import USDC, WSOL
 from support.scenes.replayed import answered, replayed
 from support.scenes.service import Service, bearer
 from support.scenes.traded_pools import Leg, Together, mint_of

@@ -14,8 +14,8 @@ from prove.prices.judged import extreme, judge
 from prove.prices.market import SOL_USD, Trade, in_order, trade
 from prove.prices.scenarios import Scenario
 
-from mintscope.base.primitives import UnixS
-from mintscope.base.solana import WSOL
+from mintscope.kit.primitives import UnixS
+from mintscope.solana.blocks import WSOL
 from support.scenes.replayed import AnsweredRule, answered, replayed
 from support.scenes.service import bearer
 from support.scenes.sol_attacks import ATTACKS, SECONDS, Attack

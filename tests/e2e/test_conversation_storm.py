@@ -19,8 +19,8 @@ from typing import Final
 import apsw
 import pytest
 
-from mintscope.base.solana import WSOL
-from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.solana.blocks import WSOL
 from support.processes.live_service import serve_answers
 from support.processes.processes import running
 from support.processes.served import Served

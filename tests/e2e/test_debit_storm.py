@@ -15,9 +15,9 @@ from random import Random
 
 import pytest
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.credentials import CreditToken
-from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
+from mintscope.credits.store.sqlite import CreditBook
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import CreditToken
 from support.fakes.reports import TRACKED
 from support.processes.flush_trace import FLUSH, FlushTrace
 from support.processes.paying_service import serve

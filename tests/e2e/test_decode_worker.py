@@ -10,22 +10,16 @@ from typing import Final
 import msgspec
 import pytest
 
-from mintscope.base.transaction import Transactions
-from mintscope.base.yellowstone import geyser_pb2
+from mintscope.app.config.groups import DexConfig
+from mintscope.app.running.decode_worker import worker_of
+from mintscope.app.running.decoding import decoder
 from mintscope.devchain.chain import Devchain
 from mintscope.devchain.stream.protobuf import to_protobuf
-from mintscope.edges.ingest.decode_worker import (
-    PLACE_BYTES,
-    PLACES,
-    DecodeWorker,
-    Heard,
-    WorkerLost,
-)
-from mintscope.edges.sources.geyser.transactions import ProtobufTransactions
-from mintscope.edges.sources.json_transactions import JsonTransactions
-from mintscope.shell.config.dex import DexConfig
-from mintscope.shell.wiring.decode_worker import worker_of
-from mintscope.shell.wiring.decoding import decoder
+from mintscope.ingest.decoding import PLACE_BYTES, PLACES, DecodeWorker, Heard, WorkerLost
+from mintscope.solana.geyser.transactions import ProtobufTransactions
+from mintscope.solana.transaction import Transactions
+from mintscope.solana.wire import JsonTransactions
+from mintscope.solana.yellowstone import geyser_pb2
 from support.oracles.devchain_blocks import NOW, shown
 
 BLOCKS: Final = 30

@@ -16,14 +16,14 @@ import httpx
 import msgspec
 import pytest
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import UnixMs
-from mintscope.base.solana import Block, Endpoint
-from mintscope.core.dex.decode import decode_block
 from mintscope.devchain.chain import Devchain
-from mintscope.edges.sources.files import FileSource
-from mintscope.edges.sources.poll import Poller, Polling
-from mintscope.edges.sources.rpc import Rpc
+from mintscope.dex.decode import decode_block
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import UnixMs
+from mintscope.solana.blocks import Block, Endpoint
+from mintscope.solana.files import FileSource
+from mintscope.solana.poll import Poller, Polling
+from mintscope.solana.rpc import Rpc
 
 NOW = UnixMs(1_763_640_000_000)
 COMMAND = [sys.executable, "-m", "mintscope", "devchain"]

@@ -16,7 +16,7 @@ from x402.http.clients.httpx import x402HttpxClient
 from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 
-from mintscope.base.solana import USDC
+from mintscope.solana.blocks import USDC
 from support.fakes.reports import TRACKED
 from support.processes.listening import listening
 from support.scenes.payments.payment_world import World

@@ -12,14 +12,12 @@ from typing import Any, Final, TypeVar
 import apsw
 import pytest
 
-from mintscope.base.clock import ManualClock, SystemClock
-from mintscope.base.errors import ServiceError
-from mintscope.core.accounts.application import Application
-from mintscope.core.accounts.signups.exchange import Exchanges
-from mintscope.core.accounts.signups.form import parse_form
-from mintscope.core.accounts.signups.signups import Signup
-from mintscope.core.accounts.store import AccountRows, AccountStore
-from mintscope.edges.storage.sql.accounts.connections import AccountConnections
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.signups.application import Application, parse_form
+from mintscope.accounts.signups.signups import Exchanges, Signup
+from mintscope.kit.clock import ManualClock, SystemClock
+from mintscope.kit.errors import ServiceError
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import processes, start_process
 from support.scenes.accounts_service import Accounts, open_accounts_service, signup_body

@@ -8,14 +8,14 @@ from contextlib import AsyncExitStack, ExitStack
 from pathlib import Path
 from typing import Any, Final
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.core.accounts.signups.form import parse_form
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.shell.config.sections import AccountsConfig
-from mintscope.shell.wiring.accounts import open_accounts
-from mintscope.shell.wiring.api import create_api
-from mintscope.shell.wiring.stores import open_money
+from mintscope.accounts.signups.application import parse_form
+from mintscope.app.accounts import open_accounts
+from mintscope.app.api import create_api
+from mintscope.app.config.config import AccountsConfig
+from mintscope.app.stores.stores import open_money
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.http.response import Bounds
+from mintscope.kit.limits import MemoryLimits
 from support.fakes.reports import FakeReports
 from support.oracles.account_books import contradictions, rows
 from support.processes.processes import running

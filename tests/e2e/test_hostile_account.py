@@ -16,14 +16,14 @@ import apsw
 import httpx
 import pytest
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Mint
-from mintscope.base.solana import WSOL
-from mintscope.core.market.log import PricedSwap
-from mintscope.edges.server.write_budget import WRITES
-from mintscope.edges.storage.folder import MONEY_FILE, WEBHOOKS_FILE
-from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
-from mintscope.shell.config.signals import SignalsConfig
+from mintscope.app.config.groups import SignalsConfig
+from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
+from mintscope.credits.store.sqlite import CreditBook
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.http.rate_limit import WRITES
+from mintscope.kit.primitives import Mint
+from mintscope.market.log import PricedSwap
+from mintscope.solana.blocks import WSOL
 from support.processes.api_process import api_process, settings, until_ready
 from support.scenes.old_folder import FACTS, old_folder
 from support.scenes.service import bearer, credit_token

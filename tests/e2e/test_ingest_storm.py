@@ -11,11 +11,11 @@ from typing import Final
 import msgspec
 import pytest
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.solana import WSOL, Block
-from mintscope.core.market.registry import Floor
-from mintscope.edges.ingest.pipeline import Ingest
-from mintscope.edges.sources.files import FileSource
+from mintscope.ingest.pipeline import Ingest
+from mintscope.kit.clock import SystemClock
+from mintscope.market.ports import Floor
+from mintscope.solana.blocks import WSOL, Block
+from mintscope.solana.files import FileSource
 from support.fakes.made_chain import decode_made, made_entry, random_chain, swap_in
 from support.oracles.market_file import has_begun, kept
 from support.processes.processes import processes, start_process

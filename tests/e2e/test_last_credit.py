@@ -9,16 +9,16 @@ from pathlib import Path
 import apsw
 from starlette.types import ASGIApp
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.credentials import CreditToken
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import CreditAccount
-from mintscope.core.credits.ledger import CreditLedger, Empty, Spent, Statement
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import ApiConfig
-from mintscope.shell.wiring.api import create_api
+from mintscope.app.api import create_api
+from mintscope.app.config.config import ApiConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.credits.ledger import CreditLedger, Empty, Spent, Statement
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.credentials import CreditToken
+from mintscope.kit.http.response import Bounds
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.primitives import CreditAccount
 from support.fakes.reports import TRACKED, FakeReports
 from support.processes.served import Client, served
 from support.scenes.service import NOW, credit_token

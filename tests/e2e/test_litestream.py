@@ -12,11 +12,11 @@ from typing import Final
 import pytest
 from typer.testing import CliRunner, Result
 
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, WEBHOOKS_FILE
-from mintscope.shell.cli.app import app
-from mintscope.shell.config.load import load
-from mintscope.shell.wiring.storage.identity import expect_own_stores
-from mintscope.shell.wiring.storage.migrations import migrations
+from mintscope.app.cli.app import app
+from mintscope.app.config.load import load
+from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE, WEBHOOKS_FILE
+from mintscope.app.stores.stores import expect_own_stores
+from mintscope.app.stores.upgrade import migrations
 from support.deployment import DEPLOY
 
 PROGRAM: Final = Path(sys.executable).with_name("litestream")

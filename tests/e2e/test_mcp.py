@@ -13,7 +13,6 @@ from typing import Any, Final
 import httpx
 import httpx2
 import pytest
-from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, RequestParamsMeta
 from x402 import x402Client
@@ -22,9 +21,10 @@ from x402.mcp import x402MCPClient
 from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 
-from mintscope.base.solana import WSOL
-from mintscope.core.payments.protocol.requirement import MAINNET
-from mintscope.edges.mcp.tools import TOOLS
+from mcp import Client, StdioServerParameters
+from mintscope.mcp.tools import TOOLS
+from mintscope.payments.protocol.envelope import MAINNET
+from mintscope.solana.blocks import WSOL
 from support.processes.documented_service import (
     GENESIS,
     DocumentedService,

@@ -11,10 +11,10 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from mintscope.base.clock import SystemClock
-from mintscope.shell.cli.app import app
-from mintscope.shell.config.load import load
-from mintscope.shell.wiring.stores import open_money
+from mintscope.app.cli.app import app
+from mintscope.app.config.load import load
+from mintscope.app.stores.stores import open_money
+from mintscope.kit.clock import SystemClock
 from support.processes.api_process import api_process, settings
 from support.scenes.old_folder import FACTS, old_folder
 from support.scenes.payments.audited import violations_of

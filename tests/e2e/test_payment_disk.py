@@ -11,7 +11,7 @@ import apsw
 import httpx
 import pytest
 
-from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.app.stores.folder import MONEY_FILE
 from support.processes.flush_trace import FLUSH, FlushTrace
 from support.processes.market_town import ask_books, market_town, tokens_issued, visiting
 from support.processes.paying_chain import RICH, chain_running

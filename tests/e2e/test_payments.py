@@ -19,9 +19,9 @@ from x402.http.clients.httpx import x402_httpx_transport
 from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 
-from mintscope.base.credentials import CredentialKind, is_well_formed
-from mintscope.base.pace import BLOCKHASH_BLOCKS
-from mintscope.core.payments.protocol.requirement import HELD_OPEN_S, MAINNET
+from mintscope.kit.credentials import CredentialKind, is_well_formed
+from mintscope.payments.protocol.envelope import HELD_OPEN_S, MAINNET
+from mintscope.solana.pace import BLOCKHASH_BLOCKS
 from support.fakes.reports import TRACKED
 from support.processes.market_town import PATIENT, market_town, tokens_issued, visiting
 from support.processes.paying_chain import SLOT_MS, Chain

@@ -17,11 +17,11 @@ import pytest
 from solders.keypair import Keypair
 from typer.testing import CliRunner
 
-from mintscope.base.clock import SystemClock
-from mintscope.shell.cli.app import app
-from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.payments import open_sales
-from mintscope.shell.wiring.stores import open_market, open_money
+from mintscope.app.cli.app import app
+from mintscope.app.config.groups import Config
+from mintscope.app.payments import open_sales
+from mintscope.app.stores.stores import open_market, open_money
+from mintscope.kit.clock import SystemClock
 from support.fakes.reports import TRACKED
 from support.processes.market_town import ask_books
 from support.processes.paying_chain import RICH, Chain, chain_running

@@ -16,10 +16,10 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.time import DAY_MS
-from mintscope.core.accounts.keys.scope import Scope as KeyScope
-from mintscope.edges.server.streams.outlet import OUTLET_MESSAGE
+from mintscope.accounts.keys.scope import Scope as KeyScope
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.http.response import OUTLET_MESSAGE
+from mintscope.kit.time import DAY_MS
 from support.fakes import reports
 from support.processes.listening import listening
 from support.scenes.conversations import list_token

@@ -19,12 +19,12 @@ import pytest
 from solders.keypair import Keypair
 from typer.testing import CliRunner, Result
 
-from mintscope.base.primitives import Slot, UnixMs, UnixS
-from mintscope.base.solana import WSOL, Block
-from mintscope.core.market.swap import Swap
+from mintscope.app.cli.app import app
+from mintscope.app.stores.folder import held
 from mintscope.devchain.chain import Devchain, lines
-from mintscope.edges.storage.folder import held
-from mintscope.shell.cli.app import app
+from mintscope.dex.swap import Swap
+from mintscope.kit.primitives import Slot, UnixMs, UnixS
+from mintscope.solana.blocks import WSOL, Block
 from support.fakes.made_chain import made_transaction, swap_in
 from support.oracles import definitions, slow_market
 from support.oracles.intended_swaps import intended, with_what_is_left
@@ -127,7 +127,7 @@ class Replay:
 def replay() -> Replay:
     chain = Devchain(seed=11, now=NOW, mints=MINTS, history_days=HISTORY_DAYS)
     # Which of several pools set a price is decided by what stands in them, of which what the market
-    # meant says nothing: tests/core/market checks that by scenarios of its own.
+    # meant says nothing: tests/market checks that by scenarios of its own.
     meant = {slot: intended(chain, Slot(slot)) for slot in chain.blockstore.slots}
     pools = _pools(meant)
     mints = [token.mint for token in chain.tokens if len(pools.get(token.mint, ())) == 1]

@@ -15,10 +15,10 @@ import apsw
 import httpx
 import pytest
 
-from mintscope.base.primitives import Mint
-from mintscope.base.solana import WSOL
-from mintscope.core.market.log import PricedSwap
-from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.kit.primitives import Mint
+from mintscope.market.log import PricedSwap
+from mintscope.solana.blocks import WSOL
 from support.oracles.standard_webhooks import verified
 from support.processes.api_process import settings
 from support.processes.listening import addresses_in

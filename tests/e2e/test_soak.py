@@ -17,7 +17,7 @@ from typing import Final
 import httpx
 import pytest
 
-from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.app.stores.folder import MONEY_FILE
 from support.fakes.reports import TRACKED
 from support.processes.market_town import market_town, visiting
 from support.scenes.payments.shopping import Shopper

@@ -11,7 +11,7 @@ import httpx
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
-from mintscope.base.solana import WSOL
+from mintscope.solana.blocks import WSOL
 from support.processes.documented_service import DocumentedService, documented_service
 from support.scenes.service import bearer
 

@@ -17,7 +17,7 @@ from typing import Final
 import httpx
 import pytest
 
-from mintscope.base.solana import WSOL
+from mintscope.solana.blocks import WSOL
 from support.processes.documented_service import GENESIS, DocumentedService, documented_service
 from support.processes.troubled_node import Mood, TroubledNode
 from support.scenes.payments.shopping import PURCHASE, Paid, Shopper, redeem, send

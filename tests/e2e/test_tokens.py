@@ -15,13 +15,13 @@ import pytest
 from typer.testing import CliRunner, Result
 from typing_extensions import override
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.solana import WSOL
-from mintscope.core.dex.decode import decode_block
-from mintscope.core.market.mint_facts import TokenProgram
-from mintscope.edges.ingest.pipeline import Ingest
-from mintscope.edges.sources.files import FileSource
-from mintscope.shell.cli.tokens import app
+from mintscope.app.cli.tokens import app
+from mintscope.dex.decode import decode_block
+from mintscope.ingest.pipeline import Ingest
+from mintscope.kit.clock import SystemClock
+from mintscope.market.mint_facts import TokenProgram
+from mintscope.solana.blocks import WSOL
+from mintscope.solana.files import FileSource
 from support.scenes.stores import market_in
 
 MINT = "DKu9kykSfbN5LBfFXtNNDPaX35o4Fv6vJ9FKk7pZpump"

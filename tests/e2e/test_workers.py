@@ -15,9 +15,9 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from mintscope.base.primitives import UnixMs
+from mintscope.app.cli.app import app
 from mintscope.devchain.chain import Devchain, lines
-from mintscope.shell.cli.app import app
+from mintscope.kit.primitives import UnixMs
 from support.processes.listening import addresses_in
 from support.scenes.postgres import url_in
 

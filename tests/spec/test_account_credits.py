@@ -6,9 +6,9 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from mintscope.base.credentials import CredentialKind, is_well_formed
-from mintscope.base.time import HOUR_MS, month_end, month_of
-from mintscope.core.accounts.keys.scope import Scope
+from mintscope.accounts.keys.scope import Scope
+from mintscope.kit.credentials import CredentialKind, is_well_formed
+from mintscope.kit.time import HOUR_MS, month_end, month_of
 from support.fakes.reports import TRACKED
 from support.scenes.people.agent import Agent
 from support.scenes.service import NOW, Service, bearer, credit_token

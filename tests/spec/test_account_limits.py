@@ -6,9 +6,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mintscope.base.credentials import make_application_secret
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.shell.config.sections import AccountsConfig, ApiConfig
+from mintscope.app.config.config import AccountsConfig, ApiConfig
+from mintscope.kit.credentials import make_application_secret
+from mintscope.kit.errors import ServiceUnavailable
 from support.scenes.accounts_service import SIGNUP_PATH, STATUS_PATH, signup_body
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer, running_service

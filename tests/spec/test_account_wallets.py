@@ -6,7 +6,7 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
-from mintscope.core.accounts.keys.scope import Scope
+from mintscope.accounts.keys.scope import Scope
 from support.scenes.people.agent import Agent
 from support.scenes.service import NOW, Service, bearer
 

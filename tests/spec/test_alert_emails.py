@@ -5,19 +5,19 @@ from typing import Any, Final
 
 import pytest
 
-from mintscope.base.primitives import Mint
-from mintscope.base.solana import WSOL
-from mintscope.base.time import HOUR_MS
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.signals.evaluation import Evaluation
-from mintscope.core.accounts.signals.writing import SignalWriter
-from mintscope.core.market.log import PricedSwap
-from mintscope.core.market.signals.tracks import Tracks
-from mintscope.edges.follow.follower import look_again_soon
-from mintscope.edges.follow.watcher import Watcher
-from mintscope.edges.mail.templates import compose
-from mintscope.edges.mail.transport import message_of
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.mail.delivery import message_of
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.mail.templates import compose
+from mintscope.alerts.alerts import AlertWriter
+from mintscope.alerts.conditions import Tracks
+from mintscope.alerts.evaluation import Evaluation
+from mintscope.alerts.evaluator import AlertEvaluator
+from mintscope.kit.primitives import Mint
+from mintscope.kit.time import HOUR_MS
+from mintscope.market.follow.tailer import look_again_soon
+from mintscope.market.log import PricedSwap
+from mintscope.solana.blocks import WSOL
 from support.scenes.people.agent import Agent
 from support.scenes.service import NOW, Service, bearer
 
@@ -38,18 +38,18 @@ async def key(service: Service) -> str:
     return await Agent(service).key(Scope.SIGNALS_WRITE)
 
 
-def watcher_of(service: Service, **bounds: int) -> Watcher:
+def watcher_of(service: Service, **bounds: int) -> AlertEvaluator:
     async def symbols(mints: Any) -> dict[Mint, str]:
         return dict.fromkeys(mints, "SOL")
 
-    writer = SignalWriter(
+    writer = AlertWriter(
         store=service.accounts.store,
         clock=service.clock,
         holder=b"here",
         symbols=symbols,
         **({"emails_day_max": 50} | bounds),
     )
-    return Watcher(
+    return AlertEvaluator(
         reader=service.log,
         writer=writer,
         evaluation=Evaluation(tracks=Tracks(4)),
@@ -75,7 +75,7 @@ async def get(service: Service, key: str, path: str) -> Any:
     return (await service.client.get(path, headers=bearer(key))).json()["data"]
 
 
-async def prices(service: Service, watcher: Watcher, *usd: float) -> None:
+async def prices(service: Service, watcher: AlertEvaluator, *usd: float) -> None:
     for each in usd:
         trade(service, each)
         await watcher.round()

@@ -9,11 +9,11 @@ from random import Random
 
 import pytest
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.core.accounts.holdings.account_credits import Deposited
-from mintscope.core.accounts.user import UserId
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.accounts.wallets.credits import Deposited
+from mintscope.kit.audit import UserId
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.http.response import Bounds
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.processes.served import Served, served
 from support.scenes.conversations import (

@@ -5,7 +5,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.edges.api.data.batch import ReportBatch
+from mintscope.api.v1 import ReportBatch
 from support.fakes.reports import REPORT, TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.payments.selling_api import SellingApi
 from support.scenes.service import Service, bearer, credit_token

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mintscope.base.credentials import CredentialKind, is_well_formed
+from mintscope.kit.credentials import CredentialKind, is_well_formed
 from support.scenes.accounts_service import EMAIL, SIGNUP_PATH, signup_body
 from support.scenes.service import Service
 

@@ -19,13 +19,13 @@ from typing import Any
 import apsw
 import pytest
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.credentials import CreditToken
-from mintscope.edges.api.express import TokenExpress
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.server.protocol.express import PlainRequest
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.api.fast_path import TokenFastPath
+from mintscope.app.config.config import ApiConfig
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.credentials import CreditToken
+from mintscope.kit.http.connections import PlainRequest
+from mintscope.kit.http.response import Bounds
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served
 from support.scenes.service import NOW, Service, running_service
@@ -45,7 +45,7 @@ JOURNAL = "SELECT account, kind, delta, balance, at FROM credit_entry ORDER BY i
 class Counted:
     """The express, with a count of what it took."""
 
-    def __init__(self, express: TokenExpress) -> None:
+    def __init__(self, express: TokenFastPath) -> None:
         self._express = express
         self.taken_count = 0
 

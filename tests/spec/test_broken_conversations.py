@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mintscope.core.accounts.holdings.account_credits import Deposited
-from mintscope.core.accounts.user import UserId
-from mintscope.edges.mcp.exchange import ApiExchange
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.server.request import GONE, ClientDisconnected
+from mintscope.accounts.wallets.credits import Deposited
+from mintscope.kit.audit import UserId
+from mintscope.kit.http.request import GONE, ClientDisconnected
+from mintscope.kit.http.response import Bounds
+from mintscope.mcp.arguments import ApiExchange
 from support.processes.served import Served, served
 from support.scenes.conversations import (
     ROUTES,

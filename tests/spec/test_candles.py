@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 from typing_extensions import override
 
-from mintscope.base.primitives import Mint, UnixS
-from mintscope.core.market.series.store import AskedCandles, KeptCandles, SeriesCandle
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle
 from support.fakes.series import FakeSeries
 from support.scenes.live_market import TRADED, trade, traded_log
 from support.scenes.series_service import BEGIN_S, QUIET, UNTRACKED, SeriesService, series_service

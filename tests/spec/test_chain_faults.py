@@ -32,16 +32,16 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.pace import BLOCKHASH_BLOCKS
-from mintscope.base.primitives import UnixMs
-from mintscope.core.payments.facilitator import LEASE_MARGIN_S
-from mintscope.core.payments.payment import State
-from mintscope.core.payments.protocol.requirement import HELD_OPEN_S
-from mintscope.core.payments.settlement import ChainUnavailable
 from mintscope.devchain.blockstore import SlotPace, slot_pace
-from mintscope.edges.settlement import payment_node
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import UnixMs
+from mintscope.payments.chain import node as payment_node
+from mintscope.payments.facilitator import LEASE_MARGIN_S
+from mintscope.payments.payment import State
+from mintscope.payments.protocol.envelope import HELD_OPEN_S
+from mintscope.payments.settlement import ChainUnavailable
+from mintscope.solana.pace import BLOCKHASH_BLOCKS
 from support.scenes.payments.payment_world import MovingTransport, World, world_at
 from support.scenes.payments.selling_api import KEY, OTHER_KEY, PURCHASE, SellingApi, opened
 

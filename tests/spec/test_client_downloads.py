@@ -15,7 +15,7 @@ from zipfile import ZipFile
 import httpx
 import pytest
 
-from mintscope.edges.api.discovery.downloads.typescript import type_of
+from mintscope.api.discovery.downloads import type_of
 from support.scenes.service import Service
 
 ROOT: Final = Path(__file__).resolve().parents[2]

@@ -10,17 +10,17 @@ import msgspec
 import pytest
 from typing_extensions import override
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import Mint, Slot, UnixMs
-from mintscope.base.solana import USDC, WSOL, Block, Source
-from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.listing.listed import ListQuestion
-from mintscope.core.market.swap import Swap
-from mintscope.core.market.updates.update import changes, update_of
-from mintscope.edges.follow.follower import Follower, look_again_soon
-from mintscope.edges.follow.lister import Lister
-from mintscope.edges.ingest.pipeline import Ingest
-from mintscope.edges.storage.market import Market
+from mintscope.app.stores.market import Market
+from mintscope.dex.swap import Swap
+from mintscope.ingest.pipeline import Ingest
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Mint, Slot, UnixMs
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.follow.tailer import LogTailer, look_again_soon
+from mintscope.market.listing.listed import ListQuestion
+from mintscope.market.updates import changes, update_of
+from mintscope.solana.blocks import USDC, WSOL, Block, Source
 from support.fakes.made_chain import START, ListSource, block, decode_made, sol_sale, swap
 from support.scenes.engine import is_postgresql
 from support.scenes.market_engines import market_of
@@ -71,7 +71,7 @@ class Followed:
         self.market = market
         self.clock = ManualClock(UnixMs(START * 1000))
         self.live = LiveMarket(8)
-        self.follower = Follower(market.reader, self.live, self.clock)
+        self.follower = LogTailer(market.reader, self.live, self.clock)
 
     async def ingest(self, source: Source) -> None:
         ingest = Ingest(
@@ -87,9 +87,9 @@ class Followed:
         assert now_s is not None
         self.clock.step(now_s * 1000 - self.clock.now())
 
-    async def again(self) -> Follower:
+    async def again(self) -> LogTailer:
         """Return a follower that has begun just now."""
-        other = Follower(self.market.reader, LiveMarket(8), self.clock)
+        other = LogTailer(self.market.reader, LiveMarket(8), self.clock)
         await other.catch_up()
         return other
 
@@ -197,15 +197,15 @@ async def test_a_batch_and_a_stream_say_the_same(scene: Followed, tmp_path: Path
     assert msgspec.to_builtins(update.price) == price
 
 
-def line_of(lister: Lister) -> dict[str, Any]:
+def line_of(lister: ListCache) -> dict[str, Any]:
     """Return the price in the list."""
     page = lister.newest().page(ListQuestion(among=[TOKEN], limit=1))
     return dict(msgspec.to_builtins(page.lines[0].price))
 
 
 async def test_the_list_says_the_same_as_of_a_final_slot(scene: Followed) -> None:
-    def begun() -> Lister:
-        return Lister(scene.market.lists, scene.clock, wait=look_again_soon)
+    def begun() -> ListCache:
+        return ListCache(scene.market.lists, scene.clock, wait=look_again_soon)
 
     blocks = chain()
     await scene.ingest(ListSource(blocks))

@@ -18,10 +18,10 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from mintscope.core.accounts.holdings.account_credits import Deposited
-from mintscope.core.accounts.user import UserId
-from mintscope.shell.config.sections import ApiConfig
-from mintscope.shell.config.streams import StreamsConfig
+from mintscope.accounts.wallets.credits import Deposited
+from mintscope.app.config.config import ApiConfig
+from mintscope.app.config.groups import StreamsConfig
+from mintscope.kit.audit import UserId
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.live_market import SECOND, TRADED
 from support.scenes.people.agent import Agent

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mintscope.base.time import DAY_MS, DAY_S
+from mintscope.kit.time import DAY_MS, DAY_S
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import OTHER_KEY, SellingApi

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from x402.schemas import PaymentRequired
 
-from mintscope.core.market.report import TokenReport
+from mintscope.market.report import TokenReport
 from support.fakes.reports import TRACKED
 from support.scenes.service import Service, bearer
 

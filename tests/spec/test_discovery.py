@@ -18,10 +18,10 @@ from x402.extensions.bazaar.facilitator import (
     validate_discovery_extension_spec,
 )
 
-from mintscope.edges.api.description.operation import Operation
-from mintscope.edges.api.discovery.well_known import PAGES
-from mintscope.edges.server.application import HttpApplication
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.api.description.operation import Operation
+from mintscope.api.discovery.surfaces import PAGES
+from mintscope.app.config.config import ApiConfig
+from mintscope.kit.http.application import HttpApplication
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import ORIGIN, SellingApi, demanded, encoded, opened

@@ -1,7 +1,7 @@
 """Every wire code has a status, and every ServiceError a wire code."""
 
-from mintscope.base import errors
-from mintscope.edges.api.failures import STATUS
+from mintscope.api.failures import STATUS
+from mintscope.kit import errors
 from support.fakes.reports import TRACKED
 from support.scenes.service import Service, bearer, credit_token
 

@@ -6,9 +6,9 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.base.credentials import CredentialKind, is_well_formed, make_application_secret
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
+from mintscope.accounts.keys.scope import READ_SCOPES, Scope
+from mintscope.kit.credentials import CredentialKind, is_well_formed, make_application_secret
+from mintscope.kit.errors import ServiceUnavailable
 from support.scenes.accounts_service import EMAIL, EXCHANGE_PATH
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.core.payments.protocol.verify import FEE_LAMPORTS_USUAL
+from mintscope.payments.protocol.verify import FEE_LAMPORTS_USUAL
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import KEY, SellingApi, decoded, demanded

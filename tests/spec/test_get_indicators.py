@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from mintscope.core.market.retention import Retention
-from mintscope.core.market.store import MINUTES_S
-from mintscope.core.market.timeframe import WIDTH_S, Timeframe
+from mintscope.market.ports import MINUTES_S, Retention
+from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.oracles import definitions
 from support.scenes.series_service import QUIET, UNTRACKED, SeriesService, series_service
 from support.scenes.service import credit_token

@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.base.errors import ServiceUnavailable
+from mintscope.kit.errors import ServiceUnavailable
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.service import Service, bearer, credit_token
 

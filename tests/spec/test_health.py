@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 from mintscope import __version__
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import UnixS
-from mintscope.core.market.coverage import Coverage, ProgramHour, Tally
-from mintscope.edges.api.check import Check
+from mintscope.kit.check import Check
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import UnixS
+from mintscope.market.coverage import Coverage, ProgramHour, Tally
 from support.scenes.engine import lose_store
 from support.scenes.service import Service, bearer, running_service
 

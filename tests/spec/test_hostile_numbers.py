@@ -8,9 +8,9 @@ from urllib.parse import quote, urlencode
 
 import pytest
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.time import DAY_MS
-from mintscope.core.accounts.keys.scope import OPEN_SCOPES
+from mintscope.accounts.keys.scope import OPEN_SCOPES
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.time import DAY_MS
 from support.fakes.reports import TRACKED
 from support.scenes.people.agent import Agent
 from support.scenes.service import NOW, bearer, running_service

@@ -3,7 +3,7 @@
 import httpx
 import pytest
 
-from mintscope.core.accounts.keys.scope import Scope
+from mintscope.accounts.keys.scope import Scope
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi

@@ -6,11 +6,11 @@ from typing import Final
 import httpx
 import pytest
 
-from mintscope.base.credentials import make_api_key
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import DAY_MS, iso_time, month_end, month_of
-from mintscope.core.accounts.holdings.account_credits import Deposited
-from mintscope.core.accounts.user import UserId
+from mintscope.accounts.wallets.credits import Deposited
+from mintscope.kit.audit import UserId
+from mintscope.kit.credentials import make_api_key
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, iso_time, month_end, month_of
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.people.agent import Agent
 from support.scenes.service import NOW, Service, bearer

@@ -10,7 +10,7 @@ import structlog
 from solders.hash import Hash
 
 from mintscope.devchain.blockstore import SlotPace, slot_pace
-from mintscope.edges.settlement.rpc_settlement import RpcSettlement
+from mintscope.payments.chain.settlement import RpcSettlement
 from support.scenes.payments.payment_world import World, world_at
 from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, decoded, opened
 

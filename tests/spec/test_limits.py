@@ -4,7 +4,7 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.app.config.config import ApiConfig
 from support.fakes.reports import TRACKED
 from support.scenes.service import Service, bearer, credit_token, running_service
 

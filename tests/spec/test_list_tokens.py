@@ -6,11 +6,11 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from mintscope.base.primitives import Mint, UnixMs
-from mintscope.base.solana import USDC, USDT, WSOL
-from mintscope.core.market.listing.listed import Sort
-from mintscope.core.market.log import PricedSwap
-from mintscope.core.market.mint_facts import MintFacts, ScaledUiAmount
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.market.listing.listed import Sort
+from mintscope.market.log import PricedSwap
+from mintscope.market.mint_facts import MintFacts, ScaledUiAmount
+from mintscope.solana.blocks import USDC, USDT, WSOL
 from support.fakes.facts import FACTS
 from support.scenes.service import NOW, Service
 

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from prometheus_client import REGISTRY
 
-from mintscope.base.credentials import hint
-from mintscope.core.payments.payment import State
-from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.kit.credentials import hint
+from mintscope.payments.payment import State
+from mintscope.payments.settlement import ChainUnavailable
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, on_older_chain
 from support.scenes.payments.selling_api import (

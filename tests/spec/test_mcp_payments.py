@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 import pytest
-from mcp import Client
 from mcp_types import CallToolResult, RequestParamsMeta
 from starlette.types import ASGIApp
 from x402.mcp.types import MCPToolResult
@@ -17,8 +16,9 @@ from x402.mcp.utils import (
 )
 from x402.schemas import PaymentRequired
 
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.edges.mcp.budget import HEADER
+from mcp import Client
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.mcp.budget import HEADER
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.mcp_service import error_of, mcp_beside, mcp_client, paying, whole_report
 from support.scenes.payments.payment_build import as_base64

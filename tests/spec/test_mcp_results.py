@@ -12,10 +12,9 @@ from mcp_types import CallToolResult
 from msgspec.structs import fields
 from starlette.types import ASGIApp
 
-from mintscope.edges.api.data.series.wire import Candle, SwapLine
-from mintscope.edges.api.tokens.wire import ListedToken
-from mintscope.edges.mcp.tables import table_of
-from mintscope.edges.mcp.tools import CANDLES, LISTED, SWAPS, TOOLS, Page
+from mintscope.api.series.wire import Candle, SwapLine
+from mintscope.api.token_list import ListedToken
+from mintscope.mcp.tools import CANDLES, LISTED, SWAPS, TOOLS, Page, table_of
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.mcp_service import mcp_beside, mcp_client, whole_report
 from support.scenes.payments.selling_api import SellingApi

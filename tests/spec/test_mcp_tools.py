@@ -11,12 +11,12 @@ import pytest
 from mcp_types import CallToolResult
 from starlette.types import ASGIApp
 
+from mintscope.accounts.keys.scope import Scope
+from mintscope.app.config.config import ApiConfig
 from mintscope.client.calls import verbs
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.market.listing.listed import Sort
-from mintscope.core.market.report import ReportKind
-from mintscope.edges.mcp.tools import TOOLS, ToolCost
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.market.listing.listed import Sort
+from mintscope.market.report import ReportKind
+from mintscope.mcp.tools import TOOLS, ToolCost
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.mcp_service import (
     AUTO,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mintscope.core.accounts.keys.scope import Scope
+from mintscope.accounts.keys.scope import Scope
 from support.scenes.people.agent import Agent
 from support.scenes.service import NOW, Service, bearer
 

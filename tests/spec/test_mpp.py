@@ -15,7 +15,7 @@ import httpx
 import pytest
 from solders.hash import Hash
 
-from mintscope.base.primitives import Mint
+from mintscope.kit.primitives import Mint
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.payments.payment_build import as_base64
 from support.scenes.payments.payment_world import World

@@ -5,13 +5,13 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import HOUR_MS
-from mintscope.core.accounts.application import ApplicationState, SignupId
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.mail.email import EmailKind
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.signups.application import ApplicationState, SignupId
+from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import HOUR_MS
 from support.scenes.accounts_service import EMAIL
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer

@@ -6,8 +6,8 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.payments.books.closure import Closure
+from mintscope.accounts.keys.scope import Scope
+from mintscope.payments.audit import Closure
 from support.fakes.reports import TRACKED
 from support.scenes.conversations import append_swap
 from support.scenes.mcp_service import mcp_beside, mcp_client

@@ -6,8 +6,8 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.core.payments.books.closure import Closure
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.payments.audit import Closure
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import (

@@ -35,7 +35,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mintscope.edges.server.protocol.bounds import Bounds
+from mintscope.kit.http.response import Bounds
 from support.fakes.reports import TRACKED
 from support.processes.served import Served, served
 from support.scenes.payments.payment_world import World

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.app.config.config import ApiConfig
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, demanded, opened

@@ -6,10 +6,14 @@ from typing import Final
 
 import pytest
 
-from mintscope.base.primitives import Signature, UnixMs, Wallet
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.payments.books.orphans import Orphan
-from mintscope.core.payments.books.search import (
+from mintscope.app.stores.stores import Money
+from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.primitives import Signature, UnixMs, Wallet
+from mintscope.payments.audit import Orphan
+from mintscope.payments.payment import Landed, State
+from mintscope.payments.ports import Begun, Budget
+from mintscope.payments.protocol.envelope import Resource
+from mintscope.payments.search import (
     FOUND_MAX,
     Finding,
     Kept,
@@ -19,11 +23,7 @@ from mintscope.core.payments.books.search import (
     advise_orphan,
     advise_unknown,
 )
-from mintscope.core.payments.outcome import Settled, Unresolved
-from mintscope.core.payments.payment import Landed, State
-from mintscope.core.payments.protocol.requirement import Resource
-from mintscope.core.payments.store import Begun, Budget
-from mintscope.shell.wiring.stores import Money
+from mintscope.payments.settlement import Settled, Unresolved
 from support.scenes.payments.payment_world import (
     AMOUNT,
     KEY,

@@ -6,8 +6,8 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.base.credentials import CredentialKind, hint, is_well_formed
-from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.kit.credentials import CredentialKind, hint, is_well_formed
+from mintscope.payments.settlement import ChainUnavailable
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import (

@@ -15,7 +15,7 @@ from solders.message import MessageV0
 from solders.pubkey import Pubkey
 from x402.mechanisms.svm import constants as svm_constants
 
-from mintscope.core.payments.protocol.refusal import RefusalReason
+from mintscope.payments.protocol.envelope import RefusalReason
 from support.fakes.reports import TOO_YOUNG, TRACKED
 from support.scenes.payments.payment_build import LIGHTHOUSE, MEMO, Recipe, keypair, meta, sign
 from support.scenes.payments.payment_world import World

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import httpx
 
-from mintscope.core.payments.books.orphans import Orphan
+from mintscope.payments.audit import Orphan
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.restored import FINAL_S, forget_everything, paid_with_key

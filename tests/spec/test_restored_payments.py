@@ -9,15 +9,15 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import Mint, Signature
-from mintscope.base.solana import USDC
-from mintscope.core.accounts.audit import SERVICE
-from mintscope.core.payments.books.orphans import recognise
-from mintscope.core.payments.payment import Payment
-from mintscope.core.payments.protocol.requirement import Terms
-from mintscope.core.payments.trials import Trials
-from mintscope.edges.api.offers import report_offers
+from mintscope.api.x402 import report_offers
+from mintscope.kit.audit import SERVICE
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.primitives import Mint, Signature
+from mintscope.payments.audit import recognise
+from mintscope.payments.payment import Payment
+from mintscope.payments.protocol.envelope import Terms
+from mintscope.payments.trials import Trials
+from mintscope.solana.blocks import USDC
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.payments.payment_world import SECRETS, World, on_older_chain

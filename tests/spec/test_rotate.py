@@ -7,8 +7,8 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
-from mintscope.core.credits.debit import Debit, Debited, DebitLedger
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.app.config.config import ApiConfig
+from mintscope.credits.ledger import Debit, Debited, DebitLedger
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_build import keypair
 from support.scenes.payments.payment_world import World

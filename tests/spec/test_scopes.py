@@ -7,21 +7,20 @@ import httpx
 import pytest
 from starlette.types import ASGIApp
 
-from mintscope.base.clock import Clock
-from mintscope.base.limits import Limit, MemoryLimits
-from mintscope.core.accounts.keys.api_keys import ApiKeys
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.edges.api.accounts.key_gate import KeyGate
-from mintscope.edges.api.app import OTHER
-from mintscope.edges.api.description.operation import API_KEY, Operation
-from mintscope.edges.api.discovery.well_known import example_target
-from mintscope.edges.api.failures import ENVELOPE, ErrorWriter
-from mintscope.edges.server.application import HttpApplication
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.request import Request
-from mintscope.edges.server.response import Response
-from mintscope.edges.server.routes import Route, Router
+from mintscope.accounts.keys.key_gate import KeyGate
+from mintscope.accounts.keys.keys import ApiKeys
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import API_KEY, Operation
+from mintscope.api.discovery.surfaces import example_target
+from mintscope.api.failures import ENVELOPE, ErrorWriter
+from mintscope.app.web_api import OTHER
+from mintscope.kit.clock import Clock
+from mintscope.kit.http.application import HttpApplication
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import ClientAddresses, Request
+from mintscope.kit.http.response import Response
+from mintscope.kit.http.routes import Route, Router
+from mintscope.kit.limits import Limit, MemoryLimits
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
 

@@ -5,9 +5,9 @@ from typing import Any, Final
 import pytest
 from msgspec.structs import replace
 
-from mintscope.base.primitives import Mint, UnixMs
-from mintscope.base.solana import USDC, USDT, WSOL
-from mintscope.core.market.log import PricedSwap
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.market.log import PricedSwap
+from mintscope.solana.blocks import USDC, USDT, WSOL
 from support.fakes.facts import FACTS
 from support.scenes.service import NOW, Service, bearer
 

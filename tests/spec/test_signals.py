@@ -7,19 +7,19 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import Mint
-from mintscope.base.solana import WSOL
-from mintscope.base.time import DAY_MS
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.signals.deliveries import Attempt, Deliveries, Ended
-from mintscope.core.accounts.signals.evaluation import Evaluation
-from mintscope.core.accounts.signals.writing import SignalWriter
-from mintscope.core.market.log import PricedSwap
-from mintscope.core.market.signals.tracks import Tracks
-from mintscope.edges.follow.follower import look_again_soon
-from mintscope.edges.follow.watcher import Watcher
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.alerts.alerts import AlertWriter
+from mintscope.alerts.conditions import Tracks
+from mintscope.alerts.deliveries import Attempt, Deliveries, Ended
+from mintscope.alerts.evaluation import Evaluation
+from mintscope.alerts.evaluator import AlertEvaluator
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Mint
+from mintscope.kit.time import DAY_MS
+from mintscope.market.follow.tailer import look_again_soon
+from mintscope.market.log import PricedSwap
+from mintscope.solana.blocks import WSOL
 from support.scenes.live_market import trade
 from support.scenes.people.agent import Agent
 from support.scenes.service import NOW, Service, bearer
@@ -417,11 +417,11 @@ def deliveries_of(service: Service, waiting_max: int) -> Deliveries:
     )
 
 
-def watcher_of(service: Service) -> Watcher:
+def watcher_of(service: Service) -> AlertEvaluator:
     clock: ManualClock = service.clock
-    return Watcher(
+    return AlertEvaluator(
         reader=service.log,
-        writer=SignalWriter(
+        writer=AlertWriter(
             store=service.accounts.store,
             clock=clock,
             holder=b"here",

@@ -16,8 +16,8 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from mintscope.core.payments.redelivery import Secrets
-from mintscope.core.secrets.roots import Root
+from mintscope.kit.secrets import Root
+from mintscope.payments.reconciler import Secrets
 from support.deployment import ROOT
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.payments.payment_world import SECRETS, World

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.primitives import Mint
-from mintscope.core.accounts.holdings.account_credits import Deposited
-from mintscope.core.accounts.user import UserId
-from mintscope.shell.config.streams import StreamsConfig
+from mintscope.accounts.wallets.credits import Deposited
+from mintscope.app.config.groups import StreamsConfig
+from mintscope.kit.audit import UserId
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Mint
 from support.fakes.reports import TRACKED
 from support.oracles.merging import merged
 from support.scenes.live_market import SECOND, TOO_NEW, TRADED

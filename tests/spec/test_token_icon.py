@@ -3,7 +3,7 @@
 from hashlib import sha256
 from xml.etree import ElementTree as ET
 
-from mintscope.base.solana import USDC, WSOL
+from mintscope.solana.blocks import USDC, WSOL
 from support.scenes.service import Service
 
 PATH = f"/v1/token/{WSOL}/icon.svg"

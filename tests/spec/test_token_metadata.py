@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import iso_time
-from mintscope.core.market.mint_facts import ScaledUiAmount, TokenProgram
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import iso_time
+from mintscope.market.mint_facts import ScaledUiAmount, TokenProgram
 from support.fakes.facts import FACTS
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.service import NOW, Service

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.primitives import Mint, Signature, UnixS
-from mintscope.base.solana import USDC
-from mintscope.core.market.basis.packed import pack
-from mintscope.core.market.log import Evidence, PricedSwap, SwapDetail
-from mintscope.core.market.standing import Offer, stand
+from mintscope.kit.primitives import Mint, Signature, UnixS
+from mintscope.market.log import Evidence, PricedSwap, SwapDetail
+from mintscope.market.standing import Offer, stand
+from mintscope.market.standings import pack
+from mintscope.solana.blocks import USDC
 from support.scenes.series_service import (
     BEGIN_S,
     QUIET,

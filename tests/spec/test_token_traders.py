@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.base.primitives import Signature
-from mintscope.base.solana import USDC
-from mintscope.core.market.log import Evidence, PricedSwap, SwapDetail
+from mintscope.kit.primitives import Signature
+from mintscope.market.log import Evidence, PricedSwap, SwapDetail
+from mintscope.solana.blocks import USDC
 from support.scenes.series_service import (
     BEGIN_S,
     QUIET,

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.edges.server.free_views import FreeViews
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.app.config.config import ApiConfig
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.http.rate_limit import FreeViews
+from mintscope.kit.limits import MemoryLimits
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.payments.selling_api import ORIGIN, SellingApi
 from support.scenes.service import NOW, Service, bearer, running_service

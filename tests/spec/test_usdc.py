@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx
 import pytest
 
-from mintscope.base.solana import USDC
+from mintscope.solana.blocks import USDC
 from support.fakes.reports import TRACKED
 from support.scenes.mcp_service import mcp_beside, mcp_client, paying, whole_report
 from support.scenes.payments.payment_build import as_base64

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 import pytest
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from mintscope.edges.server.draining import Draining
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.shell.config.streams import StreamsConfig
+from mintscope.app.config.groups import StreamsConfig
+from mintscope.kit.http.application import Draining
+from mintscope.kit.http.response import Bounds
 from support.fakes.reports import TRACKED
 from support.processes.served import served
 from support.scenes.live_market import SECOND, TOO_NEW, TRADED

@@ -6,18 +6,18 @@ from typing import Any, Final
 import pytest
 from prometheus_client import REGISTRY
 
-from mintscope.base.errors import RateLimited
-from mintscope.base.limits import Limit, MemoryLimits
-from mintscope.base.primitives import Wallet
-from mintscope.base.solana import WSOL
-from mintscope.base.time import DAY_MS
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.signals.signal import SignalId
-from mintscope.core.accounts.signals.signals import SignalBounds
-from mintscope.edges.server.write_budget import WRITES, WRITES_OF_ALL, WriteBudget
-from mintscope.shell.config.sections import AccountsConfig
-from mintscope.shell.config.signals import SignalsConfig
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.alerts.alert import SignalId
+from mintscope.alerts.alerts import AlertBounds
+from mintscope.app.config.config import AccountsConfig
+from mintscope.app.config.groups import SignalsConfig
+from mintscope.kit.errors import RateLimited
+from mintscope.kit.http.rate_limit import WRITES, WRITES_OF_ALL, WriteBudget
+from mintscope.kit.limits import Limit, MemoryLimits
+from mintscope.kit.primitives import Wallet
+from mintscope.kit.time import DAY_MS
+from mintscope.solana.blocks import WSOL
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, bearer
 
@@ -100,7 +100,7 @@ async def test_an_account_gets_so_many_emails_about_alerts_in_a_day(service: Ser
     signal_id = SignalId(made.json()["data"]["signalId"])
     holder = await service.accounts.keys.find(key, "192.0.2.1")
     assert holder is not None
-    signals = replace(service.accounts.built.signals, bounds=SignalBounds(emails_day_max=3))
+    signals = replace(service.accounts.built.signals, bounds=AlertBounds(emails_day_max=3))
 
     async def written() -> int:
         emails = await service.accounts.store.read(lambda rows: rows.outbox.newest(99))
@@ -112,7 +112,7 @@ async def test_an_account_gets_so_many_emails_about_alerts_in_a_day(service: Ser
     service.clock.advance(DAY_MS + 1)
     assert await signals.test(holder.key.user_id, signal_id) is not None
     assert await written() == 4
-    assert SignalsConfig().emails_per_day_max == SignalBounds().emails_day_max == 50
+    assert SignalsConfig().emails_per_day_max == AlertBounds().emails_day_max == 50
 
 
 async def test_a_challenge_is_counted_and_leaves_no_row(service: Service) -> None:

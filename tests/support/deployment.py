@@ -12,9 +12,9 @@ import typer
 import yaml
 from prometheus_client import Counter, Gauge, Metric
 
-from mintscope.base import metrics
-from mintscope.shell.cli.app import app
-from mintscope.shell.config.load import FILE_VARIABLE, settings
+from mintscope.app.cli.app import app
+from mintscope.app.config.load import FILE_VARIABLE, settings
+from mintscope.kit import metrics
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 DEPLOY: Final = ROOT / "deploy"

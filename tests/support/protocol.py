@@ -7,8 +7,10 @@ from typing import Final
 
 from grpc_tools import protoc
 
-PACKAGE: Final = "mintscope.base.yellowstone"
-PROTOCOL: Final = Path(__file__).resolve().parents[2] / "src" / "mintscope" / "base" / "yellowstone"
+PACKAGE: Final = "mintscope.solana.yellowstone"
+PROTOCOL: Final = (
+    Path(__file__).resolve().parents[2] / "src" / "mintscope" / "solana" / "yellowstone"
+)
 NAMES: Final = ("geyser", "solana-storage")
 
 

@@ -3,21 +3,27 @@
 import ast
 import importlib
 import pkgutil
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Final
 
-from mintscope.edges.storage import sql
-from mintscope.edges.storage.database import Batch, inserting, marks
+import mintscope
+from mintscope.kit.sql.database import Batch, inserting, marks
 
+# SQL that both engines understand; `app.stores`, `sqlite` and `postgres` have their own.
+STORE: Final = re.compile(
+    r"^mintscope\.(?!app\.|credits\.store\.ledger).*\b(\w+_)?store(\.(?!sqlite|postgres)\w+)?$"
+)
 VERBS: Final = ("SELECT ", "INSERT ", "UPDATE ", "DELETE ", "WITH ")
 
 
 def modules() -> list[ModuleType]:
     """Return the modules that hold statements."""
-    found = pkgutil.walk_packages(sql.__path__, f"{sql.__name__}.")
-    return [importlib.import_module(each.name) for each in found if not each.ispkg]
+    found = pkgutil.walk_packages(mintscope.__path__, "mintscope.")
+    names = [each.name for each in found if not each.ispkg and STORE.search(each.name)]
+    return [importlib.import_module(name) for name in names]
 
 
 def statements_of(module: ModuleType) -> Iterator[str | Batch]:

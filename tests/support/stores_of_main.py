@@ -2,7 +2,7 @@
 
 `python -m support.stores_of_main COMMIT` in tests/ runs the code of COMMIT from the repository in a
 scratch folder: it reads a few blocks of its devchain, issues credits, makes an administrator, and
-moves to PostgreSQL. The rows are kept, in tests/edges/storage/data/main, with the names of the
+moves to PostgreSQL. The rows are kept, in tests/stores/data/main, with the names of the
 migrations that had run: a migration on main never changes, so its script is the current one.
 """
 
@@ -21,9 +21,9 @@ from typing import Any, Final, NamedTuple
 import apsw
 import psycopg
 
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
-from mintscope.edges.storage.postgres import migrating
-from mintscope.edges.storage.sqlite import connection
+from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.kit.sql import migrating
+from mintscope.kit.sql import sqlite as connection
 from support.scenes.postgres import dsn_in
 
 DATA: Final = Path(__file__).parents[1] / "edges" / "storage" / "data" / "main"
@@ -132,7 +132,7 @@ def make(commit: str) -> Path:
             "pepper": (data / PEPPER_FILE).read_text(),
             "sqlite": {kind: _dump(data / name) for kind, name in FILES.items()},
         }
-        if (folder / "src/mintscope/edges/storage/postgres").exists():
+        if (folder / "src/mintscope/kit/sql/postgres.py").exists():
             dsn = dsn_in(folder, ())
             run("copy", "--from", f"sqlite:{data}", "--to", _url(dsn))
             facts["postgres"] = _rows(dsn, folder)
@@ -203,7 +203,7 @@ def _rows(dsn: str, folder: Path) -> dict[str, Any]:
         for kind, number, name in db.execute(
             "SELECT kind, number, name FROM migration ORDER BY kind, number"
         ).fetchall():
-            script = folder / "src/mintscope/edges/storage/postgres/migrations" / kind / name
+            script = folder / "src/mintscope/kit/sql/migrations/postgres" / kind / name
             digest = sha256(script.read_bytes()).hexdigest()
             found["migrations"].setdefault(kind, []).append((number, name, digest))
         tables = db.execute(

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from mintscope.base.primitives import UnixMs
+from mintscope.kit.primitives import UnixMs
 
 T = TypeVar("T")
 RESOLUTION_S = 1e-6  # a wait that adds nothing to the time would never end

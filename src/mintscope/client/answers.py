@@ -5,8 +5,8 @@ from typing import Any, Final
 import httpx
 import msgspec
 
-from mintscope.base.credentials import CredentialKind
-from mintscope.base.foreign import Undecodable, decode_json
+from mintscope.kit.credentials import CredentialKind
+from mintscope.kit.errors import Undecodable, decode_json
 
 PURCHASE: Final = "/v1/credits/purchase"
 

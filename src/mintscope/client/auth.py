@@ -8,7 +8,6 @@ import httpx
 from typing_extensions import override
 from x402.schemas import PaymentRequirements
 
-from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.client.answers import is_delivered
 from mintscope.client.calls.conversation import IDEMPOTENCY_KEY, KEY_BYTES, PayingAuth
 from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
@@ -29,7 +28,8 @@ from mintscope.client.wallet import (
     blockhash_of,
     memo_of,
 )
-from mintscope.core.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
+from mintscope.kit.credentials import CredentialKind, is_well_formed
+from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
 
 REFUSALS: Final = frozenset({402, 409})  # what a seller says of a payment it will not take
 

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 import httpx
 
-from mintscope.base.clock import Clock, SystemClock
-from mintscope.base.credentials import Credential, CreditToken
 from mintscope.client.async_client import REQUEST_S_MAX, drive
 from mintscope.client.auth import PaymentAuth
 from mintscope.client.calls import verbs
 from mintscope.client.calls.call import ApiCall
 from mintscope.client.calls.conversation import Data, converse
 from mintscope.client.calls.opening import open_session
+from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.credentials import Credential, CreditToken
 
 NO_PATIENCE: Final = 0.0  # what is not paid yet is not sent again
 

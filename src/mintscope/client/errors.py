@@ -18,7 +18,7 @@ from typing import ClassVar, Final
 
 from typing_extensions import override
 
-from mintscope.base.errors import ErrorCode
+from mintscope.kit.errors import ErrorCode
 
 UNKNOWN: Final = "UNKNOWN"  # the code of a refusal that cannot be read
 

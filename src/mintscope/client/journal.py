@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 from typing_extensions import Self
 
-from mintscope.base.foreign import Undecodable, decode_json
+from mintscope.kit.errors import Undecodable, decode_json
 
 SENT_MAX: Final = 1_000
 SUFFIX: Final = ".payment.json"

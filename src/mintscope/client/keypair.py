@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 from solders.keypair import Keypair
 
-from mintscope.base.errors import NeedsOperator
+from mintscope.kit.errors import NeedsOperator
 
 FILE_BYTES_MAX: Final = 4_096
 EXPECTED: Final = "expected a Solana keypair: a JSON list of 64 numbers, or base58"

@@ -13,10 +13,10 @@ from typing import Annotated, Any, Final, TypeVar
 import httpx
 import msgspec
 
-from mintscope.base.finality import CONFIRMED, FINALIZED, INVALID_PARAMS, as_final
-from mintscope.base.foreign import Undecodable, decode_json
-from mintscope.base.pace import BLOCKHASH_BLOCKS
 from mintscope.client.journal import Sent
+from mintscope.kit.errors import Undecodable, decode_json
+from mintscope.solana.finality_meter import CONFIRMED, FINALIZED, INVALID_PARAMS, as_final
+from mintscope.solana.pace import BLOCKHASH_BLOCKS
 
 Answer = TypeVar("Answer")
 Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks

@@ -18,10 +18,10 @@ from typing_extensions import Self
 from x402.http.utils import encode_payment_signature_header
 from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements
 
-from mintscope.base.primitives import Mint, Wallet
-from mintscope.core.payments.protocol.build import instructions
-from mintscope.core.payments.protocol.headers import AMOUNT_MAX
-from mintscope.core.payments.protocol.requirement import SCHEME, TOKEN_PROGRAM
+from mintscope.kit.primitives import Mint, Wallet
+from mintscope.payments.protocol.envelope import SCHEME, TOKEN_PROGRAM
+from mintscope.payments.protocol.headers import AMOUNT_MAX
+from mintscope.payments.protocol.verify import instructions
 
 MEMO_CHARACTERS_MAX: Final = 256
 RANDOM_MEMO_BYTES: Final = 16

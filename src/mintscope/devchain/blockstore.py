@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Final, Literal, NamedTuple
 
-from mintscope.base.primitives import Slot, UnixS
 from mintscope.devchain.transaction import MarketTransaction
+from mintscope.kit.primitives import Slot, UnixS
 
 SLOT_MS: Final = 200  # of mainnet since October 2026
 FINALITY_MS: Final = 150  # of Alpenglow

@@ -18,17 +18,8 @@ import msgspec
 from solders.hash import Hash
 from starlette.applications import Starlette
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import Signature, Slot, UnixMs, UnixS
-from mintscope.base.time import DAY_S, HOUR_S
 from mintscope.devchain.addresses import address, text
-from mintscope.devchain.blockstore import (
-    FINALITY_MS,
-    SLOT_MS,
-    Blockstore,
-    ChainBlock,
-    slot_pace,
-)
+from mintscope.devchain.blockstore import FINALITY_MS, SLOT_MS, Blockstore, ChainBlock, slot_pace
 from mintscope.devchain.market.accounts import account
 from mintscope.devchain.market.listing import SOL
 from mintscope.devchain.market.pool import Token
@@ -40,6 +31,9 @@ from mintscope.devchain.render import render
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Closed, Vm
 from mintscope.devchain.transaction import Json
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Signature, Slot, UnixMs, UnixS
+from mintscope.kit.time import DAY_S, HOUR_S
 
 HISTORY: Final = ((205 * 60, 60), (17 * HOUR_S, 300), (51 * HOUR_S, 900))
 """Up to how many seconds before the present blocks are how many seconds apart; beyond: an hour."""

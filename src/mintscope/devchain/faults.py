@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal
 
 import msgspec
 
-from mintscope.base.time import DAY_MS
+from mintscope.kit.time import DAY_MS
 
 Milliseconds = Annotated[int, msgspec.Meta(ge=0, le=DAY_MS)]
 Times = Annotated[int, msgspec.Meta(ge=1)]

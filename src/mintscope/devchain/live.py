@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 
-from mintscope.base.clock import Clock
 from mintscope.devchain.chain import Devchain
+from mintscope.kit.clock import Clock
 
 KEEP_ALIVE_S = 30
 STOP_S = 3

@@ -7,8 +7,6 @@ the flattened inner instructions come out.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from mintscope.base.primitives import Signature
-from mintscope.base.solana import WSOL
 from mintscope.devchain.addresses import (
     ASSOCIATED,
     COMPUTE_BUDGET,
@@ -33,6 +31,8 @@ from mintscope.devchain.transaction import (
     Submission,
     moves,
 )
+from mintscope.kit.primitives import Signature
+from mintscope.solana.blocks import WSOL
 
 NATIVE: Final = frozenset({SYSTEM, COMPUTE_BUDGET, VOTE})
 UNITS: Final = {SPL: 4_645, SPL_2022: 3_484, ASSOCIATED: 4_357, JUPITER: 26_000}

@@ -15,9 +15,9 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 from typing_extensions import override
 
-from mintscope.base.foreign import UNPARSABLE
 from mintscope.devchain.faults import Answering, Faults
 from mintscope.devchain.methods.params import RpcError
+from mintscope.kit.errors import UNPARSABLE
 
 INVALID_REQUEST: Final = -32600
 PARSE_ERROR: Final = -32700

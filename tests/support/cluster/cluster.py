@@ -16,10 +16,10 @@ from typing import IO, Final
 import httpx
 
 import mintscope
-from mintscope.base.primitives import Mint
-from mintscope.base.solana import WSOL
 from mintscope.devchain.market.world import World
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
+from mintscope.kit.primitives import Mint
+from mintscope.solana.blocks import WSOL
 from support.fakes.mail_server import MailRoom, mail_room_beside
 from support.processes.servers import PostgresServer, free_port
 from support.scenes.stores import PEPPER
@@ -168,7 +168,7 @@ class Cluster:
         """Let what is started from now on be a version with migrations of its own."""
         self.code = self.folder / "next"
         shutil.copytree(SOURCE / "mintscope", self.code / "mintscope")
-        migrations = self.code / "mintscope/edges/storage/postgres/migrations"
+        migrations = self.code / "mintscope/kit/sql/migrations/postgres"
         for kind, script in NEXT.items():
             (migrations / kind / "9999_next.sql").write_text(script)
 

@@ -5,12 +5,12 @@ import time
 from collections import Counter
 from typing import Final
 
-from mintscope.base.clock import SystemClock
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.mail.email import EmailKind
-from mintscope.core.accounts.store import AccountRows
-from mintscope.edges.storage.postgres.openers import account_connections
-from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.app.stores.money import SqlAccountStore
+from mintscope.app.stores.postgres import account_connections
+from mintscope.kit.clock import SystemClock
 from support.fakes.mail_server import MailRoom
 
 FACTS: Final = {"hint": "...12345678", "scopes": "trade:read"}

@@ -11,7 +11,7 @@ from typing import Final
 
 import httpx
 
-from mintscope.base.solana import WSOL
+from mintscope.solana.blocks import WSOL
 from support.cluster.cluster import GENESIS
 from support.scenes.payments.shopping import PURCHASE, Paid, Shopper, redeem, send
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from mintscope.base.primitives import Mint, Signature, UnixMs
-from mintscope.core.accounts.audit import Actor
-from mintscope.core.payments.books.invariants import Checked, Invariant, Proven, Violation, Walked
-from mintscope.core.payments.books.orphans import Acknowledgement, Orphan
-from mintscope.core.payments.books.treasury import DoubtKind, Scan, ScanScope
-from mintscope.core.payments.payment import Payment, State
+from mintscope.credits.invariants import Checked, Invariant, Proven, Violation, Walked
+from mintscope.kit.audit import Actor
+from mintscope.kit.primitives import Mint, Signature, UnixMs
+from mintscope.payments.audit import Acknowledgement, Orphan
+from mintscope.payments.books import DoubtKind, Scan, ScanScope
+from mintscope.payments.payment import Payment, State
 from support.fakes.payment_memory import MemoryPaymentStore
 
 

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from mintscope.base.primitives import Slot, UnixMs
-from mintscope.core.market.mint_facts import MintFacts, TokenProgram
+from mintscope.kit.primitives import Slot, UnixMs
+from mintscope.market.mint_facts import MintFacts, TokenProgram
 
 FACTS: Final = MintFacts(
     slot=Slot(10),

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from mintscope.base.errors import TokenNotFound
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.core.market.engine.fold import MintFold
-from mintscope.core.market.listing.store import (
+from mintscope.kit.errors import TokenNotFound
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.fold import MintFold
+from mintscope.market.listing.snapshot import (
     FactPlace,
     FoldedTo,
     MintAsFolded,
@@ -15,8 +15,8 @@ from mintscope.core.market.listing.store import (
     PartVolume,
     SlotTrades,
 )
-from mintscope.core.market.log import LogTrimmed, PricedSwap
-from mintscope.core.market.mint_facts import MintFacts
+from mintscope.market.log import LogTrimmed, PricedSwap
+from mintscope.market.mint_facts import MintFacts
 
 
 class FakeListReader:

@@ -5,9 +5,9 @@ from itertools import takewhile
 
 import msgspec
 
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.core.market.engine.fold import MintFold
-from mintscope.core.market.log import (
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.fold import MintFold
+from mintscope.market.log import (
     Appended,
     CandleRow,
     Event,
@@ -23,7 +23,7 @@ from mintscope.core.market.log import (
     Untracked,
     Waypoint,
 )
-from mintscope.core.market.timeframe import Timeframe
+from mintscope.market.timeframe import Timeframe
 
 DAY_S = 86_400
 TAIL_S = 900

@@ -11,12 +11,12 @@ from typing import Any
 import msgspec
 from based58 import b58encode
 
-from mintscope.base.primitives import Mint, Signature, Slot, UnixS
-from mintscope.base.solana import USDC, WSOL, Block, Finalized, Tip, Update
-from mintscope.base.transaction import Instruction, Transaction, UnreadableTransaction
-from mintscope.core.dex import base58
-from mintscope.core.dex.outcome import Decoded
-from mintscope.core.market.swap import Swap
+from mintscope.dex import base58
+from mintscope.dex.outcome import Decoded
+from mintscope.dex.swap import Swap
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.solana.blocks import USDC, WSOL, Block, Finalized, Tip, Update
+from mintscope.solana.transaction import Instruction, Transaction, UnreadableTransaction
 
 START = UnixS(1_700_000_000)
 MINTS = [Mint(f"{name}{'1' * 40}") for name in ("Aa", "Bb", "Cc", "Dd")]

@@ -17,8 +17,8 @@ from typing import Any, Final, Literal
 from aiosmtpd.smtp import SMTP, AuthResult, Envelope, LoginPassword, Session
 from typing_extensions import override
 
-from mintscope.core.accounts.mail.email import Email
-from mintscope.edges.mail.transport import EmailRefused, MailServer, Unsent
+from mintscope.accounts.mail.delivery import EmailRefused, MailServer, Unsent
+from mintscope.accounts.mail.email import Email
 
 CERTIFICATE: Final = Path(__file__).with_suffix(".pem")
 Security = Literal["starttls", "tls", "none"]

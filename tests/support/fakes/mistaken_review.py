@@ -6,14 +6,14 @@ from typing import Any, TypeVar
 
 from typing_extensions import override
 
-from mintscope.base.primitives import UnixMs
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.mail.email import EmailId, EmailKind
-from mintscope.core.accounts.proof import ProofId
-from mintscope.core.accounts.store import AccountRows
-from mintscope.edges.storage.database import Database
-from mintscope.edges.storage.sql.accounts.emails import SqlEmailRows
-from mintscope.edges.storage.sql.accounts.store import SqlAccountStore, rows_of
+from mintscope.accounts.mail.email import EmailId, EmailKind
+from mintscope.accounts.mail.store import SqlEmailRows
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.people.session import ProofId
+from mintscope.app.stores.money import SqlAccountStore, rows_of
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import Database
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from mintscope.base.clock import ManualClock
+from mintscope.kit.clock import ManualClock
 
 
 @dataclass(frozen=True)

@@ -7,22 +7,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from mintscope.base.primitives import CreditAccount, Signature, UnixMs, Wallet
-from mintscope.base.time import DAY_MS, HOUR_MS
-from mintscope.core.accounts.audit import Actor
-from mintscope.core.payments.lost import Acknowledged, Adoption
-from mintscope.core.payments.payment import (
-    Evidence,
-    Landed,
-    NewToken,
-    PaidReport,
-    Payment,
-    State,
-    apply,
-)
-from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.protocol.refusal import RefusalReason
-from mintscope.core.payments.store import (
+from mintscope.kit.audit import Actor
+from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
+from mintscope.kit.time import DAY_MS, HOUR_MS
+from mintscope.payments.payment import Evidence, Landed, NewToken, PaidReport, Payment, State, apply
+from mintscope.payments.ports import (
     LEASE_MS_MAX,
     WALLET_LAMPORTS_MIN,
     Begun,
@@ -36,6 +25,8 @@ from mintscope.core.payments.store import (
     QuoteUsed,
     SalesClosed,
 )
+from mintscope.payments.protocol.envelope import MessageHash, RefusalReason
+from mintscope.payments.reconciler import Acknowledged, Adoption
 
 
 @dataclass

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from mintscope.base.primitives import Mint
-from mintscope.base.solana import WSOL
-from mintscope.core.payments.pricing.token_market import TokenReserves
-from mintscope.core.payments.protocol.mint import UnusablePaymentToken
-from mintscope.core.payments.settlement import ChainUnavailable
+from mintscope.kit.primitives import Mint
+from mintscope.payments.price_cache import TokenReserves
+from mintscope.payments.protocol.memo import UnusablePaymentToken
+from mintscope.payments.settlement import ChainUnavailable
+from mintscope.solana.blocks import WSOL
 
 
 @dataclass

@@ -1,9 +1,9 @@
 """Reports written by hand."""
 
-from mintscope.base.errors import InsufficientData, TokenNotFound
-from mintscope.base.primitives import Mint, Slot
-from mintscope.base.solana import USDC, USDT, WSOL
-from mintscope.core.market.report import PLAIN, ReadReport, ReportKind
+from mintscope.kit.errors import InsufficientData, TokenNotFound
+from mintscope.kit.primitives import Mint, Slot
+from mintscope.market.report import PLAIN, ReadReport, ReportKind
+from mintscope.solana.blocks import USDC, USDT, WSOL
 
 REPORT = b'{"token":"So11111111111111111111111111111111111111112","price":{"usd":150.5,"sol":1.0}}'
 

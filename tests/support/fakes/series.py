@@ -2,9 +2,9 @@
 
 from msgspec.structs import astuple
 
-from mintscope.base.primitives import Mint, Slot
-from mintscope.core.market.log import LogTip, PricedSwap
-from mintscope.core.market.series.store import (
+from mintscope.kit.primitives import Mint, Slot
+from mintscope.market.log import LogTip, PricedSwap
+from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
     LoggedSwap,

@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from mintscope.edges.storage.folder import MARKET_FILE
+from mintscope.app.stores.folder import MARKET_FILE
 
 CANDLES = """
 SELECT address, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from mintscope.base.solana import USDC, USDT, WSOL, Block
-from mintscope.core.market.swap import Swap
+from mintscope.dex.swap import Swap
+from mintscope.solana.blocks import USDC, USDT, WSOL, Block
 from support.fakes.made_chain import swap_in
 
 WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}

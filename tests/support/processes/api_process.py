@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from mintscope.shell.config.load import child_environment
+from mintscope.app.config.load import child_environment
 from support.processes.listening import addresses_in
 
 READY_S = 60.0

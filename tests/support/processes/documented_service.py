@@ -16,11 +16,11 @@ import httpx
 import pytest
 from typer.testing import CliRunner
 
-from mintscope.base.solana import WSOL
+from mintscope.app.cli.app import app
+from mintscope.app.config.load import child_environment
 from mintscope.client.examples.agent_signup import Agent
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
-from mintscope.shell.cli.app import app
-from mintscope.shell.config.load import child_environment
+from mintscope.solana.blocks import WSOL
 from support.processes.api_process import free_port
 from support.processes.troubled_node import TroubledNode, troubled_node
 

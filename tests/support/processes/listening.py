@@ -9,7 +9,7 @@ from typing import Any
 import uvicorn
 from starlette.types import ASGIApp
 
-from mintscope.edges.server.server import Server, serving_beside
+from mintscope.kit.http.application import Server, serving_beside
 
 
 @asynccontextmanager

@@ -9,19 +9,19 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.core.credits.debit import Debit, DebitOutcome
-from mintscope.edges.server.protocol.listening import listen
-from mintscope.edges.server.streams import streams as periods
-from mintscope.edges.server.streams.streams import Streams
-from mintscope.edges.storage.credit_ledger import GroupCreditLedger
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.postgres.money.credit_ledger import PostgresCreditLedger
-from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
-from mintscope.shell.config.streams import StreamsConfig
-from mintscope.shell.wiring.api import create_api, create_server
-from mintscope.shell.wiring.following.reports import stream_bounds
+from mintscope.api import events as periods
+from mintscope.api.events import Streams
+from mintscope.app.api import create_api, create_server
+from mintscope.app.config.groups import StreamsConfig
+from mintscope.app.following import stream_bounds
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.credits.ledger import Debit, DebitOutcome
+from mintscope.credits.store.ledger import GroupCreditLedger
+from mintscope.credits.store.postgres import PostgresCreditLedger
+from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.http.listening import listen
+from mintscope.kit.limits import MemoryLimits
 from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
 from support.fakes.series import FakeSeries

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from mintscope.shell.config.load import child_environment
+from mintscope.app.config.load import child_environment
 
 ROOT: Final = Path(__file__).resolve().parents[3]
 SITE: Final = sysconfig.get_path("purelib")

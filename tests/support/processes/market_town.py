@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import httpx
 
-from mintscope.edges.storage.folder import MONEY_FILE
+from mintscope.app.stores.folder import MONEY_FILE
 from support.processes.paying_chain import RICH, Chain, chain_running
 from support.processes.selling_service import Manner, Seller, seller_running
 from support.scenes.payments.shopping import TIMEOUT_S, Shopper

@@ -19,7 +19,6 @@ import httpx
 import uvicorn
 from typing_extensions import override
 
-from mintscope.base.clock import SystemClock
 from mintscope.devchain.blockstore import SlotPace, slot_pace
 from mintscope.devchain.faults import Answering, Faults, Knobs, Landing
 from mintscope.devchain.methods.table import Methods
@@ -27,6 +26,7 @@ from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.devchain.svm.vm import Vm
+from mintscope.kit.clock import SystemClock
 from support.processes.processes import running
 
 SEED = 7

@@ -7,15 +7,14 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from mintscope.base.clock import Clock, SystemClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import CreditAccount
-from mintscope.core.credits.instant import DebitWaiter
-from mintscope.core.credits.ledger import Empty, Spent
-from mintscope.edges.server.protocol.listening import listen
-from mintscope.edges.storage.sqlite.money.credit_ledger import SqliteCreditLedger
-from mintscope.shell.config.sections import ApiConfig
-from mintscope.shell.wiring.api import create_api, create_server
+from mintscope.app.api import create_api, create_server
+from mintscope.app.config.config import ApiConfig
+from mintscope.credits.ledger import DebitWaiter, Empty, Spent
+from mintscope.credits.store.sqlite import SqliteCreditLedger
+from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.http.listening import listen
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.primitives import CreditAccount
 from support.fakes.reports import FakeReports
 from support.processes.flush_trace import FlushTrace, TracedFiles
 from support.scenes.stores import PEPPER, config_in

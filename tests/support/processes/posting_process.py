@@ -5,11 +5,10 @@ import sys
 from functools import partial
 from pathlib import Path
 
-from mintscope.base.clock import SystemClock
-from mintscope.core.accounts.mail.outbox import Outbox
-from mintscope.edges.mail.delivery import Delivery
-from mintscope.edges.mail.templates import compose
-from mintscope.edges.mail.transport import MailServer, SmtpTransport
+from mintscope.accounts.mail.delivery import Delivery, MailServer, SmtpTransport
+from mintscope.accounts.mail.outbox import Outbox
+from mintscope.accounts.mail.templates import compose
+from mintscope.kit.clock import SystemClock
 from support.scenes.people_service import SECRETS
 from support.scenes.stores import money_in
 

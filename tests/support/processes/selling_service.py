@@ -13,25 +13,24 @@ from pydantic import SecretStr
 from solders.pubkey import Pubkey
 from typing_extensions import override
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import Signature
-from mintscope.core.checkout.merchant import Merchant
-from mintscope.core.payments.payment import Landed, Reverted, Sighting, Unseen
-from mintscope.core.payments.protocol.envelope import Envelope
-from mintscope.core.payments.settlement import Trial
+from mintscope.app.api import create_api, create_server
+from mintscope.app.config.config import ApiConfig, ChainConfig, CreditsConfig
+from mintscope.app.config.groups import Config, PaymentsConfig
+from mintscope.app.maintenance import running
+from mintscope.app.payments import Sales, open_sales
+from mintscope.app.running.logging import configure_logging
+from mintscope.app.stores.stores import open_market, open_money
 from mintscope.devchain.svm.genesis import Genesis
-from mintscope.edges.api.check import Check
-from mintscope.edges.server.protocol.listening import listen
-from mintscope.edges.settlement.rpc_settlement import RpcSettlement
-from mintscope.shell.config.config import Config
-from mintscope.shell.config.payments import PaymentsConfig
-from mintscope.shell.config.sections import ApiConfig, ChainConfig, CreditsConfig
-from mintscope.shell.wiring.api import create_api, create_server
-from mintscope.shell.wiring.maintenance import running
-from mintscope.shell.wiring.payments import Sales, open_sales
-from mintscope.shell.wiring.processes.log_lines import configure_logging
-from mintscope.shell.wiring.stores import open_market, open_money
+from mintscope.kit.check import Check
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.http.listening import listen
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.primitives import Signature
+from mintscope.payments.chain.settlement import RpcSettlement
+from mintscope.payments.merchant import Merchant
+from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
+from mintscope.payments.protocol.envelope import Envelope
+from mintscope.payments.settlement import Trial
 from support.fakes.reports import FakeReports
 from support.processes.flush_trace import FlushTrace, TracedFiles
 from support.processes.processes import running as running_process

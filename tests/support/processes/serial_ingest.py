@@ -4,14 +4,14 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.primitives import Mint, Slot
-from mintscope.base.solana import Endpoint, Finalized, Source, Tip, Update
-from mintscope.edges.ingest.pipeline import Ingest
-from mintscope.edges.sources.poll import Poller, Polling
-from mintscope.edges.sources.rpc import Rpc
-from mintscope.shell.config.dex import DexConfig
-from mintscope.shell.wiring.decoding import decoder
+from mintscope.app.config.groups import DexConfig
+from mintscope.app.running.decoding import decoder
+from mintscope.ingest.pipeline import Ingest
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.primitives import Mint, Slot
+from mintscope.solana.blocks import Endpoint, Finalized, Source, Tip, Update
+from mintscope.solana.poll import Poller, Polling
+from mintscope.solana.rpc import Rpc
 from support.scenes.stores import market_in
 
 POLLING = Polling(start="first", backfill_s=0)

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 
 from starlette.types import ASGIApp
 
-from mintscope.base.clock import Clock, SystemClock
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.draining import Draining
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.server.protocol.listening import listen
-from mintscope.edges.server.server import make_server
-from mintscope.shell.wiring.site import write_open_refusal
+from mintscope.app.site import write_open_refusal
+from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.http.application import Draining, make_server
+from mintscope.kit.http.listening import listen
+from mintscope.kit.http.request import ClientAddresses
+from mintscope.kit.http.response import Bounds
 
 PATIENCE_S = 10.0
 

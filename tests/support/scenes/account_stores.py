@@ -7,15 +7,15 @@ from typing import Final
 
 import apsw
 
-from mintscope.core.accounts.signals.queue import WebhookQueue
-from mintscope.core.accounts.store import AccountStore
-from mintscope.edges.storage.database import AccessAtOnce, Database
-from mintscope.edges.storage.folder import MONEY_FILE, WEBHOOKS_FILE
-from mintscope.edges.storage.postgres import openers
-from mintscope.edges.storage.sql.accounts.connections import AccountConnections
-from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
-from mintscope.edges.storage.sqlite.database import SqliteDatabase
-from mintscope.edges.storage.sqlite.money.stores import account_connections, webhook_queue
+from mintscope.accounts.people.rows import AccountStore
+from mintscope.accounts.people.store import AccountConnections
+from mintscope.alerts.evaluation import WebhookQueue
+from mintscope.app.stores import postgres as openers
+from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
+from mintscope.app.stores.money import SqlAccountStore
+from mintscope.app.stores.sqlite_stores import account_connections, webhook_queue
+from mintscope.kit.sql.database import AccessAtOnce, Database
+from mintscope.kit.sql.sqlite import SqliteDatabase
 from support.scenes.postgres import dsn_in
 
 

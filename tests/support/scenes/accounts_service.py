@@ -6,23 +6,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mintscope.base.clock import Clock
-from mintscope.base.limits import MemoryLimits
-from mintscope.core.accounts.application import SignupId
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.keys.api_keys import ApiKeys
-from mintscope.core.accounts.keys.scope import Scope
-from mintscope.core.accounts.proof import ProofId, link_text
-from mintscope.core.accounts.reviews import Reviews
-from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signups.exchange import Exchanges
-from mintscope.core.accounts.signups.signups import Signups
-from mintscope.core.accounts.store import AccountStore
-from mintscope.core.accounts.user import UserId
-from mintscope.edges.storage.folder import MONEY_FILE, WEBHOOKS_FILE
-from mintscope.edges.storage.sql.accounts.connections import AccountConnections
-from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
-from mintscope.shell.wiring import accounts as wiring
+from mintscope.accounts.keys.keys import ApiKeys
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.people.rows import AccountStore
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.people.session import ProofId, link_text
+from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.signups.application import SignupId
+from mintscope.accounts.signups.reviews import Reviews
+from mintscope.accounts.signups.signups import Exchanges, Signups
+from mintscope.app import accounts as wiring
+from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
+from mintscope.app.stores.money import SqlAccountStore
+from mintscope.kit.audit import COMMAND_LINE, UserId
+from mintscope.kit.clock import Clock
+from mintscope.kit.limits import MemoryLimits
 from support.scenes.engine import account_connections, rows_of, webhook_queue
 from support.scenes.stores import config_in
 

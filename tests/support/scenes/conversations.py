@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from mintscope.base.metrics import DISCONNECTED_STATUS, REQUESTS
-from mintscope.base.primitives import Signature, UnixS
-from mintscope.base.solana import USDC, WSOL
-from mintscope.core.credits.ledger import FIRST, Empty
-from mintscope.core.market.basis.packed import pack
-from mintscope.core.market.log import Evidence, PricedSwap, SwapDetail
-from mintscope.core.market.standing import Offer, stand
+from mintscope.credits.ledger import FIRST, Empty
+from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
+from mintscope.kit.primitives import Signature, UnixS
+from mintscope.market.log import Evidence, PricedSwap, SwapDetail
+from mintscope.market.standing import Offer, stand
+from mintscope.market.standings import pack
+from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.log import FakeLog
 from support.fakes.reports import TRACKED
 from support.processes.served import Client, Served

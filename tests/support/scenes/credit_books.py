@@ -3,13 +3,12 @@
 from contextlib import closing
 from pathlib import Path
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.credentials import CreditToken
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.postgres.money.credit_batches import DEAD_MS
-from mintscope.edges.storage.postgres.money.credit_book import PostgresCreditBook
-from mintscope.edges.storage.sqlite.money.credit_book import CreditBook
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.credits.store.postgres import DEAD_MS, PostgresCreditBook
+from mintscope.credits.store.sqlite import CreditBook
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import CreditToken
+from mintscope.kit.sql.postgres import PostgresDatabase
 from support.scenes.stores import PEPPER
 
 Book = CreditBook | PostgresCreditBook

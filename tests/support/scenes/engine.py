@@ -7,16 +7,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from mintscope.core.credits.ledger import CreditLedger
-from mintscope.edges.storage.database import Database
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.postgres import openers as postgres
-from mintscope.edges.storage.sql.accounts.connections import AccountConnections
-from mintscope.edges.storage.sql.accounts.signals.queue import SqlWebhookQueue
-from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
-from mintscope.edges.storage.sqlite.connection import open_store
-from mintscope.edges.storage.sqlite.database import SqliteDatabase
-from mintscope.edges.storage.sqlite.money import stores as sqlite
+from mintscope.accounts.people.store import AccountConnections
+from mintscope.alerts.queue_store import SqlWebhookQueue
+from mintscope.app.stores import postgres
+from mintscope.app.stores import sqlite_stores as sqlite
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.sql.database import Database
+from mintscope.kit.sql.sqlite import SqliteDatabase, open_store
+from mintscope.payments.store.payments import SqlPaymentStore
 from support.scenes.postgres import database_in, dsn_in
 
 ENGINES: Final = ("sqlite", "postgresql")

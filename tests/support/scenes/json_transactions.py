@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from mintscope.core.dex import decode
-from mintscope.core.dex.outcome import Decoded
-from mintscope.edges.sources.json_transactions import JsonTransactions, read_transaction
+from mintscope.dex import decode
+from mintscope.dex.outcome import Decoded
+from mintscope.solana.wire import JsonTransactions, read_transaction
 
 
 def decode_transaction(raw: bytes | msgspec.Raw, index: int) -> Decoded:

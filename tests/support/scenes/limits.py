@@ -9,11 +9,10 @@ from typing import Final
 
 import psycopg
 
-from mintscope.base.clock import Clock
-from mintscope.base.limits import Limits, MemoryLimits
-from mintscope.edges.storage.limit_batches import LimitBatches, WindowStore
-from mintscope.edges.storage.postgres.limits import PostgresWindows
-from mintscope.edges.storage.shared_limits import SharedLimits
+from mintscope.kit.clock import Clock
+from mintscope.kit.limits import Limits, MemoryLimits
+from mintscope.kit.sql.limits import LimitBatches, SharedLimits, WindowStore
+from mintscope.kit.sql.postgres_limits import PostgresWindows
 from support.scenes.postgres import dsn_in
 
 PATIENCE_S: Final = 30.0  # of tests, on a machine that does much else

@@ -5,14 +5,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.core.market.listing.store import ListReader
-from mintscope.core.market.log import PricedSwap, SlotHeader
-from mintscope.core.market.mint_facts import MintFacts
-from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
-from mintscope.core.market.store import FinalSlot, NewSlot
-from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.storage.market import Market
+from mintscope.app.stores.market import Market
+from mintscope.ingest.fold import fold_once
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.listing.snapshot import ListReader
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.mint_facts import MintFacts
+from mintscope.market.ports import DEFAULT_RETENTION, FinalSlot, NewSlot, Retention
 from support.fakes.list_reader import FakeListReader
 from support.scenes.market_engines import MARKET_ENGINES, market_of
 

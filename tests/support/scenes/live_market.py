@@ -2,13 +2,13 @@
 
 from random import Random
 
-from mintscope.base.clock import Clock
-from mintscope.base.primitives import Mint
-from mintscope.base.solana import USDC, WSOL
-from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import PricedSwap
-from mintscope.edges.follow.broadcaster import Broadcaster
-from mintscope.edges.follow.follower import Follower
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import Mint
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow.broadcaster import Broadcaster
+from mintscope.market.follow.tailer import LogTailer
+from mintscope.market.log import PricedSwap
+from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.log import FakeLog
 
 SECOND = Mint("JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN")
@@ -40,10 +40,10 @@ def trade(log: FakeLog, *mints: Mint, at_s: int | None = None) -> None:
     )
 
 
-async def following(log: FakeLog, clock: Clock) -> tuple[Follower, Broadcaster]:
+async def following(log: FakeLog, clock: Clock) -> tuple[LogTailer, Broadcaster]:
     """Return what follows *log*, and has caught up with it."""
     market = LiveMarket(CAPACITY)
-    follower = Follower(log, market, clock)
+    follower = LogTailer(log, market, clock)
     broadcaster = Broadcaster(follower, market, clock)
     await follower.catch_up()
     return follower, broadcaster

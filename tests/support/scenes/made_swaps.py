@@ -2,9 +2,9 @@
 
 import random
 
-from mintscope.base.primitives import Mint, UnixS
-from mintscope.core.market.engine.engine import Engine, as_trades
-from mintscope.core.market.log import PricedSwap
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.engine.engine import Engine, as_trades
+from mintscope.market.log import PricedSwap
 from support.oracles.definitions import Trade
 
 MINT = Mint("So11111111111111111111111111111111111111112")

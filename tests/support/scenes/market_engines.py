@@ -8,11 +8,10 @@ from typing import Any, Final
 import apsw
 import psycopg
 
-from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
-from mintscope.edges.storage.folder import MARKET_FILE
-from mintscope.edges.storage.market import Market
-from mintscope.edges.storage.postgres import openers as postgres
-from mintscope.edges.storage.sqlite import openers as sqlite
+from mintscope.app.stores import postgres, sqlite
+from mintscope.app.stores.folder import MARKET_FILE
+from mintscope.app.stores.market import Market
+from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from support.scenes.postgres import dsn_in
 
 Opener = Callable[..., AbstractAsyncContextManager[Market]]

@@ -6,15 +6,20 @@ from typing import Any, cast
 
 import httpx2
 import msgspec
-from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult, RequestParamsMeta
 from starlette.types import ASGIApp
 
-from mintscope.base.clock import Clock
-from mintscope.base.limits import Limit, MemoryLimits
-from mintscope.base.primitives import Mint, UnixS
-from mintscope.core.market.report import (
+from mcp import Client
+from mintscope.app.config.groups import McpConfig
+from mintscope.app.mcp import McpService
+from mintscope.app.web_api import OTHER
+from mintscope.kit.clock import Clock
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import ClientAddresses
+from mintscope.kit.limits import Limit, MemoryLimits
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.report import (
     CandleCounts,
     DataSpan,
     Indicators,
@@ -23,12 +28,7 @@ from mintscope.core.market.report import (
     TimeframeIndicators,
     TokenReport,
 )
-from mintscope.edges.api.app import OTHER
-from mintscope.edges.mcp.results import PAYMENT
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.shell.config.mcp import McpConfig
-from mintscope.shell.wiring.mcp.serving import McpService
+from mintscope.mcp.results import PAYMENT
 from support.fakes.reports import TRACKED
 
 LEGACY = "legacy"  # the client greets first, as those before July 2026 do

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import apsw
 
-from mintscope.base.clock import SystemClock
-from mintscope.edges.storage.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.kit.clock import SystemClock
 
 DATA: Final = Path(__file__).parents[2] / "edges" / "storage" / "data"
 FACTS: Final[dict[str, Any]] = json.loads((DATA / "old_facts.json").read_text())

@@ -3,26 +3,23 @@
 from collections.abc import Iterator
 from typing import Final
 
-from mintscope.base.primitives import Mint, Slot, UnixMs, UnixS
-from mintscope.base.solana import USDC, WSOL
-from mintscope.core.accounts.application import SignupId
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.factors.totp import code_at, step_of
-from mintscope.core.accounts.holdings.watchlists import WatchDenied
-from mintscope.core.accounts.hours import HourSeries, hour_of, requests_of
-from mintscope.core.accounts.keys.api_key import KeyId
-from mintscope.core.accounts.keys.scope import READ_SCOPES, Scope
-from mintscope.core.accounts.people.session import Browser, Session
-from mintscope.core.accounts.signals.signal import Signal, SignalRule
-from mintscope.core.accounts.store import AccountRows
-from mintscope.core.market.coverage import SlotCoverage, Tally
-from mintscope.core.market.history.asking import AskState, Cost
-from mintscope.core.market.log import SlotHeader
-from mintscope.core.market.signals.fields import Field
-from mintscope.core.market.signals.rule import SignalKind
-from mintscope.core.market.store import NewSlot
-from mintscope.shell.wiring.stores import Market
+from mintscope.accounts.keys.scope import READ_SCOPES, Scope
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factors import code_at, step_of
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.people.session import Browser, Session
+from mintscope.accounts.signups.application import SignupId
+from mintscope.alerts.alert import Alert, AlertRule
+from mintscope.alerts.conditions import Field, SignalKind
+from mintscope.app.stores.stores import Market
+from mintscope.history.backfill import BackfillState, Cost
+from mintscope.kit.audit import COMMAND_LINE, HourSeries, KeyId, hour_of, requests_of
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.market.coverage import SlotCoverage, Tally
+from mintscope.market.log import SlotHeader
+from mintscope.market.ports import NewSlot
+from mintscope.solana.blocks import USDC, WSOL
+from mintscope.watchlists.rows import WatchDenied
 from support.scenes.payments.paid_rows import PaidRow, insert
 from support.scenes.stores import market_in
 from support.scenes.website import HERE, PASSWORD, Website
@@ -44,7 +41,7 @@ PHONE: Final = Browser("2001:db8::7", "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0) 
 SCRIPT: Final = "<script>document.title='run'</script>"
 WRITES: Final = frozenset({Scope.TRADE_READ, Scope.TRADE_WRITE, Scope.SIGNALS_READ})
 
-ALERT: Final = SignalRule(
+ALERT: Final = AlertRule(
     name="Hot",
     mint=Mint(WSOL),
     field=Field("indicators.h1.rsi"),
@@ -131,7 +128,7 @@ async def _person(site: Website) -> dict[str, object]:
     for mint in (WSOL, USDC):
         await lists.add(session.user.user_id, watched.line.watchlist_id, Mint(mint))
     alert = await site.accounts.signals.make(session.user.user_id, ALERT)
-    assert isinstance(alert, Signal)
+    assert isinstance(alert, Alert)
     paid = PaidRow(
         number=1,
         begun_at=site.clock.now() - HOUR_MS,
@@ -200,23 +197,23 @@ async def _hours(site: Website) -> None:
 async def _pasts(market: Market, now: UnixMs) -> None:
     """Let pasts of tokens be asked for, one in each state."""
     cost = Cost(12_340, 12_400, 1_240.0)
-    for place, state in enumerate(AskState):
+    for place, state in enumerate(BackfillState):
         since = UnixS(now // 1_000 - 10 * 86_400)
         mint = Mint(f"{SOME_PROGRAM[:-1]}{place + 1}")
         assert await market.history_asks.ask(mint, since, UnixMs(now - HOUR_MS))
         ask_id = (await market.history_asks.newest(1))[0].ask_id
-        if state is AskState.ASKED:
+        if state is BackfillState.ASKED:
             continue
         await market.history_queue.estimated(ask_id, since, cost)
-        if state is not AskState.ESTIMATED:
+        if state is not BackfillState.ESTIMATED:
             await market.history_asks.confirm(ask_id)
-        if state in {AskState.READING, AskState.CANCELLING}:
+        if state in {BackfillState.READING, BackfillState.CANCELLING}:
             await market.history_queue.began(ask_id, since)
             await market.history_queue.progress(ask_id, 9_000, 4_100, NO_ANSWER)
-        if state is AskState.CANCELLING:
+        if state is BackfillState.CANCELLING:
             await market.history_asks.cancel(ask_id, now)
-        if state in {AskState.DONE, AskState.FAILED, AskState.CANCELLED}:
-            words = f"no pool of {mint} was found" if state is AskState.FAILED else ""
+        if state in {BackfillState.DONE, BackfillState.FAILED, BackfillState.CANCELLED}:
+            words = f"no pool of {mint} was found" if state is BackfillState.FAILED else ""
             await market.history_queue.end(ask_id, state, words, now)
 
 

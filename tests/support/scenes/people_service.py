@@ -6,21 +6,28 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import UnixMs
-from mintscope.base.time import HOUR_MS
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.api_keys import ApiKeys
-from mintscope.core.accounts.people.password import LoginLimits
-from mintscope.core.accounts.people.people import People
-from mintscope.core.accounts.people.session import Browser, Lifetimes, Session
-from mintscope.core.accounts.proof import EmailProof, ProofId, Purpose, link_text
-from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.edges.storage.folder import MONEY_FILE
-from mintscope.edges.storage.sql.accounts.connections import AccountConnections
-from mintscope.edges.storage.sql.accounts.store import SqlAccountStore
-from mintscope.shell.wiring.accounts import open_accounts
+from mintscope.accounts.keys.keys import ApiKeys
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.people import People
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.people.session import (
+    Browser,
+    EmailProof,
+    Lifetimes,
+    ProofId,
+    Purpose,
+    Session,
+    link_text,
+)
+from mintscope.accounts.people.store import AccountConnections
+from mintscope.accounts.people.user import LoginLimits
+from mintscope.app.accounts import open_accounts
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.app.stores.money import SqlAccountStore
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import HOUR_MS
 from support.scenes.engine import account_connections, rows_of
 from support.scenes.stores import PEPPER, config_in
 

@@ -20,8 +20,8 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.postgres.migrating import migrate
+from mintscope.kit.sql.migrating import migrate
+from mintscope.kit.sql.postgres import PostgresDatabase
 from support.processes.servers import PostgresServer
 
 KINDS: Final = ("money", "market", "limits")

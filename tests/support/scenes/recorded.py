@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mintscope.core.market.quotes import oriented
-from mintscope.core.market.swap import Swap
+from mintscope.dex.swap import Swap
+from mintscope.market.quotes import oriented
 
 
 def facts(swap: Swap) -> dict[str, Any]:

@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from prove.prices.market import START, Trade
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import Mint, UnixMs
-from mintscope.base.solana import WSOL
-from mintscope.base.time import DAY_S, SECOND_MS
-from mintscope.core.dex.decode import decode_block
-from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
-from mintscope.core.market.standing import Offer
-from mintscope.edges.ingest.pipeline import Ingest
-from mintscope.edges.sources.files import FileSource
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.app.config.config import ApiConfig
+from mintscope.dex.decode import decode_block
+from mintscope.ingest.pipeline import Ingest
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import DAY_S, SECOND_MS
+from mintscope.market.ports import DEFAULT_RETENTION, Retention
+from mintscope.market.standing import Offer
+from mintscope.solana.blocks import WSOL
+from mintscope.solana.files import FileSource
 from support.scenes.market_engines import market_of
 from support.scenes.service import Service, bearer, running_service
 from support.scenes.traded_pools import (

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import httpx
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import UnixMs
-from mintscope.base.solana import USDC, USDT, WSOL
-from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import PricedSwap
-from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
-from mintscope.edges.follow.follower import Follower
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import UnixMs
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow.tailer import LogTailer
+from mintscope.market.log import PricedSwap
+from mintscope.market.ports import DEFAULT_RETENTION, Retention
+from mintscope.solana.blocks import USDC, USDT, WSOL
 from support.scenes.engine import is_postgresql
 from support.scenes.service import Service, bearer, running_service
 from support.scenes.traded import Traded, traded_on
@@ -29,7 +29,7 @@ class SeriesService:
 
     service: Service
     traded: Traded
-    follower: Follower
+    follower: LogTailer
     slots: int = 0
 
     @property
@@ -67,7 +67,7 @@ async def series_service(
     clock = ManualClock(UnixMs(BEGIN_S * 1000))
     engine = "postgresql" if is_postgresql() else "sqlite"
     async with traded_on(engine, folder, [TOKEN, QUIET], retention=retention) as traded:
-        follower = Follower(traded.reader, LiveMarket(4), clock)
+        follower = LogTailer(traded.reader, LiveMarket(4), clock)
         async with running_service(
             folder, clock=clock, reports=follower, series=traded.series, **options
         ) as service:

@@ -9,26 +9,26 @@ from pathlib import Path
 import httpx
 from starlette.types import ASGIApp
 
-from mintscope.base.clock import Clock, ManualClock
-from mintscope.base.credentials import CreditToken, make_credit_token
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import UnixMs
-from mintscope.core.checkout.merchant import Merchant
-from mintscope.core.credits.ledger import CreditLedger
-from mintscope.core.market.report import Reports
-from mintscope.core.market.series.store import SeriesReader
-from mintscope.edges.api.check import Check
-from mintscope.edges.api.health import ReadCoverage, no_coverage
-from mintscope.edges.api.tokens.routes import ListParts
-from mintscope.edges.follow.follower import Follower, look_again_soon
-from mintscope.edges.follow.lister import Lister
-from mintscope.edges.server.streams.streams import Streams
-from mintscope.edges.storage.sql.accounts.connections import AccountConnections
-from mintscope.shell.config.sections import AccountsConfig, ApiConfig
-from mintscope.shell.config.streams import StreamsConfig
-from mintscope.shell.wiring.api import create_api
-from mintscope.shell.wiring.following.reports import stream_bounds
+from mintscope.accounts.people.store import AccountConnections
+from mintscope.api.events import Streams
+from mintscope.api.health import ReadCoverage, no_coverage
+from mintscope.api.routes import ListParts
+from mintscope.app.api import create_api
+from mintscope.app.config.config import AccountsConfig, ApiConfig
+from mintscope.app.config.groups import StreamsConfig
+from mintscope.app.following import stream_bounds
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.check import Check
+from mintscope.kit.clock import Clock, ManualClock
+from mintscope.kit.credentials import CreditToken, make_credit_token
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.primitives import UnixMs
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.follow.tailer import LogTailer, look_again_soon
+from mintscope.market.report import Reports
+from mintscope.market.series.pools import SeriesReader
+from mintscope.payments.merchant import Merchant
 from support.fakes.list_reader import FakeListReader
 from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
@@ -63,10 +63,10 @@ class Service:
     failing_check: list[str]
     accounts: Accounts
     market: FakeListReader
-    lister: Lister
+    lister: ListCache
     streams: Streams
     log: FakeLog
-    follower: Follower
+    follower: LogTailer
     issued_count: int = 0
     remembers: bool = False  # issued credit tokens are in memory before they are first presented
 
@@ -110,7 +110,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     """
     clock, fake_reports = clock or ManualClock(NOW), FakeReports()
     market = FakeListReader()
-    lister = Lister(market, clock, wait=look_again_soon)
+    lister = ListCache(market, clock, wait=look_again_soon)
     failing: list[str] = []
 
     async def probe() -> None:

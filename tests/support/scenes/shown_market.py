@@ -13,28 +13,26 @@ import apsw
 from based58 import b58encode
 from msgspec.structs import replace
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.limits import Limits
-from mintscope.base.primitives import Mint, UnixMs, UnixS
-from mintscope.base.solana import USDC, WSOL
-from mintscope.base.time import HOUR_MS, HOUR_S
-from mintscope.core.credits.ledger import CreditLedger
-from mintscope.core.market.coverage import Coverage, ProgramHour, Tally
-from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import PricedSwap
-from mintscope.edges.api.check import Check
-from mintscope.edges.follow.broadcaster import Broadcaster
-from mintscope.edges.follow.follower import Follower, look_again_soon
-from mintscope.edges.follow.lister import Lister
-from mintscope.edges.server.streams.streams import Streams
-from mintscope.edges.storage.folder import MARKET_FILE
-from mintscope.edges.web.front.status import AgeRules, ReadStatus
-from mintscope.edges.web.market import MarketParts
-from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.api import gap_check
-from mintscope.shell.wiring.following.reports import stream_bounds
-from mintscope.shell.wiring.following.shown import market_parts
-from mintscope.shell.wiring.following.status import StatusReader, age_rules
+from mintscope.api.events import Streams
+from mintscope.app.api import gap_check
+from mintscope.app.config.groups import Config
+from mintscope.app.following import StatusReader, age_rules, market_parts, stream_bounds
+from mintscope.app.stores.folder import MARKET_FILE
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.check import Check
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.limits import Limits
+from mintscope.kit.primitives import Mint, UnixMs, UnixS
+from mintscope.kit.time import HOUR_MS, HOUR_S
+from mintscope.market.coverage import Coverage, ProgramHour, Tally
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow.broadcaster import Broadcaster
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.follow.tailer import LogTailer, look_again_soon
+from mintscope.market.log import PricedSwap
+from mintscope.site.sol import MarketParts
+from mintscope.site.status import AgeRules, ReadStatus
+from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.facts import FACTS
 from support.scenes.listing import KeptMarket
 from support.scenes.market_engines import market_of
@@ -86,8 +84,8 @@ class ShownMarket:
     """A market that trades on command, and the reads of pages."""
 
     kept: KeptMarket
-    lister: Lister
-    follower: Follower
+    lister: ListCache
+    follower: LogTailer
     parts: MarketParts
     clock: ManualClock
     rules: AgeRules
@@ -161,8 +159,8 @@ async def shown_market(
     async with market_of("sqlite", folder) as market:
         await market.store.start(mints=[], follows_files=False)
         kept, live = KeptMarket(market), LiveMarket(200)
-        follower = Follower(market.reader, live, clock)
-        lister = Lister(market.lists, clock, wait=look_again_soon)
+        follower = LogTailer(market.reader, live, clock)
+        lister = ListCache(market.lists, clock, wait=look_again_soon)
         streams = Streams(Broadcaster(follower, live, clock), clock, stream_bounds(config))
         parts = market_parts(config, follower, market.series, lister, streams, ledger, limits)
         shown = ShownMarket(kept, lister, follower, parts, clock, age_rules(config.api))

@@ -9,7 +9,7 @@ from typing import Any
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from mintscope.base.primitives import Mint
+from mintscope.kit.primitives import Mint
 from support.scenes.service import bearer
 from support.scenes.streaming import PATH, PATIENCE_S, Event, Streaming
 

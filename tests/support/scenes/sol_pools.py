@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from mintscope.base.primitives import Slot, UnixS
-from mintscope.base.solana import WSOL
-from mintscope.core.market.basis.standings import Standings
-from mintscope.core.market.log import PricedSwap, SlotHeader
-from mintscope.core.market.pricing import price_slot, sol_usd, sol_usd_samples
-from mintscope.core.market.quotes import Quotes
-from mintscope.core.market.swap import Swap
+from mintscope.dex.swap import Swap
+from mintscope.kit.primitives import Slot, UnixS
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.pricing import price_slot, sol_usd, sol_usd_samples
+from mintscope.market.quotes import Quotes
+from mintscope.market.standings import Standings
+from mintscope.solana.blocks import WSOL
 from support.fakes.made_chain import sol_sale
 
 HONEST: Final = {"first": 10_000_000, "second": 6_000_000, "third": 4_000_000, "closed": 4_000_000}

@@ -1,8 +1,8 @@
 """The pools of a mint as the log keeps them."""
 
-from mintscope.base.primitives import UnixS
-from mintscope.core.market.basis.packed import pack
-from mintscope.core.market.standing import Offer, Standing, stand
+from mintscope.kit.primitives import UnixS
+from mintscope.market.standing import Offer, Standing, stand
+from mintscope.market.standings import pack
 
 
 def packed_pool(time: int, *, depth_usd: int, age_s: int = 900, usd: float = 1.0) -> bytes:

@@ -8,11 +8,10 @@ from typing import Any, Final
 
 from pydantic import SecretStr
 
-from mintscope.base.clock import Clock, SystemClock
-from mintscope.shell.config.config import Config
-from mintscope.shell.config.market import MarketConfig
-from mintscope.shell.config.sections import CreditsConfig
-from mintscope.shell.wiring.stores import Market, Money, open_market, open_money
+from mintscope.app.config.config import CreditsConfig
+from mintscope.app.config.groups import Config, MarketConfig
+from mintscope.app.stores.stores import Market, Money, open_market, open_money
+from mintscope.kit.clock import Clock, SystemClock
 from support.scenes.engine import is_postgresql
 from support.scenes.postgres import url_in
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import httpx
 
-from mintscope.base.primitives import Mint
-from mintscope.edges.server.draining import Draining
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.shell.config.sections import ApiConfig
-from mintscope.shell.config.streams import StreamsConfig
+from mintscope.app.config.config import ApiConfig
+from mintscope.app.config.groups import StreamsConfig
+from mintscope.kit.http.application import Draining
+from mintscope.kit.http.response import Bounds
+from mintscope.kit.primitives import Mint
 from support.processes.served import Served, served
 from support.scenes.live_market import TRADED, trade
 from support.scenes.service import USUAL, USUAL_STREAMS, Service, bearer, running_service

@@ -11,31 +11,31 @@ from typing import Final
 
 from msgspec import structs
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.limits import Limits
-from mintscope.base.primitives import Mint, Signature, Slot, UnixMs, UnixS
-from mintscope.base.solana import USDC, WSOL
-from mintscope.core.credits.ledger import CreditLedger
-from mintscope.core.market.engine.live import LiveMarket
-from mintscope.core.market.log import LogTip, PricedSwap, SlotHeader, SwapDetail
-from mintscope.core.market.mint_facts import MintFacts, ScaledUiAmount, TokenProgram
-from mintscope.core.market.series.store import (
+from mintscope.api.events import StreamBounds, Streams
+from mintscope.app.config.groups import Config
+from mintscope.app.following import market_parts
+from mintscope.app.stores.market import Market
+from mintscope.credits.ledger import CreditLedger
+from mintscope.ingest.fold import fold_once
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.limits import Limits
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs, UnixS
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow.broadcaster import Broadcaster
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.follow.tailer import LogTailer, look_again_soon
+from mintscope.market.log import LogTip, PricedSwap, SlotHeader, SwapDetail
+from mintscope.market.mint_facts import MintFacts, ScaledUiAmount, TokenProgram
+from mintscope.market.ports import FinalSlot, NewSlot
+from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
     LoggedSwaps,
     SeriesReader,
     SwapPlace,
 )
-from mintscope.core.market.store import FinalSlot, NewSlot
-from mintscope.edges.follow.broadcaster import Broadcaster
-from mintscope.edges.follow.follower import Follower, look_again_soon
-from mintscope.edges.follow.lister import Lister
-from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.server.streams.streams import StreamBounds, Streams
-from mintscope.edges.storage.market import Market
-from mintscope.edges.web.market import MarketParts
-from mintscope.shell.config.config import Config
-from mintscope.shell.wiring.following.shown import market_parts
+from mintscope.site.sol import MarketParts
+from mintscope.solana.blocks import USDC, WSOL
 from support.scenes.market_engines import market_of
 
 SOL: Final = Mint(WSOL)
@@ -57,8 +57,8 @@ class TokenMarket:
     """The market, and what pages read of it."""
 
     market: Market
-    follower: Follower
-    lister: Lister
+    follower: LogTailer
+    lister: ListCache
     parts: MarketParts
     clock: ManualClock
     series: "CountedSeries"
@@ -113,9 +113,9 @@ async def open_token_market(
         for mint, facts in _facts(clock.now()).items():
             await market.facts.save(mint, facts)
         live = LiveMarket(8)
-        follower = Follower(market.reader, live, clock)
+        follower = LogTailer(market.reader, live, clock)
         streams = Streams(Broadcaster(follower, live, clock), clock, STREAM_BOUNDS)
-        lister = Lister(market.lists, clock, wait=look_again_soon)
+        lister = ListCache(market.lists, clock, wait=look_again_soon)
         await follower.catch_up()
         await lister.refresh()
         series = CountedSeries(market.series)

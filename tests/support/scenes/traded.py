@@ -5,13 +5,12 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
 
-from mintscope.base.primitives import Mint, Slot, UnixS
-from mintscope.core.market.log import LogReader, PricedSwap, SlotHeader
-from mintscope.core.market.retention import DEFAULT_RETENTION, Retention
-from mintscope.core.market.series.store import SeriesReader
-from mintscope.core.market.store import DeadSlot, FinalSlot, NewSlot
-from mintscope.edges.ingest.fold import fold_once
-from mintscope.edges.storage.market import Market
+from mintscope.app.stores.market import Market
+from mintscope.ingest.fold import fold_once
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.log import LogReader, PricedSwap, SlotHeader
+from mintscope.market.ports import DEFAULT_RETENTION, FinalSlot, NewSlot, OrphanedSlot, Retention
+from mintscope.market.series.pools import SeriesReader
 from support.fakes.log import FakeLog
 from support.fakes.series import FakeSeries
 from support.scenes.market_engines import MARKET_ENGINES, market_of
@@ -61,7 +60,7 @@ class TradedStore:
             pass
 
     async def retract(self, number: int) -> None:
-        await self.market.store.write([DeadSlot(Slot(number))])
+        await self.market.store.write([OrphanedSlot(Slot(number))])
 
 
 class TradedMemory:

@@ -10,14 +10,14 @@ import httpx
 from starlette.types import ASGIApp
 from typing_extensions import override
 
-from mintscope.base.limits import MemoryLimits
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.shell.config.mcp import McpConfig
-from mintscope.shell.config.sections import ApiConfig, WebConfig
-from mintscope.shell.wiring.api import other_limit
-from mintscope.shell.wiring.mcp.serving import McpService
-from mintscope.shell.wiring.site import Pages
+from mintscope.app.api import other_limit
+from mintscope.app.config.config import ApiConfig, WebConfig
+from mintscope.app.config.groups import McpConfig
+from mintscope.app.mcp import McpService
+from mintscope.app.site import Pages
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import ClientAddresses
+from mintscope.kit.limits import MemoryLimits
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import ORIGIN, opened
 

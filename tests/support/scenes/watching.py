@@ -7,24 +7,22 @@ from pathlib import Path
 from random import Random
 from typing import Any, Final
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.primitives import Mint, UnixMs
-from mintscope.base.solana import WSOL
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.secrets import AccountSecrets
-from mintscope.core.accounts.signals.emails import EmailBounds
-from mintscope.core.accounts.signals.evaluation import Evaluation
-from mintscope.core.accounts.signals.signal import Firing, Signal, SignalId, SignalRule
-from mintscope.core.accounts.signals.signals import Signals
-from mintscope.core.accounts.signals.writing import SignalWriter
-from mintscope.core.accounts.store import AccountRows, AccountStore
-from mintscope.core.accounts.user import NewUser, UserId, UserKind
-from mintscope.core.market.log import Appended, PricedSwap
-from mintscope.core.market.signals.fields import Field
-from mintscope.core.market.signals.rule import SignalKind
-from mintscope.core.market.signals.tracks import Tracks
-from mintscope.edges.follow.follower import look_again_soon
-from mintscope.edges.follow.watcher import Watcher
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewUser, UserKind
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.alerts.alert import Alert, AlertRule, Firing, SignalId
+from mintscope.alerts.alerts import Alerts, AlertWriter
+from mintscope.alerts.conditions import Field, SignalKind, Tracks
+from mintscope.alerts.emails import EmailBounds
+from mintscope.alerts.evaluation import Evaluation
+from mintscope.alerts.evaluator import AlertEvaluator
+from mintscope.kit.audit import UserId
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.market.follow.tailer import look_again_soon
+from mintscope.market.log import Appended, PricedSwap
+from mintscope.solana.blocks import WSOL
 from support.fakes.log import FakeLog
 from support.scenes.account_stores import ENGINES
 from support.scenes.service import NOW
@@ -66,10 +64,10 @@ class Scene:
     log: FakeLog
     clock: ManualClock
     user_id: UserId = field(init=False)
-    signals: Signals = field(init=False)
+    signals: Alerts = field(init=False)
 
     def __post_init__(self) -> None:
-        self.signals = Signals(
+        self.signals = Alerts(
             store=self.store,
             secrets=AccountSecrets.derive(PEPPER),
             clock=self.clock,
@@ -103,8 +101,8 @@ class Scene:
             "level": LEVEL,
             **more,
         }
-        made = await self.signals.make(self.user_id, SignalRule(kind=kind, **asked))
-        assert isinstance(made, Signal)
+        made = await self.signals.make(self.user_id, AlertRule(kind=kind, **asked))
+        assert isinstance(made, Alert)
         return made.signal_id
 
     def watcher(
@@ -113,9 +111,9 @@ class Scene:
         store: AccountStore | None = None,
         clock: ManualClock | None = None,
         bounds: EmailBounds = AT_ONCE,
-    ) -> Watcher:
+    ) -> AlertEvaluator:
         """Return one as a process has that was just started; *bounds* of its e-mails."""
-        writer = SignalWriter(
+        writer = AlertWriter(
             store=store or self.store,
             clock=clock or self.clock,
             holder=bytes([1 + process]),
@@ -123,7 +121,7 @@ class Scene:
             emails_of_alert_max=bounds.of_alert_max,
             email_pause_ms=bounds.pause_ms,
         )
-        return Watcher(
+        return AlertEvaluator(
             reader=self.log,
             writer=writer,
             evaluation=Evaluation(tracks=TRACKS[process]),

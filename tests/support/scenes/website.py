@@ -9,43 +9,43 @@ from typing import Any, Final
 import apsw
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mintscope.base.clock import ManualClock
-from mintscope.base.limits import MemoryLimits
-from mintscope.base.primitives import Mint, UnixMs, UnixS
-from mintscope.base.solana import WSOL
-from mintscope.core.accounts.application import Form, SignupId, UserType
-from mintscope.core.accounts.audit import COMMAND_LINE
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.keys.scope import Scope as KeyScope
-from mintscope.core.accounts.people.session import Browser
-from mintscope.core.checkout.merchant import Merchant
-from mintscope.core.credits.ledger import CreditLedger
-from mintscope.core.market.basis.packed import pack
-from mintscope.core.market.mint_facts import MintFacts
-from mintscope.core.market.standing import Offer, stand
-from mintscope.edges.api.tokens.routes import ListParts
-from mintscope.edges.follow.follower import look_again_soon
-from mintscope.edges.follow.lister import Lister
-from mintscope.edges.maintenance.passwords import Argon2Hasher
-from mintscope.edges.server.application import HttpApplication
-from mintscope.edges.server.client_address import ClientAddresses
-from mintscope.edges.server.protocol.bounds import Bounds
-from mintscope.edges.server.rate_limit import AddressLimits
-from mintscope.edges.server.streams.streams import Streams
-from mintscope.edges.web.app import groups_of
-from mintscope.edges.web.front.status import ReadStatus
-from mintscope.edges.web.market import MarketParts
-from mintscope.edges.web.pages.render import NO_OPERATOR, Features, Operator
-from mintscope.edges.web.review.operations import OperationParts
-from mintscope.edges.web.routes import PageRoute
-from mintscope.shell.config.config import Config
-from mintscope.shell.config.sections import MailConfig, WebConfig
-from mintscope.shell.wiring.accounts import Accounts, open_accounts
-from mintscope.shell.wiring.api import create_api, other_limit
-from mintscope.shell.wiring.following.reports import stream_bounds
-from mintscope.shell.wiring.processes.operating import assets_of
-from mintscope.shell.wiring.site import Pages, credit_sales, described
-from mintscope.shell.wiring.stores import Money, open_market, open_money
+from mintscope.accounts.keys.scope import Scope as KeyScope
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.passkeys import Argon2Hasher
+from mintscope.accounts.people.session import Browser
+from mintscope.accounts.signups.application import Form, SignupId, UserType
+from mintscope.api.events import Streams
+from mintscope.api.routes import ListParts
+from mintscope.app.accounts import Accounts, open_accounts
+from mintscope.app.api import create_api, other_limit
+from mintscope.app.config.config import MailConfig, WebConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.following import stream_bounds
+from mintscope.app.running.operating import assets_of
+from mintscope.app.site import Pages, credit_sales, described
+from mintscope.app.stores.stores import Money, open_market, open_money
+from mintscope.app.web_site import groups_of
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.http.application import HttpApplication
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import ClientAddresses
+from mintscope.kit.http.response import Bounds
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.primitives import Mint, UnixMs, UnixS
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.follow.tailer import look_again_soon
+from mintscope.market.mint_facts import MintFacts
+from mintscope.market.standing import Offer, stand
+from mintscope.market.standings import pack
+from mintscope.payments.merchant import Merchant
+from mintscope.site.admin.operations import OperationParts
+from mintscope.site.render import NO_OPERATOR, Features, Operator
+from mintscope.site.routes import PageRoute
+from mintscope.site.sol import MarketParts
+from mintscope.site.status import ReadStatus
+from mintscope.solana.blocks import WSOL
 from support.fakes.facts import FACTS
 from support.fakes.list_reader import FakeListReader
 from support.fakes.reports import FakeReports
@@ -300,7 +300,7 @@ async def is_open() -> None:
     """Sell at any time."""
 
 
-async def _lister(clock: ManualClock) -> Lister:
+async def _lister(clock: ManualClock) -> ListCache:
     """Return what keeps a list in which wrapped SOL is, with a pool, and without a trade."""
     reader = FakeListReader()
     offer = Offer("pool", "signer", 150.0, 1.0, 10**7, 10**10, UnixS(clock.now() // 1000))
@@ -310,7 +310,7 @@ async def _lister(clock: ManualClock) -> Lister:
     await reader.append(1, clock.now() // 1000)
     await reader.track(Mint(WSOL))
     await reader.learn(Mint(WSOL), FACTS)
-    lister = Lister(reader, clock, wait=look_again_soon)
+    lister = ListCache(reader, clock, wait=look_again_soon)
     await lister.refresh()
     return lister
 

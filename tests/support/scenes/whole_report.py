@@ -3,9 +3,9 @@
 import msgspec
 import numpy as np
 
-from mintscope.base.primitives import UnixS
-from mintscope.base.solana import WSOL
-from mintscope.core.market.report import report_of
+from mintscope.kit.primitives import UnixS
+from mintscope.market.report import report_of
+from mintscope.solana.blocks import WSOL
 
 
 def whole_report() -> bytes:

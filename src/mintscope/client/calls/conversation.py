@@ -12,7 +12,6 @@ from typing import Final, TypeAlias, TypeVar
 
 import httpx
 
-from mintscope.base.clock import Clock
 from mintscope.client.budget import CreditBudget
 from mintscope.client.calls.call import Answered, ApiCall
 from mintscope.client.calls.pacing import Pacing, backoff_s
@@ -24,6 +23,7 @@ from mintscope.client.errors import (
     UnreachableError,
     UnreadableError,
 )
+from mintscope.kit.clock import Clock
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 KEY_BYTES: Final = 24

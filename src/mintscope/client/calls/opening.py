@@ -5,15 +5,10 @@ from typing import Final
 
 import httpx
 
-from mintscope.base.clock import SystemClock
-from mintscope.base.credentials import CredentialKind, is_well_formed
 from mintscope.client.budget import CreditBudget
-from mintscope.client.calls.conversation import (
-    PATIENCE_S,
-    TIMEOUT_S,
-    CallSession,
-    PayingAuth,
-)
+from mintscope.client.calls.conversation import PATIENCE_S, TIMEOUT_S, CallSession, PayingAuth
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import CredentialKind, is_well_formed
 
 SPENDING: Final = (CredentialKind.CREDIT_TOKEN, CredentialKind.API_KEY)
 

@@ -7,10 +7,10 @@ from typing import Any, Final, Generic, TypeVar
 import httpx
 import msgspec
 
-from mintscope.base.foreign import Undecodable, decode_base64, decode_json
 from mintscope.client.calls.call import Answered, ApiCall
 from mintscope.client.calls.pacing import retry_after_s
 from mintscope.client.errors import UNKNOWN, RefusedError, UnreadableError, refusal_kind
+from mintscope.kit.errors import Undecodable, decode_base64, decode_json
 
 PAYMENT_RESPONSE: Final = "PAYMENT-RESPONSE"  # of x402, which need not be installed
 SAID_MAX: Final = 500  # characters of a service's words that are shown

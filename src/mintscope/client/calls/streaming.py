@@ -6,7 +6,6 @@ from typing import Any, Final, TypeVar
 import httpx
 import msgspec
 
-from mintscope.base.foreign import Undecodable, decode_json
 from mintscope.client.calls.call import ApiCall
 from mintscope.client.calls.conversation import CallSession
 from mintscope.client.calls.events import EventReader, ServerEvent
@@ -26,6 +25,7 @@ from mintscope.client.errors import (
 from mintscope.client.results.live import LiveReport, StartedMinute, StreamEnd
 from mintscope.client.results.report import Report
 from mintscope.client.transport import ENDLESS
+from mintscope.kit.errors import Undecodable, decode_json
 
 SILENCE_S_MAX: Final = 45.0  # there is a heartbeat every 15 s
 LEAVE_AFTER_S: Final = 40.0  # of a minute after which none may be taken; then comes a heartbeat

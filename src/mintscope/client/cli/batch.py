@@ -6,13 +6,7 @@ import msgspec
 import typer
 
 from mintscope.client.calls.conversation import PATIENCE_S
-from mintscope.client.cli.connection import (
-    CredentialFile,
-    MaxCredits,
-    Patience,
-    Url,
-    connected,
-)
+from mintscope.client.cli.connection import CredentialFile, MaxCredits, Patience, Url, connected
 from mintscope.client.cli.tables import AsJson, Cell, print_json, print_rows
 from mintscope.client.results.batch import ReportOrNot
 

@@ -8,7 +8,7 @@ from typing import Annotated, Final, TypeAlias
 
 import typer
 
-from mintscope.base.foreign import visible as escaped
+from mintscope.kit.errors import visible as escaped
 
 NONE: Final = "-"
 CAPITAL: Final = re.compile("[A-Z]")

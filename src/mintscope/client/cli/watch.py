@@ -7,13 +7,7 @@ import msgspec
 import typer
 
 from mintscope.client.calls.conversation import PATIENCE_S
-from mintscope.client.cli.connection import (
-    CredentialFile,
-    MaxCredits,
-    Patience,
-    Url,
-    connected,
-)
+from mintscope.client.cli.connection import CredentialFile, MaxCredits, Patience, Url, connected
 from mintscope.client.cli.tables import AsJson, visible
 from mintscope.client.results.live import LiveReport
 

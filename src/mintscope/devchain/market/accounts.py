@@ -12,12 +12,12 @@ from solders.pubkey import Pubkey
 from solders.system_program import ID as SYSTEM
 from solders.token.state import Mint, TokenAccount, TokenAccountState
 
-from mintscope.base.solana import WSOL
 from mintscope.devchain.addresses import METAPLEX
 from mintscope.devchain.market.pool import Token
 from mintscope.devchain.market.world import World
 from mintscope.devchain.shapes.bytes import keys, string, u8
 from mintscope.devchain.transaction import OTHER_RENT, TOKEN_ACCOUNT_RENT, Holding
+from mintscope.solana.blocks import WSOL
 
 NAMES: Final = {"SOL": "Wrapped SOL", "USDC": "USD Coin"}
 METADATA_V1: Final = 4  # the first byte of Metaplex's account `Metadata`

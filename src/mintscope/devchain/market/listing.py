@@ -3,9 +3,9 @@
 from random import Random
 from typing import Final, NamedTuple
 
-from mintscope.base.solana import USDC, WSOL
-from mintscope.base.time import DAY_S
 from mintscope.devchain.market.pool import Token, Venue
+from mintscope.kit.time import DAY_S
+from mintscope.solana.blocks import USDC, WSOL
 
 SOL: Final = Token(WSOL, "SOL", 9)
 DOLLAR: Final = Token(USDC, "USDC", 6)

@@ -5,7 +5,6 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from mintscope.base.primitives import Slot, UnixS
 from mintscope.devchain.addresses import VOTE
 from mintscope.devchain.market.listing import DOLLAR
 from mintscope.devchain.market.pool import Token, Venue
@@ -13,6 +12,7 @@ from mintscope.devchain.market.world import World
 from mintscope.devchain.shapes import pumpswap, spl
 from mintscope.devchain.shapes.bytes import u8, u32, u64
 from mintscope.devchain.transaction import SIGNATURE_FEE, Invocation, MarketTransaction, Submission
+from mintscope.kit.primitives import Slot, UnixS
 
 PAID: Final = 0.4
 PAID_IN_TOKENS: Final = 0.25

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
-from mintscope.base.primitives import Mint, UnixS
 from mintscope.devchain.addresses import SPL
+from mintscope.kit.primitives import Mint, UnixS
 
 BASIS_POINTS = 10_000
 

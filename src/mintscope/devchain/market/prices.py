@@ -4,10 +4,10 @@ from math import exp, sqrt
 from random import Random
 from typing import Final
 
-from mintscope.base.time import DAY_S
 from mintscope.devchain.market.listing import DOLLAR, SOL, SOL_USD
 from mintscope.devchain.market.pool import Token
 from mintscope.devchain.market.world import World
+from mintscope.kit.time import DAY_S
 
 SOL_VOLATILITY: Final = 0.04
 REVERSION_S: Final = DAY_S / 2  # how long a price remembers that it left home

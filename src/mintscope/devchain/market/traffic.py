@@ -10,7 +10,6 @@ from math import exp, log
 from random import Random
 from typing import Final
 
-from mintscope.base.primitives import Slot, UnixS
 from mintscope.devchain.addresses import raw
 from mintscope.devchain.market.listing import DOLLAR, SOL
 from mintscope.devchain.market.noise import Noise
@@ -20,6 +19,7 @@ from mintscope.devchain.market.world import Listed, World
 from mintscope.devchain.shapes import order
 from mintscope.devchain.shapes.pumpfun import RESERVED_BASE
 from mintscope.devchain.transaction import MarketTransaction, Submission
+from mintscope.kit.primitives import Slot, UnixS
 
 NOISE: Final = 0.0012  # share of the reserves a trade without a reason moves
 SHARE_MIN = 0.0004

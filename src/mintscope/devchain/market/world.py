@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Final, NamedTuple
 
-from mintscope.base.primitives import Mint
-from mintscope.base.solana import LAMPORTS_PER_SOL
 from mintscope.devchain.addresses import JITO_TIPS, PUMP_FUN_FEES, RAYDIUM_V4_AUTHORITY, address
 from mintscope.devchain.market.listing import DOLLAR, SOL, SOL_USD, Listing, numbered
 from mintscope.devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Pool, Token, Venue
@@ -22,6 +20,8 @@ from mintscope.devchain.transaction import (
     Submission,
     moves,
 )
+from mintscope.kit.primitives import Mint
+from mintscope.solana.blocks import LAMPORTS_PER_SOL
 
 WALLETS: Final = 40
 PROVIDERS: Final = 3  # wallets that give liquidity to pools and take it back

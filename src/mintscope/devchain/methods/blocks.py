@@ -6,7 +6,6 @@ Clients distinguish skipped slots from faults by the codes.
 from collections.abc import Sequence
 from typing import Final, Protocol
 
-from mintscope.base.primitives import Signature, UnixS
 from mintscope.devchain.blockstore import Blockstore, ChainBlock, CommitmentLevel
 from mintscope.devchain.methods.params import (
     INVALID_PARAMS,
@@ -20,6 +19,7 @@ from mintscope.devchain.methods.params import (
 )
 from mintscope.devchain.svm.vm import Vm
 from mintscope.devchain.transaction import Json
+from mintscope.kit.primitives import Signature, UnixS
 
 BLOCK_CLEANED_UP: Final = -32001
 BLOCK_NOT_AVAILABLE: Final = -32004

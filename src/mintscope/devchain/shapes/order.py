@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from mintscope.base.solana import WSOL
 from mintscope.devchain.addresses import JITO_TIPS, JUPITER, JUPITER_EVENTS, SPL, address
 from mintscope.devchain.market.pool import Fill, Venue
 from mintscope.devchain.shapes import pumpfun, pumpswap, spl, vaults
 from mintscope.devchain.shapes.bytes import anchor, emit, event, keys, u8, u16, u32, u64
 from mintscope.devchain.transaction import SIGNATURE_FEE, Invocation
+from mintscope.solana.blocks import WSOL
 
 SWAP: Final[Mapping[Venue, Callable[[Fill], Invocation]]] = {
     Venue.PUMP_FUN: pumpfun.swap,

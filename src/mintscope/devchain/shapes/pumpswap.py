@@ -2,7 +2,6 @@
 
 from typing import NamedTuple
 
-from mintscope.base.primitives import UnixS
 from mintscope.devchain.addresses import (
     ASSOCIATED,
     PUMP_FEE_PROGRAM,
@@ -18,6 +17,7 @@ from mintscope.devchain.market.pool import BASIS_POINTS, FEE_BPS, Fill, Pool, Re
 from mintscope.devchain.shapes import spl
 from mintscope.devchain.shapes.bytes import anchor, emit, event, keys, string, u8, u64, u128
 from mintscope.devchain.transaction import Invocation, logged
+from mintscope.kit.primitives import UnixS
 
 LP_FEE_BPS = FEE_BPS[Venue.PUMP_SWAP]
 OTHER_FEE_BPS = 5  # the protocol's, and the creator's

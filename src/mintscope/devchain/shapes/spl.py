@@ -1,10 +1,10 @@
 """System and token program instructions."""
 
-from mintscope.base.solana import WSOL
 from mintscope.devchain.addresses import ASSOCIATED, COMPUTE_BUDGET, RENT, SPL, SYSTEM, address, raw
 from mintscope.devchain.market.pool import Fill, Token
 from mintscope.devchain.shapes.bytes import u8, u32, u64
 from mintscope.devchain.transaction import TOKEN_ACCOUNT_RENT, Invocation, Move
+from mintscope.solana.blocks import WSOL
 
 
 def budget(units: int, micro_lamports: int) -> tuple[Invocation, Invocation]:

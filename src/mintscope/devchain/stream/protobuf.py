@@ -5,7 +5,7 @@ from typing import Any
 
 from based58 import b58decode
 
-from mintscope.base.yellowstone import geyser_pb2, solana_storage_pb2
+from mintscope.solana.yellowstone import geyser_pb2, solana_storage_pb2
 
 
 def to_protobuf(entry: Mapping[str, Any], index: int) -> geyser_pb2.SubscribeUpdateTransactionInfo:

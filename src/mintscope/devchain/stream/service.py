@@ -7,12 +7,12 @@ from typing import Any, Final, NoReturn, Protocol
 
 import grpc
 
-from mintscope.base.primitives import Slot
-from mintscope.base.yellowstone import geyser_pb2
 from mintscope.devchain.blockstore import Blockstore, ChainBlock
 from mintscope.devchain.faults import Faults, StreamFault
 from mintscope.devchain.stream.protobuf import key_bytes, to_protobuf
 from mintscope.devchain.transaction import Json
+from mintscope.kit.primitives import Slot
+from mintscope.solana.yellowstone import geyser_pb2
 
 VERSION: Final = '{"version":{"package":"mintscope-devchain","proto":"9.1.0"}}'
 REPLAY_SLOTS_MAX: Final = 500

@@ -15,10 +15,10 @@ from solders.token import ID as TOKEN
 from solders.token.associated import get_associated_token_address
 from solders.token.state import Mint, TokenAccount, TokenAccountState
 
-from mintscope.base.solana import USDC
 from mintscope.devchain.addresses import address
 from mintscope.devchain.svm.bank import Bank
 from mintscope.devchain.svm.tokens import ACCOUNT_BYTES, MINT_BYTES, read_holding, read_mint
+from mintscope.solana.blocks import USDC
 
 PAYMENT_SYMBOL: Final = "MINT"
 PAYMENT_DECIMALS: Final = 6

@@ -15,7 +15,6 @@ from solders.hash import Hash
 from solders.pubkey import Pubkey
 from solders.transaction import VersionedTransaction
 
-from mintscope.base.clock import Clock
 from mintscope.devchain.blockstore import CommitmentLevel, SlotPace
 from mintscope.devchain.faults import Faults, Landing
 from mintscope.devchain.svm.bank import Bank, Execution
@@ -23,6 +22,7 @@ from mintscope.devchain.svm.blockhash_queue import BlockhashQueue, Refusal
 from mintscope.devchain.svm.entry import entry
 from mintscope.devchain.svm.genesis import Genesis
 from mintscope.devchain.transaction import Json
+from mintscope.kit.clock import Clock
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from mintscope.base.primitives import UnixMs
-from mintscope.core.payments.books.invariants import Violation
-from mintscope.core.payments.books.store import AuditBooks
+from mintscope.credits.invariants import Violation
+from mintscope.kit.primitives import UnixMs
+from mintscope.payments.books import AuditBooks
 
 PARTS_MAX: Final = 10_000
 LATER: Final = UnixMs(2**52)  # every entry is settled by then

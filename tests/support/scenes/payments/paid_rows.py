@@ -8,7 +8,7 @@ import apsw
 from solders.keypair import Keypair
 from solders.signature import Signature as Ed25519
 
-from mintscope.base.solana import USDC
+from mintscope.solana.blocks import USDC
 
 BEGIN: Final = """
 INSERT INTO payment (message_hash, signature, payer, address, resource, amount, credits, account,

@@ -13,9 +13,9 @@ from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 from solders.transaction import VersionedTransaction
 
-from mintscope.base.primitives import Mint, Wallet
-from mintscope.core.payments.protocol.headers import Presented
-from mintscope.core.payments.protocol.requirement import Requirement, Terms
+from mintscope.kit.primitives import Mint, Wallet
+from mintscope.payments.protocol.envelope import Requirement, Terms
+from mintscope.payments.protocol.headers import Presented
 
 
 def keypair(name: str) -> Keypair:

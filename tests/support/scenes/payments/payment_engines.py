@@ -11,19 +11,19 @@ from typing import Any, Final, Protocol
 
 import pytest
 
-from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import CreditAccount, Signature, UnixMs
-from mintscope.core.credits.rotation import RotationDenied
-from mintscope.core.payments.lost import AdoptionStore
-from mintscope.core.payments.payment import Evidence, NewToken, PaidItem, PaidReport, Payment, TopUp
-from mintscope.core.payments.store import PaymentStore, PendingPayment
-from mintscope.core.payments.trials import Buyers
-from mintscope.edges.storage.database import Database
-from mintscope.edges.storage.postgres import openers
-from mintscope.edges.storage.postgres.connection import PostgresDatabase
-from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
-from mintscope.edges.storage.sqlite.database import SqliteDatabase
-from mintscope.edges.storage.sqlite.money.stores import payment_store
+from mintscope.app.stores import postgres as openers
+from mintscope.app.stores.sqlite_stores import payment_store
+from mintscope.credits.sign_in import RotationDenied
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import CreditAccount, Signature, UnixMs
+from mintscope.kit.sql.database import Database
+from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.kit.sql.sqlite import SqliteDatabase
+from mintscope.payments.payment import Evidence, NewToken, PaidItem, PaidReport, Payment, TopUp
+from mintscope.payments.ports import PaymentStore, PendingPayment
+from mintscope.payments.reconciler import AdoptionStore
+from mintscope.payments.store.payments import SqlPaymentStore
+from mintscope.payments.trials import Buyers
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.pending_payments import AGAIN_MS, NOW, named
 from support.scenes.postgres import dsn_in

@@ -8,12 +8,11 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from mintscope.base.errors import InvalidPayment
-from mintscope.core.payments.demand import Credits, Demand, Wanted
-from mintscope.core.payments.facilitator import Facilitator, VerifiedPayment
-from mintscope.core.payments.outcome import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
-from mintscope.core.payments.payment import PaidReport
-from mintscope.core.payments.protocol.headers import (
+from mintscope.kit.errors import InvalidPayment
+from mintscope.payments.facilitator import Credits, Demand, Facilitator, VerifiedPayment, Wanted
+from mintscope.payments.payment import PaidReport
+from mintscope.payments.protocol.envelope import Refused, Resource
+from mintscope.payments.protocol.headers import (
     PAYMENT_REQUIRED,
     PAYMENT_RESPONSE,
     PAYMENT_SIGNATURE,
@@ -22,8 +21,7 @@ from mintscope.core.payments.protocol.headers import (
     encode_required,
     encode_settled,
 )
-from mintscope.core.payments.protocol.refusal import Refused
-from mintscope.core.payments.protocol.requirement import Resource
+from mintscope.payments.settlement import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
 
 REQUEST_ATOMS: Final = 2_500
 CREDIT_ATOMS: Final = 2_250

@@ -21,37 +21,33 @@ from solders.keypair import Keypair
 from starlette.applications import Starlette
 from typing_extensions import override
 
-from mintscope.base.clock import Clock, ManualClock
-from mintscope.base.pace import Pace
-from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
-from mintscope.base.solana import USDC, Endpoint
-from mintscope.core.payments.adopter import Adopter
-from mintscope.core.payments.books.audit import Auditor
-from mintscope.core.payments.books.invariants import Violation
-from mintscope.core.payments.books.orphans import Recognised, recognise
-from mintscope.core.payments.demand import Credits, Demand, Wanted
-from mintscope.core.payments.facilitator import Facilitator, VerifiedPayment
-from mintscope.core.payments.outcome import Outcome
-from mintscope.core.payments.payment import MISSED_BLOCKS
-from mintscope.core.payments.protocol.headers import Presented
-from mintscope.core.payments.protocol.requirement import Requirement, Resource, Terms
-from mintscope.core.payments.reconciler import Reconciler
-from mintscope.core.payments.redelivery import Secrets
-from mintscope.core.payments.store import Budget
+from mintscope.api.x402 import bundle_offers, report_offers
+from mintscope.app.config.config import ChainConfig, CreditsConfig
+from mintscope.app.config.groups import Config, PaymentsConfig
+from mintscope.app.payments import Sales, open_sales
+from mintscope.app.stores.stores import open_market, open_money
+from mintscope.credits.invariants import Violation
 from mintscope.devchain.blockstore import SlotPace, slot_pace
 from mintscope.devchain.faults import Knobs
 from mintscope.devchain.methods.table import Methods
 from mintscope.devchain.pulse import Pulse
 from mintscope.devchain.server import answering
 from mintscope.devchain.svm.vm import Vm
-from mintscope.edges.api.offers import bundle_offers, report_offers
-from mintscope.edges.settlement.rpc_settlement import RpcSettlement
-from mintscope.edges.storage.sql.money.payments import SqlPaymentStore
-from mintscope.shell.config.config import Config
-from mintscope.shell.config.payments import PaymentsConfig
-from mintscope.shell.config.sections import ChainConfig, CreditsConfig
-from mintscope.shell.wiring.payments import Sales, open_sales
-from mintscope.shell.wiring.stores import open_market, open_money
+from mintscope.kit.clock import Clock, ManualClock
+from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.payments.audit import Auditor, Recognised, recognise
+from mintscope.payments.chain.settlement import RpcSettlement
+from mintscope.payments.facilitator import Credits, Demand, Facilitator, VerifiedPayment, Wanted
+from mintscope.payments.merchant import Adopter
+from mintscope.payments.payment import MISSED_BLOCKS
+from mintscope.payments.ports import Budget
+from mintscope.payments.protocol.envelope import Requirement, Resource, Terms
+from mintscope.payments.protocol.headers import Presented
+from mintscope.payments.reconciler import Reconciler, Secrets
+from mintscope.payments.settlement import Outcome
+from mintscope.payments.store.payments import SqlPaymentStore
+from mintscope.solana.blocks import USDC, Endpoint
+from mintscope.solana.pace import Pace
 from support.fakes.reports import TRACKED
 from support.scenes.engine import payment_store, rows_of
 from support.scenes.payments.payment_build import Recipe, present

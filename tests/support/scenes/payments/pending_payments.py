@@ -3,12 +3,11 @@
 from dataclasses import replace
 from typing import Any, Final
 
-from mintscope.base.credentials import CredentialHash
-from mintscope.base.primitives import Mint, Signature, UnixMs, Wallet
-from mintscope.core.payments.payment import Dead, Landed, NewToken, Payment, Reverted
-from mintscope.core.payments.protocol.envelope import MessageHash
-from mintscope.core.payments.protocol.requirement import Resource
-from mintscope.core.payments.store import Budget, PendingPayment
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.payments.payment import Dead, Landed, NewToken, Payment, Reverted
+from mintscope.payments.ports import Budget, PendingPayment
+from mintscope.payments.protocol.envelope import MessageHash, Resource
 
 NOW: Final = UnixMs(1_700_000_000_000)
 AMOUNT: Final = 1_000

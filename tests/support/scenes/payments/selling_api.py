@@ -13,14 +13,14 @@ import httpx
 import pytest
 from solders.keypair import Keypair
 
-from mintscope.base.clock import Clock
-from mintscope.base.primitives import UnixMs
-from mintscope.core.checkout.merchant import AcceptedToken, Merchant
-from mintscope.core.payments.books.closure import Closure
-from mintscope.core.payments.facilitator import Facilitator
-from mintscope.core.payments.pricing.price import Doubt, Quote
-from mintscope.core.payments.pricing.price_cache import PriceCache, PriceSource, SolSource
-from mintscope.shell.config.sections import ApiConfig
+from mintscope.app.config.config import ApiConfig
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import UnixMs
+from mintscope.payments.audit import Closure
+from mintscope.payments.facilitator import Facilitator
+from mintscope.payments.merchant import AcceptedToken, Merchant
+from mintscope.payments.price_cache import PriceCache, PriceSource, SolSource
+from mintscope.payments.pricing import Doubt, Quote
 from support.scenes.payments.payment_build import Recipe, as_base64
 from support.scenes.payments.payment_world import SECRETS, TODAY, World, world_at
 from support.scenes.service import Service, running_service

@@ -16,12 +16,12 @@ from solders.keypair import Keypair
 from solders.message import to_bytes_versioned
 from solders.transaction import VersionedTransaction
 
-from mintscope.base.errors import ServiceUnavailable
-from mintscope.base.limits import MemoryLimits
-from mintscope.core.checkout.merchant import Merchant
-from mintscope.core.payments.redelivery import Secrets
-from mintscope.core.payments.trials import Trials
-from mintscope.shell.wiring.stores import Money
+from mintscope.app.stores.stores import Money
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.limits import MemoryLimits
+from mintscope.payments.merchant import Merchant
+from mintscope.payments.reconciler import Secrets
+from mintscope.payments.trials import Trials
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.payment_world import World, world_at
 from support.scenes.payments.selling_api import MovablePrice, payment_tokens

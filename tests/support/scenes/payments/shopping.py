@@ -11,10 +11,10 @@ import httpx
 from solders.keypair import Keypair
 from solders.transaction import VersionedTransaction
 
-from mintscope.base.primitives import Mint, Wallet
 from mintscope.client.wallet import PayerWallet, Pin, SpendLimit
-from mintscope.core.payments.protocol.requirement import MAINNET
 from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
+from mintscope.kit.primitives import Mint, Wallet
+from mintscope.payments.protocol.envelope import MAINNET
 
 PURCHASE = "/v1/credits/purchase?bundle=10"
 CREDITS = 10

@@ -5,7 +5,7 @@ from typing import Any
 
 import httpx
 
-from mintscope.core.accounts.keys.scope import Scope
+from mintscope.accounts.keys.scope import Scope
 from support.scenes.accounts_service import (
     CONFIRM_PATH,
     EMAIL,

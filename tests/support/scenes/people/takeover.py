@@ -3,19 +3,17 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
-from mintscope.base.primitives import Mint, Wallet
-from mintscope.base.solana import WSOL
-from mintscope.core.accounts.email_address import EmailAddress
-from mintscope.core.accounts.factors.rows import NewPasskey
-from mintscope.core.accounts.factors.totp import code_at, step_of
-from mintscope.core.accounts.holdings.wallets import LinkDenied
-from mintscope.core.accounts.keys.api_key import KeyId
-from mintscope.core.accounts.keys.scope import OPEN_SCOPES
-from mintscope.core.accounts.people.session import Session
-from mintscope.core.accounts.signals.signal import Signal, SignalId, SignalRule
-from mintscope.core.accounts.user import UserId
-from mintscope.core.market.signals.fields import Field
-from mintscope.core.market.signals.rule import SignalKind
+from mintscope.accounts.keys.scope import OPEN_SCOPES
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewPasskey
+from mintscope.accounts.people.factors import code_at, step_of
+from mintscope.accounts.people.session import Session
+from mintscope.accounts.wallets.wallets import LinkDenied
+from mintscope.alerts.alert import Alert, AlertRule, SignalId
+from mintscope.alerts.conditions import Field, SignalKind
+from mintscope.kit.audit import KeyId, UserId
+from mintscope.kit.primitives import Mint, Wallet
+from mintscope.solana.blocks import WSOL
 from support.scenes.website import HERE, PASSWORD, Website
 
 OWN_CAP: Final = 100
@@ -23,7 +21,7 @@ OWN_WALLET: Final = Wallet("1" * 32)
 THEIR_WALLET: Final = Wallet("2" * 32)
 OWN_HOOK: Final = "https://owner.example/"
 THEIR_HOOK: Final = "https://thief.example/"
-RULE: Final = SignalRule(
+RULE: Final = AlertRule(
     name="up",
     mint=Mint(WSOL),
     field=Field("price.usd"),
@@ -35,7 +33,7 @@ RULE: Final = SignalRule(
 
 
 @dataclass(frozen=True)
-class Belongings:
+class AccountContents:
     """A key, its id, an alert whose webhook goes on, and another whose webhook may be changed."""
 
     key: str
@@ -51,24 +49,24 @@ async def session_of(site: Website, email: str) -> Session:
     return session
 
 
-async def move_in(site: Website, email: str) -> Belongings:
+async def move_in(site: Website, email: str) -> AccountContents:
     """Let the owner have a key with a cap, a wallet, and two alerts."""
     session = await session_of(site, email)
     key, key_id = await _make_key(site, session, OWN_WALLET)
     assert await site.accounts.keys.cap(session, key_id, 2 * OWN_CAP)
     assert await site.accounts.keys.cap(session, key_id, OWN_CAP)
     alerts = [await _alert(site, session.user.user_id, OWN_HOOK) for _ in range(2)]
-    return Belongings(key, key_id, (alerts[0], alerts[1]))
+    return AccountContents(key, key_id, (alerts[0], alerts[1]))
 
 
-async def break_in(site: Website, session: Session, found: Belongings) -> str:
+async def break_in(site: Website, session: Session, found: AccountContents) -> str:
     """Let the thief in *session* make and change all there is; return the key that was made."""
     assert await site.accounts.keys.cap(session, found.key_id, None)
     user_id = session.user.user_id
     changed = await site.accounts.signals.change(
         user_id, found.alerts[1], lambda rule: replace(rule, webhook_url=THEIR_HOOK)
     )
-    assert isinstance(changed, Signal)
+    assert isinstance(changed, Alert)
     await _alert(site, user_id, THEIR_HOOK)
     new = NewPasskey(credential_id=b"c", public_key=b"k", sign_count=0, name="phone of the thief")
     await add_app(site, session)
@@ -98,7 +96,7 @@ async def _make_key(site: Website, session: Session, wallet: Wallet) -> tuple[st
 
 async def _alert(site: Website, user_id: UserId, hook: str) -> SignalId:
     made = await site.accounts.signals.make(user_id, replace(RULE, webhook_url=hook))
-    assert isinstance(made, Signal)
+    assert isinstance(made, Alert)
     return made.signal_id
 
 

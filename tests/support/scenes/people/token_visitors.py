@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.shell.config.sections import WebConfig
+from mintscope.app.config.config import WebConfig
 from support.scenes.people.web_person import ORIGIN, Person
 from support.scenes.website import Website, website
 

@@ -1,0 +1,1 @@
+"""Users, API keys, signups, wallets, e-mail."""

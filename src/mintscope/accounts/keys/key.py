@@ -1,0 +1,174 @@
+"""API keys: a request that carries one acts as its user, within its scopes, until it ends."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Protocol, TypedDict, Unpack
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.signups.application import SignupId
+from mintscope.kit.audit import KeyId, UserId
+from mintscope.kit.credentials import ApiKey, CredentialHash, hint
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, HOUR_MS
+
+NAME_LENGTH_MAX: Final = 64
+KEYS_PER_USER_MAX: Final = 100
+KEYS_PER_DAY_MAX: Final = 200
+KEYS_SHOWN_MAX: Final = 500
+ADDRESSES_MAX: Final = 10  # kept of a key: those that used it last
+OVERLAPS_MS: Final = {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS}
+LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_MS, "never": None}
+
+
+class KeyStatus(StrEnum):
+    """Whether a key is accepted."""
+
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyLine:
+    """The public facts of a key: everything but the key.
+
+    hint          its last characters, preceded by three dots
+    expires_at    None: never
+    last_used_at  None: never; up to half a minute behind
+    replaced_by   the key that a rotation made of it
+    """
+
+    key_id: KeyId
+    user_id: UserId
+    name: str
+    hint: str
+    scopes: frozenset[Scope]
+    created_at: UnixMs
+    expires_at: UnixMs | None
+    revoked_at: UnixMs | None
+    last_used_at: UnixMs | None
+    replaced_by: KeyId | None
+    month_credits_max: int | None
+
+    def status(self, now: UnixMs) -> KeyStatus:
+        """Return whether the key is accepted at *now*."""
+        if self.revoked_at is not None:
+            return KeyStatus.REVOKED
+        if self.expires_at is not None and now >= self.expires_at:
+            return KeyStatus.EXPIRED
+        return KeyStatus.ACTIVE
+
+    @property
+    def lifetime_ms(self) -> int | None:
+        """Its lifetime when it was made; None: unlimited."""
+        return None if self.expires_at is None else self.expires_at - self.created_at
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewKey:
+    """The row of a new key."""
+
+    key_hash: CredentialHash
+    hint: str
+    name: str
+    scopes: frozenset[Scope]
+    expires_at: UnixMs | None
+
+
+def new_key(
+    api_key: ApiKey,
+    secrets: AccountSecrets,
+    name: str,
+    scopes: frozenset[Scope],
+    expires_at: UnixMs | None,
+) -> NewKey:
+    """Return what is kept of *api_key*."""
+    digest = secrets.hash(api_key)
+    last = f"...{hint(api_key)}"
+    return NewKey(key_hash=digest, hint=last, name=name, scopes=scopes, expires_at=expires_at)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyAddress:
+    """A client address, or its network, from which a key was used, and when that was last so."""
+
+    address: str
+    last_used_at: UnixMs
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """The API key that a request carries, and the name of its user."""
+
+    key: KeyLine
+    username: str
+
+    def has(self, scope: Scope) -> bool:
+        """Say whether the key allows *scope*."""
+        return scope in self.key.scopes
+
+
+class KeyChanges(TypedDict, total=False):
+    """The columns of a key that may change."""
+
+    name: str
+    scopes: frozenset[Scope]
+    expires_at: UnixMs
+    revoked_at: UnixMs
+    replaced_by: KeyId
+    month_credits_max: int | None
+
+
+class ApiKeyRows(Protocol):
+    """API keys inside one transaction."""
+
+    def find(self, key_hash: CredentialHash) -> Holder | None:
+        """Return the key of that hash, in whatever state, unless its user was removed."""
+
+    def get(self, key_id: KeyId, /) -> KeyLine | None:
+        """Return one key."""
+
+    def of_application(self, signup_id: SignupId) -> Sequence[KeyLine]:
+        """Return the keys that the secret of an application was exchanged for, newest first."""
+
+    def insert(
+        self, user_id: UserId, key: NewKey, at: UnixMs, *, signup_id: SignupId | None
+    ) -> KeyLine:
+        """Add a key; *signup_id* is the application whose secret it was exchanged for."""
+
+    def update(self, key_id: KeyId, /, **changes: Unpack[KeyChanges]) -> None:
+        """Change columns of a key."""
+
+    def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
+        """Set when keys were last used, where that is later than before."""
+
+
+class KeyAddressRows(Protocol):
+    """Addresses that used keys, inside one transaction: ADDRESSES_MAX of each key, the newest."""
+
+    def of_key(self, key_id: KeyId) -> Sequence[KeyAddress]:
+        """Return the addresses of a key, newest use first."""
+
+    def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
+        """Add uses, by address, and forget what is beyond the newest."""
+
+    def forget(self, user_id: UserId) -> None:
+        """Delete the addresses of every key of a user."""
+
+
+class UserKeyRows(Protocol):
+    """The API keys of one user inside one transaction."""
+
+    def shown(self, user_id: UserId, now: UnixMs, limit: int) -> Sequence[KeyLine]:
+        """Return up to *limit* keys, those active at *now* first, newest first."""
+
+    def count_active(self, user_id: UserId, now: UnixMs) -> int:
+        """Return how many keys are active at *now*."""
+
+    def count_made(self, user_id: UserId, since: UnixMs) -> int:
+        """Return how many keys were made after *since*, except those of applications."""
+
+    def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
+        """Set `revoked_at` of every key active at *at*; return how many there were."""

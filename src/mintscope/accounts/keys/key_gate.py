@@ -1,0 +1,103 @@
+"""Callers with an API key, and the check of its scopes."""
+
+from typing import Final
+
+from mintscope.accounts.keys.key import Holder
+from mintscope.accounts.keys.keys import ApiKeys
+from mintscope.accounts.keys.scope import Scope
+from mintscope.kit.credentials import CredentialKind
+from mintscope.kit.errors import (
+    BadRequest,
+    InsufficientScope,
+    InvalidToken,
+    MissingToken,
+    ServiceError,
+)
+from mintscope.kit.http.rate_limit import AddressLimits, WriteBudget
+from mintscope.kit.http.request import Request
+from mintscope.kit.limits import Limit
+
+NO_BEARER: Final = "expected an Authorization header: Bearer svc_live_<80 hex>"
+NOT_A_BEARER: Final = "expected Authorization: Bearer svc_live_<80 hex>; it holds no such value"
+NOT_IN_FORCE: Final = (
+    "expected an API key, svc_live_<80 hex>, that this service has issued and that has neither"
+    " expired nor been revoked"
+)
+CREDITS_ONLY: Final = (
+    "expected an API key, svc_live_<80 hex>; a credit token (svc_credit_) pays for requests and"
+    " names no account"
+)
+
+
+class KeyGate:
+    """Turns a request into the holder of an API key, within the key's limit."""
+
+    def __init__(
+        self,
+        *,
+        keys: ApiKeys,
+        limit: Limit,
+        limits: AddressLimits,
+        writes: WriteBudget | None = None,
+    ) -> None:
+        self._keys = keys
+        self._writes = writes or WriteBudget(limits.limits)
+        self._rate_limit = limits.by_account(limit)
+        self._address_limit = limits.of(limit)
+        self._addresses = limits.addresses
+
+    async def admit(self, request: Request) -> Holder:
+        """Return who calls; the limit counts by key if it is good, else by address.
+
+        Never by what is not verified: callers could make up as many limits as they like.
+        Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable
+        """
+        bearer = request.bearer()
+        client = self._addresses.key(request.scope)
+        holder = await self._keys.find(bearer, client) if bearer else None
+        if holder is None:
+            await self._address_limit.pass_through(request)
+        else:
+            await self._rate_limit.pass_through(request, holder.key.key_id)
+        if request.is_ambiguous():
+            raise BadRequest("expected one Authorization header; there were several")
+        if holder is None:
+            raise _refusal(bearer)
+        return holder
+
+    async def authorize(
+        self, request: Request, scope: Scope, *, moves_credits: bool = False
+    ) -> Holder:
+        """Return the caller, if their key has *scope* and their account has budget for writes.
+
+        moves_credits    the write moves credits, and is not counted
+        Raises InsufficientScope, and as `admit`
+        """
+        holder = await self.admit(request)
+        if not holder.has(scope):
+            raise InsufficientScope(scope=scope)
+        if scope.is_write and not moves_credits:
+            await self._count_write(holder)
+        return holder
+
+    async def change(self, request: Request) -> Holder:
+        """Return the caller, with any scopes, if their account has budget for writes.
+
+        Raises as `admit`
+        """
+        holder = await self.admit(request)
+        await self._count_write(holder)
+        return holder
+
+    async def _count_write(self, holder: Holder) -> None:
+        await self._writes.spend(holder.key.user_id, "key")
+
+
+def _refusal(bearer: str | None) -> ServiceError:
+    if bearer is None:
+        return MissingToken(NO_BEARER)
+    if not bearer:
+        return MissingToken(NOT_A_BEARER)
+    if bearer.startswith(CredentialKind.CREDIT_TOKEN.prefix):
+        return InvalidToken(CREDITS_ONLY)
+    return InvalidToken(NOT_IN_FORCE)

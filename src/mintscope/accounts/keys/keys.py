@@ -1,0 +1,438 @@
+"""API keys at work: found by their hash, made, rotated and revoked by their owners.
+
+Operations of an API key on itself: rotation, revocation, and requests for scopes.
+
+A stolen key must gain its thief nothing beyond the key itself: a rotated key expires when its
+owner said that the old one would, only an administrator grants scopes, and the owner of the
+account gets an e-mail.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from mintscope.accounts.keys.key import (
+    ADDRESSES_MAX,
+    KEYS_PER_DAY_MAX,
+    KEYS_PER_USER_MAX,
+    KEYS_SHOWN_MAX,
+    Holder,
+    KeyAddress,
+    KeyLine,
+    KeyStatus,
+    NewKey,
+    new_key,
+)
+from mintscope.accounts.keys.scope import Scope, in_order, with_reads
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.people.factor_rows import User, UserKind
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.people.session import Session
+from mintscope.accounts.people.sessions import CAPPED, announce, expect_session
+from mintscope.accounts.signups.application import KeptApplication, subject_of
+from mintscope.accounts.signups.signups import IssuedKey
+from mintscope.kit.audit import KeyId, UserId, note, user_actor
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import ApiKey, CredentialKind, is_well_formed, make_api_key
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS
+
+
+class TooManyKeys(Exception):
+    """The user has as many active keys, or has made as many in a day, as a user may."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class ApiKeys:
+    """Knows every key by its hash.
+
+    Every verb of a session does nothing, and raises SessionEnded, if the session was ended
+    meanwhile: after the reset of a password no key appears that was being made at that moment.
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+    _used_at: dict[KeyId, UnixMs] = field(default_factory=dict, init=False)
+    _used_from: dict[KeyId, dict[str, UnixMs]] = field(default_factory=dict, init=False)
+
+    async def find(self, bearer: str, client: str = "") -> Holder | None:
+        """Return the API key *bearer* and its user, if it is good now; its use is noted in memory.
+
+        One indexed read: expiry and revocation count at once.  *client* is the address that it came
+        from, or its network; "" is none.
+        """
+        if not is_well_formed(CredentialKind.API_KEY, bearer):
+            return None
+        digest = self.secrets.hash(bearer)
+        holder = await self.store.read(lambda rows: rows.api_keys.find(digest))
+        now = self.clock.now()
+        if holder is None or holder.key.status(now) is not KeyStatus.ACTIVE:
+            return None
+        self._note(holder.key.key_id, client, now)
+        return holder
+
+    def _note(self, key_id: KeyId, client: str, now: UnixMs) -> None:
+        """Remember the use until the next flush; of its addresses the newest ADDRESSES_MAX."""
+        self._used_at[key_id] = now
+        if client:
+            used_from = self._used_from.setdefault(key_id, {})
+            used_from.pop(client, None)  # the newest stands last
+            used_from[client] = now
+            if len(used_from) > ADDRESSES_MAX:
+                del used_from[next(iter(used_from))]
+
+    async def flush(self) -> None:
+        """Store when and from which address keys were last used, or at the next call.
+
+        Raises    ServiceUnavailable
+        """
+        used_at = self._used_at
+        self._used_at = {}
+        used_from = self._used_from
+        self._used_from = {}
+        if not used_at:
+            return
+        try:
+            await self.store.transact(lambda rows: _note_uses(rows, used_at, used_from))
+        except ServiceUnavailable:
+            self._used_at = used_at | self._used_at
+            self._used_from = used_from | self._used_from
+            raise
+
+    async def addresses(self, key_id: KeyId) -> Sequence[KeyAddress]:
+        """Return the addresses that used a key last, newest first; up to half a minute behind."""
+        return await self.store.read(lambda rows: rows.key_addresses.of_key(key_id))
+
+    async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
+        """Return the user's keys, active first, newest first; of many that ended, the newest."""
+        now = self.clock.now()
+        return await self.store.read(
+            lambda rows: rows.user_keys.shown(user_id, now, KEYS_SHOWN_MAX)
+        )
+
+    async def create(
+        self, session: Session, *, name: str, scopes: frozenset[Scope], lifetime_ms: int | None
+    ) -> IssuedKey:
+        """Make a key, with the scopes that read what it may write, and write to the person.
+
+        Raises    TooManyKeys; SessionEnded; ServiceUnavailable
+        """
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        api_key = self.draw()
+        new = new_key(api_key, self.secrets, name, with_reads(scopes), _end(now, lifetime_ms))
+        line = await self.store.transact(lambda rows: _add(rows, session, new, nonce, now))
+        return IssuedKey(api_key, line, session.user.username)
+
+    async def revoke(self, session: Session, key_id: KeyId) -> bool:
+        """End a key of the user's own at once; False if there is none that is active."""
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _revoke(rows, session, key_id, now))
+
+    async def cap(self, session: Session, key_id: KeyId, month_credits_max: int | None) -> bool:
+        """Let a key of the user's own spend so much in a calendar month; None: all there is.
+
+        False if there is none that is active.
+        """
+        now = self.clock.now()
+        return await self.store.transact(
+            lambda rows: _cap(rows, session, key_id, month_credits_max, now)
+        )
+
+    async def rename(self, session: Session, key_id: KeyId, name: str) -> bool:
+        """Give a key of the user's own another name; False if there is none that is active."""
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _rename(rows, session, key_id, name, now))
+
+    async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
+        """Make a key like the old one, which ends after *overlap_ms* or at its own expiry.
+
+        It lives from now on as long as the old one did, under the same cap.  None if there is no
+        active key of the user's own by that id that was not rotated before.
+        Raises    TooManyKeys, if with an overlap both would be active
+        """
+        now = self.clock.now()
+        user_id = session.user.user_id
+        old = await self.store.read(lambda rows: _find_active(rows, user_id, key_id, now))
+        if old is None:
+            return None
+        api_key = self.draw()
+        nonce = self.entropy(NONCE_BYTES)
+        new = new_key(api_key, self.secrets, old.name, old.scopes, _end(now, old.lifetime_ms))
+        ends_at = UnixMs(now + overlap_ms)
+        line = await self.store.transact(
+            lambda rows: _replace(rows, session, key_id, new, nonce=nonce, ends_at=ends_at, at=now)
+        )
+        return None if line is None else IssuedKey(api_key, line, session.user.username)
+
+    def draw(self) -> ApiKey:
+        """Return a key that no other party can know."""
+        return make_api_key(self.entropy(CredentialKind.API_KEY.entropy_bytes))
+
+
+def _end(now: UnixMs, lifetime_ms: int | None) -> UnixMs | None:
+    return None if lifetime_ms is None else UnixMs(now + lifetime_ms)
+
+
+def _find_active(rows: AccountRows, user_id: UserId, key_id: KeyId, at: UnixMs) -> KeyLine | None:
+    line = rows.api_keys.get(key_id)
+    if line is None or line.user_id != user_id or line.status(at) is not KeyStatus.ACTIVE:
+        return None
+    return line
+
+
+def _add(rows: AccountRows, session: Session, key: NewKey, nonce: bytes, at: UnixMs) -> KeyLine:
+    owner = expect_session(rows, session)
+    _expect_room(rows, owner.user_id, at)
+    line = rows.api_keys.insert(owner.user_id, key, at, signup_id=None)
+    tell_of_key(rows, owner, line, "created", nonce, since=session.created_at, at=at)
+    return line
+
+
+def _revoke(rows: AccountRows, session: Session, key_id: KeyId, at: UnixMs) -> bool:
+    owner = expect_session(rows, session)
+    if _find_active(rows, owner.user_id, key_id, at) is None:
+        return False
+    rows.api_keys.update(key_id, revoked_at=at)
+    note(rows.events, at, user_actor(owner.user_id), "revoked", f"key:{key_id}")
+    return True
+
+
+def _note_uses(
+    rows: AccountRows,
+    used_at: Mapping[KeyId, UnixMs],
+    used_from: Mapping[KeyId, Mapping[str, UnixMs]],
+) -> None:
+    rows.api_keys.note_uses(used_at)
+    for key_id, addresses in sorted(used_from.items()):
+        rows.key_addresses.note(key_id, addresses)
+
+
+def _rename(rows: AccountRows, session: Session, key_id: KeyId, name: str, at: UnixMs) -> bool:
+    owner = expect_session(rows, session)
+    if _find_active(rows, owner.user_id, key_id, at) is None:
+        return False
+    rows.api_keys.update(key_id, name=name)
+    note(rows.events, at, user_actor(owner.user_id), "renamed", f"key:{key_id}")
+    return True
+
+
+def _cap(
+    rows: AccountRows, session: Session, key_id: KeyId, month_credits_max: int | None, at: UnixMs
+) -> bool:
+    owner = expect_session(rows, session)
+    if _find_active(rows, owner.user_id, key_id, at) is None:
+        return False
+    rows.api_keys.update(key_id, month_credits_max=month_credits_max)
+    _note_cap(rows, owner.user_id, key_id, month_credits_max, at)
+    return True
+
+
+def _note_cap(
+    rows: AccountRows, user_id: UserId, key_id: KeyId, month_credits_max: int | None, at: UnixMs
+) -> None:
+    told = "none" if month_credits_max is None else str(month_credits_max)
+    note(rows.events, at, user_actor(user_id), CAPPED, f"key:{key_id}", credits=told)
+
+
+def _replace(  # noqa: PLR0913 - one argument for each part
+    rows: AccountRows,
+    session: Session,
+    key_id: KeyId,
+    new: NewKey,
+    *,
+    nonce: bytes,
+    ends_at: UnixMs,
+    at: UnixMs,
+) -> KeyLine | None:
+    """Keep *new* in the place of a key that is active and not replaced yet."""
+    owner = expect_session(rows, session)
+    old = _find_active(rows, owner.user_id, key_id, at)
+    if old is None or old.replaced_by is not None:
+        return None
+    line = replace_key(rows, old, new, ends_at=ends_at, at=at)
+    tell_of_key(rows, owner, line, "rotated", nonce, since=session.created_at, at=at)
+    return line
+
+
+def replace_key(
+    rows: AccountRows, old: KeyLine, new: NewKey, *, ends_at: UnixMs, at: UnixMs
+) -> KeyLine:
+    """Store *new* under the cap of *old*, which ends at *ends_at* at the latest.
+
+    Raises    TooManyKeys
+    """
+    rows.api_keys.update(old.key_id, expires_at=min(old.expires_at or ends_at, ends_at))
+    _expect_room(rows, old.user_id, at)
+    line = rows.api_keys.insert(old.user_id, new, at, signup_id=None)
+    if old.month_credits_max is not None:
+        rows.api_keys.update(line.key_id, month_credits_max=old.month_credits_max)
+        _note_cap(rows, old.user_id, line.key_id, old.month_credits_max, at)
+    rows.api_keys.update(old.key_id, replaced_by=line.key_id)
+    return line
+
+
+def _expect_room(rows: AccountRows, user_id: UserId, at: UnixMs) -> None:
+    """Raise TooManyKeys unless the user may have another active key, and make another today."""
+    active_count = rows.user_keys.count_active(user_id, at)
+    made_count = rows.user_keys.count_made(user_id, UnixMs(at - DAY_MS))
+    if active_count >= KEYS_PER_USER_MAX or made_count >= KEYS_PER_DAY_MAX:
+        raise TooManyKeys
+
+
+def tell_of_key(  # noqa: PLR0913 - one argument for each part
+    rows: AccountRows,
+    owner: User,
+    line: KeyLine,
+    action: str,
+    nonce: bytes,
+    *,
+    since: UnixMs,
+    at: UnixMs,
+) -> None:
+    """Log a new key, and send an e-mail to the owner of the address.
+
+    since    the beginning of the session that made it, for the link that takes it back
+
+    The e-mail leaves the name out: an unverified address may be a stranger's, who must get no
+    texts of others.
+    """
+    actor = user_actor(owner.user_id)
+    subject = f"key:{line.key_id}"
+    note(rows.events, at, actor, action, subject, hint=line.hint)
+    facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
+    announce(rows, owner, EmailKind.NEW_KEY, facts, nonce, since, at)
+
+
+WHY_LENGTH_MAX: Final = 1_000
+
+
+class KeyDenied(Enum):
+    """The reason why a key is not rotated, or may not ask for scopes."""
+
+    ENDED = auto()  # since the request began
+    ROTATED = auto()  # before
+    OF_A_PERSON = auto()  # people create keys with any scopes themselves
+
+
+@dataclass(frozen=True, slots=True)
+class RotatedKey:
+    """The key that a rotation created, and the time at which the old one ends."""
+
+    issued: IssuedKey
+    before_ends_at: UnixMs
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKeys:
+    """The verbs that the holder of an API key has over it."""
+
+    keys: ApiKeys
+
+    async def rotate(
+        self, holder: Holder, bearer: str, *, overlap_ms: int, redelivery_key: str | None
+    ) -> RotatedKey | KeyDenied:
+        """Create a key like *bearer*, that of *holder*, which then ends after *overlap_ms*.
+
+        With the *redelivery_key* of the rotation the same key is returned again, as long as the
+        old one is valid.
+        Raises    TooManyKeys, ServiceUnavailable
+        """
+        keys = self.keys
+        now = keys.clock.now()
+        drawn = keys.draw() if redelivery_key is None else self._successor(bearer, redelivery_key)
+        old = holder.key
+        nonce = keys.entropy(NONCE_BYTES)
+        new = new_key(drawn, keys.secrets, old.name, old.scopes, old.expires_at)
+        ends_at = UnixMs(now + overlap_ms)
+        made = await keys.store.transact(
+            lambda rows: _rotate(rows, old.key_id, new, nonce=nonce, ends_at=ends_at, at=now)
+        )
+        if isinstance(made, KeyDenied):
+            return made
+        line, before = made
+        assert before.expires_at is not None, "it was rotated"
+        return RotatedKey(IssuedKey(drawn, line, holder.username), before.expires_at)
+
+    async def revoke(self, holder: Holder) -> None:
+        """Revoke the key of *holder* at once."""
+        now = self.keys.clock.now()
+        await self.keys.store.transact(lambda rows: _own_key_revoke(rows, holder.key, now))
+
+    async def ask(
+        self, holder: Holder, scopes: frozenset[Scope], why: str
+    ) -> frozenset[Scope] | KeyDenied:
+        """Ask the administrators for *scopes*; return those that the key lacks."""
+        now = self.keys.clock.now()
+        return await self.keys.store.transact(lambda rows: _ask(rows, holder.key, scopes, why, now))
+
+    async def asked(self, holder: Holder) -> frozenset[Scope]:
+        """Return the scopes that were asked for and await a decision."""
+
+        def read(rows: AccountRows) -> frozenset[Scope]:
+            kept = _application(rows, holder.key.user_id)
+            if kept is None or kept.application.asked_at is None:
+                return frozenset()
+            return kept.application.form.asked_scopes
+
+        return await self.keys.store.read(read)
+
+    def _successor(self, bearer: str, redelivery_key: str) -> ApiKey:
+        return self.keys.secrets.successor_of(bearer, redelivery_key)
+
+
+def _rotate(  # noqa: PLR0913 - one argument for each part
+    rows: AccountRows, key_id: KeyId, new: NewKey, *, nonce: bytes, ends_at: UnixMs, at: UnixMs
+) -> tuple[KeyLine, KeyLine] | KeyDenied:
+    """Return the new key and the old one."""
+    old = rows.api_keys.get(key_id)
+    if old is None or old.status(at) is not KeyStatus.ACTIVE:
+        return KeyDenied.ENDED
+    if old.replaced_by is not None:
+        made = rows.api_keys.find(new.key_hash)
+        is_again = made is not None and made.key.key_id == old.replaced_by
+        if made is None or not is_again or made.key.status(at) is not KeyStatus.ACTIVE:
+            return KeyDenied.ROTATED
+        return made.key, old
+    owner = rows.users.get(old.user_id)
+    if owner is None:
+        return KeyDenied.ENDED
+    line = replace_key(rows, old, new, ends_at=ends_at, at=at)
+    tell_of_key(rows, owner.user, line, "rotated", nonce, since=at, at=at)
+    before = rows.api_keys.get(key_id)
+    assert before is not None, "keys are never deleted"
+    return line, before
+
+
+def _own_key_revoke(rows: AccountRows, key: KeyLine, at: UnixMs) -> None:
+    rows.api_keys.update(key.key_id, revoked_at=at)
+    note(rows.events, at, user_actor(key.user_id), "revoked", f"key:{key.key_id}")
+
+
+def _ask(
+    rows: AccountRows, key: KeyLine, scopes: frozenset[Scope], why: str, at: UnixMs
+) -> frozenset[Scope] | KeyDenied:
+    kept = _application(rows, key.user_id)
+    if kept is None:
+        return KeyDenied.OF_A_PERSON
+    lacking = scopes - key.scopes
+    if lacking:
+        signup_id = kept.application.signup_id
+        rows.applications.update(signup_id, asked_scopes=lacking, asked_at=at, asked_why=why)
+        named = ", ".join(in_order(lacking))
+        note(rows.events, at, user_actor(key.user_id), "asked", subject_of(signup_id), scopes=named)
+    return lacking
+
+
+def _application(rows: AccountRows, user_id: UserId) -> KeptApplication | None:
+    """Return the application of an agent; None for a person's account."""
+    owner = rows.users.get(user_id)
+    if owner is None or owner.user.kind is not UserKind.AGENT:
+        return None
+    kept = rows.applications.find(owner.user.email)
+    return kept if kept is not None and kept.owner == user_id else None

@@ -1,0 +1,446 @@
+"""Settings > API keys: listed, made, shown once, rotated, revoked.
+
+The form of a new API key: what is asked for, and whether it may be made.
+
+Keys in plain words: what one can do, how it stands, when it ends.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from mintscope.accounts.keys.key import (
+    ADDRESSES_MAX,
+    KEYS_PER_DAY_MAX,
+    KEYS_PER_USER_MAX,
+    LIFETIMES_MS,
+    NAME_LENGTH_MAX,
+    OVERLAPS_MS,
+    KeyLine,
+    KeyStatus,
+)
+from mintscope.accounts.keys.keys import ApiKeys, TooManyKeys
+from mintscope.accounts.keys.scope import (
+    AREAS,
+    OPEN_SCOPES,
+    READ_SCOPES,
+    Scope,
+    in_order,
+    with_reads,
+)
+from mintscope.accounts.signups.signups import IssuedKey
+from mintscope.accounts.wallets.credits import AccountCredits
+from mintscope.kit.audit import KeyId
+from mintscope.kit.errors import NotFound
+from mintscope.kit.http.request import parse_id
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS
+from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
+from mintscope.site.routes import Access, FormData, InvalidForm, PageRequest, PageRoute, get, post
+
+ACCESS: Final = ("none", "read", "write")  # to an area; the first is that of an empty form
+LIFETIME: Final = "90d"
+CAP_DIGITS_MAX: Final = 12
+PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
+    {
+        "read": READ_SCOPES,
+        "trading-bot": frozenset({Scope.TRADE_READ, Scope.TRADE_WRITE, Scope.WALLETS_READ}),
+        "everything": OPEN_SCOPES,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRequest:
+    """A key that may be made; *lifetime_ms* is None for one that lasts until it is revoked."""
+
+    name: str
+    scopes: frozenset[Scope]
+    lifetime_ms: int | None
+
+
+def blank(preset: str = "") -> dict[str, str]:
+    """Return the values of an empty form: no access, or that of *preset*."""
+    return {"name": "", "lifetime": LIFETIME} | accesses(PRESETS.get(preset, frozenset()))
+
+
+def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
+    """Return the access to each area that *scopes* amount to."""
+    return {
+        area.name: ACCESS[sum(scope.area == area.name for scope in with_reads(scopes))]
+        for area in AREAS
+    }
+
+
+def filled(form: FormData) -> dict[str, str]:
+    """Return the values that *form* brings, to show them again."""
+    values = blank()
+    return {name: form.line(name) or value for name, value in values.items()}
+
+
+def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
+    """Return what *values* ask for.
+
+    Raises    InvalidForm
+    """
+    errors: dict[str, str] = {}
+    name = values["name"]
+    try:
+        parse_name(name)
+    except InvalidForm as invalid:
+        errors |= invalid.errors
+    for area in AREAS:
+        if values[area.name] not in ACCESS:
+            errors[area.name] = "Choose one of the three."
+    if values["lifetime"] not in LIFETIMES_MS:
+        errors["lifetime"] = "Choose one of these."
+    if errors:
+        raise InvalidForm(errors)
+    return KeyRequest(name, _scopes(values), LIFETIMES_MS[values["lifetime"]])
+
+
+def parse_name(name: str) -> str:
+    """Return *name* if a key may be called so.
+
+    Raises    InvalidForm
+    """
+    if not name:
+        raise InvalidForm({"name": "Give the key a name, so that you know later what it was for."})
+    if not name.isprintable():
+        raise InvalidForm({"name": "Expected a name without control characters."})
+    if len(name) > NAME_LENGTH_MAX:
+        flaw = f"Expected at most {NAME_LENGTH_MAX} characters; there were {len(name)}."
+        raise InvalidForm({"name": flaw})
+    return name
+
+
+def parse_cap(text: str) -> int | None:
+    """Return how many credits *text* allows a month, None for an empty one.
+
+    Raises    InvalidForm
+    """
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= CAP_DIGITS_MAX):
+        raise InvalidForm({"cap": "Expected a whole number of credits, or nothing for no cap."})
+    return int(text)
+
+
+def _scopes(values: Mapping[str, str]) -> frozenset[Scope]:
+    return frozenset(
+        Scope(f"{area.name}:{verb}")
+        for area in AREAS
+        for verb in ACCESS[1 : ACCESS.index(values[area.name]) + 1]
+    )
+
+
+EXPIRES_SOON_MS: Final = 7 * DAY_MS
+IDLE_MS: Final = 30 * DAY_MS
+LIFETIME_NAMES: Final = {"30d": "30 days", "90d": "90 days", "1y": "1 year", "never": "Never"}
+OVERLAP_NAMES: Final = {
+    "0": "At once",
+    "1h": "After 1 hour",
+    "24h": "After 24 hours",
+    "7d": "After 7 days",
+}
+OVERLAP_WORDS: Final = {"1h": "for an hour", "24h": "for 24 hours", "7d": "for 7 days"}
+
+
+@dataclass(frozen=True, slots=True)
+class Badge:
+    """How a key stands, in a word or two; *tone* is good, wait or plain."""
+
+    text: str
+    tone: str
+
+
+def summary(scopes: frozenset[Scope]) -> str:
+    """Return those of *scopes* that open something in two words."""
+    opening = scopes & OPEN_SCOPES
+    if opening == OPEN_SCOPES:
+        return "Full access"
+    if opening == READ_SCOPES & OPEN_SCOPES:
+        return "Read only"
+    if not opening:
+        return "No scopes"
+    return "1 scope" if len(opening) == 1 else f"{len(opening)} scopes"
+
+
+def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
+    """Return what a key with *scopes* can do, and what it cannot."""
+    words = {
+        Scope(f"{area.name}:{verb}"): text
+        for area in AREAS
+        for verb, text in (("read", area.read), ("write", area.write))
+    }
+    can = [words[scope] for scope in in_order(scopes & OPEN_SCOPES)]
+    return can, [words[scope] for scope in in_order(OPEN_SCOPES - scopes)]
+
+
+def badge(key: KeyLine, now: UnixMs) -> Badge:
+    """Return how *key* stands at *now*."""
+    match key.status(now):
+        case KeyStatus.REVOKED:
+            return Badge("Revoked", "plain")
+        case KeyStatus.EXPIRED:
+            return Badge("Expired", "plain")
+        case KeyStatus.ACTIVE:
+            return _active(key, now)
+
+
+def _active(key: KeyLine, now: UnixMs) -> Badge:
+    if key.replaced_by is not None:
+        return Badge("Replaced", "wait")
+    if key.expires_at is not None and key.expires_at - now <= EXPIRES_SOON_MS:
+        return Badge("Expires soon", "wait")
+    if key.last_used_at is None:
+        return Badge("Never used", "plain")
+    if now - key.last_used_at > IDLE_MS:
+        return Badge("Unused for 30 days", "wait")
+    return Badge("Active", "good")
+
+
+LIST: Final = "/settings/api-keys"
+NO_ROOM: Final = (
+    f"You have {KEYS_PER_USER_MAX} active keys, so both cannot work at once: end the old one now."
+    f" Or you have made {KEYS_PER_DAY_MAX} in a day, which is as many as anybody may."
+)
+OVERLAP: Final = "24h"
+
+
+class KeyPages:
+    """Keys of a person; those of others do not exist here."""
+
+    def __init__(self, keys: ApiKeys, credits_: AccountCredits, *, origin: str) -> None:
+        self._keys = keys
+        self._credits = credits_
+        self._origin = origin
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        fresh = Access.FRESH
+        one = f"{LIST}/{{key}}"
+        return [
+            get(LIST, self.list, Access.SIGNED_IN),
+            get(f"{LIST}/new", self.ask, fresh),
+            get(f"{LIST}/new/review", self.review, fresh),
+            post(f"{LIST}/new/review", self.create, fresh),
+            get(one, self.show, Access.SIGNED_IN),
+            get(f"{one}/rename", self.ask_rename, fresh),
+            post(f"{one}/rename", self.rename, fresh),
+            get(f"{one}/cap", self.ask_cap, fresh),
+            post(f"{one}/cap", self.cap, fresh),
+            get(f"{one}/rotate", self.ask_rotate, fresh),
+            post(f"{one}/rotate", self.rotate, fresh),
+            get(f"{one}/revoke", self.ask_revoke, fresh),
+            post(f"{one}/revoke", self.revoke, fresh),
+        ]
+
+    async def list(self, request: PageRequest) -> PageResponse:
+        """Show the keys in force, and those that were."""
+        keys = await self._own(request)
+        shown = [_facts(key, request.now) for key in keys]
+        active = [each for each in shown if each["is_active"]]
+        archive = [each for each in shown if not each["is_active"]]
+        return Page("keys/list.html", {"active": active, "archive": archive})
+
+    async def ask(self, request: PageRequest) -> PageResponse:
+        """Ask what the new key is to be."""
+        preset = request.query_params.line("preset")
+        values = blank(preset) if preset else filled(request.query_params)
+        return _form(values)
+
+    async def review(self, request: PageRequest) -> PageResponse:
+        """Say in plain words what the new key could do, before it is made."""
+        values = filled(request.query_params)
+        try:
+            new_key = parse_new_key(values)
+        except InvalidForm as invalid:
+            return _form(values, errors=invalid.errors)
+        can, cannot = abilities(new_key.scopes)
+        ends_at = None if new_key.lifetime_ms is None else request.now + new_key.lifetime_ms
+        newest = _newest(await self._own(request))
+        facts = {"can": can, "cannot": cannot, "ends_at": ends_at, "newest": newest}
+        return Page("keys/review.html", facts, values=values)
+
+    async def create(self, request: PageRequest) -> PageResponse:
+        """Make the key, and show it this once: in the answer itself, at no address of its own.
+
+        Its scopes stand in the address, as for the review.
+        """
+        values = filled(request.query_params)
+        try:
+            new_key = parse_new_key(values)
+        except InvalidForm as invalid:
+            return _form(values, errors=invalid.errors)
+        if request.form.text("newest") != str(_newest(await self._own(request))):
+            return Page("keys/sent_before.html", status=409)
+        try:
+            issued = await self._keys.create(
+                request.signed_in,
+                name=new_key.name,
+                scopes=new_key.scopes,
+                lifetime_ms=new_key.lifetime_ms,
+            )
+        except TooManyKeys:
+            facts = {"keys_max": KEYS_PER_USER_MAX, "day_max": KEYS_PER_DAY_MAX}
+            return Page("keys/too_many.html", facts, status=409)
+        return self._shown_once(issued, request.now)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show what may be shown of a key."""
+        keys = await self._own(request)
+        key = _chosen(keys, request)
+        can, cannot = abilities(key.scopes)
+        successor = next((each for each in keys if each.key_id == key.replaced_by), None)
+        holdings = await self._credits.holdings(request.signed_in.user.user_id)
+        facts: dict[str, Any] = {"can": can, "cannot": cannot, "successor": successor}
+        facts |= {"addresses": await self._keys.addresses(key.key_id)}
+        facts |= {"addresses_max": ADDRESSES_MAX}
+        facts |= {"balance": holdings.balance, "spent": holdings.spent.get(key.key_id, 0)}
+        return Page("keys/show.html", facts | {"key": _facts(key, request.now)})
+
+    async def ask_rename(self, request: PageRequest) -> PageResponse:
+        """Ask what the key shall be called."""
+        key = _chosen(await self._own(request), request)
+        if key.status(request.now) is not KeyStatus.ACTIVE:
+            return Redirect(f"{LIST}/{key.key_id}")
+        facts = {"key": _facts(key, request.now)}
+        return Page("keys/rename.html", facts, values={"name": key.name})
+
+    async def rename(self, request: PageRequest) -> PageResponse:
+        """Give the key another name."""
+        key, text = _chosen(await self._own(request), request), request.form.line("name")
+        try:
+            name = parse_name(text)
+        except InvalidForm as invalid:
+            facts = {"key": _facts(key, request.now)}
+            return Page("keys/rename.html", facts, invalid.errors, {"name": text})
+        if not await self._keys.rename(request.signed_in, key.key_id, name):
+            return Redirect(f"{LIST}/{key.key_id}")
+        return Redirect(f"{LIST}/{key.key_id}", notice="key-renamed")
+
+    async def ask_cap(self, request: PageRequest) -> PageResponse:
+        """Ask how much the key may spend in a month."""
+        key = _chosen(await self._own(request), request)
+        if key.status(request.now) is not KeyStatus.ACTIVE:
+            return Redirect(f"{LIST}/{key.key_id}")
+        cap = "" if key.month_credits_max is None else str(key.month_credits_max)
+        return Page("keys/cap.html", {"key": _facts(key, request.now)}, values={"cap": cap})
+
+    async def cap(self, request: PageRequest) -> PageResponse:
+        """Change how much the key may spend in a month."""
+        key, text = _chosen(await self._own(request), request), request.form.line("cap")
+        facts = {"key": _facts(key, request.now)}
+        try:
+            most = parse_cap(text)
+        except InvalidForm as invalid:
+            return Page("keys/cap.html", facts, invalid.errors, {"cap": text})
+        if not await self._keys.cap(request.signed_in, key.key_id, most):
+            return Redirect(f"{LIST}/{key.key_id}")
+        return Redirect(f"{LIST}/{key.key_id}", notice="key-capped")
+
+    async def ask_rotate(self, request: PageRequest) -> PageResponse:
+        """Ask how long the old key shall go on beside the new one."""
+        key = _chosen(await self._own(request), request)
+        if not _may_rotate(key, request.now):
+            return Redirect(f"{LIST}/{key.key_id}")
+        return _rotate_page(key, request.now)
+
+    async def rotate(self, request: PageRequest) -> PageResponse:
+        """Replace the key by a new one, shown this once."""
+        key = _chosen(await self._own(request), request)
+        overlap = request.form.text("overlap")
+        if overlap not in OVERLAPS_MS:
+            return _rotate_page(key, request.now, errors={"overlap": "Choose one of these."})
+        issued = None
+        try:
+            if _may_rotate(key, request.now):
+                issued = await self._keys.rotate(
+                    request.signed_in, key.key_id, overlap_ms=OVERLAPS_MS[overlap]
+                )
+        except TooManyKeys:
+            return _rotate_page(key, request.now, errors={"overlap": NO_ROOM})
+        if issued is None:
+            return Page("keys/sent_before.html", status=409)
+        return self._shown_once(issued, request.now, replaces=key, overlap=overlap)
+
+    async def ask_revoke(self, request: PageRequest) -> PageResponse:
+        """Ask whether the key shall really end."""
+        key = _chosen(await self._own(request), request)
+        if key.status(request.now) is not KeyStatus.ACTIVE:
+            return Redirect(f"{LIST}/{key.key_id}")
+        return Page("keys/revoke.html", {"key": _facts(key, request.now)})
+
+    async def revoke(self, request: PageRequest) -> PageResponse:
+        """End the key; one that has ended already is no mistake."""
+        key = _chosen(await self._own(request), request)
+        await self._keys.revoke(request.signed_in, key.key_id)
+        return Redirect(LIST, notice="key-revoked")
+
+    async def _own(self, request: PageRequest) -> Sequence[KeyLine]:
+        return await self._keys.of_user(request.signed_in.user.user_id)
+
+    def _shown_once(
+        self, issued: IssuedKey, now: UnixMs, *, replaces: KeyLine | None = None, overlap: str = ""
+    ) -> Page:
+        facts = {
+            "secret": issued.api_key,
+            "key": _facts(issued.line, now),
+            "replaces": replaces,
+            "overlap_words": OVERLAP_WORDS.get(overlap, ""),
+            "origin": self._origin,
+        }
+        return Page("keys/shown_once.html", facts)
+
+
+def _chosen(keys: Sequence[KeyLine], request: PageRequest) -> KeyLine:
+    """Return the one of *keys* that the path names.
+
+    Raises    NotFound
+    """
+    wanted = KeyId(parse_id(request.path_params["key"]))
+    for key in keys:
+        if key.key_id == wanted:
+            return key
+    raise NotFound
+
+
+def _newest(keys: Sequence[KeyLine]) -> int:
+    """Return the id of the newest key: a form that was sent already names an older one."""
+    return max((key.key_id for key in keys), default=0)
+
+
+def _may_rotate(key: KeyLine, now: UnixMs) -> bool:
+    return key.status(now) is KeyStatus.ACTIVE and key.replaced_by is None
+
+
+def _ended_at(key: KeyLine) -> UnixMs | None:
+    """Return when the key ended, or will."""
+    ends = [at for at in (key.revoked_at, key.expires_at) if at is not None]
+    return min(ends, default=None)
+
+
+def _form(values: dict[str, str], errors: Mapping[str, str] = NO_ERRORS) -> Page:
+    facts = {"areas": AREAS, "lifetimes": LIFETIME_NAMES}
+    return Page("keys/new.html", facts, errors, values)
+
+
+def _rotate_page(key: KeyLine, now: UnixMs, errors: Mapping[str, str] = NO_ERRORS) -> Page:
+    facts = {"key": _facts(key, now), "overlaps": OVERLAP_NAMES}
+    return Page("keys/rotate.html", facts, errors, {"overlap": OVERLAP})
+
+
+def _facts(key: KeyLine, now: UnixMs) -> dict[str, Any]:
+    """Return the values of a page for *key*."""
+    is_active = key.status(now) is KeyStatus.ACTIVE
+    return {
+        "line": key,
+        "is_active": is_active,
+        "may_rotate": _may_rotate(key, now),
+        "ended_at": _ended_at(key),
+        "badge": badge(key, now),
+        "scopes": in_order(key.scopes),
+        "summary": summary(key.scopes),
+    }

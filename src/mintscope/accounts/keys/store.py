@@ -1,0 +1,119 @@
+"""ApiKeyRows, UserKeyRows and KeyAddressRows."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Final
+
+from mintscope.accounts.keys.key import ADDRESSES_MAX, Holder, KeyAddress, KeyLine, NewKey
+from mintscope.accounts.people.store import Columns, Table
+from mintscope.accounts.signups.application import SignupId
+from mintscope.kit.audit import KeyId, UserId
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import Database
+
+LINE: Final = Columns(KeyLine, "api_key", key_id="api_key.id", user_id='api_key."user"')
+HOLDER: Final = Columns(Holder, "user", key=LINE)
+IS_ACTIVE: Final = "revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ?2)"
+FIND: Final = f"""
+SELECT {HOLDER.text} FROM api_key JOIN "user" ON "user".id = api_key."user"
+ WHERE key_hash = ? AND removed_at IS NULL
+"""  # noqa: S608  a constant
+NOTE_USE: Final = """
+UPDATE api_key SET last_used_at = ?2 WHERE id = ?1 AND coalesce(last_used_at, 0) < ?2
+"""
+COUNT_ACTIVE: Final = f"""
+SELECT count(*) FROM api_key WHERE "user" = ?1 AND {IS_ACTIVE}
+"""  # noqa: S608  a constant
+COUNT_MADE: Final = """
+SELECT count(*) FROM api_key WHERE "user" = ? AND application IS NULL AND created_at > ?
+"""
+REVOKE_ACTIVE: Final = f"""
+UPDATE api_key SET revoked_at = ?2 WHERE "user" = ?1 AND {IS_ACTIVE}
+"""  # noqa: S608  a constant
+
+NOTE_ADDRESS: Final = """
+INSERT INTO key_address (api_key, address, last_used_at) VALUES (?1, ?2, ?3)
+    ON CONFLICT (api_key, address) DO UPDATE SET last_used_at = excluded.last_used_at
+     WHERE key_address.last_used_at < excluded.last_used_at
+"""
+FORGET_OLD: Final = f"""
+DELETE FROM key_address WHERE api_key = ?1 AND address NOT IN (
+    SELECT address FROM key_address WHERE api_key = ?1
+     ORDER BY last_used_at DESC, address LIMIT {ADDRESSES_MAX})
+"""  # noqa: S608  a constant
+OF_KEY: Final = """
+SELECT address, last_used_at FROM key_address WHERE api_key = ? ORDER BY last_used_at DESC, address
+"""
+FORGET_OF_USER: Final = """
+DELETE FROM key_address WHERE api_key IN (SELECT id FROM api_key WHERE "user" = ?)
+"""
+
+
+class SqlApiKeyRows(Table[KeyId, KeyLine]):
+    """Implements ApiKeyRows and UserKeyRows."""
+
+    NAME = "api_key"
+    COLUMNS = LINE
+    SOURCE = "api_key WHERE"
+
+    def find(self, key_hash: CredentialHash) -> Holder | None:
+        """Return the key of that hash, in whatever state, unless its user was removed."""
+        row = self._db.execute(FIND, (key_hash,)).fetchone()
+        return None if row is None else HOLDER.read(row)
+
+    def of_application(self, signup_id: SignupId) -> Sequence[KeyLine]:
+        """Return the keys that the secret of an application was exchanged for, newest first."""
+        return self._all("application = ? ORDER BY id DESC", signup_id)
+
+    def insert(
+        self, user_id: UserId, key: NewKey, at: UnixMs, *, signup_id: SignupId | None
+    ) -> KeyLine:
+        """Add a key; *signup_id* is the application whose secret it was exchanged for."""
+        columns = {"user": user_id, "application": signup_id, "created_at": at}
+        line = self.get(self._add(columns | asdict(key)))
+        assert line is not None, "it was added just now"
+        return line
+
+    def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
+        """Set when keys were last used, where that is later than before."""
+        self._db.executemany(NOTE_USE, list(used_at.items()))
+
+    def shown(self, user_id: UserId, now: UnixMs, limit: int) -> Sequence[KeyLine]:
+        """Return up to *limit* keys, those active at *now* first, newest first."""
+        order = f"{IS_ACTIVE} DESC, id DESC"
+        return self._all(f'"user" = ?1 ORDER BY {order} LIMIT ?3', user_id, now, limit)
+
+    def count_active(self, user_id: UserId, now: UnixMs) -> int:
+        """Return how many keys are active at *now*."""
+        return int(self._db.execute(COUNT_ACTIVE, (user_id, now)).get)
+
+    def count_made(self, user_id: UserId, since: UnixMs) -> int:
+        """Return how many keys were made after *since*, except those of applications."""
+        return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
+
+    def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
+        """Set `revoked_at` of every key active at *at*; return how many there were."""
+        self._db.execute(REVOKE_ACTIVE, (user_id, at))
+        return self._db.changes()
+
+
+class SqlKeyAddressRows:
+    """Implements KeyAddressRows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def of_key(self, key_id: KeyId) -> Sequence[KeyAddress]:
+        """Return the addresses of a key, newest use first."""
+        return [KeyAddress(*row) for row in self._db.execute(OF_KEY, (key_id,))]
+
+    def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
+        """Add uses, by address, and forget what is beyond the newest."""
+        uses = [(key_id, address, at) for address, at in used_at.items()]
+        self._db.executemany(NOTE_ADDRESS, uses)
+        self._db.execute(FORGET_OLD, (key_id,))
+
+    def forget(self, user_id: UserId) -> None:
+        """Delete the addresses of every key of a user."""
+        self._db.execute(FORGET_OF_USER, (user_id,))

@@ -1,0 +1,303 @@
+"""Handing e-mails to a mail server by SMTP, as Internet messages (RFC 5322).
+
+Delivery: takes e-mails out of the outbox and hands them to the transport.
+
+At least once: if a process is killed after it handed an e-mail over and before it noted that, the
+e-mail is handed over again, under the same Message-ID.
+"""
+
+import asyncio
+import re
+import ssl
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.policy import SMTP as SMTP_POLICY
+from email.utils import format_datetime
+from typing import Final, Literal, Protocol
+
+import structlog
+from aiosmtplib import (
+    SMTP,
+    SMTPException,
+    SMTPRecipientRefused,
+    SMTPRecipientsRefused,
+    SMTPResponseException,
+)
+from email_validator import validate_email
+from typing_extensions import override
+
+from mintscope.accounts.mail.email import Draft, Email
+from mintscope.accounts.mail.outbox import GIVE_UP_MS, Outbox, retry_at
+from mintscope.accounts.mail.templates import EmailWithoutLink
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.metrics import EMAILS, EMAILS_WAITING
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import HOUR_S, utc
+
+REASON_LENGTH_MAX: Final = 200
+FAREWELL_S: Final = 1.0
+PERMANENT: Final = 500
+PLAIN: Final = re.compile(r"[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]+@[A-Za-z0-9.-]+")
+POLICY: Final = "5.7."  # RFC 3463: the server refuses this sender, for now
+
+
+class Unsent(Exception):
+    """The e-mail was not accepted; the message says why, for the operator."""
+
+
+class EmailRefused(Unsent):
+    """The e-mail never will be accepted: there is no such address."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MailServer:
+    """The mail server that e-mails are handed to.
+
+    security    starttls: the connection must be protected before anything is sent; tls: from its
+                first byte; none
+    username    empty: do not sign in
+    sender      the address e-mails come from
+    name        what stands before it
+    timeout_s   for an e-mail, from connecting to its acceptance
+    context     None: certificates that the machine trusts
+    """
+
+    host: str
+    port: int
+    security: Literal["starttls", "tls", "none"]
+    username: str
+    password: str
+    sender: str
+    name: str
+    timeout_s: float
+    context: ssl.SSLContext | None = None
+
+
+class SmtpTransport:
+    """Sends e-mails, each over a connection of its own."""
+
+    def __init__(self, server: MailServer, clock: Clock) -> None:
+        self._server = server
+        self._clock = clock
+
+    async def send(self, email: Email) -> None:
+        """Hand *email* over.  Raises EmailRefused, or Unsent for what may succeed later."""
+        server = self._server
+        now = self._clock.now()
+        try:
+            message = message_of(email, sender=server.sender, name=server.name, at=now)
+        except ValueError as cause:
+            raise EmailRefused(f"expected an address to write to: {_shown(cause)}") from cause
+        sender = ascii_address(server.sender)
+        recipient = ascii_address(email.recipient)
+        try:
+            async with connected(server) as client:
+                await client.sendmail(sender, [recipient], message.as_bytes())
+        except SMTPRecipientsRefused as refusal:
+            raise _refusal_of(refusal.recipients[0]) from refusal
+        except (SMTPException, OSError, ValueError) as cause:
+            raise Unsent(_shown(cause)) from cause
+
+
+class _Client(SMTP):
+    """Closes its connection at once: after that, TLS would wait 30 s for the server's last word."""
+
+    @override
+    def close(self) -> None:
+        if isinstance(self.transport, asyncio.WriteTransport):
+            self.transport.abort()
+        super().close()
+
+
+@asynccontextmanager
+async def connected(server: MailServer) -> AsyncIterator[SMTP]:
+    """Yield a client that has signed in; its socket is closed when the block is left.
+
+    Raises SMTPException, OSError or ValueError.
+    """
+    client = _Client(
+        hostname=server.host,
+        port=server.port,
+        username=server.username or None,
+        password=server.password or None,
+        local_hostname=server.sender.rpartition("@")[2],
+        timeout=server.timeout_s,
+        use_tls=server.security == "tls",
+        start_tls=server.security == "starttls",
+        tls_context=server.context,
+    )
+    try:
+        async with asyncio.timeout(server.timeout_s):
+            await client.connect()
+            yield client
+        with suppress(SMTPException, OSError):  # accepted is accepted
+            async with asyncio.timeout(FAREWELL_S):
+                await client.quit()
+    finally:
+        client.close()
+        await asyncio.sleep(0)  # the socket is closed in the next turn of the loop, if there is one
+
+
+def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
+    """Return *email* of *at* as it is handed to the mail server, from *sender*, called *name*.
+
+    Raises    ValueError for a header that would hold more than its line
+    """
+    message = EmailMessage(policy=SMTP_POLICY)
+    # Address objects, never texts: "a@example.org, b@example.org" would be two recipients.
+    message["From"] = Address(display_name=name, addr_spec=ascii_address(sender))
+    message["To"] = Address(addr_spec=ascii_address(email.recipient))
+    message["Subject"] = email.subject
+    message["Date"] = format_datetime(utc(at))
+    message["Message-ID"] = email.message_id
+    message["Auto-Submitted"] = "auto-generated"  # RFC 3834: no out-of-office answers
+    if email.pause is not None:  # RFC 8058
+        message["List-Unsubscribe"] = f"<{email.pause}>"
+        message["List-Unsubscribe-Post"] = "List-Unsubscribe=One-Click"
+    message.set_content(email.text, cte="7bit" if email.text.isascii() else "quoted-printable")
+    return message
+
+
+def ascii_address(address: str) -> str:
+    """Return *address* with its domain in ASCII.  Raises ValueError for what is not one address."""
+    if PLAIN.fullmatch(address):
+        return address
+    parts = validate_email(address, check_deliverability=False, allow_smtputf8=False)
+    assert parts.ascii_email is not None, "without SMTPUTF8 there is no other"
+    return parts.ascii_email
+
+
+def _refusal_of(refusal: SMTPRecipientRefused) -> Unsent:
+    is_final = refusal.code >= PERMANENT and not refusal.message.startswith(POLICY)
+    return (EmailRefused if is_final else Unsent)(_shown(refusal))
+
+
+def _shown(cause: Exception) -> str:
+    if isinstance(cause, TimeoutError) and not str(cause):
+        return "the mail server did not answer in time"
+    text = (
+        f"{cause.code} {cause.message}" if isinstance(cause, SMTPResponseException) else str(cause)
+    )
+    line = " ".join((text or type(cause).__name__).split())[:REASON_LENGTH_MAX]
+    return line.encode(errors="replace").decode()  # bytes that are no UTF-8 came as half characters
+
+
+POLL_S: Final = 0.5
+COUNT_S: Final = 60.0  # how often e-mails that wait are counted while none is sent
+TROUBLE_S: Final = 5.0
+NO_DELIVERY: Final = "mail.delivery is none"
+PER_HOUR_MAX: Final = 3_000
+AT_ONCE: Final = 4  # within a lease: each takes its timeout at most
+
+log = structlog.get_logger()
+
+
+class Transport(Protocol):
+    """The transport of e-mails."""
+
+    async def send(self, email: Email) -> None:
+        """Send it.  Raises EmailRefused, or Unsent for what may succeed later."""
+
+
+class PageTransport:
+    """Sends nothing: a page shows what is in the outbox."""
+
+    async def send(self, email: Email) -> None:
+        """Do nothing."""
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class Delivery:
+    """Delivers e-mails that are due.
+
+    transport   None: e-mails stay in the outbox and are counted; after three days they are given up
+    compose     writes the e-mail of a draft
+    per_hour_max  attempts in any hour, of this process; what is due beyond them waits
+    """
+
+    outbox: Outbox
+    transport: Transport | None
+    compose: Callable[[Draft], Email]
+    clock: Clock
+    per_hour_max: int = PER_HOUR_MAX
+    _tried_at_s: deque[float] = field(default_factory=deque, init=False)
+    _counted_at_s: float | None = field(default=None, init=False)
+
+    async def run(self) -> None:
+        """Deliver e-mails, each within a second of being written, until cancelled."""
+        while True:
+            try:
+                count = await self.round()
+            except Exception as trouble:  # whatever it is, later e-mails must not wait for it
+                is_bug = not isinstance(trouble, ServiceUnavailable)
+                log.warning("e-mails could not be looked for", exc_info=is_bug, why=str(trouble))
+                await asyncio.sleep(TROUBLE_S)
+            else:
+                if not count:
+                    await asyncio.sleep(POLL_S)
+
+    async def round(self) -> int:
+        """Deliver some of what is due; return how many were taken.  Raises ServiceUnavailable."""
+        now = self.clock.now()
+        now_s = self.clock.monotonic_s()
+        room = 0 if self.transport is None else self._room(now_s)
+        taken = await self.outbox.lease(now, limit=room) if room else []
+        self._tried_at_s += [now_s] * len(taken)
+        outcomes = await asyncio.gather(*map(self._deliver, taken), return_exceptions=True)
+        if taken or self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
+            await self._count()
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        return len(taken)
+
+    def _room(self, now_s: float) -> int:
+        """Return how many may be tried now."""
+        tried = self._tried_at_s
+        while tried and now_s - tried[0] >= HOUR_S:
+            tried.popleft()
+        return min(AT_ONCE, self.per_hour_max - len(tried))
+
+    async def _count(self) -> None:
+        if self.transport is None:
+            await self._give_up_old()
+        EMAILS_WAITING.set(await self.outbox.count_waiting())
+        self._counted_at_s = self.clock.monotonic_s()
+
+    async def _give_up_old(self) -> None:
+        now = self.clock.now()
+        count = await self.outbox.give_up(
+            now, written_before=UnixMs(now - GIVE_UP_MS), reason=NO_DELIVERY
+        )
+        if count:
+            EMAILS.labels("given_up").inc(count)
+            log.warning("e-mails were given up", count=count, reason=NO_DELIVERY)
+
+    async def _deliver(self, draft: Draft) -> None:
+        assert self.transport is not None
+        try:
+            await self.transport.send(self.compose(draft))
+        except (EmailRefused, EmailWithoutLink) as failure:
+            await self._fail(draft, failure, None)
+        except Unsent as failure:
+            await self._fail(draft, failure, retry_at(draft, self.clock.now()))
+        else:
+            await self.outbox.sent(draft.email_id, self.clock.now())
+            EMAILS.labels("sent").inc()
+
+    async def _fail(self, draft: Draft, failure: Exception, again_at: UnixMs | None) -> None:
+        now = self.clock.now()
+        reason = str(failure)
+        await self.outbox.failed(draft.email_id, now, reason=reason, retry_at=again_at)
+        about = {"email": draft.email_id, "kind": str(draft.kind), "reason": reason}
+        if again_at is None:
+            EMAILS.labels("given_up").inc()
+            log.error("an e-mail was given up", **about)
+        else:
+            EMAILS.labels("failed").inc()
+            log.warning("an e-mail was not sent", **about, retry_s=(again_at - now) // 1000)

@@ -1,0 +1,218 @@
+"""E-mails: what is written to whom and how often, without a word of the applicant's."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NewType, Protocol, TypedDict, Unpack
+
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import User
+from mintscope.accounts.people.session import EmailProof, ProofId, Purpose
+from mintscope.kit.limits import Limit, Limiter, LimitKey, Limits, take_all
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, DAY_S, HOUR_S, MINUTE_S
+
+EmailId = NewType("EmailId", int)
+
+# Anyone may ask for e-mails to any address: its reader is not to be flooded.
+ADMITTED: Final = (
+    Limit(name="e-mails in five minutes", count=1, window_s=5 * MINUTE_S),
+    Limit(name="e-mails in an hour", count=3, window_s=HOUR_S),
+    Limit(name="e-mails in a day", count=5, window_s=DAY_S),
+)
+# Addresses can be made up, and each request leaves a row, which does not show who has an account.
+OF_SITE: Final = Limit(name="e-mails of a site", count=20, window_s=HOUR_S)
+UNVERIFIED_MAX: Final = 5  # e-mails of a kind in a day, to an address that may be a stranger's
+RESETS_MAX: Final = 20  # in a day, to an address that has a good link already
+GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # what must be left of that link's time
+
+
+class EmailKind(StrEnum):
+    """Why an e-mail is written."""
+
+    CONFIRM_APPLICATION = "confirm_application"
+    APPLICATION_APPROVED = "application_approved"
+    APPLICATION_REJECTED = "application_rejected"
+    NEW_KEY = "new_key"
+    VERIFY_EMAIL = "verify_email"
+    RESET_PASSWORD = "reset_password"  # noqa: S105  not a password
+    PASSWORD_CHANGED = "password_changed"  # noqa: S105  not a password
+    CLAIM_AGENT = "claim_agent"
+    CHANGE_EMAIL = "change_email"
+    EMAIL_CHANGED = "email_changed"
+    ACCOUNT_REMOVED = "account_removed"
+    SECOND_FACTOR = "second_factor"
+    SIGNAL_FIRED = "signal_fired"
+    WEBHOOK_DISABLED = "webhook_disabled"
+    WALLET_LINKED = "wallet_linked"
+    SIGNAL_LIMIT = "signal_limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """An e-mail as the outbox keeps it; its link and code are derived when it is sent.
+
+    facts   the facts of its text, never a text of an applicant; of a user, to a verified address
+            of that user alone: the name and message of an alert
+            approved: `scopes`; rejected: `reason`, an administrator's words;
+            new key: `hint`, `scopes`; claim: `username`;
+            second factor: `what` was done, in words of ours;
+            wallet linked: `wallet`;
+            signal fired, signal limit: the facts of `signals.emails`; webhook disabled: `signal`
+    proof   what its link and code derive from; None: it has none
+    reason  why the last attempt failed, or why it was given up
+    """
+
+    email_id: EmailId
+    kind: EmailKind
+    recipient: EmailAddress
+    written_at: UnixMs
+    facts: dict[str, str] = field(default_factory=dict)
+    proof: EmailProof | None = None
+    attempts: int = 0
+    sent_at: UnixMs | None = None
+    given_up_at: UnixMs | None = None
+    reason: str | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it was neither sent nor given up."""
+        return self.sent_at is None and self.given_up_at is None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Email:
+    """An e-mail as it is sent; *message_id* is the same at every attempt.
+
+    pause   the address that stops e-mails of its kind with one POST, RFC 8058; None: there is none
+    """
+
+    recipient: EmailAddress
+    subject: str
+    text: str
+    message_id: str
+    pause: str | None = None
+
+
+class EmailChanges(TypedDict, total=False):
+    """The columns of an e-mail that may change."""
+
+    due_at: UnixMs
+    attempts: int
+    sent_at: UnixMs
+    given_up_at: UnixMs
+    reason: str | None
+
+
+class EmailRows(Protocol):
+    """E-mails inside one transaction, as the rules of accounts write them."""
+
+    def get(self, email_id: EmailId, /) -> Draft | None:
+        """Return one e-mail."""
+
+    def insert(
+        self,
+        kind: EmailKind,
+        recipient: EmailAddress,
+        facts: Mapping[str, str],
+        proof: ProofId | None,
+        at: UnixMs,
+    ) -> EmailId:
+        """Add an e-mail that is due once the transaction is committed; *facts* as in Draft."""
+
+    def update(self, email_id: EmailId, /, **changes: Unpack[EmailChanges]) -> None:
+        """Change columns of an e-mail."""
+
+    def written_to(
+        self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
+    ) -> Sequence[Draft]:
+        """Return the e-mails of *kind* written to *recipient* after *since*."""
+
+    def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
+        """Return the e-mails that wait with a proof about *subject*."""
+
+    def purge(self, before: UnixMs, now: UnixMs) -> None:
+        """Delete e-mails done with before then; then such proofs that no e-mail has.
+
+        Proofs of no user, which strangers asked for, are deleted once they have expired by *now*.
+        """
+
+
+class OutboxRows(Protocol):
+    """E-mails inside one transaction, as the delivery looks for them."""
+
+    def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
+        """Return up to *limit* e-mails that wait and are due, longest due first."""
+
+    def claim(self, now: UnixMs, limit: int) -> Sequence[Draft]:
+        """Return the same, and keep other transactions from them; none that another one has."""
+
+    def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
+        """Return up to *limit* e-mails that wait, written at *at* or before, in any order."""
+
+    def newest(self, limit: int) -> Sequence[Draft]:
+        """Return the newest e-mails, sent or not."""
+
+    def count_waiting(self) -> int:
+        """Return how many e-mails were neither sent nor given up."""
+
+
+class EmailLimit:
+    """Admits an e-mail five minutes after the one before, three in an hour, five in a day.
+
+    Strangers can ask for e-mails to any address: 20 an hour are admitted from one site, a
+    `site_key`, to all addresses together.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        self._windows = [limits.limiter(limit) for limit in ADMITTED]
+        self._of_site = limits.limiter(OF_SITE)
+
+    async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
+        """Admit an e-mail of *key* and count it; False if it is too early, which is not counted.
+
+        site    of the stranger who asks for it; None: an account asks
+        """
+        return await take_all(self._counted(key, site)) is None
+
+    async def give_back(self, key: LimitKey, site: LimitKey | None = None) -> None:
+        """Count an e-mail of *key* less: it was not written."""
+        for window, counted in self._counted(key, site):
+            await window.give_back(counted)
+
+    def _counted(self, key: LimitKey, site: LimitKey | None) -> list[tuple[Limiter, LimitKey]]:
+        windows = [(window, key) for window in self._windows]
+        return windows if site is None else [*windows, (self._of_site, site)]
+
+
+def tell_owner(
+    emails: EmailRows, owner: User, kind: EmailKind, facts: Mapping[str, str], at: UnixMs
+) -> None:
+    """Write to a person about what was done in the account, if `may_write` allows it."""
+    if may_write(emails, owner, kind, at):
+        emails.insert(kind, owner.email, facts, None, at)
+
+
+def may_write(emails: EmailRows, owner: User, kind: EmailKind, at: UnixMs) -> bool:
+    """Say whether another e-mail asked for in the account of *owner* may be written.
+
+    A few a day while the address is not verified: it may be a stranger's, not to be flooded.
+    """
+    if owner.verified_at is not None:
+        return True
+    return len(emails.written_to(owner.email, kind, UnixMs(at - DAY_MS))) < UNVERIFIED_MAX
+
+
+def may_write_reset(emails: EmailRows, recipient: EmailAddress, at: UnixMs) -> bool:
+    """Say whether a link to set a new password may be written to *recipient*.
+
+    The limit counts only while the owner has a good link: strangers who ask lock no owner out.
+    """
+    written = emails.written_to(recipient, EmailKind.RESET_PASSWORD, UnixMs(at - DAY_MS))
+    has_good_link = any(
+        draft.given_up_at is None
+        and draft.proof is not None
+        and draft.proof.is_good(Purpose.RESET_PASSWORD, UnixMs(at + GOOD_MS))
+        for draft in written
+    )
+    return len(written) < RESETS_MAX or not has_good_link

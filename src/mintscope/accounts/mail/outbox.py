@@ -1,0 +1,111 @@
+"""The outbox: e-mails that were written and are to be sent, by the process that leases them.
+
+An e-mail may be sent twice after a crash, never not at all.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from mintscope.accounts.mail.email import Draft, EmailId
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
+
+LEASE_MS: Final = MINUTE_MS
+GIVE_UP_MS: Final = 3 * DAY_MS
+GIVE_UP_MAX: Final = 500  # in one transaction
+RETRY_MS_MIN: Final = MINUTE_MS
+RETRY_MS_MAX: Final = 6 * HOUR_MS
+LINK_EXPIRED: Final = "its link is not good any more"
+
+
+class Outbox:
+    """Leases e-mails to a delivery, and notes what became of them.  Raises ServiceUnavailable."""
+
+    def __init__(self, store: AccountStore) -> None:
+        self._store = store
+
+    async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
+        """Lease what is due for a minute, oldest first; give up what has no good link any more."""
+        if not await self._store.read(lambda rows: rows.outbox.due(now, 1)):
+            return []  # asked twice a second: the write lock of others is left alone
+        return await self._store.claim(lambda rows: _lease(rows, now, limit))
+
+    async def sent(self, email_id: EmailId, now: UnixMs) -> None:
+        """Note that the mail server accepted the e-mail."""
+
+        def note(rows: AccountRows) -> None:
+            draft = rows.emails.get(email_id)
+            if draft is not None and draft.sent_at is None:
+                attempts = draft.attempts + 1
+                rows.emails.update(email_id, sent_at=now, attempts=attempts, reason=None)
+
+        await self._store.transact(note)
+
+    async def failed(
+        self, email_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
+    ) -> None:
+        """Note why the mail server did not accept it, and when to try again; None: never."""
+
+        def note(rows: AccountRows) -> None:
+            draft = rows.emails.get(email_id)
+            if draft is None or not draft.is_waiting:
+                return
+            rows.emails.update(email_id, attempts=draft.attempts + 1, reason=reason)
+            if retry_at is None:
+                rows.emails.update(email_id, given_up_at=now)
+            else:
+                rows.emails.update(email_id, due_at=retry_at)
+
+        await self._store.transact(note)
+
+    async def give_up(self, now: UnixMs, *, written_before: UnixMs, reason: str) -> int:
+        """Give up what waits since then or before; return how many, GIVE_UP_MAX at most."""
+        if not await self._store.read(lambda rows: rows.outbox.written_before(written_before, 1)):
+            return 0
+
+        def give_up(rows: AccountRows) -> int:
+            old = rows.outbox.written_before(written_before, GIVE_UP_MAX)
+            for draft in old:
+                rows.emails.update(draft.email_id, given_up_at=now, reason=reason)
+            return len(old)
+
+        return await self._store.transact(give_up)
+
+    async def recent(self, *, limit: int) -> Sequence[Draft]:
+        """Return the newest e-mails, sent or not, for the page of a demo that shows them."""
+        return await self._store.read(lambda rows: rows.outbox.newest(limit))
+
+    async def count_waiting(self) -> int:
+        """Return how many e-mails were neither sent nor given up."""
+        return await self._store.read(lambda rows: rows.outbox.count_waiting())
+
+
+def retry_at(draft: Draft, now: UnixMs) -> UnixMs | None:
+    """Return when to try again what failed *now*; None: three days are enough.
+
+    A minute later, then twice as long each time, at most six hours; the last time three days
+    after the e-mail was written.
+    """
+    end = draft.written_at + GIVE_UP_MS
+    if now >= end:
+        return None
+    pause_ms = min(RETRY_MS_MIN << min(draft.attempts, 16), RETRY_MS_MAX)
+    return UnixMs(min(now + pause_ms, end))
+
+
+def _lease(rows: AccountRows, now: UnixMs, limit: int) -> Sequence[Draft]:
+    leased: list[Draft] = []
+    given_up = 0
+    while len(leased) < limit and given_up < GIVE_UP_MAX:
+        due = rows.outbox.claim(now, min(limit - len(leased), GIVE_UP_MAX - given_up))
+        if not due:
+            break
+        for draft in due:
+            if draft.proof is not None and not draft.proof.is_good(draft.proof.purpose, now):
+                rows.emails.update(draft.email_id, given_up_at=now, reason=LINK_EXPIRED)
+                given_up += 1
+            else:
+                rows.emails.update(draft.email_id, due_at=UnixMs(now + LEASE_MS))
+                leased.append(draft)
+    return sorted(leased, key=lambda draft: draft.email_id)

@@ -1,0 +1,133 @@
+"""ProofRows, EmailRows and OutboxRows; the table of e-mails is called `letter`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Final, cast
+
+from typing_extensions import override
+
+from mintscope.accounts.mail.email import Draft, EmailId, EmailKind
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.session import EVER, EmailProof, NewProof, ProofId, Purpose
+from mintscope.accounts.people.store import Columns, Table
+from mintscope.kit.primitives import UnixMs
+
+PROOF: Final = Columns(EmailProof, "proof", proof_id="proof.id")
+USE_UP: Final = """
+UPDATE proof SET used_at = ?3
+ WHERE purpose = ?1 AND subject = ?2 AND used_at IS NULL AND made_at >= ?4
+"""
+HOLDS: Final = """
+SELECT count(*) FROM proof
+ WHERE purpose = 'undo_email' AND email = ? AND subject <> ? AND used_at IS NULL AND expires_at > ?
+"""
+# The text of an e-mail that is still there is made of its proof.
+PURGE_PROOFS: Final = """
+DELETE FROM proof WHERE (used_at < ?1 OR expires_at < ?1)
+   AND NOT EXISTS (SELECT 1 FROM letter WHERE letter.proof = proof.id)
+"""
+# Of addresses without an account: no e-mail was written.
+PURGE_STRANGERS: Final = (
+    "DELETE FROM proof WHERE purpose = 'reset_password' AND subject = 0 AND expires_at < ?"
+)
+IS_WAITING: Final = "sent_at IS NULL AND given_up_at IS NULL"
+DUE: Final = f"due_at <= ? AND {IS_WAITING} ORDER BY due_at, letter.id LIMIT ?"
+COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa: S608  a constant
+
+
+class SqlProofRows(Table[ProofId, EmailProof]):
+    """Implements ProofRows."""
+
+    NAME = "proof"
+    COLUMNS = PROOF
+    SOURCE = "proof WHERE"
+
+    def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
+        """Return the newest proof about *subject*, good or not."""
+        condition = "purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1"
+        return self._first(condition, purpose, subject)
+
+    def insert(self, new: NewProof) -> ProofId:
+        """Add a proof."""
+        return self._add(asdict(new) | {"expires_at": new.expires_at})
+
+    def use_up(self, purpose: Purpose, subject: int, at: UnixMs, *, since: UnixMs = EVER) -> None:
+        """Set `used_at` of every proof about *subject*, made at *since* or later, that has none."""
+        self._db.execute(USE_UP, (purpose, subject, at, since))
+
+    def delete(self, purpose: Purpose, subject: int) -> None:
+        """Delete every proof about *subject*."""
+        self._db.execute("DELETE FROM proof WHERE purpose = ? AND subject = ?", (purpose, subject))
+
+    def holds(self, email: EmailAddress, subject: int, at: UnixMs) -> bool:
+        """Return whether an undo may give *email* back to an account other than *subject*."""
+        return bool(self._db.execute(HOLDS, (email, subject, at)).get)
+
+
+class SqlEmailRows(Table[EmailId, Draft]):
+    """Implements EmailRows and OutboxRows."""
+
+    NAME = "letter"
+    COLUMNS = Columns(Draft, "letter", email_id="letter.id", proof=PROOF)
+    SOURCE = "letter LEFT JOIN proof ON proof.id = letter.proof WHERE"
+
+    def insert(
+        self,
+        kind: EmailKind,
+        recipient: EmailAddress,
+        facts: Mapping[str, str],
+        proof: ProofId | None,
+        at: UnixMs,
+    ) -> EmailId:
+        """Add an e-mail that is due at once."""
+        told = {"kind": kind, "recipient": recipient, "facts": dict(facts), "proof": proof}
+        return self._add({**told, "written_at": at, "due_at": self._shared(at)})
+
+    @override
+    def update(self, row_id: EmailId, /, **changes: object) -> None:
+        """Change columns of an e-mail."""
+        if "due_at" in changes:
+            changes["due_at"] = self._shared(cast("UnixMs", changes["due_at"]))
+        super().update(row_id, **changes)
+
+    def written_to(
+        self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
+    ) -> Sequence[Draft]:
+        """Return the e-mails of *kind* written to *recipient* after *since*."""
+        return self._all("recipient = ? AND kind = ? AND written_at > ?", recipient, kind, since)
+
+    def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
+        """Return the e-mails that wait with a proof about *subject*."""
+        condition = f"proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
+        return self._all(condition, purpose, subject)
+
+    def purge(self, before: UnixMs, now: UnixMs) -> None:
+        """Delete e-mails done with before then; then such proofs that no e-mail has.
+
+        Proofs of no user, which strangers asked for, are deleted once they have expired by *now*.
+        """
+        statement = "DELETE FROM letter WHERE coalesce(sent_at, given_up_at) < ?"
+        self._db.execute(statement, (before,))
+        self._db.execute(PURGE_PROOFS, (before,))
+        self._db.execute(PURGE_STRANGERS, (now,))
+
+    def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
+        """Return up to *limit* e-mails that wait and are due, longest due first."""
+        return self._all(DUE, self._shared(now), limit)
+
+    def claim(self, now: UnixMs, limit: int) -> Sequence[Draft]:
+        """Return the same, and keep other transactions from them; none that another one has."""
+        statement = f"{DUE} /* FOR UPDATE OF {self.NAME} SKIP LOCKED */"
+        return self._all(statement, self._shared(now), limit)
+
+    def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
+        """Return up to *limit* e-mails that wait and were written at *at* or before."""
+        return self._all(f"written_at <= ? AND {IS_WAITING} LIMIT ?", at, limit)
+
+    def newest(self, limit: int) -> Sequence[Draft]:
+        """Return the newest e-mails, sent or not."""
+        return self._all("TRUE ORDER BY letter.id DESC LIMIT ?", limit)
+
+    def count_waiting(self) -> int:
+        """Return how many e-mails were neither sent nor given up."""
+        return int(self._db.execute(COUNT_WAITING).get)

@@ -1,0 +1,341 @@
+"""The texts of e-mails: why one was sent, what to do, and what if it was not you.
+
+No text of an applicant gets in, nor of a user in an e-mail to an address that is not verified: a
+person who enters a stranger's address must not be able to write to the stranger in our name.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+from urllib.parse import urlsplit
+
+from mintscope.accounts.mail.email import Draft, Email, EmailKind
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.people.session import Purpose, link_text
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import utc
+
+NO_FACTS: Final = dict.fromkeys(
+    (
+        *("scopes", "hint", "username", "what", "because", "undo", "wallet"),
+        *("signal", "kind", "mint", "field", "value", "direction", "reference", "slot"),
+        *("alert", "title", "lines", "message", "name_of", "symbol", "limit", "resumes", "pause"),
+    ),
+    "",
+)
+HOST_SIGNS: Final = frozenset("abcdefghijklmnopqrstuvwxyz0123456789.-")
+LINK_OF: Final[Mapping[EmailKind, tuple[Purpose, str]]] = {
+    EmailKind.CONFIRM_APPLICATION: (Purpose.CONFIRM_APPLICATION, "confirm"),
+    EmailKind.VERIFY_EMAIL: (Purpose.VERIFY_EMAIL, "verify"),
+    EmailKind.RESET_PASSWORD: (Purpose.RESET_PASSWORD, "reset"),
+    EmailKind.CLAIM_AGENT: (Purpose.CLAIM_AGENT, "claim"),
+    EmailKind.CHANGE_EMAIL: (Purpose.CHANGE_EMAIL, "change-email"),
+    EmailKind.EMAIL_CHANGED: (Purpose.UNDO_EMAIL, "undo-email"),
+}
+PAUSE: Final = "pause-alert"
+PAUSABLE: Final = {EmailKind.SIGNAL_FIRED, EmailKind.SIGNAL_LIMIT}
+
+# Of what can be taken back, where an e-mail has a proof though it needs none.
+UNDO: Final = (Purpose.UNDO_EMAIL, "undo-email")
+
+
+class EmailWithoutLink(ValueError):
+    """The proof that the e-mail was to carry is gone: there is nothing left to send."""
+
+
+def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) -> Email:
+    """Write the e-mail of *draft*; always the same.
+
+    origin    what links begin with, as configured, never as a request says
+    name      of this installation
+    Raises    EmailWithoutLink
+    """
+    facts = NO_FACTS | draft.facts | {"origin": origin, "name": name}
+    if "reason" in draft.facts:  # an administrator's words
+        facts["because"] = f"\n{draft.facts['reason']}\n"
+    if draft.kind in LINK_OF and draft.proof is None:
+        raise EmailWithoutLink(f"e-mail {draft.email_id}: expected a proof; there is none")
+    if draft.proof is not None:
+        purpose, path = LINK_OF.get(draft.kind, UNDO)
+        last = link_text(draft.proof.proof_id, secrets.link_of(draft.proof.nonce))
+        until = UnixMs(draft.written_at + purpose.lifetime_ms)
+        facts["link"], facts["code"] = f"{origin}/{path}/{last}", secrets.code_of(draft.proof.nonce)
+        facts["until"] = f"{utc(until):%d %B %Y, %H:%M} UTC"
+        facts["undo"] = f"\n{TAKE_BACK.format_map(facts)}"
+    signal = draft.facts.get("signal")
+    facts["alert"] = f"{origin}/alerts" if signal is None else f"{origin}/alerts/{signal}"
+    pause = None
+    if draft.kind in PAUSABLE and signal is not None:
+        number = int(signal)
+        pause = facts["pause"] = f"{origin}/{PAUSE}/{number}.{secrets.pause_proof(number)}"
+    subject, text = TEMPLATES[draft.kind]
+    if draft.kind is EmailKind.SIGNAL_FIRED and not facts["title"]:
+        subject, text = TEMPLATE_OF_BEFORE
+    return Email(
+        recipient=draft.recipient,
+        subject=subject.format_map(facts),
+        text=f"Hello,\n\n{text.format_map(facts)}\n-- \n{name}, {origin}\n",
+        message_id=_message_id(draft, origin, secrets),
+        pause=pause,
+    )
+
+
+def _message_id(draft: Draft, origin: str, secrets: AccountSecrets) -> str:
+    host = urlsplit(origin).hostname or ""
+    domain = host if host and HOST_SIGNS.issuperset(host) else "localhost"
+    return f"<{secrets.email_name(draft.email_id, draft.written_at)}@{domain}>"
+
+
+TAKE_BACK: Final = """\
+Or take the account back here, until {until}:
+
+{link}
+
+That ends every session, and all that was made or changed in the account
+since the session began in which this was done.
+"""
+
+CONFIRM_APPLICATION: Final = """\
+Access to {name} was applied for with this e-mail address.
+
+If it was you, or an agent of yours, please confirm that the address is
+yours. Open this page and press "Yes, confirm the application":
+
+{link}
+
+Or let the agent send this code to {origin}/api/auth/confirm-email :
+
+{code}
+
+Both are good until {until}.
+
+If it was not you, open the page and press "No, this was not me": the
+application is deleted. If you do nothing, it is deleted after three days.
+"""
+
+APPLICATION_APPROVED: Final = """\
+Your application for access to {name} was approved.
+
+Your agent can now exchange its application secret for the API key, once,
+with POST {origin}/api/auth/exchange-secret
+The key will have these scopes: {scopes}
+
+You get this e-mail because the application was made with this address.
+If you know nothing of it, please contact the operator of {name}.
+"""
+
+APPLICATION_REJECTED: Final = """\
+Thank you for your interest in {name}. Your application for access
+was not approved.
+{because}
+You get this e-mail because the application was made with this address.
+There is nothing you need to do.
+"""
+
+NEW_KEY: Final = """\
+There is a new API key for your account at {name}.
+
+Key:     svc_live_{hint}
+Scopes:  {scopes}
+
+If you or your agent made it, there is nothing you need to do.
+
+If not, another person has access. If you sign in here with a password,
+choose a new one at
+{origin}/forgot
+and revoke the key at
+{origin}/settings/api-keys
+{undo}
+If an agent applied with your address, contact the operator of {name}.
+"""
+
+VERIFY_EMAIL: Final = """\
+Please verify that this e-mail address is yours. Open this link in the
+browser in which you are signed in to {name}:
+
+{link}
+
+It is good until {until}, once.
+
+You get this e-mail because an account was made with this address. If
+it was not you, do not open the link. You can take the account over, and
+shut them out of it, by choosing a password at
+{origin}/forgot
+"""
+
+NEW_LOGIN: Final = """\
+Someone, probably you, wants to set a new password for your account at
+{name}. Open this page to choose one:
+
+{link}
+
+It is good until {until}, once.
+
+If it was not you, there is nothing you need to do: your password stays as
+it is, and no one else can use the link.
+"""
+
+LOGIN_CHANGED: Final = """\
+The password of your account at {name} was changed, and all other
+sessions were ended.
+
+If it was you, there is nothing you need to do.
+
+If it was not you, choose another password at once, at
+{origin}/forgot
+and look for API keys that you do not know, at
+{origin}/settings/api-keys
+{undo}"""
+
+CLAIM_AGENT: Final = """\
+Someone, probably you, wants to take the agent account
+{username} into a personal account at {name}.
+Its API keys go on working, and will be listed with that person's own.
+
+To agree, open this link in the browser in which you are signed in:
+
+{link}
+
+It is good until {until}, once.
+
+If it was not you, do not open it: everything stays as it is.
+"""
+
+CHANGE_EMAIL: Final = """\
+Someone, probably you, wants this to be the e-mail address of an account
+at {name}. Open this link in the browser in which you are signed in:
+
+{link}
+
+It is good until {until}, once.
+
+If it was not you, there is nothing you need to do: nothing was changed, and
+no one else can use the link.
+"""
+
+EMAIL_CHANGED: Final = """\
+Your account at {name} has another e-mail address now. The person
+who changed it was signed in with your password, and reads
+the new address.
+
+If it was you, there is nothing you need to do.
+
+If it was not you, take the account back here:
+
+{link}
+
+The link brings this address back, ends every session and all that was
+made or changed since that person signed in, and lets you choose another
+password. It is good until {until}, once; as long as
+it is, no other account can have this address.
+"""
+
+SECOND_FACTOR: Final = """\
+At your account at {name}, {what}.
+
+If it was you, there is nothing you need to do.
+
+If it was not you, choose another password at once, at
+{origin}/forgot
+and look at your second factors, at
+{origin}/settings/second-factor
+{undo}"""
+
+WALLET_LINKED: Final = """\
+A wallet was linked to your account at {name}, which can now list
+what the wallet paid here:
+
+{wallet}
+
+If it was you or your agent, there is nothing you need to do.
+
+If not, someone uses an API key of your account. Revoke it at
+{origin}/settings/api-keys
+{undo}"""
+
+ACCOUNT_REMOVED: Final = """\
+Your account at {name} was deleted, as its owner asked for. Its API keys
+and sessions have ended, and its watchlists are gone.
+
+If it was not you, someone knew your password: choose another one wherever
+you use it, and contact the operator of {name}.
+
+This is the last e-mail about the account.
+"""
+
+SIGNAL_FIRED: Final = """\
+{lines}
+{message}
+Token: {origin}/token/{mint}
+Alert: {alert}
+
+Pause this alert: {pause}
+
+You get this e-mail because your alert "{name_of}" notifies you by
+e-mail. If not, someone uses an API key of your account. Revoke it at
+{origin}/settings/api-keys
+"""
+
+SIGNAL_LIMIT: Final = """\
+E-mails of {what} are paused until {resumes}:
+{limit} were sent within 24 hours, which is the limit.
+
+The alert keeps watching, and webhooks are still sent. Everything that
+fires is listed with its time at
+{alert}
+
+There is nothing you need to do. To get fewer e-mails, let the alert fire
+once or once an hour, or give it a re-arm distance.
+
+Pause this alert: {pause}
+"""
+
+SIGNAL_FIRED_BEFORE: Final = """\
+Your alert {signal} at {name} has {kind}.
+
+Token:  {mint}
+Value:  {field} = {value}
+        went {direction}, measured from {reference}
+Slot:   {slot}
+
+Alert: {alert}
+
+You get this e-mail because the alert notifies you by e-mail. If not,
+revoke the API key that made it at
+{origin}/settings/api-keys
+"""
+
+WEBHOOK_DISABLED: Final = """\
+The webhook of your alert {signal} at {name} was disabled: it has accepted
+nothing for too long, or has answered that it is gone.
+
+The alert keeps watching. Its firings are listed at
+{alert}
+To send webhooks again, press Resume there, or give the alert another
+address.
+
+If nothing is to be sent there any more, there is nothing you need to do.
+"""
+
+TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
+    EmailKind.CONFIRM_APPLICATION: ("Confirm your application to {name}", CONFIRM_APPLICATION),
+    EmailKind.APPLICATION_APPROVED: ("Your application was approved", APPLICATION_APPROVED),
+    EmailKind.APPLICATION_REJECTED: ("Your application was not approved", APPLICATION_REJECTED),
+    EmailKind.NEW_KEY: ("A new API key for your account", NEW_KEY),
+    EmailKind.VERIFY_EMAIL: ("Verify your e-mail address", VERIFY_EMAIL),
+    EmailKind.RESET_PASSWORD: ("Choose a new password", NEW_LOGIN),
+    EmailKind.PASSWORD_CHANGED: ("Your password was changed", LOGIN_CHANGED),
+    EmailKind.CLAIM_AGENT: ("Take over an agent account", CLAIM_AGENT),
+    EmailKind.CHANGE_EMAIL: ("Confirm your new e-mail address", CHANGE_EMAIL),
+    EmailKind.EMAIL_CHANGED: ("Your e-mail address was changed", EMAIL_CHANGED),
+    EmailKind.SECOND_FACTOR: ("Your second factor was changed", SECOND_FACTOR),
+    EmailKind.ACCOUNT_REMOVED: ("Your account was deleted", ACCOUNT_REMOVED),
+    EmailKind.SIGNAL_FIRED: ("{title}", SIGNAL_FIRED),
+    EmailKind.SIGNAL_LIMIT: ("E-mails of {what} are paused", SIGNAL_LIMIT),
+    EmailKind.WALLET_LINKED: ("A wallet was linked to your account", WALLET_LINKED),
+    EmailKind.WEBHOOK_DISABLED: (
+        "The webhook of your alert {signal} was disabled",
+        WEBHOOK_DISABLED,
+    ),
+}
+TEMPLATE_OF_BEFORE: Final = ("Your alert {signal} has {kind}", SIGNAL_FIRED_BEFORE)
+"""Of e-mails about alerts that an earlier version has written."""

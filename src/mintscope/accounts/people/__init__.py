@@ -1,0 +1,1 @@
+"""Users, sessions, second factors, the audit log."""

@@ -1,0 +1,38 @@
+"""E-mail addresses, in the one form in which they are compared, limited and stored."""
+
+import unicodedata
+from typing import Final, NewType
+
+from email_validator import EmailNotValidError, validate_email
+
+from mintscope.kit.errors import Undecodable, parsed_by_others
+
+EmailAddress = NewType("EmailAddress", str)
+
+EMAIL_LENGTH_MAX: Final = 254  # RFC 5321, 4.5.3.1.3, without the angle brackets
+
+
+class UnusableEmailAddress(ValueError):
+    """A text that is no address mail can be sent to; the message may be shown to the client."""
+
+
+def parse_email(text: str) -> EmailAddress:
+    """Return *text* trimmed, in NFKC and lower case, if it is one.  Raises UnusableEmailAddress."""
+    normal = unicodedata.normalize("NFKC", text).strip().lower()
+    if not normal:
+        raise UnusableEmailAddress("expected an e-mail address; it is empty")
+    if len(normal) > EMAIL_LENGTH_MAX:
+        raise UnusableEmailAddress(
+            f"expected at most {EMAIL_LENGTH_MAX} characters; there were {len(normal)}"
+        )
+    try:
+        with parsed_by_others():
+            parts = validate_email(
+                normal, check_deliverability=False, allow_smtputf8=False, strict=True
+            )
+    except Undecodable as flaw:
+        known = f". {flaw.__cause__}" if isinstance(flaw.__cause__, EmailNotValidError) else ""
+        raise UnusableEmailAddress(
+            f"expected an e-mail address, as name@example.org{known}"
+        ) from flaw
+    return EmailAddress(parts.normalized.lower())

@@ -1,0 +1,248 @@
+"""Settings > Second factor: an authenticator app, passkeys, recovery codes.
+
+A QR code as the path of an SVG: drawn here, with no file and no style of its own.
+
+The second page of signing in: a code, or a passkey.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+import segno
+
+from mintscope.accounts.people.factor_rows import (
+    NAME_LENGTH_MAX,
+    Passkey,
+    PasskeyId,
+    PasskeyRefused,
+)
+from mintscope.accounts.people.factors import Factors, WrongCode, app_address, secret_text
+from mintscope.accounts.people.second_step import SecondStep
+from mintscope.kit.errors import NotFound
+from mintscope.kit.http.request import parse_id
+from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
+from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence, shows
+
+
+class QrCode(NamedTuple):
+    """*path* draws the dark squares, each one unit wide, inside a square of *size* units."""
+
+    size: int
+    path: str
+
+
+def qr_code(text: str) -> QrCode:
+    """Return the QR code of *text*, with the quiet border that readers need."""
+    rows = [list(row) for row in segno.make_qr(text, error="m").matrix_iter(border=4)]
+    runs = []
+    for y, row in enumerate(rows):
+        x = 0
+        while x < len(row):
+            end = x
+            while end < len(row) and row[end]:
+                end += 1
+            if end > x:
+                runs.append(f"M{x} {y}h{end - x}v1H{x}z")
+            x = end + 1
+    return QrCode(len(rows), "".join(runs))
+
+
+FACTORS: Final = "/settings/second-factor"
+ISSUER: Final = "mintscope"
+WRONG: Final = "That code is not right, or was used before. Type the newest one of the app."
+NO_NAME: Final = f"Give it a name of 1 to {NAME_LENGTH_MAX} characters, as “My phone”."
+
+
+class FactorPages:
+    """Second factors of a person: added and removed."""
+
+    def __init__(self, factors: Factors) -> None:
+        self._factors = factors
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        fresh = Access.FRESH
+        app = f"{FACTORS}/app"
+        codes = f"{FACTORS}/codes"
+        passkeys = f"{FACTORS}/passkeys"
+        yield get(FACTORS, self.show, Access.SIGNED_IN)
+        yield post(app, self.begin_app, fresh)
+        yield get(app, self.ask_code, fresh)
+        yield post(f"{app}/confirm", self.confirm_app, fresh)
+        yield get(f"{app}/remove", self.ask_remove_app, fresh)
+        yield post(f"{app}/remove", self.remove_app, fresh)
+        yield get(codes, self.ask_renew, fresh)
+        yield post(codes, self.renew, fresh)
+        yield get(f"{passkeys}/new", self.ask_passkey, fresh)
+        yield post(f"{passkeys}/new", self.add_passkey, fresh)
+        yield get(f"{passkeys}/{{passkey}}/remove", self.ask_remove_passkey, fresh)
+        yield post(f"{passkeys}/{{passkey}}/remove", self.remove_passkey, fresh)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show what there is, and what can be added."""
+        state = await self._factors.state(request.signed_in)
+        has_passkeys = self._factors.verifier is not None
+        return Page("factors/show.html", {"state": state, "has_passkeys": has_passkeys})
+
+    async def begin_app(self, request: PageRequest) -> PageResponse:
+        """Draw a secret for an app."""
+        await self._factors.begin_app(request.signed_in)
+        return Redirect(f"{FACTORS}/app")
+
+    async def ask_code(self, request: PageRequest) -> PageResponse:
+        """Show the secret, and ask for the first code of the app."""
+        return await self._app_page(request)
+
+    async def confirm_app(self, request: PageRequest) -> PageResponse:
+        """Let the app be a factor; show the recovery codes this once."""
+        try:
+            codes = await self._factors.confirm_app(request.signed_in, request.form.line("code"))
+        except WrongCode:
+            return await self._app_page(request, {"code": WRONG})
+        return _done(codes, notice="app-added")
+
+    async def ask_remove_app(self, request: PageRequest) -> PageResponse:
+        """Ask whether the app shall really go."""
+        state = await self._factors.state(request.signed_in)
+        if state.app is None:
+            return Redirect(FACTORS)
+        return _removal("The authenticator app", is_last=not state.passkeys)
+
+    async def remove_app(self, request: PageRequest) -> PageResponse:
+        """Remove the app; that it is gone already is no mistake."""
+        await self._factors.remove_app(request.signed_in)
+        return Redirect(FACTORS, notice="factor-removed")
+
+    async def ask_renew(self, request: PageRequest) -> PageResponse:
+        """Ask whether the codes of before shall be good no more."""
+        state = await self._factors.state(request.signed_in)
+        return Page("factors/renew.html") if state.is_on else Redirect(FACTORS)
+
+    async def renew(self, request: PageRequest) -> PageResponse:
+        """Make ten new codes, and show them this once."""
+        return _done(await self._factors.renew_codes(request.signed_in), notice="")
+
+    async def ask_passkey(self, request: PageRequest) -> PageResponse:
+        """Ask what the passkey shall be called; the browser asks for the rest."""
+        return await self._passkey_page(request)
+
+    async def add_passkey(self, request: PageRequest) -> PageResponse:
+        """Keep what the browser brings; show the recovery codes this once."""
+        name = request.form.line("name")
+        answer = request.form.text("answer")
+        if not (name.isprintable() and 1 <= len(name) <= NAME_LENGTH_MAX):
+            return await self._passkey_page(request, {"name": NO_NAME})
+        try:
+            codes = await self._factors.add_passkey(request.signed_in, answer, name)
+        except PasskeyRefused as refused:
+            return await self._passkey_page(request, {"": sentence(refused)})
+        return _done(codes, notice="passkey-added")
+
+    async def ask_remove_passkey(self, request: PageRequest) -> PageResponse:
+        """Ask whether the passkey shall really go."""
+        state = await self._factors.state(request.signed_in)
+        passkey = _chosen(state.passkeys, request)
+        is_last = state.app is None and len(state.passkeys) == 1
+        return _removal(f"“{passkey.name}”", is_last=is_last)
+
+    async def remove_passkey(self, request: PageRequest) -> PageResponse:
+        """Remove the passkey; that it is gone already is no mistake."""
+        passkey_id = PasskeyId(parse_id(request.path_params["passkey"]))
+        await self._factors.remove_passkey(request.signed_in, passkey_id)
+        return Redirect(FACTORS, notice="factor-removed")
+
+    async def _app_page(
+        self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
+    ) -> PageResponse:
+        secret = await self._factors.app_secret(request.signed_in)
+        if secret is None:
+            return Redirect(FACTORS)
+        email = request.signed_in.user.email
+        address = app_address(secret, issuer=ISSUER, name=email)
+        facts = {"address": address, "secret": secret_text(secret), "qr": qr_code(address)}
+        return Page("factors/app.html", facts, errors)
+
+    async def _passkey_page(
+        self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
+    ) -> PageResponse:
+        question = await self._factors.passkey_question(request.signed_in)
+        if question is None:
+            return Redirect(FACTORS)
+        values = {"name": request.form.line("name")}
+        return Page("factors/passkey.html", {"question": question}, errors, values)
+
+
+def _chosen(passkeys: Sequence[Passkey], request: PageRequest) -> Passkey:
+    wanted = parse_id(request.path_params["passkey"])
+    for passkey in passkeys:
+        if passkey.passkey_id == wanted:
+            return passkey
+    raise NotFound
+
+
+def _removal(what: str, *, is_last: bool) -> Page:
+    return Page("factors/remove.html", {"what": what, "is_last": is_last})
+
+
+def _done(codes: Sequence[str], *, notice: str) -> PageResponse:
+    """Show the codes that were made; without any, go back."""
+    return Page("factors/codes.html", {"codes": codes}) if codes else Redirect(FACTORS, notice)
+
+
+SIGN_IN: Final = "/sign-in"
+WRONG_SIGN_IN: Final = "That code is not right, or was used before."
+OVER: Final = "That took too long, or was done already. Sign in once more."
+
+
+class SecondStepPages:
+    """The second step once the password was right; the ticket is in the form alone."""
+
+    def __init__(self, step: SecondStep) -> None:
+        self._step = step
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        for path, handler in (("code", self.by_code), ("passkey", self.by_passkey)):
+            yield get(f"{SIGN_IN}/{path}", shows(Redirect(SIGN_IN)))
+            yield post(f"{SIGN_IN}/{path}", handler)
+
+    async def ask(self, request: PageRequest, ticket: str) -> PageResponse:
+        """Ask for the second factor of the sign-in that *ticket* names."""
+        return await self._page(request, ticket)
+
+    async def by_code(self, request: PageRequest) -> PageResponse:
+        """Go on in a new session, for a right code."""
+        ticket = request.form.text("ticket")
+        code = request.form.line("code")
+        try:
+            cookie = await self._step.by_code(ticket, code, request.browser)
+        except WrongCode:
+            return await self._page(request, ticket, {"code": WRONG_SIGN_IN})
+        return _entered(request, cookie)
+
+    async def by_passkey(self, request: PageRequest) -> PageResponse:
+        """Go on in a new session, for what a passkey signed."""
+        ticket = request.form.text("ticket")
+        answer = request.form.text("answer")
+        try:
+            cookie = await self._step.by_passkey(ticket, answer, request.browser)
+        except PasskeyRefused as refused:
+            return await self._page(request, ticket, {"": sentence(refused)})
+        return _entered(request, cookie)
+
+    async def _page(
+        self, request: PageRequest, ticket: str, errors: Mapping[str, str] = NO_ERRORS
+    ) -> PageResponse:
+        waiting = await self._step.waiting(ticket)
+        if waiting is None:
+            return _over(request)
+        facts = {"waiting": waiting, "ticket": ticket, "after": request.next_path}
+        return Page("factors/sign_in.html", facts, errors)
+
+
+def _entered(request: PageRequest, cookie: str | None) -> PageResponse:
+    return _over(request) if cookie is None else Redirect(request.next_path, cookie=cookie)
+
+
+def _over(request: PageRequest) -> Page:
+    return Page("sign_in.html", {"after": request.next_path}, {"": OVER})

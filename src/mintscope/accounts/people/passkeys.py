@@ -1,0 +1,250 @@
+"""Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`.
+
+The library is loaded when the first passkey is asked for: it takes 70 ms and 14 MB, which most
+processes never need.
+
+Hashing passwords with argon2id.
+
+The parameters are those that OWASP recommends as the least: 19 MiB, two passes, one lane.  A
+hash takes some 30 ms of one core, so at most two are made at a time, in threads of a low
+priority, and not more than a few dozen wait: a flood of sign-ins slows down sign-in, and nothing
+else.
+"""
+
+import asyncio
+import ctypes
+import os
+import sys
+import threading
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
+from functools import cache
+from threading import BoundedSemaphore
+from typing import TYPE_CHECKING, Final, TypeVar
+from urllib.parse import urlsplit
+
+from argon2 import PasswordHasher, Type
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from mintscope.accounts.people.factor_rows import NewPasskey, Passkey, PasskeyOwner, PasskeyRefused
+from mintscope.kit.errors import ServiceUnavailable, Undecodable, parsed_by_others
+
+# ruff: noqa: PLC0415 - see above
+
+
+if TYPE_CHECKING:
+    from webauthn.helpers.structs import PublicKeyCredentialDescriptor
+
+ANSWER_LENGTH_MAX: Final = 20_000
+TIMEOUT_MS: Final = 120_000
+NOT_PROVEN: Final = "the passkey did not prove itself; try again, or use a code"
+
+
+class WebAuthn:
+    """Implements PasskeyVerifier for pages at *origins*, all of one host; *name* is shown.
+
+    The maker of a device is not asked: a second factor need not name it.
+    """
+
+    def __init__(self, *, host: str, origins: Sequence[str], name: str) -> None:
+        self._host = host
+        self._origins = list(origins)
+        self._name = name
+
+    def registration(self, owner: PasskeyOwner, challenge: bytes, known: Sequence[Passkey]) -> str:
+        """Return the question for a new passkey, on a device that holds none of *known*."""
+        from webauthn import generate_registration_options, options_to_json
+        from webauthn.helpers.structs import (
+            AuthenticatorSelectionCriteria,
+            ResidentKeyRequirement,
+            UserVerificationRequirement,
+        )
+
+        options = generate_registration_options(
+            rp_id=self._host,
+            rp_name=self._name,
+            user_id=owner.handle,
+            user_name=owner.name,
+            challenge=challenge,
+            timeout=TIMEOUT_MS,
+            exclude_credentials=_described(known),
+            authenticator_selection=AuthenticatorSelectionCriteria(
+                resident_key=ResidentKeyRequirement.DISCOURAGED,
+                user_verification=UserVerificationRequirement.DISCOURAGED,
+            ),
+        )
+        return options_to_json(options)
+
+    def registered(self, answer: str, challenge: bytes, name: str) -> NewPasskey:
+        """Return the passkey that *answer* brings.  Raises PasskeyRefused."""
+        from webauthn import verify_registration_response
+
+        credential = _expect_short(answer)
+        with _proving():
+            verified = verify_registration_response(
+                credential=credential,
+                expected_challenge=challenge,
+                expected_rp_id=self._host,
+                expected_origin=self._origins,
+            )
+        return NewPasskey(
+            credential_id=verified.credential_id,
+            public_key=verified.credential_public_key,
+            sign_count=verified.sign_count,
+            name=name,
+        )
+
+    def authentication(self, challenge: bytes, known: Sequence[Passkey]) -> str:
+        """Return the question for a proof by one of *known*."""
+        from webauthn import generate_authentication_options, options_to_json
+        from webauthn.helpers.structs import UserVerificationRequirement
+
+        options = generate_authentication_options(
+            rp_id=self._host,
+            challenge=challenge,
+            timeout=TIMEOUT_MS,
+            allow_credentials=_described(known),
+            user_verification=UserVerificationRequirement.DISCOURAGED,
+        )
+        return options_to_json(options)
+
+    def credential_of(self, answer: str) -> bytes:
+        """Return which credential *answer* claims to be of.  Raises PasskeyRefused."""
+        from webauthn.helpers import parse_authentication_credential_json
+
+        credential = _expect_short(answer)
+        with _proving():
+            return parse_authentication_credential_json(credential).raw_id
+
+    def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> int:
+        """Return the new `sign_count` of *passkey*, which *answer* proves.
+
+        Raises    PasskeyRefused, also for a count that went back: the passkey was copied
+        """
+        from webauthn import verify_authentication_response
+
+        credential = _expect_short(answer)
+        with _proving():
+            verified = verify_authentication_response(
+                credential=credential,
+                expected_challenge=challenge,
+                expected_rp_id=self._host,
+                expected_origin=self._origins,
+                credential_public_key=passkey.public_key,
+                credential_current_sign_count=passkey.sign_count,
+            )
+        return verified.new_sign_count
+
+
+@contextmanager
+def _proving() -> Iterator[None]:
+    """Refuse the passkey for whatever the library raises: its parsers read bytes of strangers."""
+    try:
+        with parsed_by_others():
+            yield
+    except Undecodable as cause:
+        raise PasskeyRefused(NOT_PROVEN) from cause
+
+
+def passkeys_at(origins: Iterable[str], name: str) -> WebAuthn | None:
+    """Return what checks passkeys of pages at *origins*; None: all are addresses by number.
+
+    A passkey belongs to the name of a host; of several, the first.
+    """
+    named = [origin for origin in origins if _is_named(urlsplit(origin).hostname or "")]
+    if not named:
+        return None
+    host = urlsplit(named[0]).hostname or ""
+    own = [origin for origin in named if urlsplit(origin).hostname == host]
+    return WebAuthn(host=host, origins=own, name=name)
+
+
+def _is_named(host: str) -> bool:
+    return bool(host) and ":" not in host and not host.replace(".", "").isdigit()
+
+
+def _described(known: Sequence[Passkey]) -> "list[PublicKeyCredentialDescriptor]":
+    from webauthn.helpers.structs import PublicKeyCredentialDescriptor
+
+    return [PublicKeyCredentialDescriptor(id=passkey.credential_id) for passkey in known]
+
+
+def _expect_short(answer: str) -> str:
+    if len(answer) > ANSWER_LENGTH_MAX:
+        raise PasskeyRefused(f"expected at most {ANSWER_LENGTH_MAX} characters")
+    return answer
+
+
+T = TypeVar("T")
+
+THREADS: Final = 2
+WAITING_MAX: Final = 64
+NICE: Final = 10
+M_MMAP_THRESHOLD: Final = -3  # <malloc.h> of glibc
+MMAP_BYTES_MIN: Final = 1024 * 1024
+ARGON2: Final = PasswordHasher(
+    time_cost=2, memory_cost=19 * 1024, parallelism=1, hash_len=32, salt_len=16, type=Type.ID
+)
+
+
+class Argon2Hasher:
+    """Implements Hasher in one event loop; beyond *waiting_max* at once: ServiceUnavailable."""
+
+    def __init__(self, *, waiting_max: int = WAITING_MAX) -> None:
+        _hash_of_no_password()  # now, so that the first comparison takes no longer than others
+        _give_memory_back()
+        self._threads = ThreadPoolExecutor(
+            THREADS, thread_name_prefix="argon2", initializer=_lower_priority
+        )
+        self._places = BoundedSemaphore(waiting_max)
+
+    async def hash(self, password: str) -> str:
+        """Return what may be stored of *password*."""
+        return await self._run(lambda: ARGON2.hash(_one_form(password)))
+
+    async def matches(self, password: str, stored: str | None) -> bool:
+        """Say whether *stored* was made of *password*; None takes as long and is never right."""
+        return await self._run(lambda: self._verify(password, stored))
+
+    def close(self) -> None:
+        """Let the threads end; what waits is not hashed any more."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _verify(self, password: str, stored: str | None) -> bool:
+        try:
+            ARGON2.verify(stored or _hash_of_no_password(), _one_form(password))
+        except (VerificationError, InvalidHashError):
+            return False
+        return stored is not None
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if not self._places.acquire(blocking=False):
+            raise ServiceUnavailable("Too many people are signing in just now; try again soon.")
+        future = self._threads.submit(work)
+        future.add_done_callback(lambda _: self._places.release())  # not when its client leaves
+        return await asyncio.wrap_future(future)
+
+
+def _lower_priority() -> None:
+    """Let the event loop go first; only Linux has priorities of threads."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
+def _give_memory_back() -> None:
+    """Let glibc return the memory of a hash when it is made: it would keep 19 MiB for a thread."""
+    with suppress(OSError, AttributeError):  # other C libraries do so themselves
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MMAP_BYTES_MIN)
+
+
+@cache
+def _hash_of_no_password() -> str:
+    """Return the hash of a random password: comparing with it takes as long as with a user's."""
+    return ARGON2.hash(os.urandom(16))
+
+
+def _one_form(password: str) -> str:
+    """Return the password in the one form of all keyboards (RFC 8265, 4.2)."""
+    return unicodedata.normalize("NFC", password)

@@ -1,0 +1,264 @@
+"""Sessions of people: kept by the server, ended by it, named by a random id in a cookie.
+
+Proofs that a person reads an e-mail address: a link or a code that was sent there, once.
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NewType, Protocol, TypedDict, Unpack
+
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import User
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.kit.audit import UserId
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
+
+SessionId = NewType("SessionId", int)
+
+IDLE_MS: Final = 30 * MINUTE_MS
+ABSOLUTE_MS: Final = 12 * HOUR_MS
+FRESH_MS: Final = 10 * MINUTE_MS  # how long a password entered counts for what needs it again
+NOTE_MS: Final = MINUTE_MS
+AGENT_LENGTH_MAX: Final = 200
+SESSIONS_PER_USER_MAX: Final = 100
+COOKIE_BYTES: Final = 32
+COOKIE_LENGTH: Final = 43
+
+
+class SessionEnded(Exception):
+    """The session was ended, elsewhere, while something was being done in it; nothing was."""
+
+
+class SecondFactorDue(Exception):
+    """The password was right, and the second factor is missing; *ticket* names this sign-in."""
+
+    def __init__(self, ticket: str) -> None:
+        super().__init__("the second factor is missing")
+        self.ticket = ticket
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """A signed-in person at one browser.
+
+    proved_at   when the password was last entered in it
+    agent       what the browser says it is, cut to 200 characters; not to be trusted
+    csrf        the text that every form of this session carries
+    """
+
+    session_id: SessionId
+    user: User
+    created_at: UnixMs
+    seen_at: UnixMs
+    proved_at: UnixMs
+    address: str
+    agent: str
+    csrf: str
+
+    def is_fresh(self, now: UnixMs) -> bool:
+        """Say whether the password was entered a short time ago."""
+        return now - self.proved_at < FRESH_MS
+
+
+@dataclass(frozen=True, slots=True)
+class Browser:
+    """Where a session begins: the client's address, and what it says it is."""
+
+    address: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """The row of a new session."""
+
+    cookie_hash: CredentialHash
+    address: str
+    agent: str
+
+
+def draw_cookie(
+    secrets: AccountSecrets, entropy: Callable[[int], bytes], browser: Browser
+) -> tuple[str, NewSession]:
+    """Return a cookie, 43 characters of base64url, and what is kept of its session."""
+    cookie = urlsafe_b64encode(entropy(COOKIE_BYTES)).rstrip(b"=").decode()
+    agent = browser.agent[:AGENT_LENGTH_MAX]
+    return cookie, NewSession(secrets.hash(cookie), browser.address, agent)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lifetimes:
+    """How long sessions last: unused, and at all."""
+
+    idle_ms: int = IDLE_MS
+    absolute_ms: int = ABSOLUTE_MS
+
+    def hold(self, session: Session, now: UnixMs) -> bool:
+        """Say whether *session* has not expired."""
+        is_used = now - session.seen_at < self.idle_ms
+        return is_used and now - session.created_at < self.absolute_ms
+
+    def is_to_be_noted(self, session: Session, now: UnixMs) -> bool:
+        """Say whether its last use was noted so long ago that this one must be noted too."""
+        return now - session.seen_at >= min(NOTE_MS, self.idle_ms // 4)
+
+
+class SessionChanges(TypedDict, total=False):
+    """The columns of a session that may change."""
+
+    seen_at: UnixMs
+    proved_at: UnixMs
+
+
+class SessionRows(Protocol):
+    """Sessions inside one transaction, expired or not, of users who are there; `csrf` is empty."""
+
+    def find(self, cookie_hash: CredentialHash) -> Session | None:
+        """Return the session of that cookie."""
+
+    def get(self, session_id: SessionId, /) -> Session | None:
+        """Return one session, with its user as it is now."""
+
+    def of_user(self, user_id: UserId) -> Sequence[Session]:
+        """Return the user's sessions, newest use first."""
+
+    def insert(self, user_id: UserId, new: NewSession, at: UnixMs) -> SessionId:
+        """Add a session that begins at *at*."""
+
+    def update(self, session_id: SessionId, /, **changes: Unpack[SessionChanges]) -> None:
+        """Change columns of a session."""
+
+    def delete(self, session_ids: Collection[SessionId]) -> None:
+        """Delete sessions."""
+
+    def purge(self, *, idle_since: UnixMs, begun_before: UnixMs) -> None:
+        """Delete sessions not used since, or begun before, those moments."""
+
+
+ProofId = NewType("ProofId", int)
+
+GUESSES_MAX: Final = 5
+EVER: Final = UnixMs(0)
+
+
+class Purpose(StrEnum):
+    """The purpose of a proof."""
+
+    CONFIRM_APPLICATION = "confirm_application"
+    VERIFY_EMAIL = "verify_email"
+    RESET_PASSWORD = "reset_password"  # noqa: S105  not a password
+    CLAIM_AGENT = "claim_agent"
+    CHANGE_EMAIL = "change_email"
+    UNDO_EMAIL = "undo_email"
+
+    @property
+    def lifetime_ms(self) -> int:
+        """How long it may be used."""
+        return {
+            Purpose.CONFIRM_APPLICATION: 72 * HOUR_MS,
+            Purpose.VERIFY_EMAIL: 24 * HOUR_MS,
+            Purpose.RESET_PASSWORD: HOUR_MS,
+            Purpose.CLAIM_AGENT: HOUR_MS,
+            Purpose.CHANGE_EMAIL: 24 * HOUR_MS,
+            Purpose.UNDO_EMAIL: 7 * DAY_MS,
+        }[self]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmailProof:
+    """A proof that was sent; *subject* is the application or user it is about.
+
+    since   when the session began in which the change was made that it undoes; None: it undoes none
+    """
+
+    proof_id: ProofId
+    purpose: Purpose
+    subject: int
+    email: EmailAddress
+    nonce: bytes
+    made_at: UnixMs
+    expires_at: UnixMs
+    used_at: UnixMs | None
+    guesses: int = 0
+    since: UnixMs | None = None
+
+    def is_good(self, purpose: Purpose, now: UnixMs) -> bool:
+        """Say whether it may still be used for *purpose*."""
+        return self.purpose is purpose and self.used_at is None and now < self.expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class NewProof:
+    """A proof about to be sent to *email*; fields as in EmailProof."""
+
+    purpose: Purpose
+    subject: int
+    email: EmailAddress
+    nonce: bytes
+    made_at: UnixMs
+    since: UnixMs | None = None
+
+    @property
+    def expires_at(self) -> UnixMs:
+        """When it stops to be good."""
+        return UnixMs(self.made_at + self.purpose.lifetime_ms)
+
+
+class ProofChanges(TypedDict, total=False):
+    """The columns of a proof that may change."""
+
+    used_at: UnixMs
+    guesses: int
+
+
+class ProofRows(Protocol):
+    """Proofs inside one transaction."""
+
+    def get(self, proof_id: ProofId, /) -> EmailProof | None:
+        """Return one proof, good or not."""
+
+    def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
+        """Return the newest proof about *subject*, good or not."""
+
+    def insert(self, new: NewProof) -> ProofId:
+        """Add a proof."""
+
+    def update(self, proof_id: ProofId, /, **changes: Unpack[ProofChanges]) -> None:
+        """Change columns of a proof."""
+
+    def use_up(self, purpose: Purpose, subject: int, at: UnixMs, *, since: UnixMs = EVER) -> None:
+        """Set `used_at` of every proof about *subject*, made at *since* or later, that has none."""
+
+    def delete(self, purpose: Purpose, subject: int) -> None:
+        """Delete every proof about *subject*."""
+
+    def holds(self, email: EmailAddress, subject: int, at: UnixMs) -> bool:
+        """Return whether an undo may give *email* back to an account other than *subject*."""
+
+
+def use_proof(
+    proofs: ProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs
+) -> EmailProof | None:
+    """Use up a proof found by `store.find_proof`; None if it is not good for *purpose*."""
+    proof = proofs.get(proof_id)
+    if proof is None or not proof.is_good(purpose, at):
+        return None
+    proofs.update(proof_id, used_at=at)
+    return proof
+
+
+def link_text(proof_id: ProofId, link: str) -> str:
+    """Return the last segment of a link's path."""
+    return f"{proof_id}.{link}"
+
+
+def parse_link(text: str) -> tuple[ProofId, str] | None:
+    """Return what `link_text` was made of, or None for anything else."""
+    number, dot, link = text.partition(".")
+    if not dot or not number.isascii() or not number.isdigit() or len(number) > 18:  # noqa: PLR2004
+        return None
+    return ProofId(int(number)), link

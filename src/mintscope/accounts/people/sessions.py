@@ -1,0 +1,317 @@
+"""Access to accounts: sessions and administrators who must be there, and what ends it.
+
+An account is taken back: what was made or changed in it since a thief came in ends.
+
+Each change that gives lasting access is sent to the owner by e-mail, with a link for a week.
+It ends all that was done since the session began in which that was made, brings the address back
+that the e-mail was sent to, and lets its reader choose another password.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.accounts.keys.key import KEYS_SHOWN_MAX, KeyLine
+from mintscope.accounts.mail.email import EmailKind, tell_owner
+from mintscope.accounts.people.factor_rows import NewUser, User, UserKind, find_person
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.people.session import EVER, NewProof, Purpose, Session, SessionEnded
+from mintscope.accounts.signups.application import SignupId, subject_of
+from mintscope.kit.audit import Actor, Event, EventFilter, KeyId, UserId, note, user_actor
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS
+
+# A person in a session, or an actor that the machine itself vouches for.
+Reviewer = Session | Actor
+
+OF_USERS: Final = (
+    Purpose.VERIFY_EMAIL,
+    Purpose.RESET_PASSWORD,
+    Purpose.CLAIM_AGENT,
+    Purpose.CHANGE_EMAIL,
+    Purpose.UNDO_EMAIL,
+)
+
+
+def expect_session(rows: AccountRows, session: Session) -> User:
+    """Return the user of *session* as the transaction reads it.  Raises SessionEnded."""
+    found = rows.sessions.get(session.session_id)
+    if found is None or found.user.user_id != session.user.user_id:
+        raise SessionEnded
+    return found.user
+
+
+def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = None) -> int:
+    """End all sessions of the user *but* one; return how many."""
+    kept = None if but is None else but.session_id
+    ended = [
+        session.session_id
+        for session in rows.sessions.of_user(user_id)
+        if session.session_id != kept
+    ]
+    rows.sessions.delete(ended)
+    rows.sign_ins.end(user_id)
+    return len(ended)
+
+
+def drop_factors(rows: AccountRows, user_id: UserId, *, since: UnixMs = EVER) -> None:
+    """Remove the second factors, and recovery codes, that were added at *since* or later."""
+    rows.apps.delete(user_id, since)
+    rows.passkeys.delete(user_id, since)
+    rows.recovery_codes.delete(user_id, since)
+
+
+def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
+    """End every session, second factor, proof and key of the user; return how many keys."""
+    end_sessions(rows, user_id)
+    drop_factors(rows, user_id)
+    for purpose in OF_USERS:
+        rows.proofs.use_up(purpose, user_id, at)
+    return rows.user_keys.revoke_active(user_id, at)
+
+
+def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
+    """Remove the account of *user* and its signals, and end the access to it."""
+    revoked = end_access(rows, user.user_id, at)
+    for signal in rows.signals.of_user(user.user_id):
+        rows.signals.delete(signal.signal_id)
+        rows.turn.touch()
+    if user.kind is UserKind.PERSON:
+        rows.users.update(user.user_id, password_hash="")  # no password has this hash
+    rows.users.update(user.user_id, removed_at=at)
+    subject = f"user:{user.user_id}"
+    note(rows.events, at, actor, "removed", subject, keys_revoked=str(revoked), **detail)
+
+
+def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
+    """Return the key issued for an application, and those that it was rotated into."""
+    lines: list[KeyLine] = list(rows.api_keys.of_application(signup_id))
+    for line in lines:
+        if line.replaced_by is not None:
+            successor = rows.api_keys.get(line.replaced_by)
+            assert successor is not None, "keys are never deleted"
+            lines.append(successor)
+    return sorted(lines, key=lambda line: line.key_id)
+
+
+def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
+    """Revoke the key issued for an application, and those that it was rotated into."""
+    for line in issued_keys(rows, signup_id):
+        if line.revoked_at is None:
+            rows.api_keys.update(line.key_id, revoked_at=at)
+            because = subject_of(signup_id)
+            note(rows.events, at, actor, "revoked", f"key:{line.key_id}", because=because)
+
+
+class NotPossible(Exception):
+    """The state of the subject does not allow it; the message says what was expected and was."""
+
+
+def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
+    """Return how the audit log names *reviewer*.  Raises SessionEnded.
+
+    An actor that is no session is vouched for by the machine, and not looked up.
+    """
+    if not isinstance(reviewer, Session):
+        return reviewer
+    user = expect_session(rows, reviewer)
+    if not user.is_administrator:
+        raise SessionEnded
+    return user_actor(user.user_id)
+
+
+def expect_removable(rows: AccountRows, user: User) -> None:
+    """Raise NotPossible for the last administrator, and while a payment of *user* is under way."""
+    if rows.credits.is_paid_for(user.user_id):
+        raise NotPossible(
+            f"expected no payment under way for {user.username}; there is one, whose outcome is"
+            " mostly known within three minutes: try again then"
+        )
+    if user.is_administrator and set(rows.users.administrators()) == {user.user_id}:
+        raise NotPossible(
+            f"expected another administrator beside {user.username}, who is the last one"
+        )
+
+
+def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
+    """Remove an account that is not the last administrator's.  Raises NotPossible."""
+    actor = expect_administrator(rows, reviewer)
+    kept = rows.users.get(user_id)
+    if kept is None:
+        raise NotPossible(f"expected an account; there is none with the number {user_id}")
+    expect_removable(rows, kept.user)
+    remove(rows, kept.user, actor, at)
+
+
+def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
+    """Remove every second factor of a person, and write to them.  Raises NotPossible."""
+    actor = expect_administrator(rows, reviewer)
+    kept = rows.users.get(user_id)
+    if kept is None or not kept.user.has_second_factor:
+        raise NotPossible(f"expected a person with a second factor; user {user_id} is none")
+    drop_factors(rows, user_id)
+    end_sessions(rows, user_id)
+    note(rows.events, at, actor, "removed second factor", f"user:{user_id}")
+    what = "an administrator removed your second factors"
+    tell_owner(rows.emails, kept.user, EmailKind.SECOND_FACTOR, {"what": what}, at)
+
+
+def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:
+    """Make the person of an address an administrator; True: *new* was added for it."""
+    at = new.created_at
+    person = find_person(rows.users, new.email)
+    if person is None:
+        user_id = rows.users.insert(new)
+        note(rows.events, at, actor, "created", f"user:{user_id}")
+    else:
+        user_id = person.user.user_id
+        if person.user.verified_at is None:
+            _take_over(rows, user_id, new, actor)
+    if person is None or not person.user.is_administrator:
+        rows.users.update(user_id, administrator=True)
+        note(rows.events, at, actor, "made administrator", f"user:{user_id}")
+    after = rows.users.get(user_id)
+    assert after is not None, "it was read or added just now"
+    return after.user, person is None
+
+
+def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -> None:
+    """Give the account to the owner of its address: until now a stranger may have made it."""
+    assert new.password_hash is not None, "a person has a password"
+    at = new.created_at
+    rows.users.update(user_id, password_hash=new.password_hash)
+    revoked = str(end_access(rows, user_id, at))
+    note(rows.events, at, actor, "reset password", f"user:{user_id}", keys_revoked=revoked)
+
+
+CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
+EVENTS_AT_ONCE: Final = 100  # events of a key that are searched for its earlier cap at once
+TOLD_MAX: Final = 20  # e-mails of a kind in a day
+TAKEN_BACK: Final = "the account was taken back"
+RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may reach back
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """How much of each kind ended.
+
+    sessions   all of them
+    factors    authenticator apps and passkeys
+    alerts     alert rules that were made
+    webhooks   addresses of webhooks that were changed, and are sent to no longer
+    caps       of API keys, which are as they were before
+    """
+
+    sessions: int
+    keys: int
+    factors: int
+    wallets: int
+    alerts: int
+    webhooks: int
+    caps: int
+
+
+def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
+    """End every session, and what was made or changed in the account at *since* or later."""
+    sessions = end_sessions(rows, user_id)
+    app = rows.apps.of_user(user_id)
+    factors = int(app is not None and app.made_at >= since)
+    factors += sum(each.made_at >= since for each in rows.passkeys.of_user(user_id))
+    drop_factors(rows, user_id, since=since)
+    caps, keys = _end_keys(rows, user_id, since, at)
+    wallets = [each for each in rows.wallets.of_user(user_id) if each.linked_at >= since]
+    for linked in wallets:
+        rows.wallets.unlink(user_id, linked.wallet)
+    alerts, webhooks = _end_alerts(rows, user_id, since, at)
+    return Ended(
+        sessions=sessions,
+        keys=keys,
+        factors=factors,
+        wallets=len(wallets),
+        alerts=alerts,
+        webhooks=webhooks,
+        caps=caps,
+    )
+
+
+def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
+    """Return how many caps are as they were before *since*, and how many keys ended."""
+    caps = keys = 0
+    for key in rows.user_keys.shown(user_id, at, KEYS_SHOWN_MAX):
+        if key.revoked_at is not None:
+            continue
+        if key.created_at >= since:
+            rows.api_keys.update(key.key_id, revoked_at=at)
+            keys += 1
+        else:
+            caps += _restore_cap(rows, key, since)
+    return caps, keys
+
+
+def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
+    """Give *key* the cap that it had before *since*; False if it was not changed."""
+    is_changed = False
+    before = "none"
+    for event in _caps_of(rows, key.key_id):
+        if event.at < since:
+            before = event.detail["credits"]
+            break
+        is_changed = True
+    if is_changed:
+        cap = None if before == "none" else int(before)
+        rows.api_keys.update(key.key_id, month_credits_max=cap)
+    return is_changed
+
+
+def _caps_of(rows: AccountRows, key_id: KeyId) -> Iterator[Event]:
+    """Yield each change of the cap of a key, newest first."""
+    subject = f"key:{key_id}"
+    wanted = EventFilter(who=subject, action=CAPPED)
+    before: int | None = None
+    while page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):
+        before = page[-1][0]
+        for _, event in page:
+            if event.subject == subject:
+                yield event
+
+
+def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
+    """Return how many alert rules are deleted, and how many others send no webhooks any more."""
+    alerts = webhooks = 0
+    for signal in rows.signals.of_user(user_id):
+        if signal.created_at >= since:
+            rows.signals.delete(signal.signal_id)
+            alerts += 1
+        elif signal.webhook_at is not None and signal.webhook_at >= since:
+            rows.signals.update(signal.signal_id, webhook_url=None)
+            rows.firings.give_up(signal.signal_id, at, TAKEN_BACK)
+            webhooks += signal.rule.webhook_url is not None
+    if alerts or webhooks:
+        rows.turn.touch()
+    return alerts, webhooks
+
+
+def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows,
+    owner: User,
+    kind: EmailKind,
+    facts: dict[str, str],
+    nonce: bytes,
+    since: UnixMs,
+    at: UnixMs,
+) -> None:
+    """Write to the owner of what was done in a session that began at *since*, with an undo.
+
+    Without one to an address that is not verified, which may be a stranger's, and to an agent.
+    """
+    if owner.verified_at is None:
+        tell_owner(rows.emails, owner, kind, facts, at)
+        return
+    if len(rows.emails.written_to(owner.email, kind, UnixMs(at - DAY_MS))) >= TOLD_MAX:
+        return  # the reader knows by now
+    proof_id = None
+    if owner.kind is UserKind.PERSON:
+        proof_id = rows.proofs.insert(
+            NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at, since)
+        )
+    rows.emails.insert(kind, owner.email, facts, proof_id, at)

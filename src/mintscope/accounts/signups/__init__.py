@@ -1,0 +1,1 @@
+"""Applications of agents, reviews, exchange of the one-time secret."""

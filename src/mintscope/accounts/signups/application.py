@@ -1,0 +1,327 @@
+"""An application for beta access: what an agent asks for, and how far it has come.
+
+awaiting_confirmation --address confirmed--> awaiting_approval --review--> approved | rejected
+approved --secret exchanged--> key_issued --administrator resets--> approved
+awaiting_confirmation --72 h, or "this was not me"--> gone, the address is free again
+
+The form of an application as it comes in: read field by field, every mistake named at once.
+"""
+
+import hmac
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NewType, Protocol, TypedDict, Unpack
+
+from mintscope.accounts.keys.scope import Scope, UnknownScope, parse_scopes
+from mintscope.accounts.people.email_address import EmailAddress, UnusableEmailAddress, parse_email
+from mintscope.kit.audit import UserId
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.errors import FieldMessage, InvalidFields
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, MINUTE_MS
+
+SignupId = NewType("SignupId", int)
+
+MOTIVATION_LENGTH_MAX: Final = 4_000
+HANDLE_LENGTH_MAX: Final = 64
+NOTE_LENGTH_MAX: Final = 2_000
+REDELIVERY_MS: Final = 10 * MINUTE_MS
+LAPSE_MS: Final = 3 * DAY_MS
+
+
+class UserType(StrEnum):
+    """The role that the applicant asks for."""
+
+    TRADER = "trader"
+    PROVIDER = "provider"
+    BOTH = "both"
+
+
+class ApplicationState(StrEnum):
+    """How far an application has come."""
+
+    AWAITING_CONFIRMATION = "awaiting_confirmation"
+    AWAITING_APPROVAL = "awaiting_approval"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+    KEY_ISSUED = "key_issued"
+
+
+UNDECIDED: Final = frozenset(
+    {ApplicationState.AWAITING_CONFIRMATION, ApplicationState.AWAITING_APPROVAL}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Form:
+    """A signup whose every field has been checked.
+
+    asked_scopes   what the key shall be allowed, beside what every key may read
+    """
+
+    email: EmailAddress
+    telegram: str | None
+    twitter: str | None
+    user_type: UserType
+    motivation: str
+    asked_scopes: frozenset[Scope] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Application:
+    """An application as it stands.
+
+    email         normalised
+    scopes        granted by the administrator, beside the read scopes; empty before a decision
+    decided_by    who reviewed it, as the audit log names actors
+    note          the administrator's, never shown to the applicant
+    user_removed  the account that its key belonged to was removed
+    asked_at      when its key asked for further scopes; None: no request to decide about
+    asked_why     the reason, in its words
+    """
+
+    signup_id: SignupId
+    form: Form
+    state: ApplicationState
+    applied_at: UnixMs
+    confirmed_at: UnixMs | None
+    decided_at: UnixMs | None
+    decided_by: str | None
+    scopes: frozenset[Scope]
+    note: str
+    issued_at: UnixMs | None
+    user_removed: bool
+    asked_at: UnixMs | None = None
+    asked_why: str = ""
+
+    @property
+    def is_undecided(self) -> bool:
+        """True if an administrator may decide about it, or about scopes that its key asks for."""
+        return self.state in UNDECIDED or self.asked_at is not None
+
+    def has_lapsed(self, now: UnixMs) -> bool:
+        """Say whether it was not confirmed in time."""
+        is_waiting = self.state is ApplicationState.AWAITING_CONFIRMATION
+        return is_waiting and self.applied_at <= now - LAPSE_MS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeptApplication:
+    """An application and all that was drawn for it.
+
+    secret_nonce     what its secret derives from, together with a redelivery key
+    signup_redeem    hash of the redelivery key of the signup; None if none was sent
+    owner            the user that its key belongs to; None before the first exchange
+    key_nonce        what its key derives from, together with the secret; None: it has no key
+    exchange_redeem  as signup_redeem, of the exchange
+    """
+
+    application: Application
+    secret_hash: CredentialHash
+    secret_nonce: bytes
+    signup_redeem: CredentialHash | None
+    owner: UserId | None
+    key_nonce: bytes | None
+    exchange_redeem: CredentialHash | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewApplication:
+    """An application about to be kept; fields as in KeptApplication."""
+
+    form: Form
+    secret_hash: CredentialHash
+    secret_nonce: bytes
+    signup_redeem: CredentialHash | None
+    at: UnixMs
+
+
+class ApplicationChanges(TypedDict, total=False):
+    """The columns of an application that may change."""
+
+    state: ApplicationState
+    confirmed_at: UnixMs
+    decided_at: UnixMs
+    decided_by: str
+    scopes: frozenset[Scope]
+    note: str
+    user: UserId
+    issued_at: UnixMs | None
+    key_nonce: bytes | None
+    exchange_redeem: CredentialHash | None
+    asked_scopes: frozenset[Scope]
+    asked_at: UnixMs | None
+    asked_why: str
+
+
+class ApplicationRows(Protocol):
+    """Applications inside one transaction."""
+
+    def get(self, signup_id: SignupId, /) -> KeptApplication | None:
+        """Return one application."""
+
+    def find(self, email: EmailAddress) -> KeptApplication | None:
+        """Return the application of that address, with one query."""
+
+    def insert(self, new: NewApplication) -> SignupId:
+        """Add an application that awaits confirmation; its address must be free."""
+
+    def update(self, signup_id: SignupId, /, **changes: Unpack[ApplicationChanges]) -> None:
+        """Change columns of an application."""
+
+    def delete(self, signup_id: SignupId) -> None:
+        """Delete an application."""
+
+    def page(
+        self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
+    ) -> Sequence[Application]:
+        """Return up to *limit* behind *after*: in *state*, oldest first; of any, newest first.
+
+        text   only those that hold it, in capitals or not: in address, names or motivation
+        """
+
+    def counts(self) -> Mapping[ApplicationState, int]:
+        """Return how many applications each state has; states without any are left out."""
+
+
+def is_sent_again(
+    first: CredentialHash | None, again: CredentialHash | None, *, after_ms: int
+) -> bool:
+    """Say whether both are hashes of one redelivery key, *after_ms* being soon enough."""
+    return (
+        first is not None
+        and again is not None
+        and hmac.compare_digest(first, again)
+        and after_ms < REDELIVERY_MS
+    )
+
+
+def subject_of(signup_id: SignupId) -> str:
+    """Return how the audit log names an application."""
+    return f"application:{signup_id}"
+
+
+MISSING: Final = "expected a value; it is missing"
+SHOWN_MAX: Final = 50
+KINDS: Final[Mapping[type, str]] = {
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    list: "a list",
+    dict: "an object",
+}
+
+
+def parse_form(fields: Mapping[str, object]) -> Form:
+    """Return the form of *fields*, named as specified.  Raises InvalidFields with every mistake."""
+    reader = FieldReader(fields)
+    form = Form(
+        email=reader.email("email"),
+        telegram=reader.handle("telegram"),
+        twitter=reader.handle("twitter"),
+        user_type=reader.user_type("userType"),
+        motivation=reader.motivation("motivation"),
+        asked_scopes=reader.scopes("scopes"),
+    )
+    reader.expect_sound()
+    return form
+
+
+class FieldReader:
+    """Reads fields; what it returns is good only once `expect_sound` has passed."""
+
+    def __init__(self, fields: Mapping[str, object]) -> None:
+        self._fields = fields
+        self._messages: list[FieldMessage] = []
+
+    def expect_sound(self) -> None:
+        """Raise InvalidFields if any field was refused."""
+        if self._messages:
+            raise InvalidFields(self._messages)
+
+    def text(self, name: str) -> str:
+        """Read a required text, whatever it says."""
+        return self._required(name) or ""
+
+    def email(self, name: str) -> EmailAddress:
+        """Read a required address."""
+        text = self._required(name)
+        try:
+            return EmailAddress("") if text is None else parse_email(text)
+        except UnusableEmailAddress as flaw:
+            self._refuse(name, str(flaw))
+            return EmailAddress("")
+
+    def handle(self, name: str) -> str | None:
+        """Read an optional line, trimmed; None for one that is blank."""
+        text = (self._text(name) or "").strip()
+        if len(text) > HANDLE_LENGTH_MAX:
+            self._refuse(
+                name, f"expected at most {HANDLE_LENGTH_MAX} characters; there were {len(text)}"
+            )
+        elif not text.isprintable():
+            self._refuse(name, "expected one line of text; it holds control characters")
+        return text or None
+
+    def user_type(self, name: str) -> UserType:
+        """Read what the applicant wants to be."""
+        text = self._required(name)
+        if text in set(UserType):
+            return UserType(text)
+        if text is not None:
+            known = ", ".join(UserType)
+            self._refuse(name, f"expected one of {known}; was {text[:SHOWN_MAX]!r}")
+        return UserType.BOTH
+
+    def motivation(self, name: str) -> str:
+        """Read a required text of several lines, trimmed."""
+        given = self._required(name)
+        text = (given or "").replace("\r\n", "\n").replace("\r", "\n").strip()
+        if given is not None and not text:
+            self._refuse(name, "expected why access is wanted and what for; it is empty")
+        elif len(text) > MOTIVATION_LENGTH_MAX:
+            wanted = f"expected at most {MOTIVATION_LENGTH_MAX} characters"
+            self._refuse(name, f"{wanted}; there were {len(text)}")
+        elif any(_is_control(sign) for sign in text):
+            self._refuse(name, "expected text; it holds control characters")
+        return text
+
+    def scopes(self, name: str) -> frozenset[Scope]:
+        """Read an optional list of scopes."""
+        value = self._fields.get(name)
+        if value is None:
+            return frozenset()
+        if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+            self._refuse(name, f"expected a list of scopes among {', '.join(Scope)}")
+            return frozenset()
+        try:
+            return parse_scopes(each[:SHOWN_MAX] for each in value)
+        except UnknownScope as flaw:
+            self._refuse(name, str(flaw))
+            return frozenset()
+
+    def _required(self, name: str) -> str | None:
+        """Return the text of a field, None once it is refused."""
+        if self._fields.get(name) is None:
+            self._refuse(name, MISSING)
+        return self._text(name)
+
+    def _text(self, name: str) -> str | None:
+        """Return the text of a field; None for one that is missing, null or refused."""
+        value = self._fields.get(name)
+        if isinstance(value, str):
+            return value
+        if value is not None:
+            kind = KINDS.get(type(value), "something else")
+            self._refuse(name, f"expected a string; was {kind}")
+        return None
+
+    def _refuse(self, name: str, message: str) -> None:
+        self._messages.append(FieldMessage(name, message))
+
+
+def _is_control(sign: str) -> bool:
+    """Say whether *sign* may not stand in a text of several lines; a lone surrogate may not."""
+    return sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cs"}

@@ -1,0 +1,365 @@
+"""Reviewing applications and removing accounts: what administrators do, every step logged."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import Final
+
+from mintscope.accounts.keys.key import KeyStatus
+from mintscope.accounts.keys.scope import READ_SCOPES, Scope, in_order, with_reads
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewUser, User, UserKind, username_of
+from mintscope.accounts.people.rows import AccountRows, AccountStore, named_by, names_of
+from mintscope.accounts.people.sessions import (
+    NotPossible,
+    Reviewer,
+    drop_second_factor,
+    expect_administrator,
+    issued_keys,
+    promote,
+    remove,
+    remove_user,
+    revoke_issued,
+)
+from mintscope.accounts.signups.application import (
+    UNDECIDED,
+    Application,
+    ApplicationState,
+    KeptApplication,
+    SignupId,
+    subject_of,
+)
+from mintscope.accounts.signups.signups import forget
+from mintscope.kit.audit import (
+    EVERYTHING,
+    Actor,
+    Event,
+    EventFilter,
+    Series,
+    UserId,
+    note,
+    user_actor,
+)
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import Mint, UnixMs
+
+REQUESTED: Final = "requested token"
+TRACKED: Final = "tracked token"
+DECLINED: Final = "declined token"
+MINT: Final = "mint:"
+REQUESTS_READ_MAX: Final = 100
+NO_SCOPES: Final[frozenset[Scope]] = frozenset()
+
+# How an application is, in a sentence about it.
+STANDINGS: Final = {
+    ApplicationState.AWAITING_CONFIRMATION: "awaits the confirmation of its e-mail address",
+    ApplicationState.AWAITING_APPROVAL: "awaits approval",
+    ApplicationState.APPROVED: "was approved",
+    ApplicationState.REJECTED: "was rejected",
+    ApplicationState.KEY_ISSUED: "has got its key",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A decision on an application, which must be in one of the *expected* states."""
+
+    signup_id: SignupId
+    state: ApplicationState
+    expected: frozenset[ApplicationState]
+    scopes: frozenset[Scope]
+    note: str
+    actor: Reviewer
+    told: str = ""
+
+
+@dataclass(eq=False, repr=False)
+class Reviews:
+    """The administrators' verbs: each is one transaction with its audit row and its e-mail.
+
+    Each does nothing and raises SessionEnded for a session that was ended meanwhile, or whose user
+    is no administrator any more.
+    """
+
+    store: AccountStore
+    _: KW_ONLY
+    clock: Clock
+    entropy: Callable[[int], bytes]
+
+    async def applications(
+        self,
+        state: ApplicationState | None = None,
+        *,
+        after: SignupId | None = None,
+        limit: int,
+        text: str = "",
+    ) -> Sequence[Application]:
+        """Return those behind *after*: the longest waiting first in a *state*, or the newest.
+
+        text   only those that hold it: in the address, a name or the motivation
+        """
+        return await self.store.read(lambda rows: rows.applications.page(state, after, limit, text))
+
+    async def application(self, signup_id: SignupId) -> Application | None:
+        """Return one application."""
+        kept = await self.store.read(lambda rows: rows.applications.get(signup_id))
+        return None if kept is None else kept.application
+
+    async def counts(self) -> Mapping[ApplicationState, int]:
+        """Return how many applications there are in each state."""
+        counts = await self.store.read(lambda rows: rows.applications.counts())
+        return dict.fromkeys(ApplicationState, 0) | dict(counts)
+
+    async def approve(
+        self,
+        signup_id: SignupId,
+        *,
+        scopes: frozenset[Scope],
+        note: str,
+        actor: Reviewer,
+        unconfirmed: bool = False,
+    ) -> Application:
+        """Approve an application that awaits approval, or scopes that an issued key asks for.
+
+        With *unconfirmed* also an application that awaits confirmation.
+
+        Raises    NotPossible
+        """
+        approved = ApplicationState.APPROVED
+        expected = UNDECIDED if unconfirmed else frozenset({ApplicationState.AWAITING_APPROVAL})
+        return await self._decide(Decision(signup_id, approved, expected, scopes, note, actor))
+
+    async def reject(
+        self, signup_id: SignupId, *, note: str, actor: Reviewer, told: str = ""
+    ) -> Application:
+        """Reject what is undecided; write to a confirmed address only.  Raises NotPossible.
+
+        told   why, in words for the applicant; *note* is for administrators alone
+        """
+        rejected = ApplicationState.REJECTED
+        return await self._decide(
+            Decision(signup_id, rejected, UNDECIDED, NO_SCOPES, note, actor, told)
+        )
+
+    async def _decide(self, decision: Decision) -> Application:
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _decide(rows, decision, now))
+
+    async def reset(self, signup_id: SignupId, *, actor: Reviewer) -> Application:
+        """Revoke the issued key and let the same secret be exchanged again.  Raises NotPossible."""
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _reset(rows, signup_id, actor, now))
+
+    async def forget(self, signup_id: SignupId, *, actor: Reviewer) -> None:
+        """Delete the application, its key and its agent.  Raises NotPossible."""
+        now = self.clock.now()
+        await self.store.transact(lambda rows: _forget(rows, signup_id, actor, now))
+
+    async def users(self, *, before: UserId | None = None, limit: int) -> Sequence[User]:
+        """Return the users who were not removed, newest first."""
+        return await self.store.read(lambda rows: rows.users.newest(before, limit))
+
+    async def user(self, user_id: UserId) -> User | None:
+        """Return a user who was not removed."""
+        kept = await self.store.read(lambda rows: rows.users.get(user_id))
+        return None if kept is None else kept.user
+
+    async def remove_user(self, user_id: UserId, *, actor: Reviewer) -> None:
+        """Remove an account with its keys and sessions; its application cannot be exchanged again.
+
+        Raises    NotPossible for one that does not exist, and for the last administrator
+        """
+        now = self.clock.now()
+        await self.store.transact(lambda rows: remove_user(rows, user_id, actor, now))
+
+    async def drop_second_factor(self, user_id: UserId, *, actor: Reviewer) -> None:
+        """Let a person who lost it in with the password alone.  Raises NotPossible."""
+        now = self.clock.now()
+        await self.store.transact(lambda rows: drop_second_factor(rows, user_id, actor, now))
+
+    async def make_administrator(
+        self, email: EmailAddress, *, password_hash: str, actor: Actor
+    ) -> tuple[User, bool]:
+        """Make the person of *email* an administrator; True: the account was made for it.
+
+        An account that never verified its address gets the password, and its sessions and keys end.
+        """
+        new = NewUser(
+            kind=UserKind.PERSON,
+            username=username_of(email, self.entropy),
+            email=email,
+            password_hash=password_hash,
+            created_at=self.clock.now(),
+        )
+        return await self.store.transact(lambda rows: promote(rows, new, actor))
+
+    async def events(
+        self, *, before: int | None = None, limit: int, wanted: EventFilter = EVERYTHING
+    ) -> Sequence[tuple[int, Event]]:
+        """Return the audit log with its row numbers, newest first."""
+        return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
+
+    async def numbers(self, *, since: int) -> Mapping[Series, Mapping[int, int]]:
+        """Return the numbers of the hour *since* and later, by series and hour."""
+        return await self.store.read(lambda rows: rows.hours.since(since))
+
+    async def names(self, subjects: Collection[str]) -> Mapping[str, str]:
+        """Return what people call *subjects* and actors of the audit log, those that are there."""
+        return await self.store.read(lambda rows: names_of(rows, subjects))
+
+    async def subject_of(self, email: EmailAddress) -> str | None:
+        """Return how the audit log names the person, or else the application, of an address."""
+        return await self.store.read(lambda rows: named_by(rows, email))
+
+    async def ask_for_token(self, mint: Mint, user_id: UserId, *, is_tracked: bool) -> None:
+        """Note that a user wants *mint* tracked, and whether it is since."""
+        action = TRACKED if is_tracked else REQUESTED
+        now = self.clock.now()
+        await self.store.transact(
+            lambda rows: note(rows.events, now, user_actor(user_id), action, f"{MINT}{mint}")
+        )
+
+    async def asked_tokens(self) -> Mapping[Mint, Event]:
+        """Return the newest request for each mint, newest first, unless it was declined since."""
+
+        def work(rows: AccountRows) -> dict[Mint, Event]:
+            wanted, declined = (
+                rows.events.newest(None, REQUESTS_READ_MAX, EventFilter(action=action))
+                for action in (REQUESTED, DECLINED)
+            )
+            ended: dict[str, int] = {}
+            for number, event in declined:
+                ended.setdefault(event.subject, number)
+            found: dict[Mint, Event] = {}
+            for number, event in wanted:
+                if number > ended.get(event.subject, 0):
+                    found.setdefault(Mint(event.subject.removeprefix(MINT)), event)
+            return found
+
+        return await self.store.read(work)
+
+    async def record(self, action: str, subject: str, *, actor: Reviewer, **detail: str) -> None:
+        """Note what an administrator did elsewhere.  Raises SessionEnded."""
+        now = self.clock.now()
+
+        def work(rows: AccountRows) -> None:
+            note(rows.events, now, expect_administrator(rows, actor), action, subject, **detail)
+
+        await self.store.transact(work)
+
+
+def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
+    signup_id = decision.signup_id
+    actor = expect_administrator(rows, decision.actor)
+    kept = rows.applications.get(signup_id)
+    if kept is not None and kept.application.asked_at is not None:
+        return _decide_asked(rows, kept.application, decision, actor, at)
+    if kept is None or kept.application.state not in decision.expected:
+        wanted = " or ".join(STANDINGS[state] for state in sorted(decision.expected))
+        raise _unexpected(signup_id, kept, expected=wanted)
+    rows.applications.update(
+        signup_id,
+        state=decision.state,
+        decided_at=at,
+        decided_by=actor,
+        scopes=decision.scopes,
+        note=decision.note,
+    )
+    after = _reread(rows, signup_id)
+    detail = {} if after.confirmed_at is not None else {"mailbox": "unconfirmed"}
+    if decision.note:
+        detail["note"] = decision.note
+    if decision.told:
+        detail["told"] = decision.told
+    if decision.state is ApplicationState.APPROVED:
+        detail["scopes"] = _tell_approved(rows, after, at)
+    elif after.confirmed_at is not None:
+        facts = {"reason": decision.told} if decision.told else {}
+        rows.emails.insert(EmailKind.APPLICATION_REJECTED, after.form.email, facts, None, at)
+    note(rows.events, at, actor, str(decision.state), subject_of(signup_id), **detail)
+    return after
+
+
+def _decide_asked(
+    rows: AccountRows, before: Application, decision: Decision, actor: Actor, at: UnixMs
+) -> Application:
+    """Grant the keys of an application the scopes that were decided, or none; its state is kept."""
+    signup_id = before.signup_id
+    is_granted = decision.state is ApplicationState.APPROVED
+    added = with_reads(decision.scopes) if is_granted else NO_SCOPES
+    rows.applications.update(
+        signup_id,
+        decided_at=at,
+        decided_by=actor,
+        scopes=before.scopes | added,
+        note=decision.note,
+        asked_at=None,
+    )
+    for line in issued_keys(rows, signup_id):
+        if added and line.status(at) is KeyStatus.ACTIVE:
+            rows.api_keys.update(line.key_id, scopes=line.scopes | added)
+    detail = {"scopes": ", ".join(in_order(added))} if is_granted else {}
+    if decision.note:
+        detail["note"] = decision.note
+    action = "granted" if is_granted else "refused"
+    note(rows.events, at, actor, action, subject_of(signup_id), **detail)
+    return _reread(rows, signup_id)
+
+
+def _tell_approved(rows: AccountRows, application: Application, at: UnixMs) -> str:
+    """Write that the key can be had; return the scopes it will have."""
+    scopes = ", ".join(in_order(READ_SCOPES | application.scopes))
+    kind = EmailKind.APPLICATION_APPROVED
+    facts = {"scopes": scopes}
+    rows.emails.insert(kind, application.form.email, facts, None, at)
+    return scopes
+
+
+def _reset(rows: AccountRows, signup_id: SignupId, reviewer: Reviewer, at: UnixMs) -> Application:
+    actor = expect_administrator(rows, reviewer)
+    kept = rows.applications.get(signup_id)
+    issued = ApplicationState.KEY_ISSUED
+    if kept is None or kept.application.user_removed or kept.application.state is not issued:
+        raise _unexpected(signup_id, kept, expected=STANDINGS[issued])
+    rows.applications.update(
+        signup_id,
+        state=ApplicationState.APPROVED,
+        issued_at=None,
+        key_nonce=None,
+        exchange_redeem=None,
+        asked_at=None,
+    )
+    revoke_issued(rows, signup_id, actor, at)
+    after = _reread(rows, signup_id)
+    _tell_approved(rows, after, at)
+    note(rows.events, at, actor, "reset", subject_of(signup_id))
+    return after
+
+
+def _forget(rows: AccountRows, signup_id: SignupId, reviewer: Reviewer, at: UnixMs) -> None:
+    actor = expect_administrator(rows, reviewer)
+    kept = rows.applications.get(signup_id)
+    if kept is None:
+        raise _unexpected(signup_id, None, expected="is there")
+    revoke_issued(rows, signup_id, actor, at)
+    owner = None if kept.owner is None else rows.users.get(kept.owner)
+    if owner is not None and owner.user.kind is UserKind.AGENT:
+        remove(rows, owner.user, actor, at, because=subject_of(signup_id))
+    forget(rows, signup_id, "forgotten", actor, at, state=kept.application.state)
+
+
+def _reread(rows: AccountRows, signup_id: SignupId) -> Application:
+    kept = rows.applications.get(signup_id)
+    assert kept is not None, "it was changed just now"
+    return kept.application
+
+
+def _unexpected(signup_id: SignupId, was: KeptApplication | None, *, expected: str) -> NotPossible:
+    if was is None:
+        return NotPossible(f"expected an application; there is none with the number {signup_id}")
+    application = was.application
+    standing = "belongs to an account that was removed" if application.user_removed else None
+    return NotPossible(
+        f"expected an application that {expected};"
+        f" application {signup_id} {standing or STANDINGS[application.state]}"
+    )

@@ -1,0 +1,409 @@
+"""Signing up an agent: one application for one e-mail address, confirmed by its reader.
+
+Exchanging an application secret for the API key, once.
+"""
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+from typing import Final
+
+from mintscope.accounts.keys.key import KeyLine, KeyStatus, NewKey, new_key
+from mintscope.accounts.keys.scope import READ_SCOPES, in_order
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewUser, UserKind, find_person, username_of
+from mintscope.accounts.people.rows import AccountRows, AccountStore, find_application, find_proof
+from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.people.session import GUESSES_MAX, EmailProof, NewProof, Purpose, use_proof
+from mintscope.accounts.signups.application import (
+    UNDECIDED,
+    Application,
+    ApplicationState,
+    Form,
+    KeptApplication,
+    NewApplication,
+    SignupId,
+    is_sent_again,
+    subject_of,
+)
+from mintscope.kit.audit import APPLICANT, MAILBOX, SERVICE, Actor, UserId, note
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import ApiKey, ApplicationSecret, CredentialHash
+from mintscope.kit.errors import (
+    AccountNotFound,
+    DuplicateApplication,
+    FieldMessage,
+    InvalidCredentials,
+    InvalidFields,
+    KeyAlreadyExists,
+    NotApproved,
+)
+from mintscope.kit.primitives import UnixMs
+
+SWEEP_MAX: Final = 500  # applications in one transaction
+DELETED: Final = "its application was deleted"
+WRONG_CODE: Final = (
+    "expected the eight digits of the e-mail; they are wrong, too old, or the sixth guess:"
+    " the link of the e-mail still works"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Signup:
+    """The answer to the applicant, given once."""
+
+    signup_id: SignupId
+    secret: ApplicationSecret
+
+
+@dataclass(eq=False, repr=False)
+class Signups:
+    """Takes applications; *entropy* returns random bytes."""
+
+    store: AccountStore
+    _: KW_ONLY
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+
+    async def apply(self, form: Form, *, redelivery_key: str | None) -> Signup:
+        """Keep the application and write to its e-mail address, in one transaction.
+
+        With the *redelivery_key* of an equal application of the last ten minutes, its answer is
+        given again.  Raises DuplicateApplication, ServiceUnavailable.
+        """
+        nonce = self.entropy(NONCE_BYTES)
+        proof_nonce = self.entropy(NONCE_BYTES)
+        # Without a key of the applicant's, one that no request can ever carry.
+        secret = self.secrets.secret_of(nonce, redelivery_key or self.entropy(NONCE_BYTES).hex())
+        new = NewApplication(
+            form=form,
+            secret_hash=self.secrets.hash(secret),
+            secret_nonce=nonce,
+            signup_redeem=self.secrets.redeem_hash(redelivery_key, form.email),
+            at=self.clock.now(),
+        )
+        kept = await self.store.transact(lambda rows: _apply(rows, new, proof_nonce))
+        if not isinstance(kept, KeptApplication):
+            return Signup(kept, secret)
+        if redelivery_key is None or not _is_answer_to(kept, new):
+            raise DuplicateApplication
+        earlier = self.secrets.secret_of(kept.secret_nonce, redelivery_key)
+        return Signup(kept.application.signup_id, earlier)
+
+    async def confirm_by_code(self, email: EmailAddress, secret: str, code: str) -> None:
+        """Confirm the e-mail address with the code sent there, if it is not yet.
+
+        Raises    InvalidCredentials for another's *secret*; InvalidFields for a wrong code
+        """
+        application = await self._recognise(email, secret)
+        if application.confirmed_at is not None:
+            return
+        now = self.clock.now()
+
+        def guess(rows: AccountRows) -> bool:
+            return _guess(rows, application.signup_id, code, self.secrets, now)
+
+        if not await self.store.transact(guess):
+            raise InvalidFields([FieldMessage("code", WRONG_CODE)])
+
+    async def state(self, email: EmailAddress, secret: str) -> ApplicationState:
+        """Return how far the application has come.  Raises InvalidCredentials, AccountNotFound."""
+        application = await self._recognise(email, secret)
+        if application.user_removed:
+            raise AccountNotFound
+        return application.state
+
+    async def find_by_link(self, text: str) -> EmailAddress | None:
+        """Return whose application the link's last segment *text* confirms; None: no such link."""
+        proof = await self._find_proof(text)
+        return None if proof is None else proof.email
+
+    async def confirm_by_link(self, text: str) -> bool:
+        """Confirm the e-mail address; False if the link is unknown, used or has expired."""
+        return await self._use_link(text, _confirm_by_link)
+
+    async def disown(self, text: str) -> bool:
+        """Delete an application whose address disowns it; False if it is decided."""
+        return await self._use_link(text, _disown)
+
+    async def forget_lapsed(self) -> int:
+        """Delete what was not confirmed in 72 hours, its address being free then; say how many."""
+        now = self.clock.now()
+        count = 0
+        while found := await self.store.transact(lambda rows: _forget_lapsed(rows, now)):
+            count += found
+        return count
+
+    async def _recognise(self, email: EmailAddress, secret: str) -> Application:
+        application = await find_application(self.store, email, secret, self.secrets)
+        if application is None:
+            raise InvalidCredentials
+        return application
+
+    async def _use_link(
+        self, text: str, rule: Callable[[AccountRows, EmailProof, UnixMs], bool]
+    ) -> bool:
+        proof, now = await self._find_proof(text), self.clock.now()
+        return proof is not None and await self.store.transact(lambda rows: rule(rows, proof, now))
+
+    async def _find_proof(self, text: str) -> EmailProof | None:
+        purpose = Purpose.CONFIRM_APPLICATION
+        now = self.clock.now()
+        return await find_proof(self.store, text, purpose, self.secrets, now)
+
+
+def forget(
+    rows: AccountRows, signup_id: SignupId, action: str, actor: Actor, at: UnixMs, **detail: str
+) -> None:
+    """Delete an application and its proofs; e-mails that would carry them are not sent."""
+    purpose = Purpose.CONFIRM_APPLICATION
+    for draft in rows.emails.waiting_with(purpose, signup_id):
+        rows.emails.update(draft.email_id, given_up_at=at, reason=DELETED)
+    rows.proofs.delete(purpose, signup_id)
+    rows.applications.delete(signup_id)
+    note(rows.events, at, actor, action, subject_of(signup_id), **detail)
+
+
+def _apply(
+    rows: AccountRows, new: NewApplication, proof_nonce: bytes
+) -> SignupId | KeptApplication:
+    email = new.form.email
+    at = new.at
+    earlier = rows.applications.find(email)
+    if earlier is not None:
+        if not earlier.application.has_lapsed(at):
+            return earlier
+        forget(rows, earlier.application.signup_id, "lapsed", SERVICE, at)
+    signup_id = rows.applications.insert(new)
+    purpose = Purpose.CONFIRM_APPLICATION
+    proof_id = rows.proofs.insert(NewProof(purpose, signup_id, email, proof_nonce, at))
+    rows.emails.insert(EmailKind.CONFIRM_APPLICATION, email, {}, proof_id, at)
+    note(rows.events, at, APPLICANT, "applied", subject_of(signup_id))
+    return signup_id
+
+
+def _is_answer_to(earlier: KeptApplication, again: NewApplication) -> bool:
+    after_ms = again.at - earlier.application.applied_at
+    return (
+        is_sent_again(earlier.signup_redeem, again.signup_redeem, after_ms=after_ms)
+        and earlier.application.form == again.form
+    )
+
+
+def _guess(
+    rows: AccountRows, signup_id: SignupId, code: str, secrets: AccountSecrets, at: UnixMs
+) -> bool:
+    """Count a guess and confirm if it is right; after GUESSES_MAX every guess is wrong."""
+    proof = rows.proofs.newest(Purpose.CONFIRM_APPLICATION, signup_id)
+    is_good = proof is not None and proof.is_good(Purpose.CONFIRM_APPLICATION, at)
+    if proof is None or not is_good or proof.guesses >= GUESSES_MAX:
+        return False
+    rows.proofs.update(proof.proof_id, guesses=proof.guesses + 1)
+    if not secrets.is_code_of(proof.nonce, code):
+        return False
+    _confirm(rows, signup_id, APPLICANT, at)
+    return True
+
+
+def _confirm_by_link(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
+    if use_proof(rows.proofs, proof.proof_id, Purpose.CONFIRM_APPLICATION, at) is None:
+        return False
+    _confirm(rows, SignupId(proof.subject), MAILBOX, at)
+    return True
+
+
+def _confirm(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
+    """Note that the address is the applicant's; an administrator may have decided before."""
+    rows.proofs.use_up(Purpose.CONFIRM_APPLICATION, signup_id, at)
+    kept = rows.applications.get(signup_id)
+    if kept is None or kept.application.confirmed_at is not None:
+        return
+    rows.applications.update(signup_id, confirmed_at=at)
+    if kept.application.state is ApplicationState.AWAITING_CONFIRMATION:
+        rows.applications.update(signup_id, state=ApplicationState.AWAITING_APPROVAL)
+    agent = None if kept.owner is None else rows.users.get(kept.owner)
+    if agent is not None and agent.user.kind is UserKind.AGENT and agent.user.verified_at is None:
+        rows.users.update(agent.user.user_id, verified_at=at)
+    note(rows.events, at, actor, "confirmed", subject_of(signup_id))
+
+
+def _disown(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
+    kept = rows.applications.get(SignupId(proof.subject))
+    if kept is None or kept.application.state not in UNDECIDED:
+        return False
+    if use_proof(rows.proofs, proof.proof_id, Purpose.CONFIRM_APPLICATION, at) is None:
+        return False
+    forget(rows, kept.application.signup_id, "disowned", MAILBOX, at)
+    return True
+
+
+def _forget_lapsed(rows: AccountRows, at: UnixMs) -> int:
+    """Forget some of the applications that lapsed; return how many, 0 when none is left."""
+    state = ApplicationState.AWAITING_CONFIRMATION
+    longest_waiting = rows.applications.page(state, None, SWEEP_MAX)
+    lapsed = [each for each in longest_waiting if each.has_lapsed(at)]
+    for application in lapsed:
+        forget(rows, application.signup_id, "lapsed", SERVICE, at)
+    return len(lapsed)
+
+
+KEY_NAME: Final = "agent signup"
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A key, shown once."""
+
+    api_key: ApiKey
+    line: KeyLine
+    username: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Offer:
+    """The key that an application is about to get.
+
+    key_nonce  what it derives from, together with the secret
+    redeem     hash of the redelivery key; None if none was sent
+    username   of the agent account, if one has to be made
+    """
+
+    signup_id: SignupId
+    key: NewKey
+    key_nonce: bytes
+    redeem: CredentialHash | None
+    username: str
+    at: UnixMs
+
+
+@dataclass(eq=False, repr=False)
+class Exchanges:
+    """Hands out the key of an application; *entropy* returns random bytes."""
+
+    store: AccountStore
+    _: KW_ONLY
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+
+    async def recognise(self, email: EmailAddress, secret: str) -> Application | None:
+        """Return the application of *email* if *secret* is its own: `find_application`."""
+        return await find_application(self.store, email, secret, self.secrets)
+
+    async def exchange(
+        self, application: Application, secret: str, *, redelivery_key: str | None
+    ) -> IssuedKey:
+        """Issue the one key of what `recognise` returned, and write to its e-mail address.
+
+        One transaction, on condition of the state `approved`: of any number at once, in any
+        number of processes, one gets the key, the others KeyAlreadyExists.  With the
+        *redelivery_key* of an exchange in the last ten minutes the key is returned again.
+
+        The key goes to the account of an earlier key; else to the person who has verified the
+        same address, if the application has confirmed it, too; else to a new agent account.
+        Raises    NotApproved, KeyAlreadyExists, AccountNotFound (it was removed; raised first),
+                  InvalidCredentials (the application is gone), ServiceUnavailable
+        """
+        _expect_offerable(application, is_repeated=redelivery_key is not None)
+        nonce = self.entropy(NONCE_BYTES)
+        api_key = self.secrets.key_of(application.signup_id, nonce, secret)
+        email = application.form.email
+        offer = Offer(
+            signup_id=application.signup_id,
+            key=new_key(api_key, self.secrets, KEY_NAME, READ_SCOPES | application.scopes, None),
+            key_nonce=nonce,
+            redeem=self.secrets.redeem_hash(redelivery_key, email),
+            username=username_of(email, self.entropy),
+            at=self.clock.now(),
+        )
+        line, username, issued_nonce = await self.store.transact(lambda rows: _issue(rows, offer))
+        issued = self.secrets.key_of(application.signup_id, issued_nonce, secret)
+        return IssuedKey(issued, line, username)
+
+
+def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
+    """Refuse what the application itself shows, so that waiting agents take no write lock."""
+    if application.user_removed:
+        raise AccountNotFound
+    if application.state is ApplicationState.KEY_ISSUED and not is_repeated:
+        raise KeyAlreadyExists
+    if application.state not in {ApplicationState.APPROVED, ApplicationState.KEY_ISSUED}:
+        raise NotApproved
+
+
+def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
+    """Return the key that the application has got, the name of its user, and the key's nonce."""
+    kept = rows.applications.get(offer.signup_id)
+    if kept is None:
+        raise InvalidCredentials
+    if kept.application.user_removed:
+        raise AccountNotFound
+    if kept.application.state is ApplicationState.APPROVED:
+        return _hand_out(rows, kept, offer)
+    if kept.application.state is not ApplicationState.KEY_ISSUED:
+        raise NotApproved
+    assert kept.owner is not None, "expected the user of an application in state key_issued"
+    assert kept.key_nonce is not None, "expected the nonce of an application in state key_issued"
+    line = rows.api_keys.of_application(offer.signup_id)[0]
+    owner = rows.users.get(kept.owner)
+    if owner is None or not _is_answer_to_exchange(kept, line, offer):
+        raise KeyAlreadyExists
+    return line, owner.user.username, kept.key_nonce
+
+
+def _is_answer_to_exchange(kept: KeptApplication, line: KeyLine, again: Offer) -> bool:
+    issued_at = kept.application.issued_at
+    return (
+        issued_at is not None
+        and is_sent_again(kept.exchange_redeem, again.redeem, after_ms=again.at - issued_at)
+        and line.status(again.at) is KeyStatus.ACTIVE
+    )
+
+
+def _hand_out(rows: AccountRows, kept: KeptApplication, offer: Offer) -> tuple[KeyLine, str, bytes]:
+    owner_id = kept.owner or _find_owner(rows, kept.application) or _add_agent(rows, kept, offer)
+    rows.applications.update(
+        offer.signup_id,
+        state=ApplicationState.KEY_ISSUED,
+        issued_at=offer.at,
+        key_nonce=offer.key_nonce,
+        exchange_redeem=offer.redeem,
+        user=owner_id,
+    )
+    line = rows.api_keys.insert(owner_id, offer.key, offer.at, signup_id=offer.signup_id)
+    facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
+    rows.emails.insert(EmailKind.NEW_KEY, kept.application.form.email, facts, None, offer.at)
+    _note(rows, offer, "issued", f"key:{line.key_id}")
+    owner = rows.users.get(owner_id)
+    assert owner is not None, "an application whose user was removed is refused before"
+    return line, owner.user.username, offer.key_nonce
+
+
+def _find_owner(rows: AccountRows, application: Application) -> UserId | None:
+    """Return the person of the application, if both have proven to read the address.
+
+    Else a stranger who applies with an address would get a key that acts for its owner, or one who
+    signs up with it would get the agent's key.
+    """
+    person = find_person(rows.users, application.form.email)
+    if person is None or None in {person.user.verified_at, application.confirmed_at}:
+        return None
+    return person.user.user_id
+
+
+def _add_agent(rows: AccountRows, kept: KeptApplication, offer: Offer) -> UserId:
+    agent = NewUser(
+        kind=UserKind.AGENT,
+        username=offer.username,
+        email=kept.application.form.email,
+        verified_at=kept.application.confirmed_at,
+        created_at=offer.at,
+    )
+    user_id = rows.users.insert(agent)
+    _note(rows, offer, "created", f"user:{user_id}")
+    return user_id
+
+
+def _note(rows: AccountRows, offer: Offer, action: str, subject: str) -> None:
+    note(rows.events, offer.at, APPLICANT, action, subject, because=subject_of(offer.signup_id))

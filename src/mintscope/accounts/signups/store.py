@@ -1,0 +1,101 @@
+"""ApplicationRows."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Final
+
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.store import NO_END, Columns, Table
+from mintscope.accounts.signups.application import (
+    Application,
+    ApplicationState,
+    Form,
+    KeptApplication,
+    NewApplication,
+    SignupId,
+)
+
+APPLICATION: Final = Columns(
+    Application,
+    "application",
+    signup_id="application.id",
+    form=Columns(Form, "application"),
+    user_removed="""(
+        SELECT removed_at IS NOT NULL FROM "user" WHERE "user".id = application."user")""",
+)
+
+HOLDS: Final = (
+    "("
+    + " OR ".join(
+        f"lower(coalesce({column}, '')) LIKE ? ESCAPE '!'"
+        for column in ("email", "telegram", "twitter", "motivation")
+    )
+    + ")"
+)
+# An issued key that asks for scopes waits beside the applications.
+WAITS: Final = "(state = ? OR asked_at IS NOT NULL)"
+COUNTS: Final = """
+SELECT state, asked_at IS NOT NULL, count(*) FROM application GROUP BY state, asked_at IS NOT NULL
+"""
+
+
+class SqlApplicationRows(Table[SignupId, KeptApplication]):
+    """Implements ApplicationRows."""
+
+    NAME = "application"
+    COLUMNS = Columns(
+        KeptApplication, "application", application=APPLICATION, owner='application."user"'
+    )
+    SOURCE = "application WHERE"
+
+    def find(self, email: EmailAddress) -> KeptApplication | None:
+        """Return the application of that address, with one query."""
+        return self._first("email = ?", email)
+
+    def insert(self, new: NewApplication) -> SignupId:
+        """Add an application that awaits confirmation; its address must be free."""
+        columns = asdict(new)
+        form = columns.pop("form")
+        applied_at = columns.pop("at")
+        state = ApplicationState.AWAITING_CONFIRMATION
+        return self._add(columns | form | {"state": state, "applied_at": applied_at})
+
+    def delete(self, signup_id: SignupId) -> None:
+        """Delete an application."""
+        self._db.execute("DELETE FROM application WHERE id = ?", (signup_id,))
+
+    def page(
+        self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
+    ) -> Sequence[Application]:
+        """Return up to *limit* behind *after*: in *state*, oldest first; of any, newest first."""
+        held = ""
+        sought = tuple[str, ...]()
+        if text:
+            held = f"{HOLDS} AND "
+            sought = (_pattern(text),) * HOLDS.count("?")
+        if state is None:
+            order = f"{held}id < coalesce(?, {NO_END}) ORDER BY id DESC LIMIT ?"
+            found = self._all(order, *sought, after, limit)
+        else:
+            waits = state is ApplicationState.AWAITING_APPROVAL
+            is_in = WAITS if waits else "(state = ? AND asked_at IS NULL)"
+            in_state = f"{held}{is_in} AND id > coalesce(?, 0) ORDER BY id LIMIT ?"
+            found = self._all(in_state, *sought, state, after, limit)
+        return [kept.application for kept in found]
+
+    def counts(self) -> Mapping[ApplicationState, int]:
+        """Return the count of applications by state; states without any are left out.
+
+        An application whose key asks for scopes counts as awaiting approval, as in `page`.
+        """
+        counts: Counter[ApplicationState] = Counter()
+        for state, asks, count in self._db.execute(COUNTS):
+            counts[ApplicationState.AWAITING_APPROVAL if asks else ApplicationState(state)] += count
+        return counts
+
+
+def _pattern(text: str) -> str:
+    """Return what LIKE finds *text* with; its signs stand for themselves."""
+    plain = "".join(f"!{sign}" if sign in "!%_" else sign for sign in text.lower())
+    return f"%{plain}%"

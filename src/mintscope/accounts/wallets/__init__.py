@@ -1,0 +1,1 @@
+"""Credits and wallets of an account."""

@@ -1,0 +1,444 @@
+"""The wallets of a user: linked by signing a challenge, listed, unlinked; and what they paid.
+
+The credits of a user: what is there, what each key may spend, and moves to and fro.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+import msgspec
+from solders.pubkey import Pubkey
+from solders.signature import Signature as Ed25519
+
+from mintscope.accounts.keys.key import Holder, KeyLine
+from mintscope.accounts.keys.key_gate import KeyGate
+from mintscope.accounts.keys.scope import Scope, in_order
+from mintscope.accounts.wallets.credits import (
+    AccountCredits,
+    CapDenied,
+    Holdings,
+    MoveDenied,
+    Wallets,
+)
+from mintscope.accounts.wallets.wallets import (
+    WALLETS_MAX,
+    LinkDenied,
+    LinkedWallet,
+    WalletPayment,
+    link_text,
+)
+from mintscope.accounts.wallets.wire import (
+    AccountHoldings,
+    CappedKey,
+    DepositOrder,
+    DepositReceipt,
+    KeyUse,
+    LinkedWallets,
+    LinkProof,
+    LinkRequest,
+    NewCap,
+    PaymentLine,
+    Payments,
+    PaymentsQuery,
+    WalletLine,
+    WithdrawalOrder,
+    WithdrawalReceipt,
+)
+from mintscope.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
+from mintscope.api.wire import (
+    Challenge,
+    decode_cursor,
+    encode_cursor,
+    read_body,
+    read_query,
+    success,
+)
+from mintscope.api.x402 import idempotency_key
+from mintscope.credits.ledger import CreditLedger
+from mintscope.credits.sign_in import (
+    NONCE_BYTES,
+    VALID_S,
+    ChallengeFlaw,
+    find_text_flaw,
+    write_text,
+)
+from mintscope.kit.audit import KeyId
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import (
+    BadRequest,
+    ErrorCode,
+    IdempotencyKeyUsed,
+    InsufficientCredits,
+    InvalidProof,
+    InvalidToken,
+    NotFound,
+    OwnerOnly,
+    parsed_by_others,
+)
+from mintscope.kit.http.rate_limit import RateLimit
+from mintscope.kit.http.request import Request, parse_id
+from mintscope.kit.http.response import Response
+from mintscope.kit.primitives import Signature, UnixMs, Wallet
+from mintscope.kit.time import month_end
+
+NOT_PROVEN: Final = (
+    "expected our challenge of the last 5 minutes for this account, signed by the wallet; this is"
+    " not one"
+)
+EXPIRED: Final = "The challenge has expired: ask for another one."
+TOO_MANY: Final = f"expected at most {WALLETS_MAX} linked wallets: unlink one before"
+
+
+class PaymentPosition(msgspec.Struct, tag="payments", frozen=True):
+    """The last payment of a page."""
+
+    begun_at: UnixMs
+    signature: Signature
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalletRoutes:
+    """Links wallets to the user of an API key."""
+
+    gate: KeyGate
+    wallets: Wallets
+    clock: Clock
+
+    @Operation(
+        "GET",
+        "/v1/account/wallets",
+        LinkedWallets,
+        refusals=EVERY_ROUTE,
+        proofs=KEY,
+        scope=Scope.WALLETS_READ,
+    )
+    async def list_wallets(self, request: Request) -> Response:
+        """Wallets that are linked to the account.
+
+        Returns the wallets whose owner has proven to be the user of the API key. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.WALLETS_READ)
+        return self._linked(request, await self.wallets.of_user(holder.key.user_id))
+
+    @Operation(
+        "POST",
+        "/v1/account/wallets/challenge",
+        Challenge,
+        refusals=WITH_BODY,
+        proofs=KEY,
+        body=LinkRequest,
+        scope=Scope.WALLETS_WRITE,
+    )
+    async def make_wallet_challenge(self, request: Request) -> Response:
+        """A text whose signature links a wallet.
+
+        Returns a text for a wallet to sign, good for 5 minutes; signed, it links the wallet to the
+        account. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.WALLETS_WRITE)
+        wallet = _wallet((await read_body(request, LinkRequest)).wallet)
+        now = self.clock.now()
+        text = write_text(
+            self.wallets.secrets.wallet,
+            self._body(holder, wallet),
+            now=now,
+            nonce=self.wallets.entropy(NONCE_BYTES),
+        )
+        challenge = Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
+        return success(request, challenge, at=now)
+
+    @Operation(
+        "POST",
+        "/v1/account/wallets",
+        LinkedWallets,
+        refusals=(*WITH_BODY, ErrorCode.INVALID_PROOF),
+        status=201,
+        proofs=KEY,
+        body=LinkProof,
+        scope=Scope.WALLETS_WRITE,
+    )
+    async def link_wallet(self, request: Request) -> Response:
+        """Link the wallet that has signed a challenge.
+
+        Links the wallet that has signed the challenge to the account, so that its payments are
+        listed there. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.WALLETS_WRITE)
+        proof = await read_body(request, LinkProof)
+        wallet = _wallet(proof.wallet)
+        flaw = find_text_flaw(
+            self.wallets.secrets.wallet,
+            self._body(holder, wallet),
+            wallet=wallet,
+            text=proof.challenge,
+            signature=_signature(proof.signature),
+            now=self.clock.now(),
+        )
+        if flaw is not None:
+            raise InvalidProof(EXPIRED if flaw is ChallengeFlaw.EXPIRED else NOT_PROVEN)
+        linked = await self.wallets.link(holder, wallet)
+        if isinstance(linked, LinkDenied):
+            raise BadRequest(TOO_MANY)
+        return self._linked(request, linked, status=201)
+
+    @Operation(
+        "DELETE",
+        "/v1/account/wallets/{wallet}",
+        LinkedWallets,
+        refusals=(*EVERY_ROUTE, ErrorCode.NOT_FOUND),
+        proofs=KEY,
+        scope=Scope.WALLETS_WRITE,
+    )
+    async def unlink_wallet(self, request: Request) -> Response:
+        """Unlink a wallet.
+
+        Unlinks a wallet from the account; its payments are not listed there any more. Costs
+        nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.WALLETS_WRITE)
+        left = await self.wallets.unlink(holder, _wallet(request.path_params["wallet"]))
+        if left is None:
+            raise NotFound
+        return self._linked(request, left)
+
+    @Operation(
+        "GET",
+        "/v1/account/payments",
+        Payments,
+        refusals=EVERY_ROUTE,
+        proofs=KEY,
+        query=PaymentsQuery,
+        scope=Scope.WALLETS_READ,
+    )
+    async def list_payments(self, request: Request) -> Response:
+        """Payments of the linked wallets, newest first.
+
+        Returns the payments of the wallets that are linked to the account, newest first: what was
+        asked for, what arrived, and what became of it. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.WALLETS_READ)
+        query = read_query(request, PaymentsQuery)
+        before = None
+        if query.cursor is not None:
+            position = decode_cursor(query.cursor, PaymentPosition)
+            before = position.begun_at, position.signature
+        found = await self.wallets.payments(holder.key.user_id, before, query.limit + 1)
+        page = found[: query.limit]
+        cursor = None
+        if len(found) > query.limit:
+            cursor = encode_cursor(PaymentPosition(page[-1].begun_at, page[-1].signature))
+        payments = Payments(payments=[_line(each) for each in page], next_cursor=cursor)
+        return success(request, payments, at=self.clock.now())
+
+    def _body(self, holder: Holder, wallet: Wallet) -> str:
+        return link_text(self.wallets.origin, holder.key.user_id, holder.username, wallet)
+
+    def _linked(
+        self, request: Request, linked: Sequence[LinkedWallet], status: int = 200
+    ) -> Response:
+        lines = [
+            WalletLine(wallet=each.wallet, linked_at=each.linked_at // 1000) for each in linked
+        ]
+        return success(request, LinkedWallets(wallets=lines), at=self.clock.now(), status=status)
+
+
+def _wallet(text: str) -> Wallet:
+    try:
+        with parsed_by_others():
+            return Wallet(str(Pubkey.from_string(text)))
+    except ValueError as cause:
+        raise BadRequest("expected wallet to be the base58 of 32 bytes") from cause
+
+
+def _signature(text: str) -> bytes:
+    try:
+        with parsed_by_others():
+            return bytes(Ed25519.from_string(text))
+    except ValueError as cause:
+        raise BadRequest("expected a signature to be the base58 of 64 bytes") from cause
+
+
+def _line(payment: WalletPayment) -> PaymentLine:
+    return PaymentLine(
+        signature=payment.signature,
+        wallet=payment.wallet,
+        resource=payment.resource,
+        amount=payment.amount,
+        paid=payment.paid,
+        credits=payment.credit_count,
+        state=payment.state,
+        reason=payment.reason,
+        begun_at=payment.begun_at // 1000,
+        settled_at=None if payment.settled_at is None else payment.settled_at // 1000,
+        asset=payment.asset,
+    )
+
+
+MOVE: Final = (*WITH_BODY, ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.IDEMPOTENCY_KEY_USED)
+NOT_ISSUED: Final = "creditToken: expected a credit token that this service has issued"
+LOOSER: Final = (
+    "A key can lower a cap, or set one where there is none. To raise or remove a cap, its owner"
+    " signs in and changes it under Settings > API keys."
+)
+TOO_FEW: Final = (
+    "expected at least one credit to move, and as many as were asked for; fewer are there"
+)
+CAPPED: Final = (
+    "A key that has a cap moves no credits out of the account: it could spend them without its cap."
+    " Use a key without one, or have its owner remove the cap under Settings > API keys."
+)
+KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was moved."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AccountCreditRoutes:
+    """Holdings of the user of an API key, and their moves."""
+
+    gate: KeyGate
+    ledger: CreditLedger
+    credits: AccountCredits
+    withdrawals: RateLimit
+    deposits: RateLimit
+    clock: Clock
+
+    @Operation(
+        "GET",
+        "/v1/account",
+        AccountHoldings,
+        refusals=EVERY_ROUTE,
+        proofs=KEY,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_account(self, request: Request) -> Response:
+        """Credits of the user of an API key, and what each key spent this month.
+
+        Returns the credits of the account of the API key, and of each of its active keys what it
+        has spent this month and may spend. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.TRADE_READ)
+        holdings = await self.credits.holdings(holder.key.user_id)
+        return success(request, _holdings(holder, holdings), at=self.clock.now())
+
+    @Operation(
+        "PATCH",
+        "/v1/account/keys/{keyId}",
+        CappedKey,
+        refusals=(*WITH_BODY, ErrorCode.OWNER_ONLY, ErrorCode.NOT_FOUND),
+        proofs=KEY,
+        body=NewCap,
+        scope=Scope.TRADE_WRITE,
+    )
+    async def cap_api_key(self, request: Request) -> Response:
+        """Lower what an API key may spend in a calendar month, or set a cap where there is none.
+
+        Lowers what an API key of the account may spend in a calendar month (UTC), or sets a cap
+        where there is none; only its owner can raise it, on the pages. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.TRADE_WRITE)
+        key_id, asked = _key_id(request), await read_body(request, NewCap)
+        capped = await self.credits.tighten(holder, key_id, asked.month_credits_max)
+        if capped is CapDenied.NO_KEY:
+            raise NotFound
+        if not isinstance(capped, KeyLine):
+            raise OwnerOnly(LOOSER)
+        answer = CappedKey(key_id=key_id, month_credits_max=capped.month_credits_max)
+        return success(request, answer, at=self.clock.now())
+
+    @Operation(
+        "POST",
+        "/v1/account/credits/deposit",
+        DepositReceipt,
+        takes_key=True,
+        refusals=MOVE,
+        proofs=KEY,
+        body=DepositOrder,
+        scope=Scope.TRADE_WRITE,
+    )
+    async def deposit_credits(self, request: Request) -> Response:
+        """Move credits of a credit token into the account.
+
+        Moves credits of a credit token into the account of the API key, all of them unless the body
+        says how many. With an Idempotency-Key a repeated request moves nothing twice. Costs
+        nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)
+        asked, key = await read_body(request, DepositOrder), idempotency_key(request)
+        await self.deposits.pass_through(request, f"user {holder.key.user_id}")
+        token = await self.ledger.find(asked.credit_token)
+        if token is None:
+            raise InvalidToken(NOT_ISSUED)
+        moved = await self.credits.deposit(holder.key.user_id, token, _count(asked.credits), key)
+        if isinstance(moved, MoveDenied):
+            _refuse(moved)
+        receipt = DepositReceipt(
+            credits=moved.credit_count, balance=moved.balance, token_balance=moved.token_balance
+        )
+        return success(request, receipt, at=self.clock.now())
+
+    @Operation(
+        "POST",
+        "/v1/account/credits/withdraw",
+        WithdrawalReceipt,
+        takes_key=True,
+        refusals=(*MOVE, ErrorCode.OWNER_ONLY),
+        status=201,
+        proofs=KEY,
+        body=WithdrawalOrder,
+        scope=Scope.TRADE_WRITE,
+    )
+    async def withdraw_credits(self, request: Request) -> Response:
+        """Move credits of the account to a new credit token.
+
+        Moves credits of the account of the API key to a new credit token, which the answer shows. A
+        key that has a cap cannot. With an Idempotency-Key a repeated request returns the same token
+        again. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)
+        asked, key = await read_body(request, WithdrawalOrder), idempotency_key(request)
+        await self.withdrawals.pass_through(request, f"user {holder.key.user_id}")
+        moved = await self.credits.withdraw(
+            holder.key.user_id, _count(asked.credits), key, asked_by=holder.key.key_id
+        )
+        if isinstance(moved, MoveDenied):
+            _refuse(moved)
+        receipt = WithdrawalReceipt(
+            token=moved.token, credits=moved.credit_count, balance=moved.balance
+        )
+        return success(request, receipt, at=self.clock.now(), status=201)
+
+
+def _holdings(holder: Holder, holdings: Holdings) -> AccountHoldings:
+    return AccountHoldings(
+        user_id=holder.key.user_id,
+        username=holder.username,
+        balance=holdings.balance,
+        month_ends_at=month_end(holdings.month) // 1000,
+        keys=[
+            KeyUse(
+                key_id=line.key_id,
+                name=line.name,
+                hint=line.hint,
+                scopes=in_order(line.scopes),
+                month_credits=holdings.spent.get(line.key_id, 0),
+                month_credits_max=line.month_credits_max,
+            )
+            for line in holdings.keys
+        ],
+    )
+
+
+def _key_id(request: Request) -> KeyId:
+    return KeyId(parse_id(request.path_params["keyId"]))
+
+
+def _count(credit_count: int | msgspec.UnsetType) -> int | None:
+    return None if isinstance(credit_count, msgspec.UnsetType) else credit_count
+
+
+def _refuse(denied: MoveDenied) -> NoReturn:
+    if denied is MoveDenied.KEY_USED:
+        raise IdempotencyKeyUsed(KEY_USED)
+    if denied is MoveDenied.CAPPED:
+        raise OwnerOnly(CAPPED)
+    raise InsufficientCredits(TOO_FEW)

@@ -1,0 +1,368 @@
+"""Credits of users at work: found, filled from credit tokens, drawn from, and capped by key.
+
+Linking wallets to users, and reading what they paid.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Final
+
+from mintscope.accounts.keys.key import KEYS_PER_USER_MAX, Holder, KeyLine, KeyStatus
+from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.people.sessions import CAPPED, announce
+from mintscope.accounts.wallets.wallets import (
+    WALLETS_MAX,
+    CreditMove,
+    LinkDenied,
+    LinkedWallet,
+    MoveKind,
+    WalletPayment,
+)
+from mintscope.kit.audit import KeyId, UserId, key_actor, note
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CredentialHash, CreditToken, hint
+from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
+from mintscope.kit.time import Month, month_of
+
+GENERATED_KEY_BYTES: Final = 24
+KNOWN_MAX: Final = 100_000
+
+
+class MoveDenied(Enum):
+    """Why no credits are moved."""
+
+    TOO_FEW = auto()  # fewer are there than were asked for, or none
+    KEY_USED = auto()  # the Idempotency-Key was sent with another request before
+    CAPPED = auto()  # the key that asks has a cap, which what it took out would get around
+
+
+class CapDenied(Enum):
+    """Why a cap is left as it is."""
+
+    NO_KEY = auto()  # the user has no active key of that id
+    LOOSER = auto()  # a key may only lower caps, or set them where there is none
+
+
+@dataclass(frozen=True, slots=True)
+class Deposited:
+    """A transfer, and the balances of the account and the credit token after it."""
+
+    credit_count: int
+    balance: int
+    token_balance: int
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    """The credit token that was made, with *credit_count*, and what the account holds since."""
+
+    token: CreditToken
+    credit_count: int
+    balance: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """The credits of a user, the active keys that may spend them, and what each has in *month*."""
+
+    balance: int
+    keys: Sequence[KeyLine]
+    spent: Mapping[KeyId, int]
+    month: Month
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
+class AccountCredits:
+    """The credits of all users; each verb is one transaction.
+
+    entropy    returns so many bytes from a cryptographic generator
+    Raises ServiceUnavailable from every verb, nothing being done.
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+    _known: dict[UserId, CreditAccount] = field(default_factory=dict, init=False)
+
+    async def find(self, user_id: UserId) -> CreditAccount | None:
+        """Return the account of a user; it is remembered, for it stays."""
+        found = self._known.get(user_id)
+        if found is None:
+            found = await self.store.read(lambda rows: rows.credits.find(user_id))
+            if found is not None:
+                if len(self._known) >= KNOWN_MAX:
+                    self._known.clear()
+                self._known[user_id] = found
+        return found
+
+    async def open(self, user_id: UserId) -> CreditAccount:
+        """Return the account of a user, made now if there is none."""
+        found = await self.find(user_id)
+        if found is not None:
+            return found
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: rows.credits.open(user_id, now))
+
+    async def holdings(self, user_id: UserId) -> Holdings:
+        """Return the credits of a user, and what the active keys have spent this month."""
+        now = self.clock.now()
+        return await self.store.read(lambda rows: _holdings(rows, user_id, now))
+
+    async def deposit(
+        self, user_id: UserId, token: CreditAccount, credit_count: int | None, key: str | None
+    ) -> Deposited | MoveDenied:
+        """Move *credit_count* credits of a credit token into the account of a user.
+
+        credit_count    None: all
+        key             the Idempotency-Key; with the same one nothing is moved again
+        """
+        key_hash = self.secrets.request_hash(key, user_id)
+        now = self.clock.now()
+        return await self.store.transact(
+            lambda rows: _deposit(rows, user_id, token, credit_count, key_hash=key_hash, at=now)
+        )
+
+    async def withdraw(
+        self,
+        user_id: UserId,
+        credit_count: int | None,
+        key: str | None,
+        *,
+        asked_by: KeyId | None = None,
+    ) -> Withdrawn | MoveDenied:
+        """Move *credit_count* credits of the account to a new credit token; as `deposit`.
+
+        With the same *key* the same credit token is returned again.
+
+        asked_by    the API key that asks; None: the user, who has no cap
+        """
+        sent_key = self.entropy(GENERATED_KEY_BYTES).hex() if key is None else key
+        token = self.secrets.withdrawn_token(user_id, sent_key)
+        opening = self.secrets.hash(token), hint(token)
+        key_hash = self.secrets.request_hash(sent_key, user_id)
+        now = self.clock.now()
+        moved = await self.store.transact(
+            lambda rows: _withdraw(
+                rows,
+                user_id,
+                credit_count,
+                opening,
+                asked_by=asked_by,
+                key_hash=key_hash,
+                at=now,
+            )
+        )
+        return moved if isinstance(moved, MoveDenied) else Withdrawn(token, *moved)
+
+    async def tighten(
+        self, holder: Holder, key_id: KeyId, month_credits_max: int
+    ) -> KeyLine | CapDenied:
+        """Lower the cap of an active key of the same user, or set the first one."""
+        now = self.clock.now()
+        return await self.store.transact(
+            lambda rows: _tighten(rows, holder, key_id, month_credits_max, now)
+        )
+
+
+def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> None:
+    """Give one user all that another holds, and what is still bought for that one."""
+    rows.wallets.hand_over(giver, taker)
+    rows.watchlists.hand_over(giver, taker)
+    rows.signals.hand_over(giver, taker)
+    off = rows.credits.find(giver)
+    if off is None:
+        return
+    onto = rows.credits.open(taker, at)
+    balance = rows.moves.hold(off, onto)
+    if balance:
+        rows.moves.move(
+            CreditMove(
+                user_id=taker,
+                kind=MoveKind.CLAIM,
+                off=off,
+                onto=onto,
+                credit_count=balance,
+                at=at,
+                key_hash=None,
+            )
+        )
+    rows.moves.succeed(off, onto)
+
+
+def _holdings(rows: AccountRows, user_id: UserId, now: UnixMs) -> Holdings:
+    account = rows.credits.find(user_id)
+    month = month_of(now)
+    shown = rows.user_keys.shown(user_id, now, KEYS_PER_USER_MAX)
+    return Holdings(
+        balance=0 if account is None else rows.credits.balance(account),
+        keys=[line for line in shown if line.status(now) is KeyStatus.ACTIVE],
+        spent=rows.credits.spent(user_id, month),
+        month=month,
+    )
+
+
+def _deposit(  # noqa: PLR0913 - one argument for each part
+    rows: AccountRows,
+    user_id: UserId,
+    token: CreditAccount,
+    credit_count: int | None,
+    *,
+    key_hash: CredentialHash | None,
+    at: UnixMs,
+) -> Deposited | MoveDenied:
+    account = rows.credits.open(user_id, at)
+    before = None if key_hash is None else rows.moves.find(key_hash)
+    if before is None:
+        held = rows.moves.hold(token, account)
+        wanted = held if credit_count is None else credit_count
+        if not 1 <= wanted <= held:
+            return MoveDenied.TOO_FEW
+        before = CreditMove(
+            user_id=user_id,
+            kind=MoveKind.DEPOSIT,
+            off=token,
+            onto=account,
+            credit_count=wanted,
+            at=at,
+            key_hash=key_hash,
+        )
+        rows.moves.move(before)
+    elif before.off != token or not _is_same(before, MoveKind.DEPOSIT, credit_count):
+        return MoveDenied.KEY_USED
+    left = rows.credits.balance(account)
+    token_left = rows.credits.balance(token)
+    return Deposited(before.credit_count, left, token_left)
+
+
+def _withdraw(  # noqa: PLR0913 - one argument for each part
+    rows: AccountRows,
+    user_id: UserId,
+    credit_count: int | None,
+    opening: tuple[CredentialHash, str],
+    *,
+    asked_by: KeyId | None,
+    key_hash: CredentialHash | None,
+    at: UnixMs,
+) -> tuple[int, int] | MoveDenied:
+    """Return how many credits were moved, and what the account holds."""
+    account = rows.credits.open(user_id, at)
+    before = None if key_hash is None else rows.moves.find(key_hash)
+    if before is None:
+        held = rows.moves.hold(account, account)
+        asking = None if asked_by is None else rows.api_keys.get(asked_by)
+        if asking is not None and asking.month_credits_max is not None:
+            return MoveDenied.CAPPED
+        wanted = held if credit_count is None else credit_count
+        if not 1 <= wanted <= held:
+            return MoveDenied.TOO_FEW
+        before = CreditMove(
+            user_id=user_id,
+            kind=MoveKind.WITHDRAWAL,
+            off=account,
+            onto=rows.credits.open_token(*opening, account, at),
+            credit_count=wanted,
+            at=at,
+            key_hash=key_hash,
+        )
+        rows.moves.move(before)
+    elif not _is_same(before, MoveKind.WITHDRAWAL, credit_count):
+        return MoveDenied.KEY_USED
+    return before.credit_count, rows.credits.balance(account)
+
+
+def _is_same(before: CreditMove, kind: MoveKind, credit_count: int | None) -> bool:
+    return before.kind is kind and credit_count in {None, before.credit_count}
+
+
+def _tighten(
+    rows: AccountRows, holder: Holder, key_id: KeyId, month_credits_max: int, at: UnixMs
+) -> KeyLine | CapDenied:
+    line = rows.api_keys.get(key_id)
+    if (
+        line is None
+        or line.user_id != holder.key.user_id
+        or line.status(at) is not KeyStatus.ACTIVE
+    ):
+        return CapDenied.NO_KEY
+    if line.month_credits_max is not None and month_credits_max > line.month_credits_max:
+        return CapDenied.LOOSER
+    if line.month_credits_max == month_credits_max:
+        return line
+    rows.api_keys.update(key_id, month_credits_max=month_credits_max)
+    actor = key_actor(holder.key.key_id)
+    note(rows.events, at, actor, CAPPED, f"key:{key_id}", credits=str(month_credits_max))
+    changed = rows.api_keys.get(key_id)
+    assert changed is not None
+    return changed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wallets:
+    """The linked wallets of all users; each verb is one transaction.
+
+    entropy    returns so many bytes from a cryptographic generator
+    origin     this service as its clients reach it
+    Raises ServiceUnavailable from every verb, nothing being done.
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+    origin: str
+
+    async def of_user(self, user_id: UserId) -> Sequence[LinkedWallet]:
+        """Return the wallets of a user, in the order in which they were linked."""
+        return await self.store.read(lambda rows: rows.wallets.of_user(user_id))
+
+    async def link(self, holder: Holder, wallet: Wallet) -> Sequence[LinkedWallet] | LinkDenied:
+        """Link a wallet that has proven to be the user's, unless it is; return all."""
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        return await self.store.transact(lambda rows: _link(rows, holder, wallet, nonce, now))
+
+    async def unlink(self, holder: Holder, wallet: Wallet) -> Sequence[LinkedWallet] | None:
+        """Unlink a wallet; return those that are left, None if it was not linked."""
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _unlink(rows, holder, wallet, now))
+
+    async def payments(
+        self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
+    ) -> Sequence[WalletPayment]:
+        """Return up to *limit* payments of the linked wallets, newest first, behind *before*."""
+        return await self.store.read(lambda rows: rows.wallets.payments(user_id, before, limit))
+
+
+def _link(
+    rows: AccountRows, holder: Holder, wallet: Wallet, nonce: bytes, at: UnixMs
+) -> Sequence[LinkedWallet] | LinkDenied:
+    user_id = holder.key.user_id
+    linked = rows.wallets.of_user(user_id)
+    if all(each.wallet != wallet for each in linked):
+        if len(linked) >= WALLETS_MAX:
+            return LinkDenied.TOO_MANY
+        rows.wallets.link(user_id, wallet, at)
+        _note(rows, holder, "linked wallet", wallet, at)
+        owner = rows.users.get(user_id)
+        assert owner is not None, "the user of a key that was found just now"
+        announce(rows, owner.user, EmailKind.WALLET_LINKED, {"wallet": wallet}, nonce, at, at)
+    return rows.wallets.of_user(user_id)
+
+
+def _unlink(
+    rows: AccountRows, holder: Holder, wallet: Wallet, at: UnixMs
+) -> Sequence[LinkedWallet] | None:
+    if not rows.wallets.unlink(holder.key.user_id, wallet):
+        return None
+    _note(rows, holder, "unlinked wallet", wallet, at)
+    return rows.wallets.of_user(holder.key.user_id)
+
+
+def _note(rows: AccountRows, holder: Holder, action: str, wallet: Wallet, at: UnixMs) -> None:
+    actor = key_actor(holder.key.key_id)
+    subject = f"user:{holder.key.user_id}"
+    note(rows.events, at, actor, action, subject, wallet=wallet)

@@ -1,0 +1,229 @@
+"""CreditRows and MoveRows.
+
+WalletRows.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from mintscope.accounts.people.store import NO_END
+from mintscope.accounts.wallets.wallets import CreditMove, LinkedWallet, MoveKind, WalletPayment
+from mintscope.credits.store.statements import (
+    BALANCE,
+    FOLD,
+    FOLD_FROM,
+    FOLD_RECEIVED,
+    FOLD_TO,
+    FOLDED,
+    RECEIVED_FROM,
+    RECEIVED_TO,
+)
+from mintscope.kit.audit import KeyId, UserId
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
+from mintscope.kit.sql.database import Database
+from mintscope.kit.time import Month
+from mintscope.payments.store.purchases import ENTER, MOVE_HOLDER, SUCCEED
+
+FIND: Final = "SELECT id FROM credit_account WHERE owner = ?"
+OPEN: Final = """
+INSERT INTO credit_account (token_hash, hint, note, issued_at, owner) VALUES (?, '', ?, ?, ?)
+    ON CONFLICT DO NOTHING
+"""
+OPEN_ROOTED: Final = """
+INSERT INTO credit_account (token_hash, hint, note, issued_at, root)
+SELECT ?1, ?2, '', ?3, coalesce(root, id) FROM credit_account WHERE id = ?4
+RETURNING id
+"""
+SPENT: Final = """
+SELECT k.id, CAST(sum(m.credits) AS bigint) FROM api_key AS k
+  JOIN api_key AS each_ ON coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)
+  JOIN key_month AS m ON m.api_key = each_.id
+ WHERE k."user" = ? AND m.month = ? GROUP BY k.id
+"""
+UNDER_WAY: Final = """
+SELECT EXISTS (SELECT 1 FROM payment AS p JOIN credit_account AS a ON a.id = p.account
+                WHERE p.state = 'pending' AND a.owner = ?)
+"""
+# In the order in which debits lock them.
+HOLD: Final = """
+SELECT id, balance FROM credit_account WHERE id IN (?, ?) ORDER BY id /* FOR UPDATE */
+"""
+NOTE_MOVE: Final = """
+INSERT INTO credit_move ("user", kind, key_hash, off_entry, onto_entry) VALUES (?, ?, ?, ?, ?)
+"""
+FIND_MOVE: Final = """
+SELECT m."user", m.kind, off_.account, onto_.account, onto_.delta, onto_.at
+  FROM credit_move AS m
+  JOIN credit_entry AS off_ ON off_.id = m.off_entry
+  JOIN credit_entry AS onto_ ON onto_.id = m.onto_entry
+ WHERE m.key_hash = ?
+"""
+
+
+class SqlCreditRows:
+    """Implements CreditRows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def find(self, user_id: UserId) -> CreditAccount | None:
+        """Return the account of a user, None before it is first needed."""
+        account = self._db.execute(FIND, (user_id,)).get
+        return None if account is None else CreditAccount(account)
+
+    def open(self, user_id: UserId, at: UnixMs) -> CreditAccount:
+        """Return the account of a user, made now if there is none."""
+        found = self.find(user_id)
+        if found is None:
+            opening = (no_hash(user_id), f"user:{user_id}", at, user_id)
+            self._db.execute(OPEN, opening)
+            found = self.find(user_id)
+            assert found is not None
+        return found
+
+    def open_token(
+        self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
+    ) -> CreditAccount:
+        """Open the account of a credit token, whose requests count with those of *root*."""
+        return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
+
+    def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        return int(self._db.execute(BALANCE, (account,)).get)
+
+    def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
+        """Return what each key of the user, and all of its rotations, spent in *month*."""
+        return {KeyId(key): spent for key, spent in self._db.execute(SPENT, (user_id, month))}
+
+    def is_paid_for(self, user_id: UserId) -> bool:
+        """Say whether a payment for credits of the user is under way."""
+        return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
+
+    def fold_days(self, before: UnixMs, entries_max: int) -> bool:
+        """Add up the spends *before*, and other entries; return whether more is left."""
+        is_more = False
+        for start, fold, fold_until in (
+            (FOLD_FROM, FOLD, FOLDED),
+            (RECEIVED_FROM, FOLD_RECEIVED, RECEIVED_TO),
+        ):
+            after = int(self._db.execute(start).get)
+            last = self._db.execute(FOLD_TO, (after, entries_max, before)).get
+            if last is not None:
+                self._db.execute(fold, (after, last))
+                self._db.execute(fold_until, (last,))
+                is_more = is_more or int(last) - after >= entries_max
+        return is_more
+
+
+class SqlMoveRows:
+    """Implements MoveRows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def find(self, key_hash: CredentialHash) -> CreditMove | None:
+        """Return the move that was asked for with that Idempotency-Key."""
+        row = self._db.execute(FIND_MOVE, (key_hash,)).fetchone()
+        if row is None:
+            return None
+        user_id, kind, off, onto, credit_count, at = row
+        return CreditMove(
+            user_id=UserId(user_id),
+            kind=MoveKind(kind),
+            off=CreditAccount(off),
+            onto=CreditAccount(onto),
+            credit_count=credit_count,
+            at=UnixMs(at),
+            key_hash=key_hash,
+        )
+
+    def hold(self, off: CreditAccount, onto: CreditAccount) -> int:
+        """Let no other transaction change either balance; return the credits of *off*."""
+        held = self._db.execute(HOLD, (off, onto))
+        return next(int(balance) for account, balance in held if account == off)
+
+    def move(self, move: CreditMove) -> None:
+        """Move the credits, all of them with the purchases that brought them."""
+        off = self._db.execute(ENTER, (move.off, "rotate", -move.credit_count, move.at)).get
+        onto = self._db.execute(ENTER, (move.onto, "rotate", move.credit_count, move.at)).get
+        self._db.execute(NOTE_MOVE, (move.user_id, move.kind, move.key_hash, off, onto))
+        if move.kind is not MoveKind.WITHDRAWAL and not self._db.execute(BALANCE, (move.off,)).get:
+            self._db.execute(MOVE_HOLDER, (move.off, move.onto, move.at, None))
+
+    def succeed(self, off: CreditAccount, onto: CreditAccount) -> None:
+        """Let what is still bought for *off* go to *onto*."""
+        self._db.execute(SUCCEED, (off, onto))
+
+
+def no_hash(user_id: UserId) -> CredentialHash:
+    """Return what the account of a user has for a hash: no credential has been hashed to it."""
+    return CredentialHash(b"account of user".ljust(24, b"\0") + user_id.to_bytes(8))
+
+
+OF_USER: Final = 'SELECT wallet, linked_at FROM linked_wallet WHERE "user" = ? ORDER BY id'
+LINK: Final = 'INSERT INTO linked_wallet ("user", wallet, linked_at) VALUES (?, ?, ?)'
+UNLINK: Final = 'DELETE FROM linked_wallet WHERE "user" = ? AND wallet = ?'
+TAKE_OVER: Final = """
+INSERT INTO linked_wallet ("user", wallet, linked_at)
+SELECT CAST(?2 AS bigint), wallet, linked_at FROM linked_wallet WHERE "user" = ?1
+    ON CONFLICT DO NOTHING
+"""
+FORGET: Final = 'DELETE FROM linked_wallet WHERE "user" = ?'
+PAYMENTS: Final = f"""
+SELECT signature, payer, resource, amount, paid, credits, state, reason, begun_at, resolved_at,
+       asset
+  FROM payment
+ WHERE payer IN (SELECT wallet FROM linked_wallet WHERE "user" = ?1)
+   AND (begun_at < coalesce(?2, {NO_END}) OR (begun_at = ?2 AND signature < ?3))
+ ORDER BY begun_at DESC, signature DESC LIMIT ?4
+"""  # noqa: S608  a constant
+
+
+class SqlWalletRows:
+    """Implements WalletRows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def of_user(self, user_id: UserId) -> Sequence[LinkedWallet]:
+        """Return the wallets of a user, in the order in which they were linked."""
+        found = self._db.execute(OF_USER, (user_id,))
+        return [LinkedWallet(Wallet(wallet), UnixMs(at)) for wallet, at in found]
+
+    def link(self, user_id: UserId, wallet: Wallet, at: UnixMs) -> None:
+        """Link a wallet that is not linked to this user yet."""
+        self._db.execute(LINK, (user_id, wallet, at))
+
+    def unlink(self, user_id: UserId, wallet: Wallet) -> bool:
+        """Unlink a wallet; say whether it was linked."""
+        self._db.execute(UNLINK, (user_id, wallet))
+        return self._db.changes() == 1
+
+    def payments(
+        self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
+    ) -> Sequence[WalletPayment]:
+        """Return up to *limit* payments of the linked wallets, newest first, behind *before*."""
+        begun_at, signature = (None, None) if before is None else before
+        found = self._db.execute(PAYMENTS, (user_id, begun_at, signature, limit))
+        return [
+            WalletPayment(
+                signature=Signature(row[0]),
+                wallet=Wallet(row[1]),
+                resource=row[2],
+                amount=row[3],
+                paid=row[4],
+                credit_count=row[5],
+                state=row[6],
+                reason=row[7],
+                begun_at=UnixMs(row[8]),
+                settled_at=None if row[9] is None else UnixMs(row[9]),
+                asset=None if row[10] is None else Mint(row[10]),
+            )
+            for row in found
+        ]
+
+    def hand_over(self, giver: UserId, taker: UserId) -> None:
+        """Link the wallets of *giver* to *taker* instead."""
+        self._db.execute(TAKE_OVER, (giver, taker))
+        self._db.execute(FORGET, (giver,))

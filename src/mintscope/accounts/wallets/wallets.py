@@ -1,0 +1,154 @@
+"""Wallets of users: linked by a signature, and what they have paid for.
+
+The credits of users inside one transaction: their accounts, and what is moved to and fro.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, StrEnum, auto
+from typing import Final, Protocol
+
+from mintscope.kit.audit import KeyId, UserId
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
+from mintscope.kit.time import Month
+
+WALLETS_MAX: Final = 20
+
+
+class LinkDenied(Enum):
+    """Why a wallet is not linked."""
+
+    TOO_MANY = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedWallet:
+    """A wallet that has proven to be the user's."""
+
+    wallet: Wallet
+    linked_at: UnixMs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WalletPayment:
+    """A payment of a wallet, as its receipt has it.
+
+    resource      what was paid for
+    amount        atoms that were asked for
+    paid          atoms that arrived; 0 until they have
+    credit_count  that it bought; 0 for a request of its own
+    state         pending, issued, failed or frozen
+    reason        why it failed or is frozen
+    settled_at    of the last change of its state; None: pending
+    asset         the token of its atoms; None: begun before two were taken at once
+    """
+
+    signature: Signature
+    wallet: Wallet
+    resource: str
+    amount: int
+    paid: int
+    credit_count: int
+    state: str
+    reason: str | None
+    begun_at: UnixMs
+    settled_at: UnixMs | None
+    asset: Mint | None
+
+
+class WalletRows(Protocol):
+    """The wallets of users inside one transaction."""
+
+    def of_user(self, user_id: UserId) -> Sequence[LinkedWallet]:
+        """Return the wallets of a user, in the order in which they were linked."""
+
+    def link(self, user_id: UserId, wallet: Wallet, at: UnixMs) -> None:
+        """Link a wallet that is not linked to this user yet."""
+
+    def unlink(self, user_id: UserId, wallet: Wallet) -> bool:
+        """Unlink a wallet; say whether it was linked."""
+
+    def payments(
+        self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
+    ) -> Sequence[WalletPayment]:
+        """Return up to *limit* payments of the linked wallets, newest first, behind *before*."""
+
+    def hand_over(self, giver: UserId, taker: UserId) -> None:
+        """Link the wallets of *giver* to *taker* instead."""
+
+
+def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> str:
+    """Return what a wallet signs to be linked, but for the line that proves it to be ours."""
+    return (
+        f"{origin} wants you to sign in with your wallet to link it to an account, which can then"
+        " read what the wallet has paid here. This costs nothing.\n"
+        f"\nAccount: {username} ({user_id})\nWallet: {wallet}\n"
+    )
+
+
+class MoveKind(StrEnum):
+    """Why credits are moved from one account to another."""
+
+    DEPOSIT = "deposit"  # from a credit token into the account of a user
+    WITHDRAWAL = "withdrawal"  # from there to a new credit token
+    CLAIM = "claim"  # from an agent to the person who claims it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditMove:
+    """*credit_count* credits, >= 1, from *off* to *onto*; *key_hash* is of the Idempotency-Key."""
+
+    user_id: UserId
+    kind: MoveKind
+    off: CreditAccount
+    onto: CreditAccount
+    credit_count: int
+    at: UnixMs
+    key_hash: CredentialHash | None
+
+
+class CreditRows(Protocol):
+    """The accounts of credits inside one transaction."""
+
+    def find(self, user_id: UserId) -> CreditAccount | None:
+        """Return the account of a user, None before it is first needed."""
+
+    def open(self, user_id: UserId, at: UnixMs) -> CreditAccount:
+        """Return the account of a user, made now if there is none."""
+
+    def open_token(
+        self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
+    ) -> CreditAccount:
+        """Open the account of a credit token, whose requests count with those of *root*."""
+
+    def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+
+    def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
+        """Return what each key of the user has spent in *month*; others are left out."""
+
+    def is_paid_for(self, user_id: UserId) -> bool:
+        """Say whether a payment for credits of the user is under way."""
+
+    def fold_days(self, before: UnixMs, entries_max: int) -> bool:
+        """Add up the spends *before* by account and day, and other entries by account.
+
+        Return whether more is left to add up.
+        """
+
+
+class MoveRows(Protocol):
+    """Moves of credits inside one transaction."""
+
+    def find(self, key_hash: CredentialHash) -> CreditMove | None:
+        """Return the move that was asked for with that Idempotency-Key."""
+
+    def hold(self, off: CreditAccount, onto: CreditAccount) -> int:
+        """Let no other transaction change either balance; return the credits of *off*."""
+
+    def move(self, move: CreditMove) -> None:
+        """Move the credits, which are there; all of them with the purchases that brought them."""
+
+    def succeed(self, off: CreditAccount, onto: CreditAccount) -> None:
+        """Let what is still bought for *off* go to *onto*."""

@@ -1,0 +1,186 @@
+"""The bodies under /v1/account."""
+
+from typing import Annotated, Final
+
+import msgspec
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.wire import (
+    EXAMPLE_CHALLENGE,
+    EXAMPLE_SIGNATURE,
+    EXAMPLE_TOKEN,
+    EXAMPLE_WALLET,
+    Wire,
+)
+from mintscope.kit.primitives import ADDRESS, SIGNATURE, about
+from mintscope.solana.blocks import USDC
+
+CREDITS_MAX = 2**53 - 1  # what every JSON parser can hold
+LIMIT_MAX = 100
+
+Amount = Annotated[
+    int,
+    msgspec.Meta(ge=1, le=CREDITS_MAX, description="How many credits; absent: all.", examples=[10]),
+]
+Cap = Annotated[
+    int,
+    msgspec.Meta(
+        ge=0,
+        le=CREDITS_MAX,
+        description="Credits the key may spend in a calendar month (UTC).",
+        examples=[100],
+    ),
+]
+
+
+Balance = Annotated[int, about("Credits of the account.", 40)]
+KeyNumber = Annotated[int, about("The number of the key.", 3)]
+MonthCap = Annotated[
+    int | None,
+    about("Credits it may spend in a calendar month (UTC); null: as many as there are.", 100),
+]
+Moved = Annotated[int, about("Credits that were moved.", 10)]
+WalletText = Annotated[str, about("The wallet, base58.", EXAMPLE_WALLET, form=ADDRESS)]
+CreditTokenText = Annotated[str, about("The credit token.", EXAMPLE_TOKEN)]
+TransactionText = Annotated[str, about("Signature of the transaction, base58.", EXAMPLE_SIGNATURE)]
+EXAMPLE_CURSOR: Final = (
+    "eyJ0eXBlIjoicGF5bWVudHMiLCJiZWd1bl9hdCI6MTc2MzQ2MDAwMDAwMCwic2lnbmF0dXJlIjoiNTU1NTU1NTU1NTU1NTU1N"
+    "TU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1In0"
+)
+CursorText = Annotated[str | None, about("nextCursor of the page before.", EXAMPLE_CURSOR)]
+
+
+class KeyUse(Wire):
+    """An active API key: what it has spent this month, and its cap."""
+
+    key_id: KeyNumber
+    name: Annotated[str, about("The name its owner gave it.", "agent")]
+    hint: Annotated[str, about("The end of the key, to recognise it.", "a3f9")]
+    scopes: Annotated[list[Scope], about("Its scopes.")]
+    month_credits: Annotated[int, about("Credits it has spent in this month.", 12)]
+    month_credits_max: MonthCap
+
+
+class AccountHoldings(Wire):
+    """The credits of an account, and when the caps of its keys begin again."""
+
+    user_id: Annotated[int, about("The number of the account.", 7)]
+    username: Annotated[str, about("The name of the account.", "agent-7f3a")]
+    balance: Balance
+    month_ends_at: Annotated[int, about("When the month ends, Unix seconds.", 1_764_547_200)]
+    keys: Annotated[list[KeyUse], about("The active keys.")]
+
+
+class NewCap(Wire, forbid_unknown_fields=True):
+    """The cap of a key."""
+
+    month_credits_max: Cap
+
+
+class CappedKey(Wire):
+    """A key and its cap."""
+
+    key_id: KeyNumber
+    month_credits_max: MonthCap
+
+
+class DepositOrder(Wire, forbid_unknown_fields=True, kw_only=True):
+    """A move of credits into the account."""
+
+    credit_token: CreditTokenText
+    credits: Amount | msgspec.UnsetType = msgspec.UNSET
+
+
+class DepositReceipt(Wire):
+    """A move of credits, and the balances after it."""
+
+    credits: Moved
+    balance: Balance
+    token_balance: Annotated[int, about("Credits left on the credit token.", 0)]
+
+
+class WithdrawalOrder(Wire, forbid_unknown_fields=True):
+    """A move of credits to a new credit token."""
+
+    credits: Amount | msgspec.UnsetType = msgspec.UNSET
+
+
+class WithdrawalReceipt(Wire):
+    """The credit token, what is on it, and what the account holds since."""
+
+    token: CreditTokenText
+    credits: Moved
+    balance: Balance
+
+
+class WalletLine(Wire):
+    """A linked wallet."""
+
+    wallet: WalletText
+    linked_at: Annotated[int, about("When it was linked, Unix seconds.", 1_763_460_000)]
+
+
+class LinkedWallets(Wire):
+    """The wallets of an account."""
+
+    wallets: Annotated[list[WalletLine], about("The linked wallets.")]
+
+
+class LinkRequest(Wire, forbid_unknown_fields=True):
+    """Which wallet is to be linked."""
+
+    wallet: WalletText
+
+
+class LinkProof(LinkRequest):
+    """The challenge, and its signature by the wallet."""
+
+    challenge: Annotated[str, about("The text of the challenge, as it came.", EXAMPLE_CHALLENGE)]
+    signature: Annotated[str, about("Its signature, base58.", EXAMPLE_SIGNATURE, form=SIGNATURE)]
+
+
+class PaymentsQuery(Wire):
+    """Query of GET /v1/account/payments."""
+
+    limit: Annotated[
+        int,
+        msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many payments at most.", examples=[50]),
+    ] = 50
+    cursor: CursorText = None
+
+
+class PaymentLine(Wire):
+    """A payment of a linked wallet."""
+
+    signature: TransactionText
+    wallet: WalletText
+    resource: Annotated[
+        str,
+        about(
+            "The purchase: path and query. /v1/token alone: a report or a page that is not"
+            " known any more, of a payment that a restore lost.",
+            "/v1/credits/purchase?bundle=10",
+        ),
+    ]
+    amount: Annotated[int, about("The price, in atoms.", 25_000)]
+    paid: Annotated[int, about("The amount that arrived, in atoms.", 25_000)]
+    credits: Annotated[int, about("Credits it bought; 0 for a request of its own.", 10)]
+    state: Annotated[str, about("pending, issued, failed or frozen.", "issued")]
+    reason: Annotated[str | None, about("Why it failed or is frozen.", None)]
+    begun_at: Annotated[int, about("When it was sent, Unix seconds.", 1_763_460_000)]
+    settled_at: Annotated[
+        int | None, about("When it settled, Unix seconds; null: pending.", 1_763_460_001)
+    ]
+    asset: Annotated[
+        str | None,
+        about("The mint of the token it was made in; null: made before that was kept.", USDC),
+    ]
+
+
+class Payments(Wire):
+    """A page of payments, newest first."""
+
+    payments: Annotated[list[PaymentLine], about("The payments.")]
+    next_cursor: Annotated[
+        str | None, about("The cursor of the next page; null: there is none.", None)
+    ]

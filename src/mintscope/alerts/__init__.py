@@ -1,0 +1,1 @@
+"""Alerts: conditions, evaluation, deliveries, store, API, pages."""

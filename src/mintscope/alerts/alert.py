@@ -1,0 +1,422 @@
+"""Signals: the alert rules that users have made, and what fired.
+
+How far the signals have been evaluated, and by whom: one row for the whole installation.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, StrEnum, auto
+from typing import Final, NamedTuple, NewType, Protocol, TypedDict, Unpack
+
+from mintscope.alerts.conditions import Direction, Field, Rule, SignalKind
+from mintscope.kit.audit import UserId
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.market.standings import Confidence
+
+SignalId = NewType("SignalId", int)
+FiringId = NewType("FiringId", int)
+
+
+class Fires(StrEnum):
+    """How often an alert fires."""
+
+    ONCE = "once"  # then it has ended, until its owner resumes it
+    HOURLY = "hourly"  # at the first crossing in any hour
+    EACH = "each"  # at each crossing
+
+
+class AlertDenied(Enum):
+    """Why a signal is not made or changed."""
+
+    NOT_FOUND = auto()
+    TOO_MANY = auto()  # of the user
+    TOO_MANY_OF_ALL = auto()  # of all users together
+    TOO_MANY_MINTS = auto()  # of all users together
+    UNVERIFIED = auto()  # the e-mail address of the user
+    KEY_USED = auto()  # the Idempotency-Key was sent with another request before
+
+
+CROSSING: Final = {
+    None: SignalKind.CROSSES,
+    Direction.UP: SignalKind.ABOVE,
+    Direction.DOWN: SignalKind.BELOW,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRule:
+    """The request of a user for a signal.
+
+    name         for the user alone; printable
+    field        the value of the report of *mint* that is looked at
+    level, margin, percent, window_s   as in Rule; 0 where the kind does not use them
+    webhook_url  where firings are sent; None: nowhere
+    by_email     whether firings are sent by e-mail
+    is_active    whether it is evaluated
+    is_closed    looked at as each minute ends, without the candles that are open then
+    least_confidence   reports whose price is not as good are not looked at
+    fires        how often it fires
+    compared     of crosses_field: the other value of the report; None: it has a level
+    direction    of crosses_field: which way it must cross; None: either
+    message      a text of the owner's own, in every e-mail and webhook; "": none
+    expires_at   it ends then; None: never
+    """
+
+    name: str
+    mint: Mint
+    field: Field
+    kind: SignalKind
+    level: float = 0.0
+    margin: float = 0.0
+    percent: float = 0.0
+    window_s: int = 0
+    webhook_url: str | None = None
+    by_email: bool = False
+    is_active: bool = True
+    is_closed: bool = False
+    least_confidence: Confidence = Confidence.LOW
+    fires: Fires = Fires.EACH
+    compared: Field | None = None
+    direction: Direction | None = None
+    message: str = ""
+    expires_at: UnixMs | None = None
+
+    @property
+    def rule(self) -> Rule:
+        """The rule that is evaluated; of crosses_field, with the level of that moment."""
+        return Rule(
+            kind=CROSSING[self.direction] if self.compared is not None else self.kind,
+            level=self.level,
+            margin=self.margin,
+            percent=self.percent,
+            window_s=self.window_s,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alert:
+    """A rule as it is kept.
+
+    nonce        what its webhook secret derives from; old_nonce: the one before, good until
+                 old_nonce_until
+    revision     one more at each change of what is evaluated; its state is that of this revision
+    state        what the rule remembers, JSON; None: it has not seen a report yet
+    webhook_failed_at   when its webhook was disabled; None: it is not
+    webhook_at   when the address of its webhooks was last changed; None: not since it was made
+    hour_since   when the hour began in which it has fired hour_count times; None: it never fired
+    ended_at     when it ended by itself, having fired once or expired; None: it has not
+    emailed_at   when its last e-mail was written
+    email_due_at when the e-mail about its firings since then is written; None: none wait
+    """
+
+    signal_id: SignalId
+    user_id: UserId
+    rule: AlertRule
+    nonce: bytes
+    old_nonce: bytes | None
+    old_nonce_until: UnixMs | None
+    revision: int
+    state: str | None
+    created_at: UnixMs
+    fired_at: UnixMs | None
+    webhook_failed_at: UnixMs | None
+    hour_since: UnixMs | None = None
+    hour_count: int = 0
+    webhook_at: UnixMs | None = None
+    ended_at: UnixMs | None = None
+    emailed_at: UnixMs | None = None
+    email_due_at: UnixMs | None = None
+
+    @property
+    def sends_webhooks(self) -> bool:
+        """Whether firings are sent by webhook."""
+        return self.rule.webhook_url is not None and self.webhook_failed_at is None
+
+
+class AlertChanges(TypedDict, total=False):
+    """The columns of a signal that may change."""
+
+    name: str
+    level: float
+    margin: float
+    percent: float
+    window_s: int
+    webhook_url: str | None
+    webhook_at: UnixMs
+    by_email: bool
+    is_active: bool
+    is_closed: bool
+    least_confidence: Confidence
+    nonce: bytes
+    old_nonce: bytes
+    old_nonce_until: UnixMs
+    revision: int
+    state: str | None
+    fired_at: UnixMs
+    webhook_failed_at: UnixMs | None
+    fires: Fires
+    message: str
+    expires_at: UnixMs | None
+    ended_at: UnixMs | None
+    emailed_at: UnixMs
+    email_due_at: UnixMs | None
+
+
+class FiredHour(NamedTuple):
+    """When a signal fired last, and how often in the hour that began with *since*."""
+
+    fired_at: UnixMs
+    since: UnixMs
+    firings: int
+
+
+class FiringKind(StrEnum):
+    """The reason of a notification."""
+
+    FIRED = "fired"
+    TEST = "test"  # its owner wanted to see one
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewFiring:
+    """The facts of a firing.
+
+    seq        the position in the swap log of the report that fired it
+    slot, time its slot, and the block time of that, Unix seconds
+    value      of the field; reference, as in Crossing
+    """
+
+    signal_id: SignalId
+    kind: FiringKind
+    seq: int
+    slot: Slot
+    time: UnixS
+    value: float
+    direction: Direction
+    reference: float
+    fired_at: UnixMs
+
+
+class EmailState(StrEnum):
+    """Whether a firing is in an e-mail."""
+
+    WAITING = "waiting"  # for the pause since the last e-mail of the alert to end
+    WRITTEN = "written"
+    NOT_SENT = "not_sent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiringEmail:
+    """The delivery of a firing by e-mail.
+
+    note         why it is in none
+    sent_at      when its e-mail was accepted; given_up_at: when no further attempt was left
+    reason       why the last attempt failed
+    """
+
+    state: EmailState
+    note: str | None = None
+    sent_at: UnixMs | None = None
+    given_up_at: UnixMs | None = None
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Firing:
+    """A firing and its delivery by webhook: as the queue knows it, once it does.
+
+    due_at        when it is sent, or was to be; None: by no webhook
+    attempts      how often it was sent
+    delivered_at  when it was accepted; given_up_at: when no further attempt was left
+    reason        why the last attempt failed
+    email         its delivery by e-mail; None: by none
+    """
+
+    firing_id: FiringId
+    fired: NewFiring
+    due_at: UnixMs | None
+    attempts: int
+    delivered_at: UnixMs | None
+    given_up_at: UnixMs | None
+    reason: str | None
+    email: FiringEmail | None = None
+
+    def after(self, attempts: int) -> "Firing":
+        """Return it as it is after so many attempts."""
+        return replace(self, attempts=attempts)
+
+
+class Crowd(NamedTuple):
+    """How many signals are evaluated, and of how many mints; whether one mint is among these."""
+
+    signals: int
+    mints: int
+    has_mint: bool
+
+
+class AlertRows(Protocol):
+    """Signals inside one transaction."""
+
+    def get(self, signal_id: SignalId, /) -> Alert | None:
+        """Return a signal, whichever user owns it."""
+
+    def of_user(self, user_id: UserId) -> Sequence[Alert]:
+        """Return the signals of a user, in the order in which they were made."""
+
+    def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
+        """Add a signal of revision 1 that has seen nothing."""
+
+    def update(self, signal_id: SignalId, /, **changes: Unpack[AlertChanges]) -> None:
+        """Change columns of a signal."""
+
+    def delete(self, signal_id: SignalId) -> None:
+        """Delete a signal and what it fired."""
+
+    def hand_over(self, giver: UserId, taker: UserId) -> None:
+        """Let the signals of *giver* be those of *taker*, however many that are."""
+
+
+class ActiveRows(Protocol):
+    """Signals that are evaluated, of all users, inside one transaction."""
+
+    def crowd(self, mint: Mint) -> Crowd:
+        """Return how many there are."""
+
+    def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
+        """Return the revisions of up to *limit*, in the order of their numbers, behind *after*."""
+
+    def since(self, signal_id: SignalId, limit: int) -> Sequence[Alert]:
+        """Return up to *limit*, in the order of their numbers, from *signal_id* on."""
+
+    def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
+        """Write down the states of those that have that revision."""
+
+    def some(self, numbers: Collection[SignalId]) -> Sequence[Alert]:
+        """Return those of *numbers* that are there."""
+
+    def note_fired(self, fired: Mapping[SignalId, FiredHour]) -> None:
+        """Note when each of these has fired last, and how often in its hour."""
+
+
+class FiringRows(Protocol):
+    """Firings, inside one transaction."""
+
+    def insert(
+        self, firing: NewFiring, due_at: UnixMs | None, email: EmailState | None = None
+    ) -> FiringId:
+        """Add a firing; *due_at*, *email*: None where it is not sent by webhook, by e-mail."""
+
+    def insert_many(
+        self,
+        firings: Sequence[tuple[NewFiring, UnixMs | None]],
+        by_email: Collection[SignalId] = (),
+    ) -> None:
+        """Add firings, each with its *due_at*, in that order; of *by_email*, waiting for it."""
+
+    def of_signal(
+        self, signal_id: SignalId, before: FiringId | None, limit: int
+    ) -> Sequence[Firing]:
+        """Return up to *limit* firings, newest first, that are older than *before*."""
+
+    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
+        """Let no webhook be sent of what a signal has fired, wherever it waits."""
+
+    def purge(self, before: UnixMs) -> None:
+        """Delete what fired before then."""
+
+    def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
+        """Delete all but the newest *kept_max* firings of each of the next signals behind *after*.
+
+        Return the last of these signals; None: there are none.
+        """
+
+
+class FiredRows(Protocol):
+    """Firings, as the queue of webhooks takes them in, inside one transaction."""
+
+    def get(self, firing_id: FiringId, /) -> Firing | None:
+        """Return a firing."""
+
+    def since(self, firing_id: FiringId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* firings of all signals, oldest first, behind *firing_id*."""
+
+    def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
+        """Return those of *numbers* that no signal has."""
+
+    def first_waiting(self) -> FiringId:
+        """Return the first whose webhook no version noted as over; the next if there is none."""
+
+
+class AlertEmailRows(Protocol):
+    """Firings to send by e-mail, inside one transaction."""
+
+    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* firings of a signal that wait for an e-mail, oldest first."""
+
+    def mark(
+        self,
+        firings: Collection[FiringId],
+        state: EmailState,
+        *,
+        email_id: int | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Note the e-mail of *firings*, or why there is none."""
+
+    def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
+        """Return up to *limit* signals with firings whose pause has ended, longest due first."""
+
+    def expired(self, now: UnixMs, limit: int) -> Sequence[Alert]:
+        """Return up to *limit* signals that are evaluated and have expired."""
+
+    def refused(self, user_id: UserId, since: UnixMs) -> int:
+        """Return how many firings of a user since then are in no e-mail for a limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertStanding:
+    """How far the signals have been evaluated.
+
+    seq        the position in the swap log that every state of a signal is as of
+    version    one more at each change of the signals
+    holder     the process that evaluates them; only it may until *held_until*
+    """
+
+    seq: int
+    version: int
+    holder: bytes
+    held_until: UnixMs
+
+
+@dataclass(frozen=True, slots=True)
+class MintBase:
+    """The base from which a mint is begun again; *packed* is opaque here, *seq* says as of when."""
+
+    mint: Mint
+    seq: int
+    packed: bytes
+
+
+class LeaseRows(Protocol):
+    """That row, and what mints are begun from, inside one transaction."""
+
+    def standing(self) -> AlertStanding:
+        """Return the row."""
+
+    def hold(self, holder: bytes, until: UnixMs) -> None:
+        """Let *holder* be the process that evaluates."""
+
+    def advance(self, seq: int) -> None:
+        """Note how far the signals have been evaluated."""
+
+    def touch(self) -> None:
+        """Note that a signal was made, changed or deleted."""
+
+    def bases(self) -> Sequence[MintBase]:
+        """Return what mints can be begun from."""
+
+    def keep_bases(self, changed: Sequence[MintBase], seqs: Mapping[Mint, int]) -> None:
+        """Replace the bases of *changed*, and the positions of others."""
+
+    def drop_bases(self, mints: Sequence[Mint]) -> None:
+        """Forget the bases of *mints*."""

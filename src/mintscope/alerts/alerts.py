@@ -1,0 +1,559 @@
+"""Signals of users at work: made, changed, deleted, tried out, read.
+
+Writing down what signals have seen: each report counts once, in whichever process.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Final
+
+import msgspec
+
+from mintscope.accounts.people.rows import AccountRows, AccountStore, IdempotencyRecord, asked_for
+from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.alerts.alert import (
+    Alert,
+    AlertDenied,
+    AlertRule,
+    AlertStanding,
+    EmailState,
+    Fires,
+    Firing,
+    FiringId,
+    FiringKind,
+    MintBase,
+    NewFiring,
+    SignalId,
+)
+from mintscope.alerts.conditions import Direction, Rule, pack
+from mintscope.alerts.deliveries import secret_text
+from mintscope.alerts.emails import EmailBounds, Symbols, flaw_of, tell_by_email, write_email
+from mintscope.alerts.evaluation import Outcome, Told, WebhookQueue
+from mintscope.kit.audit import UserId
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.limits import Limit
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.time import DAY_MS, HOUR_S, MINUTE_MS, SECOND_MS
+from mintscope.market.standings import Confidence
+
+OLD_SECRET_MS: Final = DAY_MS
+NUMBER_DIGITS_MAX: Final = 18
+TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # that a user sends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertBounds:
+    """How much is offered.
+
+    per_user_max     signals of a user
+    of_all_max       signals of all users that are evaluated
+    mints_max        mints that these look at together
+    emails_day_max, emails_of_alert_max   as in EmailBounds
+    allows_loopback  webhooks may go to addresses of this machine, in plain http
+    """
+
+    per_user_max: int = 20
+    of_all_max: int = 10_000
+    mints_max: int = 1_000
+    emails_day_max: int = EmailBounds().day_max
+    emails_of_alert_max: int = EmailBounds().of_alert_max
+    allows_loopback: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alerts:
+    """The signals of all users; each verb is one transaction.
+
+    entropy    returns so many bytes from a cryptographic generator
+    queue      knows the deliveries of firings by webhook; None: there are none
+    Raises ServiceUnavailable from every verb, nothing being done.
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+    bounds: AlertBounds = AlertBounds()
+    queue: WebhookQueue | None = None
+
+    def flaw(self, asked: AlertRule) -> str | None:
+        """Return what is wrong with *asked*, for people and programs; None if nothing is."""
+        return flaw_of(asked, allows_loopback=self.bounds.allows_loopback)
+
+    def secret(self, signal: Alert) -> str:
+        """Return what its webhooks are signed with; shown when it is made or renewed, only then."""
+        return secret_text(self.secrets.webhook_secret(signal.nonce))
+
+    async def of_user(self, user_id: UserId) -> Sequence[Alert]:
+        """Return the signals of a user, in the order in which they were made."""
+        return await self.store.read(lambda rows: rows.signals.of_user(user_id))
+
+    async def find(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
+        """Return one signal of a user."""
+        return await self.store.read(lambda rows: _find(rows, user_id, signal_id))
+
+    async def make(
+        self, user_id: UserId, asked: AlertRule, key: str | None = None
+    ) -> Alert | AlertDenied:
+        """Make a signal of *asked*, which has no flaw.
+
+        key   the Idempotency-Key; with the same one the same signal is returned
+        """
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        key_hash = self.secrets.request_hash(key, user_id)
+        return await self.store.transact(
+            lambda rows: self._make(rows, user_id, asked, nonce, key_hash, now)
+        )
+
+    async def change(
+        self, user_id: UserId, signal_id: SignalId, edit: Callable[[AlertRule], AlertRule]
+    ) -> Alert | AlertDenied:
+        """Let a signal ask for what *edit* makes of it, which has no flaw.
+
+        If something of the rule changes, it begins again: the next report fires nothing.
+        A webhook that was disabled is tried again where *edit* names one or makes it active; what
+        waits is tried at once if it has another address.
+        """
+        now = self.clock.now()
+        changed = await self.store.transact(
+            lambda rows: self._change(rows, user_id, signal_id, edit, now)
+        )
+        if isinstance(changed, Alert) and changed.webhook_at == now:
+            await self._try_now(signal_id, now)
+        return changed
+
+    async def delete(self, user_id: UserId, signal_id: SignalId) -> Sequence[Alert] | None:
+        """Delete a signal and what it fired; return those that are left, None: it was not there."""
+        return await self.store.transact(lambda rows: _delete(rows, user_id, signal_id))
+
+    async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
+        """Give a signal another webhook secret; for a day both sign.  None: it is not there."""
+        now = self.clock.now()
+        nonce = self.entropy(NONCE_BYTES)
+        return await self.store.transact(lambda rows: _renew(rows, user_id, signal_id, nonce, now))
+
+    async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
+        """Send the owner of a signal what is sent when it fires.  None: it is not there."""
+        now = self.clock.now()
+        bounds = EmailBounds(
+            day_max=self.bounds.emails_day_max, of_alert_max=self.bounds.emails_of_alert_max
+        )
+        tested = await self.store.transact(
+            lambda rows: _test(rows, user_id, signal_id, now, bounds)
+        )
+        if tested is not None and tested.due_at is not None:
+            await self._try_now(signal_id, now)
+        return tested
+
+    async def pause(self, link: str) -> Alert | None:
+        """Stop the e-mails of the signal of *link*, as an e-mail carries it; None: it is none.
+
+        A signal without another way to notify is paused: its owner can resume it.
+        """
+        signal = await self.of_link(link)
+        if signal is None:
+            return None
+
+        def stop(asked: AlertRule) -> AlertRule:
+            if asked.webhook_url is None:
+                return replace(asked, is_active=False)
+            return replace(asked, by_email=False)
+
+        changed = await self.change(signal.user_id, signal.signal_id, stop)
+        return changed if isinstance(changed, Alert) else None
+
+    async def of_link(self, link: str) -> Alert | None:
+        """Return the signal of *link*; None: it is none, or the signal was deleted."""
+        number, _, proof = link.partition(".")
+        if not (number.isascii() and number.isdigit() and len(number) < NUMBER_DIGITS_MAX):
+            return None
+        if not self.secrets.is_pause_proof(int(number), proof):
+            return None
+        return await self.store.read(lambda rows: rows.signals.get(SignalId(int(number))))
+
+    async def refused(self, user_id: UserId) -> int:
+        """Return how many firings of a user within 24 hours are in no e-mail for a limit."""
+        since = UnixMs(self.clock.now() - DAY_MS)
+        return await self.store.read(lambda rows: rows.told.refused(user_id, since))
+
+    async def firings(
+        self, user_id: UserId, signal_id: SignalId, before: FiringId | None, limit: int
+    ) -> Sequence[Firing] | None:
+        """Return up to *limit* firings, newest first, older than *before*; None: no such signal."""
+
+        def read(rows: AccountRows) -> Sequence[Firing] | None:
+            if _find(rows, user_id, signal_id) is None:
+                return None
+            return rows.firings.of_signal(signal_id, before, limit)
+
+        found = await self.store.read(read)
+        if not found or self.queue is None:
+            return found
+        numbers = [each.firing_id for each in found]
+        told = await self.queue.read(lambda queue: queue.told(numbers))
+        return [
+            each if each.firing_id not in told else _as_told(each, told[each.firing_id])
+            for each in found
+        ]
+
+    async def _try_now(self, signal_id: SignalId, now: UnixMs) -> None:
+        """End the rest of a signal whose webhooks have failed, so that its owner sees it work."""
+        if self.queue is not None:
+            with suppress(ServiceUnavailable):  # then it is tried when its rest is over
+                await self.queue.transact(lambda rows, _: rows.schedule(signal_id, 0, now))
+
+    def _make(  # noqa: PLR0913, PLR0917 - one argument for each fact
+        self,
+        rows: AccountRows,
+        user_id: UserId,
+        asked: AlertRule,
+        nonce: bytes,
+        key_hash: CredentialHash | None,
+        at: UnixMs,
+    ) -> Alert | AlertDenied:
+        wanted = asked_for("signal", asked)
+        made = None if key_hash is None else rows.made.find(key_hash)
+        if made is not None:
+            if made.asked != wanted:
+                return AlertDenied.KEY_USED
+            return _find(rows, user_id, SignalId(made.thing_id)) or AlertDenied.NOT_FOUND
+        denied = self._denied(rows, user_id, asked, None)
+        if denied is not None:
+            return denied
+        signal_id = rows.signals.insert(user_id, asked, nonce, at)
+        if key_hash is not None:
+            rows.made.insert(key_hash, IdempotencyRecord(wanted, signal_id), at)
+        rows.turn.touch()
+        return _kept(rows, signal_id)
+
+    def _change(
+        self,
+        rows: AccountRows,
+        user_id: UserId,
+        signal_id: SignalId,
+        edit: Callable[[AlertRule], AlertRule],
+        at: UnixMs,
+    ) -> Alert | AlertDenied:
+        signal = _find(rows, user_id, signal_id)
+        if signal is None:
+            return AlertDenied.NOT_FOUND
+        asked = edit(signal.rule)
+        before = signal.rule
+        denied = self._denied(rows, user_id, asked, before)
+        if denied is not None:
+            return denied
+        rows.signals.update(
+            signal_id,
+            name=asked.name,
+            level=asked.level,
+            margin=asked.margin,
+            percent=asked.percent,
+            window_s=asked.window_s,
+            webhook_url=asked.webhook_url,
+            by_email=asked.by_email,
+            is_active=asked.is_active,
+            is_closed=asked.is_closed,
+            least_confidence=asked.least_confidence,
+            fires=asked.fires,
+            message=asked.message,
+            expires_at=asked.expires_at,
+        )
+        is_other = _evaluated(asked) != _evaluated(before)
+        if is_other or asked.is_active > before.is_active:
+            rows.signals.update(signal_id, revision=signal.revision + 1, state=None)
+        if asked.is_active > before.is_active:
+            rows.signals.update(signal_id, ended_at=None)
+        if asked.webhook_url != before.webhook_url:
+            rows.signals.update(signal_id, webhook_at=at)
+        if asked.webhook_url != before.webhook_url or asked.is_active > before.is_active:
+            rows.signals.update(signal_id, webhook_failed_at=None)
+        rows.turn.touch()
+        return _kept(rows, signal_id)
+
+    def _denied(
+        self, rows: AccountRows, user_id: UserId, asked: AlertRule, before: AlertRule | None
+    ) -> AlertDenied | None:
+        """Return why *asked* is not offered to this user now; *before*: None for a new signal."""
+        if before is None and len(rows.signals.of_user(user_id)) >= self.bounds.per_user_max:
+            return AlertDenied.TOO_MANY
+        kept = rows.users.get(user_id)
+        if asked.by_email and (kept is None or kept.user.verified_at is None):
+            return AlertDenied.UNVERIFIED
+        if not asked.is_active or (before is not None and before.is_active):
+            return None
+        crowd = rows.active.crowd(asked.mint)
+        if crowd.signals >= self.bounds.of_all_max:
+            return AlertDenied.TOO_MANY_OF_ALL
+        has_room = crowd.has_mint or crowd.mints < self.bounds.mints_max
+        return None if has_room else AlertDenied.TOO_MANY_MINTS
+
+
+def _as_told(firing: Firing, told: Told) -> Firing:
+    """Return *firing* as the queue knows it, unless it was given up here and still waits there."""
+    if firing.given_up_at is not None and told.delivered_at is None and told.given_up_at is None:
+        return replace(firing, attempts=told.attempts)
+    return replace(
+        firing,
+        due_at=told.due_at or firing.due_at,
+        attempts=told.attempts,
+        delivered_at=told.delivered_at,
+        given_up_at=told.given_up_at,
+        reason=told.reason,
+    )
+
+
+def _evaluated(asked: AlertRule) -> tuple[Rule, bool, Confidence, Fires, UnixMs | None]:
+    """Return the evaluated part of *asked*: if it changes, the signal begins again."""
+    ends = asked.fires, asked.expires_at
+    return asked.rule, asked.is_closed, asked.least_confidence, *ends
+
+
+def _find(rows: AccountRows, user_id: UserId, signal_id: SignalId) -> Alert | None:
+    signal = rows.signals.get(signal_id)
+    return signal if signal is not None and signal.user_id == user_id else None
+
+
+def _kept(rows: AccountRows, signal_id: SignalId) -> Alert:
+    signal = rows.signals.get(signal_id)
+    assert signal is not None, "it was written just now"
+    return signal
+
+
+def _delete(rows: AccountRows, user_id: UserId, signal_id: SignalId) -> Sequence[Alert] | None:
+    if _find(rows, user_id, signal_id) is None:
+        return None
+    rows.signals.delete(signal_id)
+    rows.turn.touch()
+    return rows.signals.of_user(user_id)
+
+
+def _renew(
+    rows: AccountRows, user_id: UserId, signal_id: SignalId, nonce: bytes, at: UnixMs
+) -> Alert | None:
+    signal = _find(rows, user_id, signal_id)
+    if signal is None:
+        return None
+    until = UnixMs(at + OLD_SECRET_MS)
+    rows.signals.update(signal_id, nonce=nonce, old_nonce=signal.nonce, old_nonce_until=until)
+    return _kept(rows, signal_id)
+
+
+def _test(
+    rows: AccountRows, user_id: UserId, signal_id: SignalId, at: UnixMs, bounds: EmailBounds
+) -> Firing | None:
+    signal = _find(rows, user_id, signal_id)
+    if signal is None:
+        return None
+    asked = signal.rule
+    firing = NewFiring(
+        signal_id=signal_id,
+        kind=FiringKind.TEST,
+        seq=0,
+        slot=Slot(0),
+        time=UnixS(at // 1000),
+        value=asked.level,
+        direction=Direction.UP,
+        reference=asked.level,
+        fired_at=at,
+    )
+    email = EmailState.WAITING if asked.by_email else None
+    firing_id = rows.firings.insert(firing, None if asked.webhook_url is None else at, email)
+    tested = rows.firings.of_signal(signal_id, None, 1)
+    if asked.by_email:
+        write_email(rows, signal, tested, at, bounds, {})
+    return rows.firings.of_signal(signal_id, FiringId(firing_id + 1), 1)[0]
+
+
+LEASE_MS: Final = 10 * SECOND_MS
+LEASE_MS_MAX: Final = 5 * MINUTE_MS
+COMPARED_AT_ONCE: Final = 1_000  # signals, by their revisions: a millisecond
+READ_AT_ONCE: Final = 200  # signals: some milliseconds
+DUE_AT_ONCE: Final = 50  # e-mails
+EXPIRED_AT_ONCE: Final = 500
+
+
+ReadSymbols = Callable[[Collection[Mint]], Awaitable[Symbols]]
+
+
+async def no_symbols(_mints: Collection[Mint]) -> Symbols:
+    """Return the symbol of no mint."""
+    return {}
+
+
+@dataclass(frozen=True, slots=True)
+class PackedOutcome:
+    """An outcome, and what of it is written in another form."""
+
+    outcome: Outcome
+    states: Sequence[tuple[SignalId, int, str]]
+    bases: Sequence[MintBase]
+
+
+def packed(outcome: Outcome) -> PackedOutcome:
+    """Return *outcome* as it is written down; it takes long where much has changed."""
+    return PackedOutcome(
+        outcome,
+        states=[
+            (number, revision, msgspec.json.encode(state).decode())
+            for number, (revision, state) in outcome.states.items()
+        ],
+        bases=[MintBase(base.mint, base.seq, pack(base)) for base in outcome.bases],
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertWriter:
+    """Where one process at a time writes down what it has seen.
+
+    That reports are looked at once does not rest on the lease: what is written down must begin
+    where the last ended.  The lease only spares others the work.
+
+    holder           names this process
+    emails_day_max, emails_of_alert_max, email_pause_ms   as in EmailBounds
+    symbols          returns what tokens are called, as far as it is known
+    lease_ms         after so long without a word from it, another process takes over
+    Raises ServiceUnavailable from every verb.
+    """
+
+    store: AccountStore
+    clock: Clock
+    holder: bytes
+    emails_day_max: int
+    emails_of_alert_max: int = EmailBounds().of_alert_max
+    email_pause_ms: int = EmailBounds().pause_ms
+    symbols: ReadSymbols = no_symbols
+    lease_ms: int = LEASE_MS
+
+    @property
+    def bounds(self) -> EmailBounds:
+        """How many e-mails are written."""
+        return EmailBounds(
+            day_max=self.emails_day_max,
+            of_alert_max=self.emails_of_alert_max,
+            pause_ms=self.email_pause_ms,
+        )
+
+    async def take(self) -> AlertStanding | None:
+        """Return where the evaluation stands if it is this process's turn."""
+        now = self.clock.now()
+        standing = await self.store.read(lambda rows: rows.turn.standing())
+        is_ours = standing.holder == self.holder
+        if is_ours and now + self.lease_ms // 2 < standing.held_until <= now + self.lease_ms:
+            return standing
+        if not is_ours and _is_held(standing, now):
+            return None
+        return await self.store.transact(lambda rows: self._hold(rows, now))
+
+    async def leave(self) -> None:
+        """Let another process watch at once, if it is this one's turn."""
+        await self.store.transact(self._leave)
+
+    async def standing(self) -> AlertStanding:
+        """Return where the evaluation stands, in whichever process it is."""
+        return await self.store.read(lambda rows: rows.turn.standing())
+
+    async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
+        """Return the revisions of the next signals behind *after*; none: there are no more."""
+        return await self.store.read(lambda rows: rows.active.revisions(after, COMPARED_AT_ONCE))
+
+    async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:
+        """Return some of the signals *wanted*, in order, and which are left to be read."""
+        found = await self.store.read(lambda rows: rows.active.since(wanted[0], READ_AT_ONCE))
+        last = found[-1].signal_id if found else wanted[-1]
+        chosen = set(wanted)
+        some = [signal for signal in found if signal.signal_id in chosen]
+        return some, [number for number in wanted if number > last]
+
+    async def bases(self) -> Sequence[MintBase]:
+        """Return what mints can be begun from."""
+        return await self.store.read(lambda rows: rows.turn.bases())
+
+    async def write(self, packed: PackedOutcome) -> bool:
+        """Write down what was packed, all or nothing; False: it does not begin where we stand."""
+        now = self.clock.now()
+        mints = {*packed.outcome.mints.values()}
+        symbols = await self.symbols(mints) if mints else {}
+        return await self.store.transact(lambda rows: self._write(rows, packed, now, symbols))
+
+    async def tidy(self) -> None:
+        """Write the e-mails whose pause has ended, and end the signals that have expired."""
+        now = self.clock.now()
+        due, expired = await self.store.read(
+            lambda rows: (
+                rows.told.due(now, DUE_AT_ONCE),
+                rows.told.expired(now, EXPIRED_AT_ONCE),
+            )
+        )
+        if due or expired:
+            symbols = await self.symbols({each.rule.mint for each in due})
+            await self.store.transact(lambda rows: self._tidy(rows, now, symbols))
+
+    def _tidy(self, rows: AccountRows, now: UnixMs, symbols: Symbols) -> None:
+        for signal in rows.told.due(now, DUE_AT_ONCE):
+            tell_by_email(rows, signal, now, self.bounds, symbols)
+        expired = rows.told.expired(now, EXPIRED_AT_ONCE)
+        for signal in expired:
+            rows.signals.update(signal.signal_id, is_active=False, ended_at=now)
+        if expired:
+            rows.turn.touch()
+
+    def _hold(self, rows: AccountRows, now: UnixMs) -> AlertStanding | None:
+        standing = rows.turn.standing()
+        if standing.holder != self.holder and _is_held(standing, now):
+            return None
+        rows.turn.hold(self.holder, UnixMs(now + self.lease_ms))
+        return rows.turn.standing()
+
+    def _leave(self, rows: AccountRows) -> None:
+        if rows.turn.standing().holder == self.holder:
+            rows.turn.hold(self.holder, UnixMs(0))
+
+    def _write(
+        self, rows: AccountRows, packed: PackedOutcome, now: UnixMs, symbols: Symbols
+    ) -> bool:
+        standing = rows.turn.standing()
+        outcome = packed.outcome
+        if standing.holder != self.holder or standing.seq != outcome.since_seq:
+            return False
+        rows.active.keep_states(packed.states)
+        if outcome.fired:
+            self._tell(rows, outcome, now, symbols)
+        rows.turn.drop_bases(outcome.dropped)
+        rows.turn.keep_bases(packed.bases, dict.fromkeys(outcome.idle, outcome.seq))
+        rows.turn.advance(outcome.seq)
+        return True
+
+    def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: Symbols) -> None:
+        """Note what fired, to be sent where owners want it; of no signal changed meanwhile."""
+        numbers = {firing.signal_id for firing in outcome.fired}
+        unchanged = {
+            signal.signal_id: signal
+            for signal in rows.active.some(numbers)
+            if signal.revision == outcome.states[signal.signal_id][0]
+        }
+        told = [
+            (unchanged[firing.signal_id], firing)
+            for firing in outcome.fired
+            if firing.signal_id in unchanged
+        ]
+        rows.firings.insert_many(
+            [(firing, now if signal.sends_webhooks else None) for signal, firing in told],
+            by_email={signal.signal_id for signal, _ in told if signal.rule.by_email},
+        )
+        rows.active.note_fired(
+            {number: outcome.hours[number] for number in unchanged if number in outcome.hours}
+        )
+        for number in unchanged.keys() & set(outcome.ended):
+            rows.signals.update(number, is_active=False, ended_at=now)
+        for signal in unchanged.values():
+            if signal.rule.by_email:
+                tell_by_email(rows, signal, now, self.bounds, symbols)
+
+
+def _is_held(standing: AlertStanding, now: UnixMs) -> bool:
+    """Return whether its holder may still be there; not after the clock was set back."""
+    return now < standing.held_until <= now + LEASE_MS_MAX

@@ -1,0 +1,426 @@
+"""The signals of a user: made, changed, tried out, deleted; and what they have fired.
+
+Signals and their events as lines of answers, and requests as rules.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import msgspec
+
+from mintscope.accounts.keys.key_gate import KeyGate
+from mintscope.accounts.keys.scope import Scope
+from mintscope.alerts.alert import (
+    Alert,
+    AlertDenied,
+    AlertRule,
+    EmailState,
+    Firing,
+    FiringEmail,
+    FiringId,
+    SignalId,
+)
+from mintscope.alerts.alerts import Alerts
+from mintscope.alerts.conditions import Field, SignalKind
+from mintscope.alerts.wire import (
+    NEW_SIGNAL,
+    ChangedSignal,
+    EmailOutcome,
+    EventLine,
+    EventPosition,
+    Events,
+    EventsQuery,
+    MadeSignal,
+    NewSignal,
+    SignalLine,
+    SignalList,
+    WebhookState,
+)
+from mintscope.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
+from mintscope.api.v1 import mint_of
+from mintscope.api.wire import decode_cursor, encode_cursor, read_body, read_query, success
+from mintscope.api.x402 import idempotency_key
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import (
+    BadRequest,
+    ErrorCode,
+    IdempotencyKeyUsed,
+    NotFound,
+    ServiceError,
+    ServiceUnavailable,
+)
+from mintscope.kit.http.rate_limit import RateLimit
+from mintscope.kit.http.request import Request, parse_id
+from mintscope.kit.http.response import Response
+from mintscope.kit.primitives import UnixMs
+
+COLUMNS: Final = {"email": "by_email", "candles": "is_closed"}
+CLOSED: Final = "closed"
+
+
+def rule_of(body: NewSignal) -> AlertRule:
+    """Return what *body* asks for.  Raises InvalidTokenAddress."""
+    return AlertRule(
+        name=body.name.strip(),
+        mint=mint_of(body.mint),
+        field=Field(body.field),
+        kind=SignalKind(str(body.__struct_config__.tag)),
+        level=body.level or 0.0,
+        margin=body.margin or 0.0,
+        percent=body.percent or 0.0,
+        window_s=body.window_s or 0,
+        webhook_url=body.webhook_url,
+        by_email=body.email,
+        is_closed=body.candles == CLOSED,
+        least_confidence=body.least_confidence,
+        fires=body.fires,
+        compared=None if body.compared_with is None else Field(body.compared_with),
+        direction=body.direction,
+        message=body.message.strip(),
+        expires_at=_milliseconds(body.expires_at),
+    )
+
+
+def changes_of(body: ChangedSignal) -> dict[str, Any]:
+    """Return what *body* names, by the names of AlertRule."""
+    named = {name: getattr(body, name) for name in body.__struct_fields__}
+    if isinstance(body.name, str):
+        named["name"] = body.name.strip()
+    if isinstance(body.message, str):
+        named["message"] = body.message.strip()
+    if isinstance(body.expires_at, int):
+        named["expires_at"] = _milliseconds(body.expires_at)
+    if body.candles is not msgspec.UNSET:
+        named["candles"] = body.candles == CLOSED
+    return {
+        COLUMNS.get(name, name): value
+        for name, value in named.items()
+        if value is not msgspec.UNSET
+    }
+
+
+def line_facts(signal: Alert) -> dict[str, Any]:
+    """Return the line of a signal, by the names of SignalLine."""
+    asked = signal.rule
+    is_move = asked.kind is SignalKind.CHANGES_BY
+    has_level = not is_move and asked.compared is None
+    return {
+        "signal_id": signal.signal_id,
+        "name": asked.name,
+        "mint": asked.mint,
+        "field": asked.field,
+        "kind": asked.kind,
+        "level": asked.level if has_level else None,
+        "margin": None if is_move else asked.margin,
+        "percent": asked.percent if is_move else None,
+        "window_s": asked.window_s if is_move else None,
+        "candles": CLOSED if asked.is_closed else "all",
+        "least_confidence": asked.least_confidence,
+        "webhook_url": asked.webhook_url,
+        "email": asked.by_email,
+        "fires": asked.fires,
+        "compared_with": asked.compared,
+        "direction": asked.direction,
+        "message": asked.message,
+        "expires_at": _seconds(asked.expires_at),
+        "ended_at": _seconds(signal.ended_at),
+        "is_active": asked.is_active,
+        "created_at": signal.created_at // 1000,
+        "fired_at": _seconds(signal.fired_at),
+        "webhook_disabled_at": _seconds(signal.webhook_failed_at),
+    }
+
+
+def line_of(signal: Alert) -> SignalLine:
+    """Return the line of a signal."""
+    return SignalLine(**line_facts(signal))
+
+
+def event_of(firing: Firing) -> EventLine:
+    """Return the line of a firing."""
+    fired = firing.fired
+    return EventLine(
+        event_id=firing.firing_id,
+        kind=fired.kind,
+        value=fired.value,
+        direction=fired.direction,
+        reference=fired.reference,
+        slot=fired.slot,
+        time=fired.time,
+        fired_at=fired.fired_at // 1000,
+        webhook=None if firing.due_at is None else _webhook_of(firing, firing.due_at),
+        email=None if firing.email is None else _email_of(firing.email),
+    )
+
+
+def _email_of(email: FiringEmail) -> EmailOutcome:
+    if email.state is not EmailState.WRITTEN:
+        return EmailOutcome(state=str(email.state), sent_at=None, reason=email.note)
+    state = "given_up" if email.given_up_at is not None else "waiting"
+    return EmailOutcome(
+        state="sent" if email.sent_at is not None else state,
+        sent_at=_seconds(email.sent_at),
+        reason=email.reason,
+    )
+
+
+def _webhook_of(firing: Firing, due_at: UnixMs) -> WebhookState:
+    is_over = firing.delivered_at is not None or firing.given_up_at is not None
+    state = "delivered" if firing.delivered_at is not None else "given_up"
+    return WebhookState(
+        state=state if is_over else "waiting",
+        attempts=firing.attempts,
+        next_attempt_at=None if is_over else due_at // 1000,
+        delivered_at=_seconds(firing.delivered_at),
+        reason=firing.reason,
+    )
+
+
+def _milliseconds(at_s: int | None) -> UnixMs | None:
+    return None if at_s is None else UnixMs(at_s * 1000)
+
+
+def _seconds(at: UnixMs | None) -> int | None:
+    return None if at is None else at // 1000
+
+
+OF_ONE: Final = (*EVERY_ROUTE, ErrorCode.NOT_FOUND)
+MAKING: Final = (
+    *WITH_BODY,
+    ErrorCode.INVALID_TOKEN_ADDRESS,
+    ErrorCode.NOT_FOUND,
+    ErrorCode.IDEMPOTENCY_KEY_USED,
+)
+NO_MORE: Final = "expected at most {most} signals: delete one before"
+NO_MORE_OF_ALL: Final = "There are as many signals as this service looks at."
+NO_MORE_MINTS: Final = "The signals of this service look at as many tokens as they can."
+UNVERIFIED: Final = "email: expected an account whose e-mail address is verified"
+KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was made."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlertRoutes:
+    """Keeps signals for the user of an API key."""
+
+    gate: KeyGate
+    signals: Alerts
+    tests: RateLimit
+    clock: Clock
+
+    @Operation(
+        "GET", "/v1/signals", SignalList, refusals=EVERY_ROUTE, proofs=KEY, scope=Scope.SIGNALS_READ
+    )
+    async def list_signals(self, request: Request) -> Response:
+        """Alert rules of the account.
+
+        Returns the signals of the account of the API key, in the order in which they were made.
+        Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
+        return self._list(request, await self.signals.of_user(holder.key.user_id))
+
+    @Operation(
+        "POST",
+        "/v1/signals",
+        MadeSignal,
+        takes_key=True,
+        refusals=MAKING,
+        status=201,
+        proofs=KEY,
+        body=NEW_SIGNAL,
+        scope=Scope.SIGNALS_WRITE,
+    )
+    async def make_signal(self, request: Request) -> Response:
+        """Make an alert rule.
+
+        Makes an alert rule over one number of a token's report, checked after every slot with a
+        trade of it. It fires when the number crosses a level or another number, or moves so many
+        percent within a window: once, hourly or each time, as `fires` says; the first look fires
+        nothing. With candles=closed it is checked as each minute ends. Webhooks are signed with
+        webhookSecret, shown only here (Standard Webhooks), and retried for 24 hours. An account may
+        hold 20. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        key, asked = idempotency_key(request), rule_of(await read_body(request, NEW_SIGNAL))
+        self._expect_sound(asked)
+        made = await self.signals.make(holder.key.user_id, asked, key)
+        if isinstance(made, AlertDenied):
+            raise self._refusal(made)
+        return self._with_secret(request, made, status=201)
+
+    @Operation(
+        "GET",
+        "/v1/signals/{signalId}",
+        SignalLine,
+        refusals=OF_ONE,
+        proofs=KEY,
+        scope=Scope.SIGNALS_READ,
+    )
+    async def get_signal(self, request: Request) -> Response:
+        """An alert rule.
+
+        Returns a signal. One of another account is not found. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
+        found = await self.signals.find(holder.key.user_id, _signal_id(request))
+        return self._one(request, found)
+
+    @Operation(
+        "PATCH",
+        "/v1/signals/{signalId}",
+        SignalLine,
+        refusals=(*WITH_BODY, ErrorCode.NOT_FOUND),
+        proofs=KEY,
+        body=ChangedSignal,
+        scope=Scope.SIGNALS_WRITE,
+    )
+    async def change_signal(self, request: Request) -> Response:
+        """Change an alert rule.
+
+        Changes what is named, and nothing else; the mint, the fields and the kind stay. After
+        another level, margin, percent, window, candles, fires or expiresAt, and after being
+        inactive, the signal begins again: its first look fires nothing. A webhook that was disabled
+        is tried again once it has another address, or was inactive and is active again. Costs
+        nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        signal_id = _signal_id(request)
+        changes = changes_of(await read_body(request, ChangedSignal))
+
+        def edit(before: AlertRule) -> AlertRule:
+            asked = replace(before, **changes)
+            self._expect_sound(asked)
+            return asked
+
+        changed = await self.signals.change(holder.key.user_id, signal_id, edit)
+        if isinstance(changed, AlertDenied):
+            raise self._refusal(changed)
+        return self._one(request, changed)
+
+    @Operation(
+        "DELETE",
+        "/v1/signals/{signalId}",
+        SignalList,
+        refusals=OF_ONE,
+        proofs=KEY,
+        scope=Scope.SIGNALS_WRITE,
+    )
+    async def delete_signal(self, request: Request) -> Response:
+        """Delete an alert rule.
+
+        Deletes a signal and its events, and returns the signals that are left. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        left = await self.signals.delete(holder.key.user_id, _signal_id(request))
+        if left is None:
+            raise NotFound
+        return self._list(request, left)
+
+    @Operation(
+        "GET",
+        "/v1/signals/{signalId}/events",
+        Events,
+        refusals=OF_ONE,
+        proofs=KEY,
+        query=EventsQuery,
+        scope=Scope.SIGNALS_READ,
+    )
+    async def list_signal_events(self, request: Request) -> Response:
+        """What an alert rule has fired, newest first.
+
+        Returns what a signal has fired in the last 30 days, newest first, and what became of the
+        webhook and the e-mail. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
+        signal_id = _signal_id(request)
+        query = read_query(request, EventsQuery)
+        before = None
+        if query.cursor is not None:
+            before = FiringId(decode_cursor(query.cursor, EventPosition).event_id)
+        found = await self.signals.firings(holder.key.user_id, signal_id, before, query.limit + 1)
+        if found is None:
+            raise NotFound
+        page = found[: query.limit]
+        cursor = None
+        if len(found) > query.limit:
+            cursor = encode_cursor(EventPosition(page[-1].firing_id))
+        events = Events(events=[event_of(each) for each in page], next_cursor=cursor)
+        return success(request, events, at=self.clock.now())
+
+    @Operation(
+        "POST",
+        "/v1/signals/{signalId}/secret",
+        MadeSignal,
+        refusals=OF_ONE,
+        status=201,
+        proofs=KEY,
+        scope=Scope.SIGNALS_WRITE,
+    )
+    async def renew_webhook_secret(self, request: Request) -> Response:
+        """Make another webhook secret.
+
+        Makes another webhook secret and returns it, this once. For 24 hours webhooks are signed
+        with both. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        renewed = await self.signals.renew_secret(holder.key.user_id, _signal_id(request))
+        if renewed is None:
+            raise NotFound
+        return self._with_secret(request, renewed, status=201)
+
+    @Operation(
+        "POST",
+        "/v1/signals/{signalId}/test",
+        EventLine,
+        refusals=OF_ONE,
+        status=201,
+        proofs=KEY,
+        scope=Scope.SIGNALS_WRITE,
+    )
+    async def test_signal(self, request: Request) -> Response:
+        """Send a test of an alert rule.
+
+        Notifies the owner of a signal now, as if it fired, with a made-up number; the webhook has
+        the type `signal.test`. Ten times an hour. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        signal_id = _signal_id(request)
+        await self.tests.pass_through(request, holder.key.user_id)
+        firing = await self.signals.test(holder.key.user_id, signal_id)
+        if firing is None:
+            raise NotFound
+        return success(request, event_of(firing), at=self.clock.now(), status=201)
+
+    def _expect_sound(self, asked: AlertRule) -> None:
+        flaw = self.signals.flaw(asked)
+        if flaw is not None:
+            raise BadRequest(f"body: {flaw}")
+
+    def _refusal(self, denied: AlertDenied) -> ServiceError:
+        refusals: Mapping[AlertDenied, ServiceError] = {
+            AlertDenied.NOT_FOUND: NotFound(),
+            AlertDenied.TOO_MANY: BadRequest(NO_MORE.format(most=self.signals.bounds.per_user_max)),
+            AlertDenied.TOO_MANY_OF_ALL: ServiceUnavailable(NO_MORE_OF_ALL),
+            AlertDenied.TOO_MANY_MINTS: ServiceUnavailable(NO_MORE_MINTS),
+            AlertDenied.UNVERIFIED: BadRequest(UNVERIFIED),
+            AlertDenied.KEY_USED: IdempotencyKeyUsed(KEY_USED),
+        }
+        return refusals[denied]
+
+    def _list(self, request: Request, signals: Sequence[Alert]) -> Response:
+        lines = SignalList(signals=[line_of(each) for each in signals])
+        return success(request, lines, at=self.clock.now())
+
+    def _one(self, request: Request, signal: Alert | None) -> Response:
+        if signal is None:
+            raise NotFound
+        return success(request, line_of(signal), at=self.clock.now())
+
+    def _with_secret(self, request: Request, signal: Alert, status: int) -> Response:
+        made = MadeSignal(**line_facts(signal), webhook_secret=self.signals.secret(signal))
+        return success(request, made, at=self.clock.now(), status=status)
+
+
+def _signal_id(request: Request) -> SignalId:
+    return SignalId(parse_id(request.path_params["signalId"]))

@@ -1,0 +1,464 @@
+"""The reports of chosen mints at every event of the swap log, whenever the looking began.
+
+A report is a function of the log up to an event.  To rebuild it after a restart, a mint is begun
+from what was once loaded of it (its base), and the events since are applied once more.
+
+A rule over one value: which side of its level the value is on, or how far it has moved.
+
+A rule remembers one state.  It fires when the state turns, so a value that stays where it is fires
+nothing more, however often it is looked at.  The first look at a value never fires: it only records
+where the value is.
+
+There may be many thousands of rules, and none holds a cycle: none is looked at for garbage.
+
+The values of a report that a rule may look at, by their names on the wire.
+"""
+
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, StrEnum
+from typing import Annotated, Any, Final, NewType, get_args, get_origin
+
+import msgspec
+
+from mintscope.kit.errors import InsufficientData
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.time import MINUTE_S
+from mintscope.market.engine.engine import Engine, as_trades
+from mintscope.market.log import (
+    Appended,
+    Event,
+    LoadedMint,
+    LogTrimmed,
+    PricedSwap,
+    Retracted,
+    Untracked,
+)
+from mintscope.market.report import TokenReport, token_report
+from mintscope.market.standings import basis_of
+
+
+@dataclass(slots=True)
+class _Since:
+    """The swaps of a mint in one slot, and its pools after it, None if they did not change."""
+
+    slot: Slot
+    time: UnixS
+    swaps: list[PricedSwap]
+    standing: bytes | None
+
+
+@dataclass(slots=True)
+class _Track:
+    """One mint: its row in the engine, its base, and what came after that.
+
+    is_kept   the base was written down as it is
+    """
+
+    row: int
+    base: LoadedMint
+    since: list[_Since] = field(default_factory=list)
+    is_kept: bool = False
+
+    @property
+    def standing(self) -> bytes | None:
+        """The pools of the mint as of its newest slot, packed; None if the log names none."""
+        newer = (each.standing for each in reversed(self.since) if each.standing is not None)
+        kept = self.base.standings
+        return next(newer, kept[-1][1] if kept else None)
+
+
+class Tracks:
+    """At most *capacity* mints, each as of the last event applied.
+
+    seq    every event up to it has been applied
+    slot   the newest that lives, and time, its time; as far as events named them
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._engine = Engine(capacity)
+        self._capacity = capacity
+        self._tracks: dict[Mint, _Track] = {}
+        self._ahead: dict[Mint, LoadedMint] = {}
+        self.begin(0, None, None)
+
+    def begin(self, seq: int, slot: Slot | None, time: UnixS | None) -> None:
+        """Forget everything and go on after event *seq*."""
+        self._tracks.clear()
+        self._ahead.clear()
+        self._free = list(range(self._capacity))
+        self.seq = seq
+        self.slot = slot
+        self.time = time
+
+    def __contains__(self, mint: Mint) -> bool:
+        return mint in self._tracks
+
+    def has(self, mint: Mint) -> bool:
+        """Say whether *mint* was taken: it is there, or will be at an event to come."""
+        return mint in self._tracks or mint in self._ahead
+
+    def take(self, loaded: LoadedMint) -> list[Mint] | None:
+        """Take a mint, from the event on that it was loaded at; return it if it begins now.
+
+        None if that event is past.  Of a mint that is there already, this becomes the base.
+        """
+        if loaded.seq < self.seq:
+            return None
+        self._ahead[loaded.mint] = loaded
+        return self._reach()
+
+    def drop(self, mint: Mint) -> None:
+        """Forget *mint*."""
+        self._ahead.pop(mint, None)
+        track = self._tracks.pop(mint, None)
+        if track is not None:
+            self._free.append(track.row)
+
+    def apply(self, event: Event) -> tuple[list[Mint], list[Mint]]:
+        """Apply *event*, the next one; return which mints it begins, and which have traded in it.
+
+        Raises LogTrimmed when an event before it is missing.
+        """
+        if event.seq != self.seq + 1:
+            raise LogTrimmed(f"expected event {self.seq + 1}, was {event.seq}")
+        traded: list[Mint] = []
+        match event:
+            case Appended(header=header):
+                self.slot = header.slot
+                self.time = header.time
+                traded = self._append(event)
+            case Retracted(slot=slot, mints=mints):
+                for mint in mints:
+                    self._retract(mint, slot)
+            case Untracked(mint=mint):
+                self.drop(mint)
+            case _:
+                pass
+        self.seq = event.seq
+        return self._reach(), traded
+
+    def ends_minute(self, event: Event) -> bool:
+        """Say whether *event*, the next one, is the first slot of another minute.
+
+        If it is, reports are as of its time from now on: of closed candles they have the minute
+        that has ended, and nothing of the one that begins.
+        """
+        if not isinstance(event, Appended) or self.time is None:
+            return False
+        header = event.header
+        if header.time // MINUTE_S <= self.time // MINUTE_S:
+            return False
+        self.slot = header.slot
+        self.time = header.time
+        return True
+
+    def report(self, mint: Mint, *, is_closed: bool = False) -> TokenReport | None:
+        """Return the report of *mint*, which is there; None if there is too little to report.
+
+        is_closed   its indicators are without the candles that are open
+        """
+        if self.time is None:
+            return None
+        try:
+            track = self._tracks[mint]
+            values = self._engine.snapshot(track.row, self.time, leaves_out_open=is_closed)
+            return token_report(mint, values, self.time, basis=basis_of(track.standing))
+        except InsufficientData:
+            return None
+
+    def has_traded(self, mint: Mint) -> bool:
+        """Return whether *mint* has changed since its base."""
+        return bool(self._tracks[mint].since)
+
+    def new_bases(self) -> list[LoadedMint]:
+        """Return the bases that were not written down yet."""
+        return [track.base for track in self._tracks.values() if not track.is_kept]
+
+    def idle(self) -> list[Mint]:
+        """Return the mints that have not changed since their bases: these may be as of now."""
+        return [mint for mint, track in self._tracks.items() if not track.since]
+
+    def keep(self, bases: Iterable[LoadedMint], idle: Iterable[Mint], seq: int) -> None:
+        """Note that *bases* were written down, and those of *idle* as of *seq*."""
+        for base in bases:
+            track = self._tracks.get(base.mint)
+            if track is not None and track.base is base:
+                track.is_kept = True
+        for mint in idle:
+            track = self._tracks.get(mint)
+            if track is not None and not track.since:
+                track.base = msgspec.structs.replace(track.base, seq=seq)
+
+    def _reach(self) -> list[Mint]:
+        """Begin the mints that were loaded at this event."""
+        begun = []
+        for mint, loaded in list(self._ahead.items()):
+            if loaded.seq > self.seq:
+                continue
+            del self._ahead[mint]
+            track = self._tracks.get(mint)
+            if track is None:
+                if not self._free:
+                    continue
+                self._tracks[mint] = track = _Track(self._free.pop(), loaded)
+                self._engine.load(track.row, loaded)
+                begun.append(mint)
+            else:
+                track.base = loaded
+                track.since = []
+                track.is_kept = False
+        return begun
+
+    def _append(self, event: Appended) -> list[Mint]:
+        found: dict[Mint, _Since] = {}
+        for swap in event.swaps:
+            if swap.mint in self._tracks:
+                header = event.header
+                since = found.get(swap.mint)
+                if since is None:
+                    standing = event.standings.get(swap.mint)
+                    since = found[swap.mint] = _Since(header.slot, header.time, [], standing)
+                since.swaps.append(swap)
+        for mint, since in found.items():
+            self._tracks[mint].since.append(since)
+        self._trade([(self._tracks[mint].row, since) for mint, since in found.items()])
+        return list(found)
+
+    def _trade(self, rows: list[tuple[int, _Since]]) -> None:
+        trades = [(row, since.time, swap) for row, since in rows for swap in since.swaps]
+        if trades:
+            self._engine.apply(as_trades(trades))
+
+    def _retract(self, mint: Mint, slot: Slot) -> None:
+        """Make *mint* again without the swaps of *slot*."""
+        track = self._tracks.get(mint)
+        if track is None:
+            return
+        track.since = [since for since in track.since if since.slot != slot]
+        track.base = _without(track.base, slot)
+        track.is_kept = False
+        self._engine.load(track.row, track.base)
+        self._trade([(track.row, since) for since in track.since])
+
+
+def _without(loaded: LoadedMint, slot: Slot) -> LoadedMint:
+    """Return *loaded* as it is without the swaps of *slot*, which is not final."""
+    tail = [kept for kept in loaded.tail if kept.folded or kept.slot != slot]
+    standings = [kept for kept in loaded.standings if kept[0] != slot]
+    return msgspec.structs.replace(loaded, tail=tail, standings=standings)
+
+
+def pack(loaded: LoadedMint) -> bytes:
+    """Return *loaded* as bytes."""
+    return zlib.compress(msgspec.msgpack.encode(loaded), level=1)
+
+
+def unpack(packed: bytes) -> LoadedMint:
+    """Return what `pack` was given.  Raises ValueError for what an earlier version has packed."""
+    try:
+        return msgspec.msgpack.decode(zlib.decompress(packed), type=LoadedMint)
+    except (zlib.error, msgspec.MsgspecError) as cause:
+        raise ValueError("expected a mint as this version packs it") from cause
+
+
+MARKS_MAX: Final = 60  # parts of a window that are kept apart
+
+
+class SignalKind(StrEnum):
+    """The kinds of crossings."""
+
+    ABOVE = "above"  # the value comes to be greater than the level
+    BELOW = "below"  # the value comes to be less than the level
+    CROSSES = "crosses"  # either of them
+    CROSSES_FIELD = "crosses_field"  # the value comes to the other side of another value
+    CHANGES_BY = "changes_by"  # it is so many percent away from where it was within the window
+
+
+class RuleSide(Enum):
+    """Where a value is, seen from the level."""
+
+    UNDER = -1
+    OVER = 1
+
+
+class Direction(StrEnum):
+    """Which way a value went."""
+
+    UP = "up"
+    DOWN = "down"
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The condition of an alert.
+
+    level     of above, below and crosses, in the unit of the value
+    margin    how far behind the level the value must come back before the rule can fire again, >= 0
+    percent   of changes_by, > 0
+    window_s  of changes_by: how far back it looks, a multiple of 60
+    """
+
+    kind: SignalKind
+    level: float = 0.0
+    margin: float = 0.0
+    percent: float = 0.0
+    window_s: int = 0
+
+
+class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The lowest and the highest value within a sixtieth of the window, number *part*."""
+
+    part: int
+    low: float
+    high: float
+
+
+class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """The memory of a rule between two reports: a side, or the marks of its window.
+
+    Of the marks only those that can still be the lowest or the highest.
+    """
+
+    side: RuleSide | None = None
+    marks: tuple[Mark, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Why a rule fires; *reference* is the level, or the value that this one is so far from."""
+
+    value: float
+    direction: Direction
+    reference: float
+
+
+def look(
+    rule: Rule, state: RuleState | None, value: float, time: UnixS
+) -> tuple[RuleState, Crossing | None]:
+    """Return the state after *value* was seen at *time*, and why the rule fires if it does.
+
+    state   None at the first look, which fires nothing
+    """
+    if rule.kind is SignalKind.CHANGES_BY:
+        return _look_back(rule, state or RuleState(), value, time)
+    before = None if state is None else state.side
+    side = _side(rule, before, value)
+    if before is None or side is before or side is None:
+        return RuleState(side), None
+    direction = Direction.UP if side is RuleSide.OVER else Direction.DOWN
+    waits_for = {SignalKind.ABOVE: Direction.UP, SignalKind.BELOW: Direction.DOWN}
+    fires = waits_for.get(rule.kind, direction) is direction
+    return RuleState(side), Crossing(value, direction, rule.level) if fires else None
+
+
+def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
+    """Return where *value* is; within the margin it is where it was."""
+    level = rule.level
+    margin = 0.0 if before is None else rule.margin
+    match rule.kind:
+        case SignalKind.ABOVE:
+            over = value > level
+            under = value <= level - margin
+        case SignalKind.BELOW:
+            over = value >= level + margin
+            under = value < level
+        case _:
+            over = value > level + margin
+            under = value < level - margin
+    return RuleSide.OVER if over else RuleSide.UNDER if under else before
+
+
+def _look_back(
+    rule: Rule, state: RuleState, value: float, time: UnixS
+) -> tuple[RuleState, Crossing | None]:
+    """Compare *value* with the lowest and the highest within the window.
+
+    Percentages of what is not greater than 0 mean nothing: such a value is passed over.  When the
+    rule fires, the window begins again with *value*.
+    """
+    if value <= 0.0:
+        return state, None
+    part = time // max(1, rule.window_s // MARKS_MAX)
+    if state.marks:
+        part = max(part, state.marks[-1].part)  # a slot that took the place of another is older
+    marks = [mark for mark in state.marks if mark.part > part - MARKS_MAX]
+    crossing = _move(rule.percent / 100.0, marks, value)
+    if crossing is not None:
+        return RuleState(marks=(Mark(part, value, value),)), crossing
+    newest = Mark(part, value, value)
+    if marks and marks[-1].part == part:
+        last = marks.pop()
+        if last.low <= value <= last.high:
+            return state, None
+        newest = Mark(part, min(last.low, value), max(last.high, value))
+    return RuleState(marks=(*_telling(marks, newest), newest)), None
+
+
+def _telling(marks: list[Mark], newest: Mark) -> list[Mark]:
+    """Return the *marks* that matter: one with a value beyond all that came after it."""
+    low = newest.low
+    high = newest.high
+    telling = []
+    for mark in reversed(marks):
+        if mark.low < low or mark.high > high:
+            telling.append(mark)
+            low = min(low, mark.low)
+            high = max(high, mark.high)
+    return telling[::-1]
+
+
+def _move(share: float, marks: list[Mark], value: float) -> Crossing | None:
+    if not marks:
+        return None
+    low = min(mark.low for mark in marks)
+    high = max(mark.high for mark in marks)
+    rise = value / low - 1.0
+    fall = 1.0 - value / high
+    if rise >= share and rise >= fall:
+        return Crossing(value, Direction.UP, low)
+    return Crossing(value, Direction.DOWN, high) if fall >= share else None
+
+
+Field = NewType("Field", str)  # as `indicators.h1.rsi`
+
+PARTS: Final = ("price", "indicators")  # of a report; its span is no value of the market
+
+
+def _inner(kind: Any) -> Any:
+    """Return the type behind annotations and `| None`."""
+    while get_origin(kind) is Annotated:
+        kind = get_args(kind)[0]
+    inner = [each for each in get_args(kind) if each is not type(None)]
+    return _inner(inner[0]) if inner else kind
+
+
+def _numbers(shape: type[msgspec.Struct]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
+    """Yield each number in *shape*: its names on the wire, and the attributes that lead to it."""
+    for each in msgspec.structs.fields(shape):
+        kind = _inner(each.type)
+        if kind is float:
+            yield (each.encode_name,), (each.name,)
+        elif isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+            for names, attributes in _numbers(kind):
+                yield (each.encode_name, *names), (each.name, *attributes)
+
+
+FIELDS: Final[Mapping[Field, tuple[str, ...]]] = {
+    Field(".".join(names)): attributes
+    for names, attributes in _numbers(TokenReport)
+    if names[0] in PARTS
+}
+
+OF_CONFIDENCE: Final = {Field("price.liquidityUsd"), Field("price.rejectedShareH1")}
+"""Fields that say how good a price is, whatever its confidence."""
+
+
+def read_field(report: TokenReport, field: Field) -> float | None:
+    """Return the value of *field*, one of FIELDS; None where history is too short for it."""
+    found: Any = report
+    for attribute in FIELDS[field]:
+        if found is None:
+            return None
+        found = getattr(found, attribute)
+    return None if found is None else float(found)

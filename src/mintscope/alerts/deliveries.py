@@ -1,0 +1,461 @@
+"""Deliveries by webhook: what is to be sent, when again, and when it is enough.
+
+A webhook may be sent twice after a crash, never not at all; its `webhook-id` stays the same.
+
+Webhooks, as Standard Webhooks says.
+
+Source    https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+"""
+
+import hmac
+from base64 import b64encode
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import ip_address
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from mintscope.accounts.mail.email import EmailKind, tell_owner
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.alerts.alert import Alert, Firing, FiringId, FiringKind, SignalId
+from mintscope.alerts.conditions import SignalKind
+from mintscope.alerts.evaluation import (
+    DueAlert,
+    DueWanted,
+    NewWebhook,
+    QueueLength,
+    QueueRows,
+    QueueView,
+    Told,
+    WebhookQueue,
+)
+from mintscope.kit.audit import UserId
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS, iso_time
+
+SECRET_PREFIX: Final = "whsec_"  # noqa: S105  not a secret
+URL_LENGTH_MAX: Final = 500
+HTTPS_PORT: Final = 443
+USER_PORT_MIN: Final = 1024
+PORT_MAX: Final = 65_535
+TYPES: Final = {FiringKind.FIRED: "signal.fired", FiringKind.TEST: "signal.test"}
+
+
+class FiredData(msgspec.Struct, frozen=True, rename="camel"):
+    """The data of a firing in a webhook."""
+
+    signal_id: int
+    event_id: int
+    name: str
+    mint: str
+    field: str
+    kind: SignalKind
+    value: float
+    direction: str
+    reference: float
+    slot: int
+    time: int
+    message: str = ""
+    compared_with: str | None = None
+
+
+class WebhookBody(msgspec.Struct, frozen=True):
+    """The body of a webhook."""
+
+    type: str
+    timestamp: str
+    data: FiredData
+
+
+def message_id(firing_id: FiringId) -> str:
+    """Return the `webhook-id` of a firing, the same at every attempt."""
+    return f"msg_{firing_id}"
+
+
+def message_of(signal: Alert, firing: Firing) -> bytes:
+    """Return the body of *firing*."""
+    asked = signal.rule
+    fired = firing.fired
+    data = FiredData(
+        signal_id=signal.signal_id,
+        event_id=firing.firing_id,
+        name=asked.name,
+        mint=asked.mint,
+        field=asked.field,
+        kind=asked.kind,
+        value=fired.value,
+        direction=fired.direction,
+        reference=fired.reference,
+        slot=fired.slot,
+        time=fired.time,
+        message=asked.message,
+        compared_with=asked.compared,
+    )
+    return msgspec.json.encode(WebhookBody(TYPES[fired.kind], iso_time(fired.fired_at), data))
+
+
+def secret_text(secret: bytes) -> str:
+    """Return a secret as its owner is shown it."""
+    return SECRET_PREFIX + b64encode(secret).decode()
+
+
+def signed(
+    firing_id: FiringId, at: UnixMs, body: bytes, secrets: Sequence[bytes]
+) -> dict[str, str]:
+    """Return the headers that prove *body* to be ours and new, by each of *secrets*."""
+    name = message_id(firing_id)
+    at_s = at // 1000
+    text = f"{name}.{at_s}.".encode() + body
+    signatures = [b64encode(hmac.digest(secret, text, "sha256")).decode() for secret in secrets]
+    return {
+        "webhook-id": name,
+        "webhook-timestamp": str(at_s),
+        "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures),
+    }
+
+
+def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
+    """Return what keeps *url* from being a webhook, None if nothing does.
+
+    The address of a name is checked at each sending; a literal address, here.
+
+    allows_loopback   plain http to an address of this machine is fine, too
+    """
+    expected = f"expected an https address of at most {URL_LENGTH_MAX} characters"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        return expected
+    if len(url) > URL_LENGTH_MAX or not url.isascii() or not url.isprintable() or " " in url:
+        return f"{expected}, in ASCII"
+    if not parts.hostname or parts.username is not None or parts.fragment:
+        return f"{expected}, with a host, without user or fragment"
+    if parts.scheme != "https" and not (
+        allows_loopback and parts.scheme == "http" and is_loopback(parts.hostname)
+    ):
+        return expected
+    if port is not None and port != HTTPS_PORT and not USER_PORT_MIN <= port <= PORT_MAX:
+        return f"expected port {HTTPS_PORT}, or {USER_PORT_MIN} to {PORT_MAX}; was {port}"
+    is_open = not _is_inside(parts.hostname) or (allows_loopback and is_loopback(parts.hostname))
+    return None if is_open else f"expected a public address; was {parts.hostname!r}"
+
+
+def _is_inside(host: str) -> bool:
+    try:
+        return not ip_address(host).is_global
+    except ValueError:
+        return is_loopback(host)
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether *host* is this machine, by its address."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+LEASE_MS: Final = MINUTE_MS
+AT_ONCE: Final = 128  # webhooks that one process sends
+FAILING_AT_ONCE: Final = 32  # of those, of signals whose webhooks fail
+OF_EACH_AT_ONCE: Final = 4  # of one signal; the next when all of them have ended
+TAKEN_IN_AT_ONCE: Final = 250  # read on the event loop: some milliseconds
+PARTS_MAX: Final = 20  # of that size, at one look
+WAITING_MAX: Final = 1_000
+KEPT_MAX: Final = 1_000
+KEEP_MS: Final = 30 * DAY_MS
+RETRY_MS_MIN: Final = 10 * SECOND_MS
+RETRY_MS_MAX: Final = 2 * HOUR_MS
+NO_WEBHOOK: Final = "there is no webhook any more"
+DISABLED: Final = "its webhook was disabled"
+TOO_LATE: Final = "it was not sent in time"
+NOT_KEPT: Final = "newer ones took its place"
+
+
+class DueWebhook(NamedTuple):
+    """A webhook that is to be sent now."""
+
+    firing: Firing
+    url: str
+    headers: dict[str, str]
+    body: bytes
+
+
+class Turn(NamedTuple):
+    """The webhooks of one signal in one batch; *failures* in a row so far."""
+
+    signal_id: SignalId
+    user_id: UserId
+    failures: int
+    webhooks: Sequence[DueWebhook]
+
+
+class Attempt(NamedTuple):
+    """The outcome of a webhook.
+
+    reason         why it was not accepted; None: it was, or was not sent
+    is_gone        the receiver wants no more of them
+    retry_after_s  it was not sent, for its receiver or its account has had enough; None: it was
+    """
+
+    firing: Firing
+    reason: str | None = None
+    is_gone: bool = False
+    retry_after_s: int | None = None
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it was sent and not accepted."""
+        return self.reason is not None
+
+
+class Ended(NamedTuple):
+    """A turn, and what came of each of its webhooks."""
+
+    turn: Turn
+    attempts: Sequence[Attempt]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deliveries:
+    """Leases webhooks to who sends them, and notes what became of them.
+
+    retry_ms_max   after this long a webhook is disabled
+    lease_ms       after this long another process may send what was leased
+    waiting_max    webhooks of one signal that wait; kept_max: that are over
+    Raises ServiceUnavailable from every verb.
+    """
+
+    store: AccountStore
+    queue: WebhookQueue
+    secrets: AccountSecrets
+    clock: Clock
+    retry_ms_max: int
+    lease_ms: int = LEASE_MS
+    waiting_max: int = WAITING_MAX
+    kept_max: int = KEPT_MAX
+
+    async def take_in(self) -> int:
+        """Take in what has fired since the last look; return how many were dropped for it.
+
+        Of what is taken in first, after an older version or without the file that it was kept in,
+        what fired too long ago is not sent any more.
+        """
+        since = await self.queue.read(lambda queue: queue.taken_until())
+        if since is None:
+            first = await self.store.read(lambda rows: rows.fired.first_waiting())
+            since = FiringId(first - 1)
+        dropped = 0
+        for _ in range(PARTS_MAX):
+            fired = await self._fired(since)
+            if fired:
+                since = fired[-1].firing_id
+                dropped += await self._take_in(since, fired)
+            if len(fired) < TAKEN_IN_AT_ONCE:
+                break
+        return dropped
+
+    async def lease(self, sending: Collection[Turn]) -> Sequence[Turn]:
+        """Lease what can be sent beside *sending*: some of each signal, whatever others are up to.
+
+        A signal whose webhooks fail takes places only of those kept for such signals.
+        """
+        now = self.clock.now()
+        room = AT_ONCE - _count(sending)
+        if room <= 0 or not await self.queue.read(lambda queue: queue.is_due(now)):
+            return []  # asked several times a second: the locks of others are left alone
+        failing = FAILING_AT_ONCE - _count([turn for turn in sending if turn.failures])
+        without = {turn.signal_id for turn in sending}
+
+        def claim(rows: QueueRows, queue: QueueView) -> tuple[UnixMs, Sequence[DueAlert]]:
+            until = UnixMs(now + self.lease_ms)
+            found = rows.claim(now, until, DueWanted(room, OF_EACH_AT_ONCE, without))
+            left = min(failing, room - sum(len(each.webhooks) for each in found))
+            more = rows.claim(now, until, DueWanted(left, 1, without, is_failing=True))
+            return queue.time(now), [*found, *more]
+
+        signed_at, due = await self.queue.transact(claim)  # receivers refuse what is minutes off
+        over: dict[FiringId, Told] = {}
+        turns = await self.store.read(
+            lambda rows: [self._turn(rows, each, signed_at, over) for each in due]
+        )
+        lost = [each for each, turn in zip(due, turns, strict=True) if turn is None]
+        if lost or over:
+            await self.queue.transact(lambda rows, _: _let_go(rows, lost, over, now))
+        return [turn for turn in turns if turn is not None]
+
+    async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
+        """Note what came of turns, all at once; return those that were the last of a signal."""
+        now = self.clock.now()
+        last = [each for each in ended if self._is_over(each, now)]
+        if last:  # first, for it is done again where the rest is not noted
+            await self.store.transact(lambda rows: _disable(rows, last, now))
+        over = {each.turn.signal_id for each in last}
+        await self.queue.transact(lambda rows, _: self._note(rows, ended, over, now))
+        return last
+
+    async def length(self) -> QueueLength:
+        """Return how many wait."""
+        return await self.queue.read(lambda queue: queue.length())
+
+    async def sweep(self) -> None:
+        """Forget what was sent long ago, and what is no longer kept of a signal."""
+        before = UnixMs(self.clock.now() - KEEP_MS)
+        numbers = await self.queue.read(lambda queue: queue.signals())
+        deleted = await self.store.read(lambda rows: rows.fired.deleted(numbers))
+        await self.queue.transact(lambda rows, _: rows.purge(before, self.kept_max, deleted))
+
+    async def _fired(self, since: FiringId) -> Sequence[Firing]:
+        return await self.store.read(lambda rows: rows.fired.since(since, TAKEN_IN_AT_ONCE))
+
+    async def _take_in(self, until: FiringId, fired: Sequence[Firing]) -> int:
+        now = self.clock.now()
+        new = [self._new(each, now) for each in fired if _waits(each)]
+        return await self.queue.transact(
+            lambda rows, _: _take_in(rows, until, new, now, self.waiting_max)
+        )
+
+    def _new(self, firing: Firing, now: UnixMs) -> NewWebhook:
+        fired = firing.fired
+        is_late = now > fired.fired_at + self.retry_ms_max
+        return NewWebhook(
+            firing_id=firing.firing_id,
+            signal_id=fired.signal_id,
+            fired_at=fired.fired_at,
+            attempts=firing.attempts,
+            given_up_at=now if is_late else None,
+            reason=TOO_LATE if is_late else None,
+        )
+
+    def _turn(
+        self, rows: AccountRows, due: DueAlert, signed_at: UnixMs, over: dict[FiringId, Told]
+    ) -> Turn | None:
+        """Return what is sent for a signal; None: it was deleted, or has no webhook any more.
+
+        over   takes what is not sent: it is no longer kept, its account was taken back, or a
+               process of the version before has sent it
+        """
+        signal = rows.signals.get(due.signal_id)
+        if signal is None or signal.rule.webhook_url is None:
+            return None
+        webhooks = []
+        for waiting in due.webhooks:
+            firing = rows.fired.get(waiting.firing_id)
+            if firing is None:
+                over[waiting.firing_id] = Told(None, waiting.attempts, None, signed_at, NOT_KEPT)
+                continue
+            if _is_done(firing):
+                over[waiting.firing_id] = Told(
+                    due_at=None,
+                    attempts=max(waiting.attempts, firing.attempts),
+                    delivered_at=firing.delivered_at,
+                    given_up_at=firing.given_up_at,
+                    reason=firing.reason,
+                )
+                continue
+            sent = firing.after(waiting.attempts)
+            headers, body = self._message(signal, sent, signed_at)
+            webhooks.append(DueWebhook(sent, signal.rule.webhook_url, headers, body))
+        return Turn(due.signal_id, signal.user_id, due.failures, webhooks)
+
+    def _message(self, signal: Alert, firing: Firing, now: UnixMs) -> tuple[dict[str, str], bytes]:
+        nonces = [signal.nonce]
+        until = signal.old_nonce_until
+        if signal.old_nonce is not None and until is not None and until > now:
+            nonces.append(signal.old_nonce)
+        body = message_of(signal, firing)
+        keys = [self.secrets.webhook_secret(nonce) for nonce in nonces]
+        return signed(firing.firing_id, now, body, keys), body
+
+    def _is_over(self, ended: Ended, now: UnixMs) -> bool:
+        return any(
+            each.has_failed and (each.is_gone or now >= self._end(each.firing))
+            for each in ended.attempts
+        )
+
+    def _note(
+        self, rows: QueueRows, ended: Sequence[Ended], over: Collection[SignalId], now: UnixMs
+    ) -> None:
+        for turn, attempts in ended:
+            is_over = turn.signal_id in over
+            rows.note(
+                {
+                    each.firing.firing_id: Told(
+                        due_at=None,
+                        attempts=each.firing.attempts + 1,
+                        delivered_at=None if each.has_failed else now,
+                        given_up_at=now if each.has_failed and is_over else None,
+                        reason=each.reason,
+                    )
+                    for each in attempts
+                    if each.retry_after_s is None
+                }
+            )
+            if is_over:
+                rows.give_up(turn.signal_id, now, DISABLED)
+            else:
+                rows.schedule(turn.signal_id, *self._next(turn, attempts, now))
+
+    def _next(self, turn: Turn, attempts: Sequence[Attempt], now: UnixMs) -> tuple[int, UnixMs]:
+        """Return how often in a row it has failed, and when it is tried again.
+
+        Later and later, the last time when *retry_ms_max* is over for what waits longest.
+        """
+        failed = [each.firing for each in attempts if each.has_failed]
+        rests_s = [each.retry_after_s for each in attempts if each.retry_after_s is not None]
+        if failed:
+            pause_ms = min(RETRY_MS_MIN << min(turn.failures, 16), RETRY_MS_MAX)
+            end = min(self._end(firing) for firing in failed)
+            return turn.failures + 1, UnixMs(min(now + pause_ms, end))
+        failures = turn.failures if len(rests_s) == len(attempts) else 0
+        return failures, UnixMs(now + max(rests_s, default=0) * SECOND_MS)
+
+    def _end(self, firing: Firing) -> UnixMs:
+        return UnixMs(firing.fired.fired_at + self.retry_ms_max)
+
+
+def _waits(firing: Firing) -> bool:
+    return firing.due_at is not None and not _is_done(firing)
+
+
+def _is_done(firing: Firing) -> bool:
+    """Whether the money file itself says that no webhook of *firing* is to be sent."""
+    return firing.delivered_at is not None or firing.given_up_at is not None
+
+
+def _count(turns: Collection[Turn]) -> int:
+    return sum(len(turn.webhooks) for turn in turns)
+
+
+def _take_in(
+    rows: QueueRows, until: FiringId, new: Sequence[NewWebhook], now: UnixMs, waiting_max: int
+) -> int:
+    rows.take_in(until, new, now)
+    reason = f"{waiting_max:,} others waited"
+    return rows.drop_oldest({each.signal_id for each in new}, waiting_max, now, reason)
+
+
+def _let_go(
+    rows: QueueRows, lost: Sequence[DueAlert], over: Mapping[FiringId, Told], now: UnixMs
+) -> None:
+    rows.note(over)
+    for each in lost:
+        rows.give_up(each.signal_id, now, NO_WEBHOOK)
+
+
+def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> None:
+    """Send nothing more for these signals, and notify their owners."""
+    for each in last:
+        signal = rows.signals.get(each.turn.signal_id)
+        if signal is None or signal.webhook_failed_at is not None:
+            continue  # it was deleted meanwhile, or that was noted before
+        rows.signals.update(signal.signal_id, webhook_failed_at=now)
+        kept = rows.users.get(signal.user_id)
+        if kept is not None:
+            facts = {"signal": str(signal.signal_id)}
+            tell_owner(rows.emails, kept.user, EmailKind.WEBHOOK_DISABLED, facts, now)

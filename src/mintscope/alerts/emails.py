@@ -1,0 +1,370 @@
+"""E-mails about alerts: a pause between two of one alert, and allowances.
+
+Firings within the pause go into one e-mail when it ends.  A firing beyond the allowance
+is in none: it says so, and one e-mail in a day says that there are no more.
+
+Alerts in plain words, for pages and e-mails: what is watched, at which value, in which unit.
+
+Checks of a signal's fields; programs and pages get the same errors.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from math import floor, isfinite, log10
+from typing import Final, NamedTuple
+
+from mintscope.accounts.mail.email import Draft, EmailKind
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.alerts.alert import Alert, AlertRule, EmailState, Firing, FiringKind
+from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
+from mintscope.alerts.deliveries import url_flaw
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import DAY_MS, MINUTE_MS, utc
+from mintscope.market.listing.look_alikes import cleaned
+
+SYMBOL_LENGTH_MAX: Final = 16
+DIGITS: Final = 4  # that a number below 1 shows
+DIGITS_MAX: Final = 24  # behind its point
+SPANS: Final = {
+    "m1": "1 minute",
+    "m5": "5 minutes",
+    "m15": "15 minutes",
+    "h1": "1 hour",
+    "h4": "4 hours",
+    "d1": "1 day",
+}
+SHORT_SPANS: Final = {"m1": "1m", "m5": "5m", "m15": "15m", "h1": "1h", "h4": "4h", "d1": "24h"}
+NAMES: Final = {
+    "usd": "Price in USD",
+    "sol": "Price in SOL",
+    "liquidityUsd": "Liquidity in USD",
+    "rejectedShareH1": "Share of volume at rejected prices, 1 hour",
+    "rsi": "RSI",
+    "line": "MACD line",
+    "signal": "MACD signal",
+    "histogram": "MACD histogram",
+    "buySellPressure": "Buy share",
+}
+USD: Final = "USD"
+SOL: Final = "SOL"
+SHARE: Final = "share"
+RSI: Final = "RSI"
+MACD: Final = "MACD"
+UNITS: Final[Mapping[str, str]] = {
+    "sol": SOL,
+    "rejectedShareH1": SHARE,
+    "rsi": RSI,
+    "line": MACD,
+    "signal": MACD,
+    "histogram": MACD,
+}
+BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
+    USD: (0.0, float("inf")),
+    SOL: (0.0, float("inf")),
+    SHARE: (0.0, 1.0),
+    RSI: (0.0, 100.0),
+    MACD: (float("-inf"), float("inf")),
+}
+
+
+def unit_of(field: Field) -> str:
+    """Return the unit of *field*: values of one unit can be compared."""
+    last = field.rpartition(".")[2]
+    if "buySellPressure" in field:
+        return SHARE
+    return "USD liquidity" if last == "liquidityUsd" else UNITS.get(last, USD)
+
+
+def bounds_of(field: Field) -> tuple[float, float]:
+    """Return between which values *field* always is."""
+    return BOUNDS.get(unit_of(field), BOUNDS[USD])
+
+
+def field_words(field: Field, spans: Mapping[str, str] = SPANS) -> str:
+    """Return what *field* of a report is: RSI, 1 hour."""
+    *parts, last = field.split(".")
+    if parts == ["price"]:
+        return NAMES[last]
+    if "buySellPressure" in parts:
+        return f"{NAMES['buySellPressure']}, {spans[last]}"
+    name = NAMES.get(last) or (f"EMA {last[3:]}" if last.startswith("ema") else f"Fibonacci {last}")
+    return f"{name}, {spans[parts[1]]}"
+
+
+def number_words(value: float) -> str:
+    """Return *value* as people read it: 1,234.50, 0.00001234; never an exponent."""
+    size = abs(value)
+    if size >= 1.0 or size == 0.0:
+        return f"{value:,.2f}"
+    digits = min(DIGITS_MAX, DIGITS - 1 - floor(log10(size)))
+    return f"{Decimal(value):.{digits}f}".rstrip("0")
+
+
+def value_words(field: Field, value: float) -> str:
+    """Return *value* of *field* with its unit: $161.50, 71.30, 62.0 %."""
+    unit = unit_of(field)
+    if unit == SHARE:
+        return f"{value * 100:,.1f} %"
+    if unit == RSI:
+        return f"{value:.1f}"
+    if unit == SOL:
+        return f"{number_words(value)} SOL"
+    sign = "-" if value < 0 else ""
+    return f"{sign}${number_words(abs(value))}"
+
+
+def symbol_words(symbol: str | None, mint: str) -> str:
+    """Return what a token is called: its symbol, without what is never shown, or its address.
+
+    An issuer writes symbols: dots are left out, so that none reads as the address of a site.
+    """
+    shown = (cleaned(symbol or "") or "").replace(".", "").replace("/", "").strip()
+    return shown[:SYMBOL_LENGTH_MAX] or f"{mint[:4]}...{mint[-4:]}"
+
+
+def event_words(asked: AlertRule, firing: Firing, symbol: str) -> str:
+    """Return what happened: SOL fell below $161.50 (now $160.50)."""
+    fired = firing.fired
+    if fired.kind is FiringKind.TEST:
+        return f"this is a test for {symbol}"
+    subject = symbol if asked.field == "price.usd" else f"{symbol} {_short(asked.field)}"
+    is_up = fired.direction is Direction.UP
+    value = value_words(asked.field, fired.value)
+    reference = value_words(asked.field, fired.reference)
+    if asked.kind is SignalKind.CHANGES_BY:
+        moved = abs(fired.value / fired.reference - 1.0) * 100 if fired.reference else 0.0
+        verb = "rose" if is_up else "fell"
+        return f"{subject} {verb} {moved:,.1f} % (from {reference} to {value})"
+    verb = "rose above" if is_up else "fell below"
+    if asked.compared is not None:
+        return f"{subject} {verb} its {_short(asked.compared)} of {reference} (now {value})"
+    return f"{subject} {verb} {reference} (now {value})"
+
+
+def _short(field: Field) -> str:
+    """Return *field* in few words: RSI 1h."""
+    return field_words(field, SHORT_SPANS).replace(",", "")
+
+
+GATHERED_MAX: Final = 1_000  # firings of one e-mail
+LINES_MAX: Final = 10  # of them it lists, the newest
+NOT_VERIFIED: Final = "the e-mail address is not verified"
+OF_ALERT: Final = "alert"
+OF_ACCOUNT: Final = "account"
+Symbols = Mapping[Mint, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EmailBounds:
+    """How many e-mails about alerts are written.
+
+    day_max        to one account in 24 hours
+    of_alert_max   of one alert in 24 hours
+    pause_ms       between two e-mails of one alert
+    """
+
+    day_max: int = 50
+    of_alert_max: int = 20
+    pause_ms: int = 5 * MINUTE_MS
+
+
+class Reached(NamedTuple):
+    """An allowance that is used up; *until* there is room again."""
+
+    scope: str
+    limit: int
+    until: UnixMs
+
+    @property
+    def note(self) -> str:
+        """The state that firings show of it."""
+        return f"limit of {self.limit} reached"
+
+
+def tell_by_email(
+    rows: AccountRows, signal: Alert, at: UnixMs, bounds: EmailBounds, symbols: Symbols
+) -> None:
+    """Write an e-mail about the firings of *signal* that wait, unless it paused too short."""
+    last = signal.emailed_at
+    if last is not None and last <= at < last + bounds.pause_ms:
+        rows.signals.update(signal.signal_id, email_due_at=UnixMs(last + bounds.pause_ms))
+        return
+    waiting = rows.told.waiting(signal.signal_id, GATHERED_MAX)
+    if waiting and write_email(rows, signal, waiting, at, bounds, symbols):
+        rows.signals.update(signal.signal_id, emailed_at=at, email_due_at=None)
+    elif signal.email_due_at is not None:
+        rows.signals.update(signal.signal_id, email_due_at=None)
+
+
+def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
+    rows: AccountRows,
+    signal: Alert,
+    firings: Sequence[Firing],
+    at: UnixMs,
+    bounds: EmailBounds,
+    symbols: Symbols,
+) -> bool:
+    """Write one e-mail about *firings*; False if none may be, which each of them says."""
+    numbers = [each.firing_id for each in firings]
+    kept = rows.users.get(signal.user_id)
+    if kept is None or kept.user.verified_at is None:
+        rows.told.mark(numbers, EmailState.NOT_SENT, note=NOT_VERIFIED)
+        return False
+    reached = _reached(rows, signal, kept.user.email, at, bounds)
+    if reached is not None:
+        rows.told.mark(numbers, EmailState.NOT_SENT, note=reached.note)
+        _tell_limit(rows, signal, kept.user.email, reached, at)
+        return False
+    facts = _facts(signal, firings, symbols)
+    email_id = rows.emails.insert(EmailKind.SIGNAL_FIRED, kept.user.email, facts, None, at)
+    rows.told.mark(numbers, EmailState.WRITTEN, email_id=email_id)
+    return True
+
+
+def _reached(
+    rows: AccountRows, signal: Alert, email: EmailAddress, at: UnixMs, bounds: EmailBounds
+) -> Reached | None:
+    """Return the allowance that leaves no room for an e-mail; None: there is room.
+
+    Of that of the account one is kept for each alert that has written none in 24 hours: an alert
+    that floods silences no other.
+    """
+    written = sorted(
+        rows.emails.written_to(email, EmailKind.SIGNAL_FIRED, UnixMs(at - DAY_MS)),
+        key=lambda each: each.written_at,
+    )
+    own = [each for each in written if _is_of(each, signal)]
+    if len(own) >= bounds.of_alert_max:
+        until = own[len(own) - bounds.of_alert_max].written_at + DAY_MS
+        return Reached(OF_ALERT, bounds.of_alert_max, UnixMs(until))
+    kept_free = _silent(rows, signal, written) if own else 0
+    if len(written) + kept_free < bounds.day_max:
+        return None
+    until = (written[0].written_at if written else at) + DAY_MS
+    return Reached(OF_ACCOUNT, bounds.day_max, UnixMs(until))
+
+
+def _is_of(draft: Draft, signal: Alert) -> bool:
+    is_test = draft.facts.get("kind") == FiringKind.TEST
+    return not is_test and draft.facts.get("signal") == str(signal.signal_id)
+
+
+def _silent(rows: AccountRows, signal: Alert, written: Sequence[Draft]) -> int:
+    """Return how many other alerts of the owner send e-mails and have not."""
+    heard = {each.facts.get("signal") for each in written}
+    return sum(
+        each.rule.by_email and each.rule.is_active and str(each.signal_id) not in heard
+        for each in rows.signals.of_user(signal.user_id)
+        if each.signal_id != signal.signal_id
+    )
+
+
+def _tell_limit(
+    rows: AccountRows, signal: Alert, email: EmailAddress, reached: Reached, at: UnixMs
+) -> None:
+    """Write that an allowance is used up, once in 24 hours."""
+    of = str(signal.signal_id) if reached.scope == OF_ALERT else ""
+    before = rows.emails.written_to(email, EmailKind.SIGNAL_LIMIT, UnixMs(at - DAY_MS))
+    if any(each.facts.get("of") == of for each in before):
+        return
+    facts = {
+        "of": of,
+        "signal": str(signal.signal_id),
+        "what": f'the alert "{signal.rule.name}"' if of else "all alerts of your account together",
+        "limit": str(reached.limit),
+        "resumes": f"{utc(reached.until):%d %B %Y, %H:%M} UTC",
+    }
+    rows.emails.insert(EmailKind.SIGNAL_LIMIT, email, facts, None, at)
+
+
+def _facts(signal: Alert, firings: Sequence[Firing], symbols: Symbols) -> dict[str, str]:
+    """Return the facts of the e-mail: every text is made here, and only put in its place later."""
+    asked = signal.rule
+    newest = firings[-1]
+    fired = newest.fired
+    symbol = symbol_words(symbols.get(asked.mint), asked.mint)
+    what = event_words(asked, newest, symbol)
+    times = f", {len(firings)} times" if len(firings) > 1 else ""
+    lines = [
+        f"{utc(each.fired.fired_at):%d %b %H:%M:%S} UTC  {event_words(asked, each, symbol)}"
+        for each in firings[: -LINES_MAX - 1 : -1]
+    ]
+    left = len(firings) - len(lines)
+    if left:
+        lines.append(f"and {left:,} more before; the page of the alert lists them.")
+    return {
+        "signal": str(signal.signal_id),
+        "title": f"{asked.name}: {what}{times}",
+        "lines": "\n".join(lines),
+        "message": f"\n{asked.message}\n" if asked.message else "",
+        "name_of": asked.name,
+        "symbol": symbol,
+        "mint": asked.mint,
+        "field": asked.field,
+        "kind": str(fired.kind),
+        "value": repr(fired.value),
+        "direction": str(fired.direction),
+        "reference": repr(fired.reference),
+        "slot": str(fired.slot),
+    }
+
+
+NAME_LENGTH_MAX: Final = 64
+MESSAGE_LENGTH_MAX: Final = 280
+PERCENT_MIN: Final = 0.1
+PERCENT_MAX: Final = 10_000.0
+WINDOW_S_MIN: Final = 60
+WINDOW_S_MAX: Final = 86_400
+
+
+def flaw_of(asked: AlertRule, *, allows_loopback: bool) -> str | None:
+    """Return what is wrong with *asked*, None if nothing is."""
+    name = asked.name
+    if not name.strip() or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
+        return f"expected name to be printable, of 1 to {NAME_LENGTH_MAX} characters"
+    if len(asked.message) > MESSAGE_LENGTH_MAX or not asked.message.isprintable():
+        return f"expected message to be printable, of at most {MESSAGE_LENGTH_MAX} characters"
+    if asked.field not in FIELDS:
+        return f"expected field to name a number of a report, as price.usd; was {asked.field!r}"
+    if asked.compared is not None:
+        flaw = _of_comparison(asked, asked.compared)
+        if flaw is not None:
+            return flaw
+    flaw = _of_move(asked) if asked.kind is SignalKind.CHANGES_BY else _of_level(asked)
+    if flaw is None and asked.webhook_url is not None:
+        flaw = url_flaw(asked.webhook_url, allows_loopback=allows_loopback)
+        return None if flaw is None else f"webhookUrl: {flaw}"
+    return flaw
+
+
+def _of_comparison(asked: AlertRule, compared: Field) -> str | None:
+    if compared not in FIELDS:
+        return f"expected comparedWith to name a number of a report; was {compared!r}"
+    if compared == asked.field:
+        return "expected comparedWith to name another number than field"
+    if unit_of(compared) != unit_of(asked.field):
+        return (
+            f"expected comparedWith to name a number in the unit of {asked.field},"
+            f" {unit_of(asked.field)}; {compared} is in {unit_of(compared)}"
+        )
+    return None
+
+
+def _of_level(asked: AlertRule) -> str | None:
+    if asked.percent or asked.window_s:
+        return f"expected no percent and no windowS for {asked.kind}; it has a level"
+    if not isfinite(asked.level):
+        return "expected level to be a number"
+    return None if isfinite(asked.margin) and asked.margin >= 0 else "expected margin >= 0"
+
+
+def _of_move(asked: AlertRule) -> str | None:
+    if asked.level or asked.margin:
+        return "expected no level and no margin for changes_by; it has percent and windowS"
+    if not PERCENT_MIN <= asked.percent <= PERCENT_MAX:
+        return f"expected percent from {PERCENT_MIN} to {PERCENT_MAX:.0f}; was {asked.percent}"
+    if not WINDOW_S_MIN <= asked.window_s <= WINDOW_S_MAX or asked.window_s % WINDOW_S_MIN:
+        return f"expected windowS to be whole minutes, 60 to {WINDOW_S_MAX}; was {asked.window_s}"
+    return None

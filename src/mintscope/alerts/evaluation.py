@@ -1,0 +1,526 @@
+"""Evaluating signals: every report of a mint is looked at once, in the order of the swap log.
+
+A long step is a generator: it yields after each LOOKS_AT_ONCE rules, so that its caller can
+let others run meanwhile.  Nothing else is to be called before it has ended.
+
+The queue of webhooks that wait, and their outcomes; a store beside money.
+
+A signal is due, not a firing: after a failure all of it rests, and one webhook is tried when the
+rest is over.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+import msgspec
+
+from mintscope.alerts.alert import (
+    Alert,
+    FiredHour,
+    Fires,
+    FiringId,
+    FiringKind,
+    NewFiring,
+    SignalId,
+)
+from mintscope.alerts.conditions import (
+    OF_CONFIDENCE,
+    Field,
+    Rule,
+    RuleState,
+    Tracks,
+    look,
+    read_field,
+)
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import HOUR_MS
+from mintscope.market.log import Event, LoadedMint, LogTip, Untracked
+from mintscope.market.report import TokenReport
+from mintscope.market.standings import Confidence
+
+LOOKS_AT_ONCE: Final = 500  # some milliseconds
+FIRINGS_HOUR_MAX: Final = 30
+
+
+class _Watched(msgspec.Struct, gc=False):
+    """The subject of a signal, and the memory of its rule by now."""
+
+    signal_id: SignalId
+    revision: int
+    mint: Mint
+    field: Field
+    rule: Rule
+    is_closed: bool
+    least_confidence: Confidence
+    state: RuleState | None
+    hour_since: UnixMs | None
+    hour_count: int
+    fires: Fires
+    compared: Field | None
+    expires_at: UnixMs | None
+    has_ended: bool = False
+
+    def may_fire(self, now: UnixMs, most: int) -> bool:
+        """Say whether it fires at a crossing, and count it then: *most* times within an hour."""
+        if self.has_ended or (self.expires_at is not None and now >= self.expires_at):
+            return False
+        self.has_ended = self.fires is Fires.ONCE
+        if self.has_ended:
+            return True
+        if self.fires is Fires.HOURLY:
+            most = 1
+        since = self.hour_since
+        if since is None or not since <= now < since + HOUR_MS:
+            self.hour_since = now
+            self.hour_count = 0
+        if self.hour_count >= most:
+            return False
+        self.hour_count += 1
+        return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """Changes to write down at once.
+
+    since_seq, seq   the reports behind the first, up to the second, were looked at
+    states           of the signals whose state has changed, by number, with the revision
+    fired            what happened, in order
+    hours            how often these have fired in their hour
+    ended            those that have fired once and fire no more
+    mints            of the signals that have fired
+    bases            what mints are begun from again; idle: whose base is as of *seq*, too
+    dropped          mints that no signal looks at any more
+    """
+
+    since_seq: int
+    seq: int
+    states: Mapping[SignalId, tuple[int, RuleState]]
+    fired: Sequence[NewFiring]
+    hours: Mapping[SignalId, FiredHour]
+    ended: Collection[SignalId]
+    mints: Mapping[SignalId, Mint]
+    bases: Sequence[LoadedMint]
+    idle: Sequence[Mint]
+    dropped: Sequence[Mint]
+
+
+@dataclass(kw_only=True, eq=False)
+class Evaluation:
+    """All active signals, as of the last event applied.
+
+    looked_until      reports up to this position were looked at before: they are not again
+    firings_hour_max  of a signal, in an hour that begins with the first; later crossings change
+                      the memory of the rule, and are not sent
+    held_back         crossings that were not sent for it; the counter sets it to 0
+    """
+
+    tracks: Tracks
+    firings_hour_max: int = FIRINGS_HOUR_MAX
+    held_back: int = 0
+    looked_until: int = 0
+    _watched: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
+    _of_mint: dict[Mint, dict[SignalId, _Watched]] = field(default_factory=dict, init=False)
+    _new: dict[SignalId, _Watched] = field(default_factory=dict, init=False)  # without a state
+    _changed: dict[SignalId, _Watched] = field(default_factory=dict, init=False)
+    _fired: list[NewFiring] = field(default_factory=list, init=False)
+    _dropped: list[Mint] = field(default_factory=list, init=False)
+    _begun: list[Mint] = field(default_factory=list, init=False)
+    _looks: int = field(default=0, init=False)  # since it last yielded
+    _has_begun: bool = field(default=False, init=False)
+
+    @property
+    def mints(self) -> Collection[Mint]:
+        """The mints that signals look at."""
+        return self._of_mint.keys()
+
+    @property
+    def numbers(self) -> Collection[SignalId]:
+        """The signals that are evaluated."""
+        return self._watched.keys()
+
+    def knows(self, number: SignalId, revision: int) -> bool:
+        """Say whether that revision of a signal is evaluated."""
+        watched = self._watched.get(number)
+        return watched is not None and watched.revision == revision
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether anything fired, or was seen for the first time, that is not written down."""
+        return bool(self._fired) or self._has_begun
+
+    def clear(self, looked_until: int) -> None:
+        """Forget everything; reports behind *looked_until* are looked at."""
+        self.looked_until = looked_until
+        self._has_begun = False
+        self._watched = {}
+        self._of_mint = {}
+        self._new = {}
+        self._changed = {}
+        self._fired = []
+        self._dropped = []
+        self._begun = []
+
+    def watch(self, signals: Iterable[Alert]) -> None:
+        """Evaluate *signals*, too; one of another revision begins with the state it comes with."""
+        for signal in signals:
+            self._forget(signal.signal_id)
+            asked = signal.rule
+            state = _state_of(signal)
+            number = signal.signal_id
+            watched = _Watched(
+                signal_id=number,
+                revision=signal.revision,
+                mint=asked.mint,
+                field=asked.field,
+                rule=asked.rule,
+                is_closed=asked.is_closed,
+                least_confidence=(
+                    Confidence.LOW if asked.field in OF_CONFIDENCE else asked.least_confidence
+                ),
+                state=state,
+                hour_since=signal.hour_since,
+                hour_count=signal.hour_count,
+                fires=asked.fires,
+                compared=asked.compared,
+                expires_at=asked.expires_at,
+            )
+            self._watched[number] = watched
+            self._of_mint.setdefault(asked.mint, {})[number] = watched
+            if state is None:
+                self._new[number] = watched
+
+    def unwatch(self, numbers: Iterable[SignalId]) -> None:
+        """Evaluate these signals no more; a mint that no other looks at is dropped."""
+        for number in numbers:
+            mint = self._forget(number)
+            if mint is not None and not self._of_mint[mint]:
+                del self._of_mint[mint]
+                self.tracks.drop(mint)
+                self._dropped.append(mint)
+
+    def apply(self, event: Event, now: UnixMs) -> Iterator[None]:
+        """Apply the next event of the log, and look at the reports that it changes.
+
+        The first slot of a minute ends the one before: rules of closed candles are looked at then,
+        before what is traded in it.
+        """
+        if event.seq > self.looked_until and self.tracks.ends_minute(event):
+            for mint in [mint for mint in self._of_mint if mint in self.tracks]:
+                yield from self._look(mint, now, is_closed=True)
+        begun, traded = self.tracks.apply(event)
+        if isinstance(event, Untracked) and event.mint in self._of_mint:
+            self._dropped.append(event.mint)
+        if event.seq <= self.looked_until:
+            return
+        for mint in dict.fromkeys((*begun, *traded)):
+            yield from self._look(mint, now)
+        self.looked_until = event.seq
+
+    def take(self, loaded: LoadedMint) -> bool:
+        """Take what was loaded of a mint; False if it is older than the last event applied.
+
+        If the mint begins with it, `look_at_begun` is to be run next.
+        """
+        begun = self.tracks.take(loaded)
+        self._begun += begun or ()
+        return begun is not None
+
+    def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
+        """Begin before the reports that were not looked at, from what was written down.
+
+        Values that no signal looks back at are dropped.
+        """
+        seen = {each.mint for each in self._watched.values() if each.state is not None}
+        fit = [each for each in bases if each.mint in seen and each.seq <= self.looked_until]
+        self._dropped += {each.mint for each in bases} - {each.mint for each in fit}
+        start = min((each.seq for each in fit), default=self.looked_until)
+        is_tip = start == tip.seq
+        self.tracks.begin(start, tip.slot if is_tip else None, tip.time if is_tip else None)
+        for each in fit:
+            self.tracks.take(each)
+            yield
+
+    def can_go_on(self, tip: LogTip) -> bool:
+        """Say whether any signal has seen a report, of the log that ends with *tip*."""
+        return len(self._new) < len(self._watched) and self.looked_until <= tip.seq
+
+    def begin_at(self, tip: LogTip) -> None:
+        """Begin at the newest position; what happened since the last look is not looked at."""
+        self.tracks.begin(tip.seq, tip.slot, tip.time)
+        self.looked_until = tip.seq
+
+    def look_at_begun(self, now: UnixMs) -> Iterator[None]:
+        """Look at the mints that have begun with what was taken."""
+        begun = self._begun
+        self._begun = []
+        for mint in begun:
+            yield from self._look(mint, now)
+
+    def look_at_new(self, now: UnixMs) -> Iterator[None]:
+        """Look at what signals have not seen yet, if it is there."""
+        if self.tracks.seq < self.looked_until:
+            return
+        new: dict[Mint, list[_Watched]] = {}
+        for watched in self._new.values():
+            if watched.mint in self.tracks and not watched.is_closed:
+                new.setdefault(watched.mint, []).append(watched)
+        for mint, watching in new.items():
+            yield from self._look_with(mint, watching, now)
+
+    def outcome(self, since_seq: int, *, with_idle: bool) -> Outcome:
+        """Return what is to be written down; it stays to be until `written`."""
+        states = {
+            number: (watched.revision, watched.state)
+            for number, watched in self._changed.items()
+            if watched.state is not None
+        }
+        return Outcome(
+            since_seq=since_seq,
+            seq=self.looked_until,
+            states=states,
+            fired=list(self._fired),
+            hours=self._hours(),
+            ended=[each.signal_id for each in self._firing() if each.has_ended],
+            mints={each.signal_id: each.mint for each in self._firing()},
+            bases=self.tracks.new_bases(),
+            idle=self.tracks.idle() if with_idle else [],
+            dropped=list(self._dropped),
+        )
+
+    def written(self, outcome: Outcome) -> None:
+        """Note that *outcome*, the newest, was written down."""
+        self._changed.clear()
+        self._fired.clear()
+        self._dropped.clear()
+        self._has_begun = False
+        self.unwatch([each for each in outcome.ended if self._has_ended(each)])
+        self.tracks.keep(outcome.bases, outcome.idle, outcome.seq)
+
+    def _firing(self) -> Iterator[_Watched]:
+        """Yield what has fired and is evaluated, once for each firing."""
+        for firing in self._fired:
+            watched = self._watched.get(firing.signal_id)
+            if watched is not None:
+                yield watched
+
+    def _has_ended(self, number: SignalId) -> bool:
+        """Return whether it has fired once; its owner may have resumed it since."""
+        watched = self._watched.get(number)
+        return watched is not None and watched.has_ended
+
+    def _hours(self) -> dict[SignalId, FiredHour]:
+        found = {}
+        for firing in self._fired:
+            watched = self._watched.get(firing.signal_id)
+            if watched is not None:
+                since = watched.hour_since or firing.fired_at
+                found[firing.signal_id] = FiredHour(firing.fired_at, since, watched.hour_count)
+        return found
+
+    def _forget(self, number: SignalId) -> Mint | None:
+        """Forget a signal; return its mint, None if it was not there."""
+        watched = self._watched.pop(number, None)
+        if watched is None:
+            return None
+        self._new.pop(number, None)
+        self._changed.pop(number, None)
+        del self._of_mint[watched.mint][number]
+        return watched.mint
+
+    def _look(self, mint: Mint, now: UnixMs, *, is_closed: bool = False) -> Iterator[None]:
+        watched = self._of_mint.get(mint, {}).values()
+        watching = [each for each in watched if each.is_closed == is_closed]
+        yield from self._look_with(mint, watching, now, is_closed=is_closed)
+
+    def _look_with(
+        self, mint: Mint, watching: Sequence[_Watched], now: UnixMs, *, is_closed: bool = False
+    ) -> Iterator[None]:
+        report = self.tracks.report(mint, is_closed=is_closed) if watching else None
+        if report is None:
+            return
+        values: dict[Field, float | None] = {}
+        looked_at = {each for each in Confidence if report.price.confidence.is_at_least(each)}
+        for watched in watching:
+            if watched.least_confidence not in looked_at:
+                continue
+            value = _value(report, watched.field, values)
+            rule = watched.rule
+            if watched.compared is not None:
+                level = _value(report, watched.compared, values)
+                value = None if level is None else value
+                rule = msgspec.structs.replace(rule, level=level or 0.0)
+            if value is not None:
+                self._look_at(watched, rule, value, now)
+            self._looks += 1
+            if self._looks >= LOOKS_AT_ONCE:
+                self._looks = 0
+                yield
+
+    def _look_at(self, watched: _Watched, rule: Rule, value: float, now: UnixMs) -> None:
+        tracks = self.tracks
+        assert tracks.time is not None, "there is a report"
+        state, crossing = look(rule, watched.state, value, tracks.time)
+        if state is not watched.state and state != watched.state:
+            self._has_begun |= watched.state is None
+            self._new.pop(watched.signal_id, None)
+            watched.state = state
+            self._changed[watched.signal_id] = watched
+        if crossing is not None and not watched.may_fire(now, self.firings_hour_max):
+            self.held_back += watched.fires is Fires.EACH
+        elif crossing is not None:
+            assert tracks.slot is not None, "there is a report"
+            self._fired.append(
+                NewFiring(
+                    signal_id=watched.signal_id,
+                    kind=FiringKind.FIRED,
+                    seq=tracks.seq,
+                    slot=tracks.slot,
+                    time=tracks.time,
+                    value=crossing.value,
+                    direction=crossing.direction,
+                    reference=crossing.reference,
+                    fired_at=now,
+                )
+            )
+
+
+def _value(report: TokenReport, field: Field, values: dict[Field, float | None]) -> float | None:
+    """Return the value of *field*, which is read once for all rules."""
+    if field not in values:
+        values[field] = read_field(report, field)
+    return values[field]
+
+
+def _state_of(signal: Alert) -> RuleState | None:
+    return None if signal.state is None else msgspec.json.decode(signal.state, type=RuleState)
+
+
+T = TypeVar("T")
+
+
+class QueueLength(NamedTuple):
+    """How many webhooks wait.
+
+    oldest   when the first of them fired; None: none waits
+    """
+
+    waiting: int
+    oldest: UnixMs | None
+
+
+class NewWebhook(NamedTuple):
+    """A firing that is to be sent by webhook; *given_up_at*: it came too late."""
+
+    firing_id: FiringId
+    signal_id: SignalId
+    fired_at: UnixMs
+    attempts: int = 0
+    given_up_at: UnixMs | None = None
+    reason: str | None = None
+
+
+class Waiting(NamedTuple):
+    """A webhook that waits, and how often it was sent."""
+
+    firing_id: FiringId
+    attempts: int
+
+
+class DueAlert(NamedTuple):
+    """A signal whose turn it is; *failures*: how often in a row it was not accepted."""
+
+    signal_id: SignalId
+    failures: int
+    webhooks: Sequence[Waiting]
+
+
+class DueWanted(NamedTuple):
+    """Which signals a process can send for now.
+
+    webhooks     that can be sent, at most
+    of_each      webhooks of one signal, at most
+    without      signals for which it is sending already
+    is_failing   signals whose last webhook failed; False: all others
+    """
+
+    webhooks: int
+    of_each: int
+    without: Collection[SignalId] = ()
+    is_failing: bool = False
+
+
+class Told(NamedTuple):
+    """The delivery of a firing by webhook, as Firing has it; *due_at*: None once that is over."""
+
+    due_at: UnixMs | None
+    attempts: int
+    delivered_at: UnixMs | None
+    given_up_at: UnixMs | None
+    reason: str | None
+
+
+class QueueView(Protocol):
+    """The queue inside one transaction that changes nothing."""
+
+    def taken_until(self) -> FiringId | None:
+        """Return the last firing that was taken in; None: none was ever."""
+
+    def is_due(self, now: UnixMs) -> bool:
+        """Say whether the turn of any signal has come."""
+
+    def time(self, now: UnixMs) -> UnixMs:
+        """Return what the clock says that all processes share, when ours says *now*."""
+
+    def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
+        """Return the deliveries of these firings, of those that were taken in."""
+
+    def length(self) -> QueueLength:
+        """Return how many wait."""
+
+    def signals(self) -> Sequence[SignalId]:
+        """Return the signals of which anything is kept."""
+
+
+class QueueRows(Protocol):
+    """The queue inside one transaction; no other changes it meanwhile."""
+
+    def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
+        """Let *webhooks* wait, each once; *until*: the last firing that was looked at."""
+
+    def drop_oldest(
+        self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
+    ) -> int:
+        """Give up what waits of each of these signals beyond *waiting_max*; return how many.
+
+        The oldest go, save the very first: it shows for how long nothing was accepted.
+        """
+
+    def claim(self, now: UnixMs, until: UnixMs, wanted: DueWanted) -> Sequence[DueAlert]:
+        """Return signals of *wanted* whose turn has come, oldest webhook first; not due *until*."""
+
+    def note(self, told: Mapping[FiringId, Told]) -> None:
+        """Note the deliveries of these firings; their due times are those of their signals."""
+
+    def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
+        """Let the next turn of a signal be at *due_at*, if any webhook of it waits."""
+
+    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
+        """Let no further attempt be made of any that waits of a signal."""
+
+    def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
+        """Forget what fired before then, and of each signal all but *kept_max* that are over.
+
+        Of *deleted* signals nothing is kept.
+        """
+
+
+class WebhookQueue(Protocol):
+    """Where the queue is kept."""
+
+    async def transact(self, work: Callable[[QueueRows, QueueView], T]) -> T:
+        """Return what *work* returns, once it is committed.  Raises ServiceUnavailable."""
+
+    async def read(self, work: Callable[[QueueView], T]) -> T:
+        """Return what *work* returns, which changes nothing.  Raises ServiceUnavailable."""

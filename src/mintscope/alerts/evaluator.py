@@ -1,0 +1,249 @@
+"""Watching signals: one process of the installation looks at every report, once.
+
+round    what was committed to the log since the last look is looked at
+begin    after a start, or after another process: from what was written down
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import structlog
+
+from mintscope.alerts.alert import AlertStanding, MintBase, SignalId
+from mintscope.alerts.alerts import AlertWriter, packed
+from mintscope.alerts.conditions import unpack
+from mintscope.alerts.evaluation import Evaluation
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.metrics import (
+    SIGNAL_EVENTS_BEHIND,
+    SIGNAL_MINTS,
+    SIGNALS_FIRED,
+    SIGNALS_HELD_BACK,
+)
+from mintscope.kit.primitives import Mint
+from mintscope.market.follow.tailer import EVENTS_PER_READ, Wait
+from mintscope.market.log import LoadedMint, LogReader, LogTrimmed, Tracked
+
+WRITE_S: Final = 10.0  # at most between two states that are written down
+LATE_S: Final = 60.0  # without an evaluation
+TIDY_S: Final = 2.0  # between two looks for e-mails whose pause has ended
+RENEW_S: Final = 240.0  # between two bases of a mint: the log keeps 15 minutes at least
+
+LOG = structlog.get_logger(__name__)
+
+
+@dataclass(kw_only=True, eq=False)
+class AlertEvaluator:
+    """Evaluates the signals while it is this process's turn.
+
+    wait   is called between two looks
+    """
+
+    reader: LogReader
+    writer: AlertWriter
+    evaluation: Evaluation
+    clock: Clock
+    wait: Wait
+    _seq: int | None = field(default=None, init=False)  # what was written down; None: begin
+    _version: int = field(default=-1, init=False)
+    _written_at_s: float = field(default=0.0, init=False)
+    _renewed_at_s: float = field(default=0.0, init=False)
+    _tidied_at_s: float | None = field(default=None, init=False)
+    _wanted: set[Mint] = field(default_factory=set, init=False)  # to be loaded
+    _looked_at_s: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._looked_at_s = self.clock.monotonic_s()
+
+    async def run(self) -> None:
+        """Watch until cancelled, then leave; what fails is begun again."""
+        try:
+            while True:
+                try:
+                    await self.round()
+                except Exception as trouble:  # whatever it is, it is tried again
+                    is_bug = not isinstance(trouble, ServiceUnavailable)
+                    LOG.warning("signals could not be looked at", exc_info=is_bug, why=str(trouble))
+                    self._seq = None
+                else:
+                    self._looked_at_s = self.clock.monotonic_s()
+                await self.wait()
+        finally:
+            with suppress(ServiceUnavailable):
+                await self.writer.leave()
+
+    async def expect_looking(self) -> None:
+        """Raise ServiceUnavailable if alert rules have not been evaluated for long."""
+        late_s = self.clock.monotonic_s() - self._looked_at_s
+        if late_s > LATE_S:
+            raise ServiceUnavailable(
+                f"alert rules were last evaluated {late_s:.0f} s ago: a store does not answer, or"
+                " this process has too little processor time"
+            )
+
+    async def round(self) -> None:
+        """Look at everything that was committed to the log, if it is our turn."""
+        standing = await self.writer.take()
+        if standing is None:
+            self._seq = None
+            return
+        now_s = self.clock.monotonic_s()
+        if self._tidied_at_s is None or now_s - self._tidied_at_s >= TIDY_S:
+            await self.writer.tidy()
+            self._tidied_at_s = now_s
+        if not self.evaluation.mints and self._version == standing.version:
+            return  # nothing to look at: the log is not read
+        if self._seq != standing.seq:
+            await self._begin()
+        elif self._version != standing.version:
+            await self._watch()
+        if self.evaluation.mints:
+            await self._follow()
+        else:
+            await self._write(with_idle=False)
+            self._seq = None
+
+    async def _begin(self) -> None:
+        """Go on where the last process that watched has written down to be."""
+        self._seq = None
+        evaluation, tip = self.evaluation, await self.reader.tip()
+        evaluation.clear(0)
+        standing = await self._watch()
+        evaluation.looked_until = standing.seq
+        await self._do(evaluation.take_bases(await self._bases(), tip))
+        is_begun = evaluation.can_go_on(tip)
+        if is_begun:
+            try:
+                await self._advance(standing.seq)
+            except LogTrimmed as reason:
+                LOG.warning("signals missed reports", why=str(reason), since=standing.seq)
+                is_begun = False
+        if not is_begun:
+            evaluation.begin_at(tip)
+        self._wanted = {mint for mint in evaluation.mints if not evaluation.tracks.has(mint)}
+        self._seq = standing.seq
+        self._renewed_at_s = self._written_at_s = self.clock.monotonic_s()
+
+    async def _watch(self) -> AlertStanding:
+        """Read the signals; those that are new are looked at from now on."""
+        standing = await self.writer.standing()  # first: what changes from now on is read next
+        evaluation = self.evaluation
+        gone = {*self.evaluation.numbers}
+        last = SignalId(0)
+        while part := await self.writer.revisions(last):
+            gone.difference_update(part)
+            last = max(part)
+            await self._watch_some(
+                [
+                    number
+                    for number, revision in part.items()
+                    if not evaluation.knows(number, revision)
+                ]
+            )
+        evaluation.unwatch(gone)
+        self._version = standing.version
+        self._wanted = {mint for mint in evaluation.mints if not evaluation.tracks.has(mint)}
+        SIGNAL_MINTS.set(len(evaluation.mints))
+        return standing
+
+    async def _watch_some(self, changed: Sequence[SignalId]) -> None:
+        while changed:
+            some, changed = await self.writer.some(changed)
+            self.evaluation.watch(some)
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def _bases(self) -> list[LoadedMint]:
+        """Return what was written down of mints, as far as this version can read it."""
+        return await asyncio.to_thread(_unpacked, await self.writer.bases())
+
+    async def _follow(self) -> None:
+        tip = await self.reader.tip()
+        SIGNAL_EVENTS_BEHIND.set(max(0, tip.seq - self.evaluation.tracks.seq))
+        try:
+            await self._load(self._wanted)
+            await self._advance(tip.seq)
+            await self._load(self._wanted)
+        except LogTrimmed as reason:
+            LOG.warning("signals missed reports", why=str(reason))
+            self.evaluation.begin_at(await self.reader.tip())
+            await self._load(self.evaluation.mints)
+        await self._do(self.evaluation.look_at_new(self.clock.now()))
+        now_s = self.clock.monotonic_s()
+        is_renewing = now_s - self._renewed_at_s >= RENEW_S
+        if is_renewing:
+            await self._renew()
+        if self.evaluation.is_urgent or is_renewing or now_s - self._written_at_s >= WRITE_S:
+            await self._write(with_idle=is_renewing)
+
+    async def _advance(self, seq: int) -> None:
+        """Apply events up to *seq*.  Raises LogTrimmed."""
+        tracks = self.evaluation.tracks
+        now = self.clock.now()
+        while tracks.seq < seq:
+            if await self.writer.take() is None:
+                raise ServiceUnavailable("another process watches signals now")
+            events = await self.reader.events(tracks.seq, EVENTS_PER_READ)
+            if not events:
+                raise LogTrimmed(f"expected events up to {seq}; there are none after {tracks.seq}")
+            for event in events:
+                await self._do(self.evaluation.apply(event, now))
+                if isinstance(event, Tracked) and event.mint in self.evaluation.mints:
+                    self._wanted.add(event.mint)
+
+    async def _do(self, steps: Iterator[None]) -> None:
+        """Take *steps*, and let requests run after each: there may be many rules."""
+        for _ in steps:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    async def _load(self, mints: Iterable[Mint]) -> None:
+        """Load *mints*; those that are not tracked are loaded when they are."""
+        for mint in list(mints):
+            self._wanted.discard(mint)
+            loaded = await self.reader.load(mint)
+            if loaded is not None and not self.evaluation.take(loaded):
+                self._wanted.add(mint)
+            await self._do(self.evaluation.look_at_begun(self.clock.now()))
+
+    async def _renew(self) -> None:
+        """Load the mints that have traded again, so that none must be begun from long ago."""
+        tracks = self.evaluation.tracks
+        self._renewed_at_s = self.clock.monotonic_s()
+        await self._load(
+            [each for each in self.evaluation.mints if each in tracks and tracks.has_traded(each)]
+        )
+
+    async def _write(self, *, with_idle: bool) -> None:
+        assert self._seq is not None, "it was begun"
+        outcome = self.evaluation.outcome(self._seq, with_idle=with_idle)
+        if outcome.seq == self._seq and not (outcome.states or outcome.bases or outcome.dropped):
+            return
+        told = await asyncio.to_thread(packed, outcome)
+        if not await self.writer.write(told):
+            LOG.info("another process watches signals now")
+            self._seq = None
+            return
+        self.evaluation.written(outcome)
+        self._seq, self._written_at_s = outcome.seq, self.clock.monotonic_s()
+        SIGNALS_HELD_BACK.inc(self.evaluation.held_back)
+        self.evaluation.held_back = 0
+        if outcome.fired:
+            SIGNALS_FIRED.inc(len(outcome.fired))
+            LOG.info("signals have fired", count=len(outcome.fired), slot=outcome.fired[-1].slot)
+
+
+def _unpacked(bases: Sequence[MintBase]) -> list[LoadedMint]:
+    """Return *bases*, without those that this version cannot read."""
+    found = []
+    for base in bases:
+        try:
+            found.append(msgspec.structs.replace(unpack(base.packed), seq=base.seq))
+        except ValueError as reason:
+            LOG.warning("a mint starts again", mint=base.mint, why=str(reason))
+    return found

@@ -1,0 +1,447 @@
+"""Alerts of a person: made, tried, changed, paused, deleted; those of others do not exist.
+
+The form of an alert: what is typed, as a rule.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import Any, Final
+
+from mintscope.alerts import words
+from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, Fires, FiringId, SignalId
+from mintscope.alerts.alerts import Alerts
+from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
+from mintscope.alerts.emails import value_words
+from mintscope.alerts.words import Remark, impossible, read_present, remarks_on
+from mintscope.kit.audit import UserId
+from mintscope.kit.errors import InvalidTokenAddress, NotFound
+from mintscope.kit.http.request import parse_id
+from mintscope.kit.limits import Denied, Limiter
+from mintscope.kit.primitives import Mint, UnixMs, parse_mint
+from mintscope.kit.time import utc
+from mintscope.market.report import Reports
+from mintscope.market.standings import Confidence
+from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
+from mintscope.site.routes import (
+    Access,
+    FormData,
+    InvalidForm,
+    PageRequest,
+    PageRoute,
+    get,
+    parse_place,
+    post,
+    sentence,
+)
+from mintscope.site.tokens.tokens import ShownToken, TokenSearch, mint_of
+
+WINDOW_DIGITS_MAX: Final = 6  # ten days in seconds
+NAMES: Final = (
+    "name", "mint", "field", "kind", "level", "margin", "percent", "window", "webhook", "email",
+    "candles", "confidence", "once", "fires", "compared", "direction", "message", "expires",
+)  # fmt: skip
+FIRST: Final[Mapping[str, str]] = {
+    "field": "indicators.h1.rsi",
+    "kind": SignalKind.ABOVE.value,
+    "window": "3600",
+    "candles": "all",
+    "confidence": Confidence.MEDIUM.value,
+    "fires": Fires.ONCE.value,
+    "email": "yes",
+}
+EXPIRES: Final = "%Y-%m-%dT%H:%M"  # as browsers send a datetime-local; in UTC
+
+
+def filled(form: FormData) -> dict[str, str]:
+    """Return what was typed, by field."""
+    return {name: form.line(name) for name in NAMES}
+
+
+def values_of(asked: AlertRule) -> dict[str, str]:
+    """Return the form that asks for *asked*."""
+    return {
+        "name": asked.name,
+        "mint": asked.mint,
+        "field": asked.field,
+        "kind": asked.kind.value,
+        "level": f"{asked.level!r}",
+        "margin": f"{asked.margin!r}" if asked.margin else "",
+        "percent": f"{asked.percent!r}" if asked.percent else "",
+        "window": str(asked.window_s or FIRST["window"]),
+        "webhook": asked.webhook_url or "",
+        "email": "yes" if asked.by_email else "",
+        "candles": "closed" if asked.is_closed else "all",
+        "confidence": asked.least_confidence.value,
+        "fires": asked.fires.value,
+        "compared": asked.compared or "",
+        "direction": "" if asked.direction is None else asked.direction.value,
+        "message": asked.message,
+        "expires": "" if asked.expires_at is None else f"{utc(asked.expires_at):{EXPIRES}}",
+    }
+
+
+def parse_alert(values: Mapping[str, str]) -> AlertRule:
+    """Return what *values* ask for.  Raises InvalidForm."""
+    errors: dict[str, str] = {}
+    try:
+        mint = parse_mint(values["mint"])
+    except InvalidTokenAddress as error:
+        raise InvalidForm({"mint": sentence(error)}) from None
+    confidence = values["confidence"] or FIRST["confidence"]
+    is_listed = values["field"] in FIELDS and values["kind"] in set(SignalKind)
+    is_listed = is_listed and values["fires"] in {"", *Fires}
+    is_listed = is_listed and values["direction"] in {"", *Direction}
+    if not is_listed or confidence not in set(Confidence):
+        raise InvalidForm({"": "Choose what is looked at from the lists."})
+    kind = SignalKind(values["kind"])
+    asked = AlertRule(
+        name=values["name"],
+        mint=mint,
+        field=Field(values["field"]),
+        kind=kind,
+        webhook_url=values["webhook"] or None,
+        by_email=values["email"] == "yes",
+        is_closed=values["candles"] == "closed",
+        least_confidence=Confidence(confidence),
+        fires=Fires(values["fires"] or Fires.ONCE),
+        message=values["message"],
+        expires_at=_expiry(values["expires"], errors),
+    )
+    asked = replace(asked, **_numbers(values, kind, errors))
+    if errors:
+        raise InvalidForm(errors)
+    return asked
+
+
+def _numbers(values: Mapping[str, str], kind: SignalKind, errors: dict[str, str]) -> dict[str, Any]:
+    """Return what *kind* takes; what is no number goes into *errors*."""
+    if kind is SignalKind.CHANGES_BY:
+        window = values["window"]
+        if not (window.isascii() and window.isdigit() and len(window) <= WINDOW_DIGITS_MAX):
+            errors[""] = "Choose how far back it looks."
+            return {}
+        return {"percent": _number(values, "percent", errors), "window_s": int(window)}
+    margin = _number(values, "margin", errors) if values["margin"] else 0.0
+    if kind is SignalKind.CROSSES_FIELD:
+        if values["compared"] not in FIELDS:
+            errors["compared"] = "Choose what it is compared with."
+        direction = Direction(values["direction"]) if values["direction"] else None
+        compared = Field(values["compared"])
+        return {"compared": compared, "direction": direction, "margin": margin}
+    return {"level": _number(values, "level", errors), "margin": margin}
+
+
+def _expiry(text: str, errors: dict[str, str]) -> UnixMs | None:
+    if not text:
+        return None
+    try:
+        at = datetime.strptime(text, EXPIRES).replace(tzinfo=UTC)
+    except ValueError:
+        errors["expires"] = "Expected a date and a time, as 2026-12-31T18:00."
+        return None
+    return UnixMs(int(at.timestamp()) * 1_000)
+
+
+def _number(values: Mapping[str, str], name: str, errors: dict[str, str]) -> float:
+    try:
+        return float(values[name])
+    except ValueError:
+        errors[name] = "Expected a number, as 70 or 0.0012."
+        return 0.0
+
+
+PATH: Final = "/alerts"
+ONE: Final = f"{PATH}/{{alert}}"
+PAUSED: Final = "/pause-alert/{link}"
+EVENTS_SHOWN: Final = 50
+MADE_BEFORE: Final = "This form has made an alert already. Send it again to make another one."
+ONCE_BYTES: Final = 16
+ONCE_LENGTH_MAX: Final = 2 * ONCE_BYTES
+STAYS: Final = ("mint", "field", "kind", "compared", "direction")
+PLACES: Final[Mapping[str, str]] = {  # which field of the form a flaw is of, by its beginning
+    "webhookUrl: ": "webhook",
+    "expected comparedWith": "compared",
+    "expected message": "message",
+    "expected name": "name",
+}
+REFUSALS: Final[Mapping[AlertDenied, str]] = {
+    AlertDenied.TOO_MANY: "You have the largest number of alerts. Delete one first.",
+    AlertDenied.TOO_MANY_OF_ALL: "This service watches the largest number of alerts it can.",
+    AlertDenied.TOO_MANY_MINTS: "This service watches the largest number of tokens it can.",
+    AlertDenied.KEY_USED: MADE_BEFORE,
+    AlertDenied.NOT_FOUND: MADE_BEFORE,
+    AlertDenied.UNVERIFIED: "Verify your e-mail address first, under Settings > Account.",
+}
+
+
+class AlertPages:
+    """Alerts of a person.
+
+    tests    counts those of a user, together with the API's
+    search   finds the tokens that they are of
+    reports  give their numbers now; None if pages show no market
+    """
+
+    def __init__(
+        self,
+        signals: Alerts,
+        tests: Limiter,
+        search: TokenSearch,
+        reports: Reports | None = None,
+    ) -> None:
+        self._signals = signals
+        self._reports = reports
+        self._tests = tests
+        self._search = search
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        signed_in = Access.SIGNED_IN
+        yield get(PATH, self.list, signed_in)
+        yield get(f"{PATH}/new", self.ask, signed_in)
+        yield post(f"{PATH}/new", self.make, signed_in)
+        yield get(ONE, self.show, signed_in)
+        yield post(f"{ONE}/test", self.test, signed_in)
+        yield post(f"{ONE}/active", self.set_active, signed_in)
+        yield post(f"{ONE}/secret", self.renew_secret, signed_in)
+        yield get(f"{ONE}/edit", self.ask_change, signed_in)
+        yield post(f"{ONE}/edit", self.change, signed_in)
+        yield get(f"{ONE}/delete", self.ask_delete, signed_in)
+        yield post(f"{ONE}/delete", self.delete, signed_in)
+        yield get(PAUSED, self.ask_pause)
+        yield PageRoute(method="POST", path=PAUSED, handler=self.pause, is_from_anywhere=True)
+
+    async def list(self, request: PageRequest) -> PageResponse:
+        """Show all alerts."""
+        own = await self._signals.of_user(_user_id(request))
+        named = await self._search.named([each.rule.mint for each in own])
+        most = self._signals.bounds.per_user_max
+        refused = await self._signals.refused(_user_id(request))
+        facts = {"alerts": own, "most": most, "words": words, "named": named}
+        return Page("alerts/list.html", {**facts, "refused": refused})
+
+    async def ask(self, request: PageRequest) -> PageResponse:
+        """Ask what the new alert is to wait for; `mint` of the query is filled in."""
+        mint = request.query_params.line("mint")
+        values = {**filled(request.form), **FIRST, "mint": mint, "once": _once()}
+        if request.signed_in.user.verified_at is None:
+            values["email"] = ""
+        return await self._ask(values)
+
+    async def make(self, request: PageRequest) -> PageResponse:
+        """Make an alert, one of a form however often it is sent; show the secret of its webhook.
+
+        The buttons `find` and `choose` of the form make none: they fill in its token.
+        """
+        values = filled(request.form)
+        if chosen := request.form.line("choose"):
+            return await self._ask({**values, "mint": chosen})
+        if request.form.text("find"):
+            return await self._ask(values, found=await self._search.find(values["mint"]))
+        try:
+            asked = self._sound(values)
+        except InvalidForm as invalid:
+            return await self._ask_again(values, invalid.errors)
+        remarks = await self._unread(request, asked)
+        if remarks:
+            return await self._ask(values, remarks=remarks)
+        return await self._make(request, asked, values)
+
+    async def _make(
+        self, request: PageRequest, asked: AlertRule, values: Mapping[str, str]
+    ) -> PageResponse:
+        once = values["once"][:ONCE_LENGTH_MAX] or None
+        made = await self._signals.make(_user_id(request), asked, once)
+        if isinstance(made, AlertDenied):
+            return await self._ask({**values, "once": _once()}, {"": REFUSALS[made]})
+        if asked.webhook_url is not None:
+            return self._secret(made)
+        return Redirect(f"{PATH}/{made.signal_id}", notice="alert-made")
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show an alert, and what it has fired, newest first.  Raises NotFound."""
+        alert = await self._own(request)
+        place = parse_place(request.query_params.text("before"))
+        before = None if place is None else FiringId(place)
+        numbers = alert.user_id, alert.signal_id
+        events = await self._signals.firings(*numbers, before, EVENTS_SHOWN + 1) or []
+        shown = events[:EVENTS_SHOWN]
+        named = await self._search.named([alert.rule.mint])
+        facts = {
+            "alert": alert,
+            "events": shown,
+            "older": shown[-1].firing_id if len(events) > len(shown) else None,
+            "is_newest": before is None,
+            "refused": await self._signals.refused(alert.user_id),
+            "words": words,
+            "named": named,
+        }
+        return Page("alerts/show.html", facts)
+
+    async def ask_pause(self, request: PageRequest) -> PageResponse:
+        """Offer the button that pauses the alert of an e-mail.  Raises NotFound."""
+        alert = await self._signals.of_link(request.path_params["link"])
+        if alert is None:
+            raise NotFound
+        return Page("alerts/pause.html", {"alert": alert, "is_done": False})
+
+    async def pause(self, request: PageRequest) -> PageResponse:
+        """Pause it: the button, or the one click of a mail program (RFC 8058).  Raises NotFound."""
+        alert = await self._signals.pause(request.path_params["link"])
+        if alert is None:
+            raise NotFound
+        return Page("alerts/pause.html", {"alert": alert, "is_done": True})
+
+    async def test(self, request: PageRequest) -> PageResponse:
+        """Send a test, as when it fires, so often an hour.  Raises NotFound."""
+        alert = await self._own(request)
+        if isinstance(await self._tests.take(alert.user_id), Denied):
+            return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tests-used")
+        if await self._signals.test(alert.user_id, alert.signal_id) is None:
+            raise NotFound
+        return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tested")
+
+    async def set_active(self, request: PageRequest) -> PageResponse:
+        """Pause it, or let it go on; a webhook that was disabled is tried again.
+
+        Raises    NotFound
+        """
+        alert, is_active = await self._own(request), request.form.text("active") == "yes"
+        if is_active and alert.webhook_failed_at is not None:
+            await self._change(alert, replace(alert.rule, is_active=False))
+        return await self._change(alert, replace(alert.rule, is_active=is_active))
+
+    async def renew_secret(self, request: PageRequest) -> PageResponse:
+        """Give its webhook another secret, shown this once.  Raises NotFound."""
+        alert = await self._own(request)
+        renewed = await self._signals.renew_secret(alert.user_id, alert.signal_id)
+        if renewed is None:
+            raise NotFound
+        return self._secret(renewed)
+
+    async def ask_change(self, request: PageRequest) -> PageResponse:
+        """Ask what it is to wait for from now on.  Raises NotFound."""
+        alert = await self._own(request)
+        return await self._ask(values_of(alert.rule), alert=alert)
+
+    async def change(self, request: PageRequest) -> PageResponse:
+        """Change what it waits for; token, values and kind stay.  Raises NotFound."""
+        alert = await self._own(request)
+        kept = values_of(alert.rule)
+        values = filled(request.form) | {name: kept[name] for name in STAYS}
+        values["fires"] = values["fires"] or kept["fires"]
+        try:
+            asked = replace(self._sound(values), is_active=alert.rule.is_active)
+        except InvalidForm as invalid:
+            return await self._ask(values, invalid.errors, alert=alert)
+        if remarks := await self._unread(request, asked):
+            return await self._ask(values, alert=alert, remarks=remarks)
+        return await self._change(alert, asked, values)
+
+    async def ask_delete(self, request: PageRequest) -> PageResponse:
+        """Ask whether it is to go.  Raises NotFound."""
+        return Page("alerts/delete.html", {"alert": await self._own(request)})
+
+    async def delete(self, request: PageRequest) -> PageResponse:
+        """Delete it.  Raises NotFound."""
+        alert = await self._own(request)
+        await self._signals.delete(alert.user_id, alert.signal_id)
+        return Redirect(PATH, notice="alert-deleted")
+
+    async def _own(self, request: PageRequest) -> Alert:
+        signal_id = SignalId(parse_id(request.path_params["alert"]))
+        found = await self._signals.find(_user_id(request), signal_id)
+        if found is None:
+            raise NotFound
+        return found
+
+    async def _change(
+        self, alert: Alert, asked: AlertRule, values: Mapping[str, str] | None = None
+    ) -> PageResponse:
+        changed = await self._signals.change(alert.user_id, alert.signal_id, lambda _: asked)
+        if changed is AlertDenied.NOT_FOUND:
+            raise NotFound
+        if isinstance(changed, AlertDenied):
+            errors = {"": REFUSALS[changed]}
+            return await self._ask(values or values_of(asked), errors, alert=alert)
+        return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-changed")
+
+    async def _ask(
+        self,
+        values: Mapping[str, str],
+        errors: Mapping[str, str] = NO_ERRORS,
+        *,
+        alert: Alert | None = None,
+        found: Sequence[ShownToken] | None = None,
+        remarks: Sequence[Remark] = (),
+    ) -> Page:
+        """Return the form.
+
+        found     may be chosen from; None where nothing was looked for
+        remarks   are to be read before it is sent again
+        """
+        mint = mint_of(values["mint"])
+        named = {} if mint is None else await self._search.named([mint])
+        facts = {
+            "alert": alert,
+            "words": words,
+            "chosen": None if mint is None else named.get(mint),
+            "found": found or [],
+            "is_looked_for": found is not None and mint is None,
+            "now_values": await self._now_words(mint),
+            "remarks": remarks,
+        }
+        status = 422 if remarks else None
+        return Page("alerts/form.html", facts, errors=errors, values=values, status=status)
+
+    async def _now_words(self, mint: Mint | None) -> Mapping[Field, str]:
+        """Return the numbers of a token now, as they are shown beside the level."""
+        present = await read_present(self._reports, mint)
+        if present is None:
+            return {}
+        return {field: value_words(field, value) for field, value in present.values.items()}
+
+    async def _unread(self, request: PageRequest, asked: AlertRule) -> Sequence[Remark]:
+        """Return what is to be read before *asked* is made, unless the form says that it was.
+
+        The form of an earlier version says nothing of it, and is not asked.
+        """
+        said = request.form.texts("read")
+        if not said:
+            return []
+        remarks = remarks_on(asked, await read_present(self._reports, asked.mint))
+        has_read = set(said[0].split())
+        return remarks if any(each.name not in has_read for each in remarks) else []
+
+    async def _ask_again(self, values: Mapping[str, str], errors: Mapping[str, str]) -> Page:
+        """Return the form of a new alert; what is no mint may be the name of a token."""
+        if "mint" not in errors:
+            return await self._ask(values, errors)
+        error, found = await self._search.flaw(values["mint"], errors["mint"])
+        return await self._ask(values, {**errors, "mint": error}, found=found)
+
+    def _sound(self, values: Mapping[str, str]) -> AlertRule:
+        """Return the rule that *values* ask for.  Raises InvalidForm."""
+        asked = parse_alert(values)
+        flaw = self._signals.flaw(asked)
+        if flaw is not None:
+            name = next((each for each in PLACES if flaw.startswith(each)), "")
+            flaw = flaw.removeprefix("webhookUrl: ")
+            raise InvalidForm({PLACES.get(name, ""): sentence(flaw)})
+        if cannot := impossible(asked):
+            raise InvalidForm({"level": cannot})
+        return asked
+
+    def _secret(self, alert: Alert) -> Page:
+        return Page("alerts/secret.html", {"alert": alert, "secret": self._signals.secret(alert)})
+
+
+def _once() -> str:
+    """Return what a form carries so that, sent twice, it makes one alert."""
+    return token_hex(ONCE_BYTES)
+
+
+def _user_id(request: PageRequest) -> UserId:
+    return request.signed_in.user.user_id

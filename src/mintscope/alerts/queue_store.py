@@ -1,0 +1,220 @@
+"""WebhookQueue over a database of its own, or over tables of its own."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import islice
+from typing import Final, TypeVar
+
+from mintscope.accounts.people.store import AccountConnections
+from mintscope.alerts.alert import FiringId, SignalId
+from mintscope.alerts.evaluation import (
+    DueAlert,
+    DueWanted,
+    NewWebhook,
+    QueueLength,
+    QueueRows,
+    QueueView,
+    Told,
+    Waiting,
+)
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import Database, ahead_ms, marks
+
+T = TypeVar("T")
+NUMBERS_MAX: Final = 500  # in one statement
+WAITS: Final = "delivered_at IS NULL AND given_up_at IS NULL"
+TAKEN: Final = "SELECT firing FROM webhook_taken"
+TAKE: Final = """
+INSERT INTO webhook_taken (id, firing) VALUES (1, ?)
+    ON CONFLICT (id) DO UPDATE SET firing = excluded.firing
+"""
+ADD: Final = """
+INSERT INTO webhook (firing, signal, fired_at, attempts, given_up_at, reason)
+    VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+"""
+OPEN: Final = """
+INSERT INTO webhook_signal (signal, due_at, failures) VALUES (?, ?, 0)
+    ON CONFLICT (signal) DO UPDATE SET due_at = coalesce(webhook_signal.due_at, excluded.due_at)
+"""
+IS_DUE: Final = "SELECT EXISTS (SELECT 1 FROM webhook_signal WHERE due_at <= ?)"
+WAITING: Final = f"""
+SELECT firing, attempts FROM webhook WHERE signal = ? AND {WAITS} ORDER BY firing LIMIT ?
+"""  # noqa: S608  a constant
+LEASE: Final = "UPDATE webhook_signal SET due_at = ? WHERE signal = ?"
+NOTE: Final = """
+UPDATE webhook SET attempts = ?, delivered_at = ?, given_up_at = ?, reason = ? WHERE firing = ?
+"""
+SCHEDULE: Final = f"""
+UPDATE webhook_signal SET failures = ?, due_at = CASE
+    WHEN EXISTS (SELECT 1 FROM webhook WHERE signal = webhook_signal.signal AND {WAITS})
+    THEN CAST(? AS bigint) END
+ WHERE signal = ?
+"""  # noqa: S608  a constant
+GIVE_UP: Final = f"""
+UPDATE webhook SET given_up_at = ?, reason = ? WHERE signal = ? AND {WAITS}
+"""  # noqa: S608  a constant
+REST: Final = "UPDATE webhook_signal SET failures = 0, due_at = NULL WHERE signal = ?"
+LENGTH: Final = f"SELECT count(*), min(fired_at) FROM webhook WHERE {WAITS}"  # noqa: S608
+SIGNALS: Final = "SELECT signal FROM webhook_signal"
+TRIM: Final = f"""
+DELETE FROM webhook WHERE signal = ? AND NOT ({WAITS}) AND firing <= (
+    SELECT firing FROM webhook WHERE signal = ? ORDER BY firing DESC LIMIT 1 OFFSET ?
+)
+"""  # noqa: S608  a constant
+PURGE: Final = "DELETE FROM webhook WHERE fired_at < ?"
+CLEAR: Final = (
+    "DELETE FROM webhook WHERE signal = ?",
+    "DELETE FROM webhook_signal WHERE signal = ?",
+)
+FORGET: Final = """
+DELETE FROM webhook_signal WHERE due_at IS NULL AND NOT EXISTS (
+    SELECT 1 FROM webhook WHERE webhook.signal = webhook_signal.signal
+)
+"""
+
+
+class SqlWebhookQueue:
+    """Implements WebhookQueue; *tidy* ends each transaction."""
+
+    def __init__(
+        self, connections: AccountConnections, tidy: Callable[[Database], None] | None = None
+    ) -> None:
+        self._connections = connections
+        self._tidy = tidy
+
+    async def transact(self, work: Callable[[QueueRows, QueueView], T]) -> T:
+        """Return what *work* returns, once it is committed; in the thread of the queue's writer."""
+
+        def written(db: Database) -> T:
+            rows = SqlQueueRows(db)
+            done = work(rows, rows)
+            if self._tidy is not None:
+                self._tidy(db)
+            return done
+
+        return await self._connections.write(written)
+
+    async def read(self, work: Callable[[QueueView], T]) -> T:
+        """Return what *work* returns, which changes nothing."""
+        return await self._connections.read(lambda db: work(SqlQueueRows(db)))
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the database."""
+        await self._connections.close()
+
+
+class SqlQueueRows:
+    """Implements QueueRows and QueueView."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def taken_until(self) -> FiringId | None:
+        """Return the last firing that was taken in."""
+        found = self._db.execute(TAKEN).get
+        return None if found is None else FiringId(found)
+
+    def is_due(self, now: UnixMs) -> bool:
+        """Say whether the turn of any signal has come."""
+        return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
+
+    def time(self, now: UnixMs) -> UnixMs:
+        """Return what the clock says that all processes share."""
+        return UnixMs(now - ahead_ms(self._db))
+
+    def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
+        """Return the deliveries of these firings."""
+        statement = f"""
+            SELECT firing, CASE WHEN {WAITS} THEN webhook_signal.due_at END,
+                   attempts, delivered_at, given_up_at, reason
+              FROM webhook LEFT JOIN webhook_signal ON webhook_signal.signal = webhook.signal
+             WHERE firing IN ({marks(numbers)})
+        """  # noqa: S608  constants and marks
+        found = self._db.execute(statement, numbers)
+        return {FiringId(number): Told(*columns) for number, *columns in found}
+
+    def length(self) -> QueueLength:
+        """Return how many wait."""
+        return QueueLength(*self._db.execute(LENGTH).get)
+
+    def signals(self) -> Sequence[SignalId]:
+        """Return the signals of which anything is kept."""
+        return [SignalId(number) for (number,) in self._db.execute(SIGNALS)]
+
+    def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
+        """Let *webhooks* wait, each once."""
+        self._db.executemany(ADD, webhooks)
+        waiting = {each.signal_id for each in webhooks if each.given_up_at is None}
+        self._db.executemany(OPEN, [(number, self.time(now)) for number in sorted(waiting)])
+        self._db.execute(TAKE, (until,))
+
+    def drop_oldest(
+        self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
+    ) -> int:
+        """Give up what waits of each of these signals beyond *waiting_max*; return how many."""
+        dropped = 0
+        left = iter(sorted(numbers))
+        while part := list(islice(left, NUMBERS_MAX)):
+            ranked = f"""
+                SELECT firing, row_number() OVER (PARTITION BY signal ORDER BY firing) AS place,
+                       row_number() OVER (PARTITION BY signal ORDER BY firing DESC) AS newness
+                  FROM webhook WHERE signal IN ({marks(part)}) AND {WAITS}
+            """  # noqa: S608  constants and marks
+            drop = f"""
+                UPDATE webhook SET given_up_at = ?, reason = ? WHERE firing IN (
+                    SELECT firing FROM ({ranked}) AS ranked WHERE place > 1 AND newness >= ?)
+                RETURNING firing
+            """  # noqa: S608  constants and marks
+            dropped += sum(1 for _ in self._db.execute(drop, (at, reason, *part, waiting_max)))
+        return dropped
+
+    def claim(self, now: UnixMs, until: UnixMs, wanted: DueWanted) -> Sequence[DueAlert]:
+        """Return signals of *wanted* whose turn has come; they are not due *until* then."""
+        if wanted.webhooks <= 0:
+            return []
+        without = [0, *wanted.without]  # no signal has the number 0
+        due = f"""
+            SELECT signal, failures FROM webhook_signal
+             WHERE due_at <= ? AND failures {">" if wanted.is_failing else "="} 0
+               AND signal NOT IN ({marks(without)})
+             ORDER BY due_at, signal LIMIT ?
+        """  # noqa: S608  constants and marks
+        found: list[DueAlert] = []
+        room = wanted.webhooks
+        values = (self.time(now), *without, wanted.webhooks)
+        for number, failures in list(self._db.execute(due, values)):
+            if room <= 0:
+                break
+            waiting = self._db.execute(WAITING, (number, min(room, wanted.of_each)))
+            webhooks = [Waiting(*columns) for columns in waiting]
+            self._db.execute(LEASE, (self.time(until) if webhooks else None, number))
+            if webhooks:
+                found.append(DueAlert(SignalId(number), failures, webhooks))
+            room -= len(webhooks)
+        return found
+
+    def note(self, told: Mapping[FiringId, Told]) -> None:
+        """Note the deliveries of these firings."""
+        self._db.executemany(
+            NOTE,
+            [
+                (each.attempts, each.delivered_at, each.given_up_at, each.reason, number)
+                for number, each in told.items()
+            ],
+        )
+
+    def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
+        """Let the next turn of a signal be at *due_at*, if any webhook of it waits."""
+        self._db.execute(SCHEDULE, (failures, self.time(due_at), signal_id))
+
+    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
+        """Let no further attempt be made of any that waits of a signal."""
+        self._db.execute(GIVE_UP, (at, reason, signal_id))
+        self._db.execute(REST, (signal_id,))
+
+    def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
+        """Forget what fired before then, and of each signal all but *kept_max* that are over."""
+        self._db.execute(PURGE, (before,))
+        for statement in CLEAR:
+            self._db.executemany(statement, [(number,) for number in sorted(deleted)])
+        self._db.executemany(TRIM, [(number, number, kept_max) for number in self.signals()])
+        self._db.execute(FORGET)

@@ -1,0 +1,358 @@
+"""FiringRows and FiredRows.
+
+AlertRows and ActiveRows.
+
+LeaseRows.
+
+AlertEmailRows.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, astuple
+from itertools import islice
+from typing import Final
+
+from mintscope.accounts.mail.store import SqlEmailRows
+from mintscope.accounts.people.store import NO_END, Columns, Table
+from mintscope.alerts.alert import (
+    Alert,
+    AlertRule,
+    AlertStanding,
+    Crowd,
+    EmailState,
+    FiredHour,
+    Firing,
+    FiringEmail,
+    FiringId,
+    MintBase,
+    NewFiring,
+    SignalId,
+)
+from mintscope.kit.audit import UserId
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.sql.database import Batch, Database, ahead_ms, marks
+
+EMAILS: Final = SqlEmailRows.NAME
+NUMBERS_MAX: Final = 500  # in one statement
+IS_WAITING: Final = "due_at IS NOT NULL AND delivered_at IS NULL AND given_up_at IS NULL"
+MANY: Final = Batch(
+    "signal_firing",
+    {  # as NewFiring has them
+        "signal": "bigint",
+        "kind": "text",
+        "seq": "bigint",
+        "slot": "bigint",
+        "time": "bigint",
+        "value": "double precision",
+        "direction": "text",
+        "reference": "double precision",
+        "fired_at": "bigint",
+        "due_at": "bigint",
+        "email": "text",
+    },
+)
+FIRST_WAITING: Final = f"""
+SELECT coalesce(
+    (SELECT min(id) FROM signal_firing WHERE {IS_WAITING}),
+    (SELECT coalesce(max(id), 0) + 1 FROM signal_firing))
+"""  # noqa: S608  a constant
+GIVE_UP: Final = f"""
+UPDATE signal_firing SET given_up_at = ?, reason = ? WHERE signal = ? AND {IS_WAITING}
+"""  # noqa: S608  a constant
+PURGE: Final = "DELETE FROM signal_firing WHERE fired_at < ?"
+
+NEXT_SIGNALS: Final = "SELECT id FROM signal WHERE id > ? ORDER BY id LIMIT ?"
+TRIM: Final = """
+DELETE FROM signal_firing WHERE signal = ? AND id <= (
+    SELECT id FROM signal_firing WHERE signal = ? ORDER BY id DESC LIMIT 1 OFFSET ?
+)
+"""
+
+
+class SqlFiringRows(Table[FiringId, Firing]):
+    """Implements FiringRows and FiredRows."""
+
+    NAME = "signal_firing"
+    COLUMNS = Columns(
+        Firing,
+        "signal_firing",
+        firing_id="signal_firing.id",
+        fired=Columns(NewFiring, "signal_firing", signal_id="signal_firing.signal"),
+        email=Columns(
+            FiringEmail,
+            EMAILS,
+            state="signal_firing.email",
+            note="signal_firing.email_note",
+        ),
+    )
+    SOURCE = f"signal_firing LEFT JOIN {EMAILS} ON {EMAILS}.id = signal_firing.email_id WHERE"
+
+    def insert(
+        self, firing: NewFiring, due_at: UnixMs | None, email: EmailState | None = None
+    ) -> FiringId:
+        """Add a firing; *due_at*, *email*: None where it is not sent by webhook, by e-mail."""
+        columns = asdict(firing)
+        how = {"due_at": self._due(due_at), "email": email}
+        return self._add({"signal": columns.pop("signal_id"), **columns, **how})
+
+    def insert_many(
+        self,
+        firings: Sequence[tuple[NewFiring, UnixMs | None]],
+        by_email: Collection[SignalId] = (),
+    ) -> None:
+        """Add firings, each with its *due_at*, in that order; of *by_email*, waiting for it."""
+        told = [
+            (
+                *astuple(firing),
+                self._due(due_at),
+                EmailState.WAITING.value if firing.signal_id in by_email else None,
+            )
+            for firing, due_at in firings
+        ]
+        self._db.executemany(MANY, told)
+
+    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* firings of a signal that wait for an e-mail, oldest first."""
+        condition = "signal = ? AND email = 'waiting' ORDER BY signal_firing.id LIMIT ?"
+        return self._all(condition, signal_id, limit)
+
+    def of_signal(
+        self, signal_id: SignalId, before: FiringId | None, limit: int
+    ) -> Sequence[Firing]:
+        """Return up to *limit* firings, newest first, that are older than *before*."""
+        condition = (
+            f"signal = ? AND signal_firing.id < coalesce(?, {NO_END})"
+            " ORDER BY signal_firing.id DESC LIMIT ?"
+        )
+        return self._all(condition, signal_id, before, limit)
+
+    def since(self, firing_id: FiringId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* firings of all signals, oldest first, behind *firing_id*."""
+        return self._all("signal_firing.id > ? ORDER BY signal_firing.id LIMIT ?", firing_id, limit)
+
+    def first_waiting(self) -> FiringId:
+        """Return the first whose webhook no version noted as over; the next if there is none."""
+        return FiringId(self._db.execute(FIRST_WAITING).get)
+
+    def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
+        """Return those of *numbers* that no signal has."""
+        found = set(numbers)
+        left = iter(sorted(numbers))
+        while part := list(islice(left, NUMBERS_MAX)):
+            kept = f"SELECT id FROM signal WHERE id IN ({marks(part)})"  # noqa: S608  marks
+            found.difference_update(SignalId(number) for (number,) in self._db.execute(kept, part))
+        return found
+
+    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
+        """Let no webhook be sent of what a signal has fired."""
+        self._db.execute(GIVE_UP, (at, reason, signal_id))
+
+    def _due(self, due_at: UnixMs | None) -> UnixMs | None:
+        return None if due_at is None else self._shared(due_at)
+
+    def purge(self, before: UnixMs) -> None:
+        """Delete what fired before then."""
+        self._db.execute(PURGE, (before,))
+
+    def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
+        """Delete all but the newest *kept_max* firings of each of the next signals."""
+        found = [number for (number,) in self._db.execute(NEXT_SIGNALS, (after, signals_max))]
+        self._db.executemany(TRIM, [(number, number, kept_max) for number in found])
+        return SignalId(found[-1]) if found else None
+
+
+CROWD: Final = """
+SELECT count(*), count(DISTINCT mint), coalesce(max(CASE WHEN mint = ? THEN 1 ELSE 0 END), 0)
+  FROM signal WHERE is_active = 1
+"""
+REVISIONS: Final = """
+SELECT id, revision FROM signal WHERE id > ? AND is_active = 1 ORDER BY id LIMIT ?
+"""
+NOTE_FIRED: Final = """
+UPDATE signal SET fired_at = ?, hour_since = ?, hour_count = ? WHERE id = ?
+"""
+KEEP_STATE: Final = "UPDATE signal SET state = ? WHERE id = ? AND revision = ?"
+CLEAR: Final = "DELETE FROM signal_firing WHERE signal = ?"
+DELETE: Final = "DELETE FROM signal WHERE id = ?"
+HAND_OVER: Final = 'UPDATE signal SET "user" = ? WHERE "user" = ?'
+
+
+class SqlAlertRows(Table[SignalId, Alert]):
+    """Implements AlertRows and ActiveRows."""
+
+    NAME = "signal"
+    COLUMNS = Columns(
+        Alert,
+        "signal",
+        signal_id="signal.id",
+        user_id='signal."user"',
+        rule=Columns(AlertRule, "signal"),
+    )
+    SOURCE = "signal WHERE"
+
+    def of_user(self, user_id: UserId) -> Sequence[Alert]:
+        """Return the signals of a user, in the order in which they were made."""
+        return self._all('"user" = ? ORDER BY id', user_id)
+
+    def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
+        """Add a signal of revision 1 that has seen nothing."""
+        return self._add({"user": user_id, **asdict(rule), "nonce": nonce, "created_at": at})
+
+    def delete(self, signal_id: SignalId) -> None:
+        """Delete a signal and what it fired."""
+        self._db.execute(CLEAR, (signal_id,))
+        self._db.execute(DELETE, (signal_id,))
+
+    def crowd(self, mint: Mint) -> Crowd:
+        """Return how many are evaluated."""
+        signals, mints, has_mint = self._db.execute(CROWD, (mint,)).get
+        return Crowd(signals, mints, bool(has_mint))
+
+    def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
+        """Return the revisions of up to *limit*, in the order of their numbers, behind *after*."""
+        found = self._db.execute(REVISIONS, (after, limit))
+        return {SignalId(number): revision for number, revision in found}
+
+    def since(self, signal_id: SignalId, limit: int) -> Sequence[Alert]:
+        """Return up to *limit* that are evaluated, in the order of their numbers."""
+        return self._all("id >= ? AND is_active = 1 ORDER BY id LIMIT ?", signal_id, limit)
+
+    def email_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
+        """Return up to *limit* with firings whose pause has ended, longest due first."""
+        return self._all("email_due_at <= ? ORDER BY email_due_at, id LIMIT ?", now, limit)
+
+    def expired(self, now: UnixMs, limit: int) -> Sequence[Alert]:
+        """Return up to *limit* that are evaluated and have expired."""
+        condition = "expires_at <= ? AND is_active = 1 ORDER BY expires_at, id LIMIT ?"
+        return self._all(condition, now, limit)
+
+    def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
+        """Write down the states of those that have that revision."""
+        told = [(state, number, revision) for number, revision, state in states]
+        self._db.executemany(KEEP_STATE, told)
+
+    def some(self, numbers: Collection[SignalId]) -> Sequence[Alert]:
+        """Return those of *numbers* that are evaluated."""
+        found: list[Alert] = []
+        left = iter(sorted(numbers))
+        while part := list(islice(left, NUMBERS_MAX)):
+            found += self._all(f"is_active = 1 AND id IN ({marks(part)})", *part)
+        return found
+
+    def note_fired(self, fired: Mapping[SignalId, FiredHour]) -> None:
+        """Note when each of these has fired last, and how often in its hour."""
+        self._db.executemany(NOTE_FIRED, [(*hour, number) for number, hour in fired.items()])
+
+    def hand_over(self, giver: UserId, taker: UserId) -> None:
+        """Let the signals of *giver* be those of *taker*, however many that are."""
+        self._db.execute(HAND_OVER, (taker, giver))
+
+
+NOWHERE: Final = AlertStanding(seq=0, version=0, holder=b"", held_until=UnixMs(0))
+STANDING: Final = "SELECT seq, version, holder, held_until FROM signal_turn"
+OPEN: Final = """
+INSERT INTO signal_turn (id, seq, version, holder, held_until) VALUES (1, 0, 0, ?, 0)
+    ON CONFLICT DO NOTHING
+"""
+HOLD: Final = "UPDATE signal_turn SET holder = ?, held_until = ?"
+ADVANCE: Final = "UPDATE signal_turn SET seq = ?"
+TOUCH: Final = "UPDATE signal_turn SET version = version + 1"
+BASES: Final = "SELECT mint, seq, packed FROM signal_base ORDER BY mint"
+KEEP: Final = """
+INSERT INTO signal_base (mint, seq, packed) VALUES (?, ?, ?)
+    ON CONFLICT (mint) DO UPDATE SET seq = excluded.seq, packed = excluded.packed
+"""
+MOVE: Final = "UPDATE signal_base SET seq = ? WHERE mint = ?"
+DROP: Final = "DELETE FROM signal_base WHERE mint = ?"
+
+
+class SqlLeaseRows:
+    """Implements LeaseRows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def standing(self) -> AlertStanding:
+        """Return the row; before it is first written, one that no process holds."""
+        row = self._db.execute(STANDING).fetchone()
+        if row is None:
+            return NOWHERE
+        seq, version, holder, held_until = row
+        return AlertStanding(
+            seq=seq,
+            version=version,
+            holder=bytes(holder),
+            held_until=UnixMs(held_until + ahead_ms(self._db)),
+        )
+
+    def hold(self, holder: bytes, until: UnixMs) -> None:
+        """Let *holder* be the process that evaluates."""
+        self._db.execute(OPEN, (b"",))
+        self._db.execute(HOLD, (holder, until - ahead_ms(self._db)))
+
+    def advance(self, seq: int) -> None:
+        """Note how far the signals have been evaluated."""
+        self._db.execute(ADVANCE, (seq,))
+
+    def touch(self) -> None:
+        """Note that a signal was made, changed or deleted."""
+        self._db.execute(OPEN, (b"",))
+        self._db.execute(TOUCH)
+
+    def bases(self) -> Sequence[MintBase]:
+        """Return what mints can be begun from."""
+        found = self._db.execute(BASES)
+        return [MintBase(Mint(mint), seq, bytes(packed)) for mint, seq, packed in found]
+
+    def keep_bases(self, changed: Sequence[MintBase], seqs: Mapping[Mint, int]) -> None:
+        """Replace the bases of *changed*, and the positions of others."""
+        self._db.executemany(KEEP, [(base.mint, base.seq, base.packed) for base in changed])
+        self._db.executemany(MOVE, [(seq, mint) for mint, seq in seqs.items()])
+
+    def drop_bases(self, mints: Sequence[Mint]) -> None:
+        """Forget the bases of *mints*."""
+        self._db.executemany(DROP, [(mint,) for mint in mints])
+
+
+MARK: Final = "UPDATE signal_firing SET email = ?, email_id = ?, email_note = ? WHERE id = ?"
+REFUSED: Final = """
+SELECT count(*) FROM signal_firing JOIN signal ON signal.id = signal_firing.signal
+ WHERE signal."user" = ? AND signal_firing.fired_at > ? AND signal_firing.email = 'not_sent'
+"""
+
+
+class SqlAlertEmailRows:
+    """Implements AlertEmailRows."""
+
+    def __init__(self, db: Database, firings: SqlFiringRows, signals: SqlAlertRows) -> None:
+        self._db = db
+        self._firings = firings
+        self._signals = signals
+
+    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* firings of a signal that wait for an e-mail, oldest first."""
+        return self._firings.waiting(signal_id, limit)
+
+    def mark(
+        self,
+        firings: Collection[FiringId],
+        state: EmailState,
+        *,
+        email_id: int | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Note the e-mail of *firings*, or why there is none."""
+        told = [(str(state), email_id, note, number) for number in firings]
+        self._db.executemany(MARK, told)
+
+    def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
+        """Return up to *limit* signals with firings whose pause has ended, longest due first."""
+        return self._signals.email_due(now, limit)
+
+    def expired(self, now: UnixMs, limit: int) -> Sequence[Alert]:
+        """Return up to *limit* signals that are evaluated and have expired."""
+        return self._signals.expired(now, limit)
+
+    def refused(self, user_id: UserId, since: UnixMs) -> int:
+        """Return how many firings of a user since then are in no e-mail for a limit."""
+        return int(self._db.execute(REFUSED, (user_id, since)).get)

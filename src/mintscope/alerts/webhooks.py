@@ -1,0 +1,436 @@
+"""Sending webhooks: takes them out of the queue and notes what became of them.
+
+The webhooks sent for a signal at once are a turn: one that is slow keeps its places, and delays
+only those of its own signal.  Outcomes of turns are noted together, at each look. At least once: if
+a process is killed after it sent one and before it noted that, it is sent again, under the same
+`webhook-id`.
+
+Which addresses a webhook may be sent to.
+
+A client chooses the name, and who keeps the name chooses the address: what it is resolved to is
+looked at, and that very address is connected to, so that no second answer can be another.
+
+Sending one webhook: to a public address, without following where an answer points.
+
+How much is sent to a receiver, whichever accounts ask for it.
+
+host      of all rules together so many attempts a minute; the same of each address it leads to, so
+          that many names of one machine are no way around it
+account   half as many, to all hosts together, so that none takes all of a host that others use
+silence   a host that did not answer three times in a row rests, up to a minute at a time
+"""
+
+import asyncio
+import socket
+import ssl
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from threading import Thread
+from typing import Final, NamedTuple, TypeAlias
+from urllib.parse import urlsplit
+
+import httpx
+import structlog
+
+from mintscope.alerts.deliveries import Attempt, Deliveries, DueWebhook, Ended, Turn
+from mintscope.kit.audit import UserId
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.limits import Denied, Limit, Limits, take_all
+from mintscope.kit.metrics import WEBHOOKS, WEBHOOKS_OLDEST_S, WEBHOOKS_WAITING
+from mintscope.kit.time import HOUR_S, MINUTE_S
+
+Address: TypeAlias = IPv4Address | IPv6Address
+Resolve: TypeAlias = Callable[[str, int], Awaitable[Sequence[str]]]
+
+# Networks whose addresses end in one of IPv4: there they lead to it.
+NAT64: Final = IPv6Network("64:ff9b::/96")
+COMPATIBLE: Final = IPv6Network("::/96")
+UNICAST: Final = IPv6Network("2000::/3")  # all that was given to anyone
+RELAYS: Final = IPv4Network("192.88.99.0/24")  # 6to4: whichever is near
+
+
+class NotPublic(Exception):
+    """The message says what was expected and what was there."""
+
+
+async def resolve(host: str, port: int) -> Sequence[str]:
+    """Return the addresses of *host*, as texts.  Raises OSError, UnicodeError.
+
+    In a thread of its own: a name server that does not answer is waited for there for half a
+    minute, and the few threads of the loop are those that every other name waits for.
+    """
+    found: Future[Sequence[str]] = Future()
+    Thread(target=_resolve, args=(host, port, found), name="webhook-name", daemon=True).start()
+    return await asyncio.wrap_future(found)
+
+
+def _resolve(host: str, port: int, found: Future[Sequence[str]]) -> None:
+    found.set_running_or_notify_cancel()
+    try:
+        told = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+        found.set_result(list(dict.fromkeys(str(each[4][0]) for each in told)))
+    except (OSError, UnicodeError) as trouble:
+        found.set_exception(trouble)
+
+
+def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Address]:
+    """Return the addresses of a host, if all of them may be connected to.  Raises NotPublic."""
+    if not texts:
+        raise NotPublic("expected an address; the name has none")
+    addresses = []
+    for text in texts:
+        try:
+            address = ip_address(text)
+        except ValueError as cause:
+            raise NotPublic(f"expected an address; was {text[:60]!r}") from cause
+        if not is_public(address) and not (allows_loopback and address.is_loopback):
+            raise NotPublic("expected a public address; the name leads to another")
+        addresses.append(address)
+    return addresses
+
+
+def is_public(address: Address) -> bool:
+    """Say whether everyone reaches the same machine at *address*."""
+    if isinstance(address, IPv6Address):
+        if address.scope_id is not None:
+            return False
+        inner = _inner(address)
+        if inner is not None:
+            return is_public(inner)
+        if address not in UNICAST:
+            return False
+    elif address in RELAYS:
+        return False
+    return address.is_global and not address.is_multicast and not address.is_reserved
+
+
+def _inner(address: IPv6Address) -> IPv4Address | None:
+    """Return the address of IPv4 that *address* leads to."""
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    if address.sixtofour is not None:
+        return address.sixtofour
+    if address.teredo is not None:
+        return address.teredo[1]
+    if address in COMPATIBLE or address in NAT64:
+        return IPv4Address(int(address) & 0xFFFF_FFFF)
+    return None
+
+
+USER_AGENT: Final = "mintscope-webhooks/1"
+ADDRESSES_MAX: Final = 3  # of a name are tried, one after the other
+PORTS: Final = {"https": 443, "http": 80}
+
+
+class NotAccepted(Exception):
+    """The receiver did not accept it; the message says why, and is shown to its owner."""
+
+    def __init__(self, why: str, *, is_gone: bool = False, is_silent: bool = False) -> None:
+        super().__init__(why)
+        self.is_gone = is_gone
+        self.is_silent = is_silent
+
+
+class NotNow(Exception):
+    """The receiver has had enough for now: nothing was sent."""
+
+    def __init__(self, retry_after_s: int) -> None:
+        super().__init__(f"expected to wait {retry_after_s} s")
+        self.retry_after_s = retry_after_s
+
+
+async def always(_address: str) -> None:
+    """Admit every address."""
+
+
+@dataclass(kw_only=True, eq=False)
+class WebhookPost:
+    """Sends webhooks; one of them takes *timeout_s* at most, from the name to the status.
+
+    allows_loopback   addresses of this machine are fine, too, in plain http
+    tls               what certificates are trusted
+    admit             asked before an address is connected to; None: go on, else in so many seconds
+    """
+
+    timeout_s: float
+    allows_loopback: bool = False
+    resolve: Resolve = resolve
+    tls: ssl.SSLContext = field(default_factory=ssl.create_default_context)
+    admit: Callable[[str], Awaitable[int | None]] = always
+
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Send *body* to *url*; a status of 200 to 299 accepts it.
+
+        Raises NotAccepted, NotNow
+        """
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                status = await self._post(httpx.URL(url), headers, body)
+        except TimeoutError as cause:
+            why = f"expected an answer within {self.timeout_s:g} s"
+            raise NotAccepted(why, is_silent=True) from cause
+        except NotPublic as cause:
+            raise NotAccepted(str(cause)) from cause
+        except (OSError, httpx.HTTPError, httpx.InvalidURL, UnicodeError) as cause:
+            why = f"no answer: {type(cause).__name__}"
+            raise NotAccepted(why, is_silent=True) from cause
+        if not 200 <= status < 300:  # noqa: PLR2004 - the statuses of success
+            raise NotAccepted(
+                f"expected a status of 200 to 299; was {status}", is_gone=status == HTTPStatus.GONE
+            )
+
+    async def _post(self, url: httpx.URL, headers: Mapping[str, str], body: bytes) -> int:
+        port = url.port or PORTS[url.scheme]
+        texts = await self.resolve(url.host, port)
+        addresses = expect_allowed(texts, allows_loopback=self.allows_loopback)
+        self._expect_protected(url, addresses)
+        told = {
+            **headers,
+            "host": url.netloc.decode(),
+            "content-type": "application/json",
+            "user-agent": USER_AGENT,
+            "accept-encoding": "identity",
+        }
+        found = addresses[:ADDRESSES_MAX]
+        for address in found[:-1]:
+            with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent there
+                return await self._post_to(address, url, told, body, len(found))
+        return await self._post_to(found[-1], url, told, body, len(found))
+
+    async def _post_to(
+        self, address: Address, url: httpx.URL, told: Mapping[str, str], body: bytes, count: int
+    ) -> int:
+        """Send it to one of *count* addresses that may be tried."""
+        retry_after_s = await self.admit(str(address))
+        if retry_after_s is not None:
+            raise NotNow(retry_after_s)
+        async with (
+            httpx.AsyncClient(
+                trust_env=False,  # no proxy, which would resolve the name again
+                follow_redirects=False,
+                timeout=httpx.Timeout(self.timeout_s, connect=self.timeout_s / count),
+                verify=self.tls,
+            ) as http,
+            http.stream(
+                "POST",
+                url.copy_with(host=str(address)),
+                headers=told,
+                content=body,
+                extensions={"sni_hostname": url.host},  # whom the certificate must name
+            ) as response,
+        ):
+            return response.status_code  # what follows is not read
+
+    def _expect_protected(self, url: httpx.URL, addresses: Sequence[Address]) -> None:
+        """Raise NotPublic for plain http that leaves this machine."""
+        if url.scheme != "https" and not all(address.is_loopback for address in addresses):
+            raise NotPublic("expected https; plain http stays on this machine")
+
+
+PER_MINUTE: Final = 60
+SILENT_MAX: Final = 3
+REST_S_MIN: Final = 10
+REST_S_MAX: Final = 60
+SILENT_HOSTS_MAX: Final = 10_000
+
+
+class _Silence(NamedTuple):
+    failures: int
+    until_s: float
+
+
+class Receivers:
+    """Admits attempts to send webhooks.
+
+    per_minute   to one host, or one address, of all accounts together
+    """
+
+    def __init__(self, limits: Limits, clock: Clock, *, per_minute: int = PER_MINUTE) -> None:
+        of_account = max(1, per_minute // 2)
+        self._hosts = limits.limiter(
+            Limit(name="webhooks to a host", count=per_minute, window_s=MINUTE_S)
+        )
+        self._addresses = limits.limiter(
+            Limit(name="webhooks to an address", count=per_minute, window_s=MINUTE_S)
+        )
+        self._accounts = limits.limiter(
+            Limit(name="webhooks of an account", count=of_account, window_s=MINUTE_S)
+        )
+        self._clock = clock
+        self._silent: OrderedDict[str, _Silence] = OrderedDict()
+
+    async def admit(self, host: str, user_id: UserId) -> int | None:
+        """Count an attempt; None: it may be made, else in so many seconds."""
+        silence = self._silent.get(host)
+        now_s = self._clock.monotonic_s()
+        if silence is not None and silence.failures < SILENT_MAX:
+            silence = None
+        if silence is not None and now_s < silence.until_s:
+            return max(1, round(silence.until_s - now_s))
+        verdict = await take_all([(self._hosts, host), (self._accounts, user_id)])
+        if isinstance(verdict, Denied):
+            return verdict.retry_after_s
+        if silence is not None:  # one attempt finds out; the others wait for it
+            self._silent[host] = _Silence(silence.failures, now_s + REST_S_MAX)
+        return None
+
+    async def admit_address(self, address: str) -> int | None:
+        """Count an attempt to reach *address*; None: it may be made, else in so many seconds."""
+        verdict = await self._addresses.take(address)
+        return verdict.retry_after_s if isinstance(verdict, Denied) else None
+
+    def note(self, host: str, *, is_silent: bool) -> None:
+        """Note whether *host* answered."""
+        before = self._silent.pop(host, None)
+        if not is_silent:
+            return
+        failures = 1 if before is None else before.failures + 1
+        rest_s = min(REST_S_MIN << min(max(0, failures - SILENT_MAX), 8), REST_S_MAX)
+        self._silent[host] = _Silence(failures, self._clock.monotonic_s() + rest_s)
+        while len(self._silent) > SILENT_HOSTS_MAX:
+            self._silent.popitem(last=False)
+
+
+POLL_S: Final = 0.5
+COUNT_S: Final = 30.0  # at least between two counts of those that wait
+SWEEP_S: Final = float(HOUR_S)
+TROUBLE_S: Final = 5.0
+
+log = structlog.get_logger()
+
+
+@dataclass(kw_only=True, eq=False)
+class WebhookSender:
+    """Sends webhooks that are due."""
+
+    deliveries: Deliveries
+    post: WebhookPost
+    receivers: Receivers
+    clock: Clock
+    _sending: dict[asyncio.Task[Ended], Turn] = field(default_factory=dict, init=False)
+    _counted_at_s: float | None = field(default=None, init=False)
+    _swept_at_s: float | None = field(default=None, init=False)
+
+    async def run(self) -> None:
+        """Send webhooks, each within a second of its turn, until cancelled."""
+        try:
+            while True:
+                try:
+                    await self.take()
+                    await self._keep()
+                except Exception as trouble:  # whatever it is, later webhooks must not wait for it
+                    is_bug = not isinstance(trouble, ServiceUnavailable)
+                    log.warning(
+                        "webhooks could not be looked for", exc_info=is_bug, why=str(trouble)
+                    )
+                    await asyncio.sleep(TROUBLE_S)
+                await asyncio.sleep(POLL_S)
+        finally:
+            for task in self._sending:
+                task.cancel()
+            await asyncio.gather(*self._sending, return_exceptions=True)
+
+    async def take(self) -> int:
+        """Note what has ended, and begin to send what is due and has a place; return how many.
+
+        A webhook that this process is still sending, though its lease is over, is not sent twice.
+        Raises ServiceUnavailable.
+        """
+        await self._collect()
+        dropped = await self.deliveries.take_in()
+        if dropped:
+            WEBHOOKS.labels("dropped").inc(dropped)
+            log.info("webhooks were dropped: too many of a signal wait", count=dropped)
+        turns = await self.deliveries.lease(self._sending.values())
+        for turn in turns:
+            self._sending[asyncio.create_task(self._send(turn))] = turn
+        return sum(len(turn.webhooks) for turn in turns)
+
+    async def settle(self) -> None:
+        """Wait until all that is being sent has ended, note it, raise what went wrong with it."""
+        outcomes = await asyncio.gather(*self._sending, return_exceptions=True)
+        self._sending.clear()
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+        await self._note([outcome for outcome in outcomes if isinstance(outcome, Ended)])
+
+    async def _collect(self) -> None:
+        """Free the places of what has ended, and note what came of it."""
+        ended = []
+        for task in [task for task in self._sending if task.done()]:
+            turn = self._sending.pop(task)
+            trouble = task.exception()
+            if trouble is None:
+                ended.append(task.result())
+            else:
+                log.warning("a webhook was not sent", signal=turn.signal_id, exc_info=trouble)
+        await self._note(ended)
+
+    async def _note(self, ended: list[Ended]) -> None:
+        if not ended:
+            return
+        try:
+            last = await self.deliveries.note(ended)
+        except ServiceUnavailable as trouble:  # it is sent once more
+            log.warning("what became of webhooks was not noted", why=str(trouble))
+            return
+        over = {each.turn.signal_id for each in last}
+        for turn, attempts in ended:
+            for each in attempts:
+                WEBHOOKS.labels(_outcome(each, is_last=turn.signal_id in over)).inc()
+            failed = [each for each in attempts if each.has_failed]
+            if failed:
+                log.info(
+                    "a webhook was not accepted",
+                    signal=turn.signal_id,
+                    firing=failed[0].firing.firing_id,
+                    reason=failed[0].reason,
+                    is_last=turn.signal_id in over,
+                )
+
+    async def _keep(self) -> None:
+        """Count what waits, and forget what is not kept any more, each in its turn."""
+        now_s = self.clock.monotonic_s()
+        if self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
+            waiting, oldest = await self.deliveries.length()
+            WEBHOOKS_WAITING.set(waiting)
+            WEBHOOKS_OLDEST_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
+            self._counted_at_s = now_s
+        if self._swept_at_s is None or now_s - self._swept_at_s >= SWEEP_S:
+            await self.deliveries.sweep()
+            self._swept_at_s = now_s
+
+    async def _send(self, turn: Turn) -> Ended:
+        tried = (self._try(turn, webhook) for webhook in turn.webhooks)
+        return Ended(turn, await asyncio.gather(*tried))
+
+    async def _try(self, turn: Turn, webhook: DueWebhook) -> Attempt:
+        firing = webhook.firing
+        host = urlsplit(webhook.url).hostname or ""
+        retry_after_s = await self.receivers.admit(host, turn.user_id)
+        if retry_after_s is not None:
+            return Attempt(firing, retry_after_s=retry_after_s)
+        try:
+            await self.post.send(webhook.url, webhook.headers, webhook.body)
+        except NotNow as rest:
+            return Attempt(firing, retry_after_s=rest.retry_after_s)
+        except NotAccepted as failure:
+            self.receivers.note(host, is_silent=failure.is_silent)
+            return Attempt(firing, str(failure), failure.is_gone)
+        self.receivers.note(host, is_silent=False)
+        return Attempt(firing)
+
+
+def _outcome(attempt: Attempt, *, is_last: bool) -> str:
+    if attempt.retry_after_s is not None:
+        return "postponed"
+    if not attempt.has_failed:
+        return "delivered"
+    return "given_up" if is_last else "failed"

@@ -1,0 +1,330 @@
+"""The bodies under /v1/signals."""
+
+from typing import Annotated, Final, Literal, TypeAlias, cast
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mintscope.alerts.alert import Fires, FiringKind
+from mintscope.alerts.conditions import FIELDS, Direction, SignalKind
+from mintscope.alerts.emails import (
+    MESSAGE_LENGTH_MAX,
+    NAME_LENGTH_MAX,
+    PERCENT_MAX,
+    PERCENT_MIN,
+    WINDOW_S_MAX,
+    WINDOW_S_MIN,
+)
+from mintscope.api.wire import Wire
+from mintscope.kit.primitives import ADDRESS, INSTEAD_OF, PRINTABLE, about
+from mintscope.market.standings import Confidence
+from mintscope.solana.blocks import WSOL
+
+EXAMPLE_URL = "https://example.org/hooks/mintscope"
+WEBHOOK_URL: Final = "webhook-url"
+MESSAGE_PATTERN: Final = r"^(?:[^\p{C}\p{Z}]| )*$"
+TIME_MAX: Final = 253_402_300_799  # the end of the year 9999, Unix seconds
+EXAMPLE_CURSOR = "eyJ0eXBlIjoic2lnbmFsIGV2ZW50cyIsImV2ZW50X2lkIjo0MX0"
+LIMIT_MAX = 100
+Name = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=NAME_LENGTH_MAX,
+        description="Its name, printable; names may repeat.",
+        examples=["SOL above 200"],
+        extra_json_schema={"pattern": PRINTABLE},
+    ),
+]
+MintText = Annotated[str, about("The token, base58.", WSOL)]
+NewMint = Annotated[str, about("The token, base58.", WSOL, form=ADDRESS)]
+FieldText = Annotated[
+    str,
+    about(
+        "The number of a report that is looked at: its place under `price` or `indicators`, with"
+        " dots, as `indicators.h1.rsi`.",
+        "price.usd",
+    ),
+]
+NewField = Annotated[FieldText, msgspec.Meta(extra_json_schema={"enum": sorted(FIELDS)})]
+Kind = Annotated[SignalKind, about("The kind of crossing.", "above")]
+URL = about(
+    "Where firings are sent: https, public, 500 characters at most, port 443 or 1024 to 65535;"
+    " null: nowhere.",
+    EXAMPLE_URL,
+)
+NewUrl = Annotated[
+    Annotated[str, msgspec.Meta(extra_json_schema={"format": WEBHOOK_URL})] | None, URL
+]
+LEVEL = about("The level that the number is compared with, in the unit of the field.", 200.0)
+MARGIN = about("How far it must come back before the signal can fire again.", 1.0)
+PERCENT = about("Of changes_by: 0.1 to 10,000.", None)
+WINDOW = about("Of changes_by: whole minutes of the last day, in seconds.", None)
+NotNegative = Annotated[float, msgspec.Meta(ge=0)]
+NewPercent = Annotated[
+    float,
+    msgspec.Meta(
+        ge=PERCENT_MIN,
+        le=PERCENT_MAX,
+        description="How far the number must be from the lowest or highest of the window.",
+        examples=[5.0],
+    ),
+]
+NewWindow = Annotated[
+    int,
+    msgspec.Meta(
+        ge=WINDOW_S_MIN,
+        le=WINDOW_S_MAX,
+        multiple_of=WINDOW_S_MIN,
+        description="How far back it looks: whole minutes, in seconds.",
+        examples=[3600],
+    ),
+]
+NOT_WITH_LEVEL: Final = msgspec.Meta(extra_json_schema={INSTEAD_OF: "level"})
+NOT_WITH_MARGIN: Final = msgspec.Meta(extra_json_schema={INSTEAD_OF: "margin"})
+NotOfLevels = Annotated[None, about("Of changes_by.", None)]
+NotOfMoves = Annotated[None, about("Not of changes_by.", None)]
+CANDLES = about(
+    "all: looked at after each slot in which the token is traded. closed: as each minute ends,"
+    " without the candles that are open then, so that no value changes later.",
+    "closed",
+)
+Candles = Literal["all", "closed"]
+LEAST = about(
+    "Reports whose price.confidence is less are not looked at; low: every one is. Of"
+    " price.liquidityUsd and price.rejectedShareH1 every one is.",
+    "medium",
+)
+EMAIL = about(
+    "Whether firings are sent by e-mail: one e-mail every 5 minutes, 20 of a signal and 50 of an"
+    " account in 24 hours at most. Events say what is in no e-mail, and why.",
+    False,  # noqa: FBT003
+)
+FIRES = about(
+    "once: at the first crossing; then the signal is inactive until isActive is set again. hourly:"
+    " at the first crossing in any hour. each: at every crossing, 30 in an hour at most.",
+    "once",
+)
+COMPARED = about(
+    "Of crosses_field: the other number of the report, of the same unit, as"
+    " `indicators.h1.ema200` of `price.usd`.",
+    None,
+)
+DIRECTION = about("Of crosses_field: up or down, the only way it must cross; null: either.", None)
+MESSAGE = about("A text of your own, in its e-mails and webhooks; empty: none.", "Sell half.")
+NewMessage = Annotated[
+    str,
+    MESSAGE,
+    msgspec.Meta(max_length=MESSAGE_LENGTH_MAX, extra_json_schema={"pattern": MESSAGE_PATTERN}),
+]
+EXPIRES = about("When it ends, Unix seconds; null: never.", None)
+NewExpiry = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]
+NotOfFields = Annotated[None, about("Of crosses_field.", None)]
+
+
+class SignalLine(Wire):
+    """A signal."""
+
+    signal_id: Annotated[int, about("The number of the signal.", 7)]
+    name: Annotated[str, about("The name its owner gave it.", "SOL above 200")]
+    mint: MintText
+    field: FieldText
+    kind: Kind
+    level: Annotated[float | None, LEVEL]
+    margin: Annotated[float | None, MARGIN]
+    percent: Annotated[float | None, PERCENT]
+    window_s: Annotated[int | None, WINDOW]
+    candles: Annotated[Candles, CANDLES]
+    least_confidence: Annotated[Confidence, LEAST]
+    webhook_url: Annotated[str | None, URL]
+    email: Annotated[bool, EMAIL]
+    fires: Annotated[Fires, FIRES]
+    compared_with: Annotated[str | None, COMPARED]
+    direction: Annotated[Direction | None, DIRECTION]
+    message: Annotated[str, MESSAGE]
+    expires_at: Annotated[int | None, EXPIRES]
+    ended_at: Annotated[
+        int | None,
+        about("When it ended, having fired once or expired, Unix seconds; null: it has not.", None),
+    ]
+    is_active: Annotated[bool, about("Whether it is looked at.", True)]  # noqa: FBT003
+    created_at: Annotated[int, about("When it was made, Unix seconds.", 1_763_460_000)]
+    fired_at: Annotated[int | None, about("When it last fired, Unix seconds; null: never.", None)]
+    webhook_disabled_at: Annotated[
+        int | None, about("When its webhook was disabled, Unix seconds; null: it is not.", None)
+    ]
+
+
+class MadeSignal(SignalLine):
+    """A signal and the secret of its webhook."""
+
+    webhook_secret: Annotated[
+        str,
+        about(
+            "The secret that signs its webhooks, HMAC-SHA256; keep it.",
+            "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwQm2kF7ZmNYY=",
+        ),
+    ]
+
+
+class SignalList(Wire):
+    """The signals of an account."""
+
+    signals: Annotated[list[SignalLine], about("In the order in which they were made.")]
+
+
+class SignalBasis(Wire, forbid_unknown_fields=True, kw_only=True):
+    """The fields of every new signal."""
+
+    name: Name
+    mint: NewMint
+    field: NewField
+    candles: Annotated[Candles, CANDLES] = "all"
+    least_confidence: Annotated[Confidence, LEAST] = Confidence.MEDIUM
+    webhook_url: NewUrl = None
+    email: Annotated[bool, EMAIL] = False
+    fires: Annotated[Fires, FIRES] = Fires.EACH
+    message: NewMessage = ""
+    expires_at: Annotated[NewExpiry | None, EXPIRES] = None
+
+
+class LevelSignal(SignalBasis, kw_only=True):
+    """The fields of a signal with a level."""
+
+    level: Annotated[float, LEVEL]
+    margin: Annotated[NotNegative | None, MARGIN] = None
+    percent: NotOfLevels = None
+    window_s: NotOfLevels = None
+    compared_with: NotOfFields = None
+    direction: NotOfFields = None
+
+
+class AboveSignal(LevelSignal, tag_field="kind", tag=SignalKind.ABOVE.value):
+    """Fires when the number comes to be greater than the level."""
+
+
+class BelowSignal(LevelSignal, tag_field="kind", tag=SignalKind.BELOW.value):
+    """Fires when the number comes to be less than the level."""
+
+
+class CrossesSignal(LevelSignal, tag_field="kind", tag=SignalKind.CROSSES.value):
+    """Fires when the number comes to be on the other side of the level."""
+
+
+class MoveSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CHANGES_BY.value):
+    """Fires when the number is so many percent from where it was within the window."""
+
+    percent: NewPercent
+    window_s: NewWindow
+    level: NotOfMoves = None
+    margin: NotOfMoves = None
+    compared_with: NotOfFields = None
+    direction: NotOfFields = None
+
+
+class FieldSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CROSSES_FIELD.value):
+    """Fires when the number comes to be on the other side of another number of the report."""
+
+    compared_with: Annotated[
+        str, COMPARED, msgspec.Meta(extra_json_schema={"enum": sorted(FIELDS)})
+    ]
+    direction: Annotated[Direction | None, DIRECTION] = None
+    margin: Annotated[NotNegative | None, MARGIN] = None
+    level: NotOfLevels = None
+    percent: NotOfLevels = None
+    window_s: NotOfLevels = None
+
+
+NewSignal: TypeAlias = AboveSignal | BelowSignal | CrossesSignal | MoveSignal | FieldSignal
+NEW_SIGNAL: Final = cast("type[NewSignal]", NewSignal)  # distinguished by `kind`
+
+
+class ChangedSignal(Wire, forbid_unknown_fields=True):
+    """Changes of a signal; absent fields stay."""
+
+    name: Name | UnsetType = UNSET
+    level: Annotated[float, LEVEL] | UnsetType = UNSET
+    margin: Annotated[NotNegative, MARGIN] | UnsetType = UNSET
+    percent: Annotated[NewPercent, NOT_WITH_LEVEL] | UnsetType = UNSET
+    window_s: Annotated[NewWindow, NOT_WITH_MARGIN] | UnsetType = UNSET
+    candles: Annotated[Candles, CANDLES] | UnsetType = UNSET
+    least_confidence: Annotated[Confidence, LEAST] | UnsetType = UNSET
+    webhook_url: NewUrl | UnsetType = UNSET
+    email: Annotated[bool, EMAIL] | UnsetType = UNSET
+    fires: Annotated[Fires, FIRES] | UnsetType = UNSET
+    message: NewMessage | UnsetType = UNSET
+    expires_at: Annotated[NewExpiry | None, EXPIRES] | UnsetType = UNSET
+    is_active: Annotated[bool, about("Whether it is looked at.", True)] | UnsetType = UNSET  # noqa: FBT003
+
+
+class WebhookState(Wire):
+    """The outcome of a webhook."""
+
+    state: Annotated[str, about("waiting, delivered or given_up.", "delivered")]
+    attempts: Annotated[int, about("How often it was sent.", 1)]
+    next_attempt_at: Annotated[
+        int | None, about("When it is sent next, Unix seconds; null: not again.", None)
+    ]
+    delivered_at: Annotated[
+        int | None, about("When it was accepted, Unix seconds; null: it was not.", 1_763_460_001)
+    ]
+    reason: Annotated[str | None, about("Why the last attempt failed.", None)]
+
+
+class EmailOutcome(Wire):
+    """Whether an e-mail reports an event."""
+
+    state: Annotated[
+        str,
+        about("waiting, sent, given_up, or not_sent: an allowance was used up.", "sent"),
+    ]
+    sent_at: Annotated[
+        int | None, about("When it was accepted, Unix seconds; null: it was not.", 1_763_460_001)
+    ]
+    reason: Annotated[str | None, about("Why it was not sent, as `limit of 50 reached`.", None)]
+
+
+class EventLine(Wire):
+    """A firing of a signal."""
+
+    event_id: Annotated[int, about("Its number; its `webhook-id` is msg_ and this number.", 41)]
+    kind: Annotated[FiringKind, about("`test` where its owner asked for one.", "fired")]
+    value: Annotated[float, about("The number in the report that fired it.", 200.3)]
+    direction: Annotated[Direction, about("Which way it went.", "up")]
+    reference: Annotated[
+        float, about("The level; of changes_by, the number that it is so far away from.", 200.0)
+    ]
+    slot: Annotated[int, about("The slot of the report; 0 of a test.", 380_000_000)]
+    time: Annotated[int, about("The block time of the slot, Unix seconds.", 1_763_460_000)]
+    fired_at: Annotated[int, about("When it was noticed, Unix seconds.", 1_763_460_000)]
+    webhook: Annotated[
+        WebhookState | None, about("The state of the webhook; null: there was none to send.")
+    ]
+    email: Annotated[
+        EmailOutcome | None, about("Whether an e-mail reports it; null: there was none to send.")
+    ]
+
+
+class Events(Wire):
+    """A page of events, newest first."""
+
+    events: Annotated[list[EventLine], about("The events.")]
+    next_cursor: Annotated[
+        str | None, about("The cursor of the next page; null: there is none.", None)
+    ]
+
+
+class EventsQuery(Wire):
+    """Query of GET /v1/signals/{signalId}/events."""
+
+    limit: Annotated[
+        int,
+        msgspec.Meta(ge=1, le=LIMIT_MAX, description="How many events at most.", examples=[50]),
+    ] = 50
+    cursor: Annotated[str | None, about("nextCursor of the page before.", EXAMPLE_CURSOR)] = None
+
+
+class EventPosition(msgspec.Struct, tag="signal events"):
+    """Where a page of events ends."""
+
+    event_id: int

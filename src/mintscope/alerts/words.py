@@ -1,0 +1,249 @@
+"""Alerts in plain words, on pages: what is watched, what is waited for, how it was sent.
+
+Remarks on a new alert before it is made: errors, and doubts about its meaning.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+
+from mintscope.alerts.alert import Alert, AlertRule, EmailState, Fires, Firing
+from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
+from mintscope.alerts.emails import bounds_of, field_words, value_words
+from mintscope.kit.errors import ServiceError
+from mintscope.kit.primitives import Mint
+from mintscope.kit.time import DAY_MS, HOUR_MS
+from mintscope.market.report import PARTIAL, Reports
+from mintscope.market.standings import Confidence
+
+KINDS: Final[Mapping[SignalKind, str]] = {
+    SignalKind.ABOVE: "rises above",
+    SignalKind.BELOW: "falls below",
+    SignalKind.CROSSES: "crosses",
+    SignalKind.CROSSES_FIELD: "crosses another number",
+    SignalKind.CHANGES_BY: "changes by",
+}
+DIRECTIONS: Final[Mapping[str, str]] = {
+    "": "crosses, either way",
+    Direction.UP.value: "rises above it",
+    Direction.DOWN.value: "falls below it",
+}
+FIRES: Final[Mapping[Fires, str]] = {
+    Fires.ONCE: "Once",
+    Fires.HOURLY: "At most once an hour",
+    Fires.EACH: "Each time",
+}
+LEAST: Final[Mapping[Confidence, str]] = {
+    Confidence.LOW: "",
+    Confidence.MEDIUM: ", at medium confidence or high",
+    Confidence.HIGH: ", at high confidence",
+}
+WINDOWS: Final = {
+    300: "5 minutes",
+    900: "15 minutes",
+    3_600: "1 hour",
+    14_400: "4 hours",
+    86_400: "1 day",
+}
+FIELD_WORDS: Final[Mapping[Field, str]] = {field: field_words(field) for field in FIELDS}
+
+
+def _group(field: Field) -> str:
+    """Return the group that *field* is listed in."""
+    if field.startswith("price."):
+        return "Price"
+    if "buySellPressure" in field:
+        return "Buy share"
+    name = FIELD_WORDS[field]
+    return next(each for each in ("RSI", "EMA", "MACD", "Fibonacci") if name.startswith(each))
+
+
+def _groups() -> Mapping[str, Sequence[tuple[Field, str]]]:
+    names = ("Price", "RSI", "EMA", "MACD", "Buy share", "Fibonacci")
+    return {
+        name: [(field, text) for field, text in FIELD_WORDS.items() if _group(field) == name]
+        for name in names
+    }
+
+
+GROUPS: Final = _groups()
+
+
+def rule_words(asked: AlertRule) -> str:
+    """Return what *asked* waits for: RSI, 1 hour rises above 70.0."""
+    what = field_words(asked.field)
+    kind = KINDS[asked.kind]
+    if asked.kind is SignalKind.CHANGES_BY:
+        span = WINDOWS.get(asked.window_s, f"{asked.window_s // 60} minutes")
+        return f"{what} {kind} {asked.percent:g} % within {span}{_candles_words(asked)}"
+    margin = f", re-arm distance {asked.margin:g}" if asked.margin else ""
+    if asked.compared is not None:
+        verb = {Direction.UP: "rises above", Direction.DOWN: "falls below"}
+        kind = "crosses" if asked.direction is None else verb[asked.direction]
+        return f"{what} {kind} {field_words(asked.compared)}{margin}{_candles_words(asked)}"
+    return f"{what} {kind} {value_words(asked.field, asked.level)}{margin}{_candles_words(asked)}"
+
+
+def _candles_words(asked: AlertRule) -> str:
+    closed = ", of closed candles" if asked.is_closed else ""
+    return closed + LEAST[asked.least_confidence]
+
+
+def ways_words(asked: AlertRule) -> str:
+    """Return how it notifies."""
+    ways = ["by e-mail"] * asked.by_email + ["by webhook"] * (asked.webhook_url is not None)
+    return " and ".join(ways) or "only on this page"
+
+
+def standing(signal: Alert) -> tuple[str, str]:
+    """Return how an alert stands, in a word or two, and its tone."""
+    if not signal.rule.is_active and signal.ended_at is not None:
+        expires_at = signal.rule.expires_at
+        has_expired = expires_at is not None and signal.ended_at >= expires_at
+        return "Expired" if has_expired else "Fired once, ended", "plain"
+    if not signal.rule.is_active:
+        return "Paused", "plain"
+    if signal.webhook_failed_at is not None:
+        return "Webhook disabled", "bad"
+    return "Active", "good"
+
+
+def delivery_words(firing: Firing) -> str:
+    """Return what became of the webhook of *firing*."""
+    if firing.delivered_at is not None:
+        return "accepted"
+    if firing.given_up_at is not None:
+        return f"failed: {firing.reason or 'no answer'}"
+    if firing.due_at is None:
+        return "-"
+    times = "attempt" if firing.attempts == 1 else "attempts"
+    return f"retrying ({firing.attempts} {times})" if firing.attempts else "sending"
+
+
+def email_words(firing: Firing) -> str:
+    """Return what became of the e-mail about *firing*."""
+    email = firing.email
+    if email is None:
+        return "-"
+    if email.state is EmailState.NOT_SENT:
+        return f"not sent: {email.note or 'no room'}"
+    if email.state is EmailState.WAITING:
+        return "in the next e-mail"
+    if email.sent_at is not None:
+        return "sent"
+    if email.given_up_at is not None:
+        return f"failed: {email.reason or 'no answer'}"
+    return f"retrying: {email.reason}" if email.reason else "sending"
+
+
+def fired_words(asked: AlertRule, firing: Firing) -> str:
+    """Return the value of *firing*, and which way it went."""
+    arrow = "\N{UPWARDS ARROW}" if firing.fired.direction is Direction.UP else "\N{DOWNWARDS ARROW}"
+    return f"{value_words(asked.field, firing.fired.value)} {arrow}"
+
+
+DEAD_MS: Final = DAY_MS
+VERBS: Final = {
+    SignalKind.ABOVE: "rise above",
+    SignalKind.BELOW: "fall below",
+    SignalKind.CROSSES: "cross",
+}
+
+
+class Present(NamedTuple):
+    """The numbers of a token now.
+
+    values         of the report, as far as history reaches
+    price_age_ms   of the newest trade; None if that is not known
+    """
+
+    values: Mapping[Field, float]
+    price_age_ms: int | None
+
+
+class Remark(NamedTuple):
+    """A doubt; *name* says that it was read."""
+
+    name: str
+    text: str
+
+
+async def read_present(reports: Reports | None, mint: Mint | None) -> Present | None:
+    """Return the numbers of *mint* now; None if it has none, or they cannot be read."""
+    if reports is None or mint is None:
+        return None
+    try:
+        read = await reports.read(mint, PARTIAL)
+    except ServiceError:
+        return None
+    report = msgspec.json.decode(read.body)
+    found = {field: _number(report, field) for field in FIELDS}
+    values = {field: value for field, value in found.items() if value is not None}
+    return Present(values, read.price_age_ms)
+
+
+def impossible(asked: AlertRule) -> str | None:
+    """Return why *asked* could never fire; None: it could."""
+    if asked.kind not in VERBS:
+        return None
+    low, high = bounds_of(asked.field)
+    level = asked.level
+    can = {
+        SignalKind.ABOVE: low <= level < high,
+        SignalKind.BELOW: low < level <= high,
+        SignalKind.CROSSES: low < level < high,
+    }
+    if can[asked.kind]:
+        return None
+    span = f"between {low:g} and {high:g}" if high < float("inf") else f"greater than {low:g}"
+    words = field_words(asked.field)
+    return f"{words} is always {span}: it cannot {VERBS[asked.kind]} {level:g}."
+
+
+def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
+    """Return what is to be read before *asked* is made."""
+    found = []
+    if asked.webhook_url is None and not asked.by_email:
+        text = "Nothing notifies you: neither e-mail nor webhook is set. It is only listed here."
+        found.append(Remark("silent", text))
+    if present is None:
+        return found
+    age_ms = present.price_age_ms
+    if age_ms is not None and age_ms >= DEAD_MS:
+        days = age_ms // DAY_MS
+        hours = age_ms % DAY_MS // HOUR_MS
+        ago = f"{days} days" if days > 1 else f"1 day and {hours} hours"
+        text = f"This token last traded {ago} ago. The alert fires only once it trades again."
+        found.append(Remark("dead", text))
+    value = present.values.get(asked.field)
+    if value is None:
+        text = f"{field_words(asked.field)} of this token needs more trades than it has had."
+        found.append(Remark("early", f"{text} The alert begins when it is there."))
+    elif _is_true(asked, value, present):
+        now = value_words(asked.field, value)
+        text = f"This is true already: {field_words(asked.field)} is {now}."
+        found.append(Remark("true", f"{text} It fires the next time that it crosses."))
+    return found
+
+
+def _is_true(asked: AlertRule, value: float, present: Present) -> bool:
+    level = asked.level
+    kind = asked.kind
+    if asked.compared is not None:
+        other = present.values.get(asked.compared)
+        if other is None or asked.direction is None:
+            return False
+        level = other
+        kind = SignalKind.ABOVE if asked.direction is Direction.UP else SignalKind.BELOW
+    if kind is SignalKind.ABOVE:
+        return value > level
+    return kind is SignalKind.BELOW and value < level
+
+
+def _number(report: object, field: Field) -> float | None:
+    """Return the number at the place that *field* names in the JSON of a report."""
+    found = report
+    for name in field.split("."):
+        found = found.get(name) if isinstance(found, dict) else None
+    return float(found) if isinstance(found, int | float) else None

@@ -1,0 +1,1 @@
+"""The API: callers, x402, answers, streams."""

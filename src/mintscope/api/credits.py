@@ -1,0 +1,517 @@
+"""Moving credits to a new credit token: on the old one, or on proof by the wallet that paid.
+
+A credit token moves all of its credits, a wallet those that its own purchases brought.
+
+A lost answer is asked for again by sending the same request: with the old
+token and the same Idempotency-Key, or with the same signed challenge.
+
+The handlers under /v1/credits that sell credits, and show where they went.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from solders.pubkey import Pubkey
+from solders.signature import Signature as Ed25519
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import (
+    ANY_BUNDLE,
+    CREDENTIAL,
+    PAYMENT,
+    PUBLIC_ROUTE,
+    SPENDER,
+    SPENDERS,
+    Operation,
+)
+from mintscope.api.failures import NO_SALES
+from mintscope.api.gate import NOT_ISSUED, Caller, Gate
+from mintscope.api.wire import (
+    Balance,
+    BundleLine,
+    Bundles,
+    Challenge,
+    Claimed,
+    Currency,
+    DayLine,
+    History,
+    HistoryLine,
+    PricedIn,
+    Proof,
+    Purchase,
+    PurchaseQuery,
+    Rotated,
+    Wire,
+    success,
+)
+from mintscope.api.x402 import ResourceServer, bundle_resource, idempotency_key
+from mintscope.credits.ledger import CreditLedger, Statement
+from mintscope.credits.sign_in import NONCE_BYTES, VALID_S, Claim, RotationDenied
+from mintscope.credits.sign_in import rotation_find_flaw as find_flaw
+from mintscope.credits.sign_in import rotation_write_challenge as write_challenge
+from mintscope.kit.audit import SERVICE
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CreditToken, hash_credential, hint
+from mintscope.kit.errors import (
+    BadRequest,
+    ErrorCode,
+    InvalidBundle,
+    InvalidProof,
+    InvalidToken,
+    MissingToken,
+    NothingToRotate,
+    PaymentUnavailable,
+    PriceUnavailable,
+    RotatedRecently,
+    parsed_by_others,
+)
+from mintscope.kit.http.rate_limit import RateLimit
+from mintscope.kit.http.request import Request, UnreadableBody, parse_object
+from mintscope.kit.http.response import Response
+from mintscope.kit.primitives import CreditAccount, Signature, Wallet
+from mintscope.kit.time import DAY_S
+from mintscope.payments.facilitator import Contradiction, Credits, Wanted
+from mintscope.payments.merchant import AcceptedToken, Merchant, NotAdopted, bundle_order
+from mintscope.payments.payment import PaidReport, TopUp
+from mintscope.payments.pricing import BUNDLES, Bundle, PriceList, parse_bundle
+from mintscope.payments.protocol.envelope import MessageHash
+from mintscope.payments.reconciler import GENERATED_KEY_BYTES
+from mintscope.payments.settlement import ChainUnavailable, Settled
+
+T = TypeVar("T", bound=Wire)
+
+NOTHING_PRESENTED: Final = (
+    "expected the credit token as Authorization: Bearer svc_credit_<64 hex>, or a body with the"
+    " signed challenge of POST /v1/credits/rotate/challenge"
+)
+TWO_PROOFS: Final = "expected a credit token or a signed challenge; there were both"
+NOT_PROVEN: Final = (
+    "expected our challenge of the last 5 minutes, signed by the wallet that paid for a purchase"
+    " of credits; this is not one"
+)
+EXPIRED: Final = "The challenge has expired: ask for another one."
+TOO_SOON: Final = (
+    "These credits were moved within a day, or bought within 10 minutes and used since;"
+    " the holder of their credit token can move them at any time."
+)
+NOT_LOOKED: Final = (
+    "This purchase is not known here, and the chain does not say yet what became of it: ask again"
+    " in a moment."
+)
+NO_CREDITS: Final = "expected a credit token that has credits; this one has none"
+NOT_THEIRS: Final = (
+    "expected credits that purchases of this wallet brought; there are none left that the holder"
+    " of their credit token has not rotated"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotateRoutes:
+    """Moves credits on either of two proofs of ownership."""
+
+    gate: Gate
+    ledger: CreditLedger
+    merchant: Merchant | None
+    clock: Clock
+    rate_limit: RateLimit
+    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # one new token for one request
+
+    @Operation(
+        "POST",
+        "/v1/credits/rotate",
+        Rotated,
+        takes_key=True,
+        refusals=(
+            *CREDENTIAL,
+            ErrorCode.INVALID_PROOF,
+            ErrorCode.ROTATED_RECENTLY,
+            ErrorCode.NOTHING_TO_ROTATE,
+            ErrorCode.PAYLOAD_TOO_LARGE,
+            ErrorCode.PAYMENT_UNAVAILABLE,
+            *PUBLIC_ROUTE,
+        ),
+        status=201,
+        proofs=(("creditToken",), ()),
+        body=Proof,
+    )
+    async def rotate_credits(self, request: Request) -> Response:
+        """Move all credits to a new token, on the old one or a signed challenge.
+
+        Moves credits to a new credit token: all of those on the token in Authorization, or those
+        that the purchases of a wallet brought, on its signed challenge. The old token is void at
+        once. Costs nothing.
+        """
+        caller = await self.gate.admit(request)
+        merchant = self._expect_merchant()
+        key, body = idempotency_key(request), await request.body()
+        if caller.bearer is not None:
+            if body:
+                raise BadRequest(TWO_PROOFS)
+            key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()
+            tokens = self._new_tokens(merchant, f"token\n{caller.bearer}", key)
+            async with self._turn:
+                # First what was answered before: a token that was rotated is no credential.
+                rotated = await self._find(tokens) or await self._rotate(
+                    request, merchant, self.gate.credit_token(caller), tokens[0]
+                )
+        elif body:
+            proof = _read(request, body, Proof)
+            rotated = await self._rotate_by_wallet(request, merchant, proof)
+        else:
+            raise MissingToken(NOTHING_PRESENTED)
+        return success(request, rotated, at=self.clock.now(), status=201)
+
+    @Operation(
+        "POST",
+        "/v1/credits/rotate/challenge",
+        Challenge,
+        refusals=(ErrorCode.PAYLOAD_TOO_LARGE, ErrorCode.PAYMENT_UNAVAILABLE, *PUBLIC_ROUTE),
+        body=Claimed,
+    )
+    async def make_rotation_challenge(self, request: Request) -> Response:
+        """A text whose signature proves to be the wallet that paid.
+
+        Returns a text for a wallet to sign, good for 5 minutes; signed, it moves the credits that
+        this wallet bought to a new credit token. Costs nothing.
+        """
+        # Nothing is looked up, and nothing is stored.
+        await self.gate.admit(request)
+        merchant = self._expect_merchant()
+        asked = _read(request, await request.body(), Claimed)
+        now = self.clock.now()
+        text = write_challenge(
+            merchant.facilitator.secrets.at(now).rotation,
+            _claim(merchant, asked),
+            now=now,
+            nonce=merchant.facilitator.entropy(NONCE_BYTES),
+        )
+        challenge = Challenge(challenge=text, expires_at=now // 1000 + VALID_S)
+        return success(request, challenge, at=now)
+
+    async def _rotate_by_wallet(
+        self, request: Request, merchant: Merchant, proof: Proof
+    ) -> Rotated:
+        """Move what a signed challenge proves.
+
+        Raises InvalidProof, RotatedRecently and NothingToRotate.
+        """
+        claim = _claim(merchant, proof)
+        secrets = merchant.facilitator.secrets
+        now = self.clock.now()
+        flaws = [
+            find_flaw(
+                each.rotation,
+                claim,
+                text=proof.challenge,
+                signature=bytes(_signature(proof.signature)),
+                now=now,
+            )
+            for each in secrets.in_force(now)
+        ]
+        flaw = None if None in flaws else flaws[0]
+        if flaw is not None:
+            raise InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
+        tokens = self._new_tokens(merchant, "wallet", proof.challenge)
+        token = tokens[0]
+        # Before the turn: others do not wait for the chain.
+        await _adopt_lost(merchant, claim, address=self.gate.address(request))
+        async with self._turn:
+            again = await self._find(tokens)
+            if again is not None:
+                return again
+            purchased = await merchant.rotations.find_purchase(claim.purchase)
+            if purchased is None or purchased.payer != claim.wallet:
+                raise InvalidProof(NOT_PROVEN)
+            digest = hash_credential(token, pepper=secrets.pepper)
+            moved = await merchant.rotations.claim(claim.purchase, digest, hint(token), now=now)
+            if moved is RotationDenied.TOO_SOON:
+                raise RotatedRecently(TOO_SOON)
+            if isinstance(moved, RotationDenied):
+                raise NothingToRotate(NOT_THEIRS)
+            return Rotated(token=token, credits=moved)
+
+    async def _find(self, tokens: Sequence[CreditToken]) -> Rotated | None:
+        """Return the answer that was given before."""
+        for token in tokens:
+            account = await self.ledger.find(token)
+            if account is not None:
+                return Rotated(token=token, credits=await self.ledger.balance(account))
+        return None
+
+    async def _rotate(
+        self, request: Request, merchant: Merchant, holder: CreditAccount, token: CreditToken
+    ) -> Rotated:
+        """Move all credits of *holder*.
+
+        Raises RateLimited, NothingToRotate, and InvalidToken if it was rotated meanwhile.
+        """
+        await self.rate_limit.pass_through(request, await self.ledger.root(holder))
+        digest = hash_credential(token, pepper=merchant.facilitator.secrets.pepper)
+        moved = await merchant.rotations.rotate(holder, digest, hint(token), now=self.clock.now())
+        if moved is RotationDenied.ROTATED:
+            raise InvalidToken(NOT_ISSUED)
+        if isinstance(moved, RotationDenied):
+            raise NothingToRotate(NO_CREDITS)
+        return Rotated(token=token, credits=moved)
+
+    def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
+        """Derive the token from what only the caller knows, so that it can be given again.
+
+        The first is that of now; it may have been given while others signed.
+        """
+        digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
+        secrets = merchant.facilitator.secrets
+        now = self.clock.now()
+        signing = secrets.at(now)
+        every = [signing, *(each for each in secrets.all() if each is not signing)]
+        return [each.credit_token(MessageHash(digest), key) for each in every]
+
+    def _expect_merchant(self) -> Merchant:
+        if self.merchant is None:
+            raise PaymentUnavailable(NO_SALES)
+        return self.merchant
+
+
+async def _adopt_lost(merchant: Merchant, claim: Claim, *, address: str) -> None:
+    """Look on chain for a purchase that is not known: a restored store may have lost it.
+
+    Any wallet can claim any signature, so such looks count as payments that fail do.
+    Raises PaymentUnavailable.
+    """
+    if await merchant.rotations.find_purchase(claim.purchase) is not None:
+        return
+    if not await merchant.facilitator.may_try(address, claim.wallet):
+        raise PaymentUnavailable(NOT_LOOKED)
+    try:
+        found = await merchant.adopter.adopt(claim.purchase, by=SERVICE, payer=claim.wallet)
+    except ChainUnavailable as trouble:
+        raise PaymentUnavailable(NOT_LOOKED) from trouble
+    if found is NotAdopted.NOT_FINAL:
+        raise PaymentUnavailable(NOT_LOOKED)
+
+
+def _claim(merchant: Merchant, asked: Claimed) -> Claim:
+    try:
+        with parsed_by_others():
+            wallet = Pubkey.from_string(asked.wallet)
+    except ValueError as cause:
+        raise BadRequest("expected wallet to be the base58 of 32 bytes") from cause
+    purchase = _signature(asked.purchase)
+    return Claim(
+        origin=merchant.origin, purchase=Signature(str(purchase)), wallet=Wallet(str(wallet))
+    )
+
+
+def _signature(text: str) -> Ed25519:
+    try:
+        with parsed_by_others():
+            return Ed25519.from_string(text)
+    except ValueError as cause:
+        raise BadRequest("expected a signature to be the base58 of 64 bytes") from cause
+
+
+def _read(request: Request, body: bytes, shape: type[T]) -> T:
+    """Return *body* as *shape*, all of whose fields are texts.  Raises BadRequest."""
+    try:
+        value = parse_object(request, body)
+    except UnreadableBody as flaw:
+        raise BadRequest(str(flaw)) from flaw
+    names = [each.encode_name for each in msgspec.structs.fields(shape)]
+    if set(value) != set(names) or not all(isinstance(each, str) for each in value.values()):
+        raise BadRequest(f"expected the fields {', '.join(names)}, each of them text, and no other")
+    return msgspec.convert(value, shape)
+
+
+BUYERS: Final = (("x402",), ("x402", "creditToken"), ("x402", "apiKey"))
+ON_ANOTHER: Final = (
+    "The payment has arrived and its credits are where the credential that was sent with it spends"
+    " them; expected that one in the Authorization header."
+)
+QUERY_FIELDS_MAX: Final = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditRoutes:
+    """Bundles, their purchase, and the history of credits.
+
+    merchant    None where nothing is for sale
+    """
+
+    gate: Gate
+    ledger: CreditLedger
+    merchant: Merchant | None
+    resource_server: ResourceServer
+    clock: Clock
+
+    @Operation(
+        "GET", "/v1/credits/bundles", Bundles, refusals=(ErrorCode.PRICE_UNAVAILABLE, *PUBLIC_ROUTE)
+    )
+    async def list_bundles(self, request: Request) -> Response:
+        """Credits for sale, and their prices now.
+
+        Returns the bundles of credits for sale, with their prices of this minute in USD and in
+        atoms of the payment token. Costs nothing.
+        """
+        await self.gate.admit(request)
+        if self.merchant is None:
+            raise PriceUnavailable(NO_SALES)
+        first, *others = [
+            (_currency(token), [_line(price_list, bundle) for bundle in BUNDLES])
+            for token, price_list in await self.merchant.priced()
+        ]
+        currency, lines = first
+        bundles = Bundles(bundles=lines, currency=currency)
+        if others:
+            bundles.also = [
+                PricedIn(currency=currency, bundles=lines) for currency, lines in others
+            ]
+        return success(request, bundles, at=self.clock.now())
+
+    @Operation(
+        "POST",
+        "/v1/credits/purchase",
+        Purchase,
+        refusals=(ErrorCode.INVALID_BUNDLE, *SPENDER, *PAYMENT, *PUBLIC_ROUTE),
+        status=201,
+        proofs=BUYERS,
+        is_charged=True,
+        price=ANY_BUNDLE,
+        query=PurchaseQuery,
+        scope=Scope.TRADE_WRITE,
+    )
+    async def buy_credits(self, request: Request) -> Response:
+        """Buy credits: on a new credit token, or for the credential that is sent along.
+
+        Sells a bundle of credits for a payment on Solana (x402), without an account: the answer is
+        a new credit token, or the credits are added to the credit token or the account of the API
+        key in Authorization. Ask once without payment for the terms, then send the same request
+        with PAYMENT-SIGNATURE. Send an Idempotency-Key with both: if the answer is lost, the same
+        payment with the same key returns it again for a day.
+        """
+        caller = await self.gate.admit(request)
+        bundle = _bundle(request)
+
+        async def wanted() -> Wanted:
+            account = None
+            if caller.bearer is not None:
+                account = await self.gate.filled(caller, is_paid=request.has_payment())
+            request.expect_client()
+            if account is None:
+                return Credits(bundle.credits)
+            return TopUp(credits=bundle.credits, account=account)
+
+        order = bundle_order(bundle_resource(bundle), bundle)
+        settled = await self.resource_server.sell_credits(request, order, wanted)
+        purchase = await self._handed_out(settled, caller)
+        return success(request, purchase, at=self.clock.now(), status=201)
+
+    async def _handed_out(self, settled: Settled, caller: Caller) -> Purchase:
+        """Return what *settled* has bought, and which credit token or user has it.
+
+        Raises MissingToken where that is one that *caller* has not shown.
+        """
+        purchase = settled.payment.purchase
+        paid = settled.payment.paid
+        if isinstance(purchase, TopUp):
+            shown = None
+            if caller.bearer is not None:
+                shown = await self.gate.filled(caller, is_paid=True)
+            if shown != purchase.account or caller.bearer is None:
+                raise MissingToken(ON_ANOTHER)
+            if caller.holder is None:
+                return Purchase(token=caller.bearer, credits=purchase.credits, price_paid=paid)
+            user_id = caller.holder.key.user_id
+            return Purchase(user_id=user_id, credits=purchase.credits, price_paid=paid)
+        if isinstance(purchase, PaidReport) or settled.token is None:
+            raise Contradiction(
+                f"expected credits; {settled.payment.signature} bought something else"
+            )
+        return Purchase(token=settled.token, credits=purchase.credits, price_paid=paid)
+
+    @Operation(
+        "GET",
+        "/v1/credits/balance",
+        Balance,
+        refusals=(*SPENDER, *PUBLIC_ROUTE),
+        proofs=SPENDERS,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_credit_balance(self, request: Request) -> Response:
+        """Credits left on a credit token, or to the user of an API key.
+
+        Returns the credits left on the credit token, or to the user of the API key, that is sent
+        along. Costs nothing.
+        """
+        balance = await self.gate.balance(await self.gate.admit(request))
+        return success(request, Balance(balance=balance), at=self.clock.now())
+
+    @Operation(
+        "GET",
+        "/v1/credits/history",
+        History,
+        refusals=(*SPENDER, *PUBLIC_ROUTE),
+        proofs=SPENDERS,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_credit_history(self, request: Request) -> Response:
+        """Where credits came from and went, of a credit token or of the user of an API key.
+
+        Returns what moved the balance of the credit token, or of the user of the API key, newest
+        first, and the sum of what requests have spent. Costs nothing.
+        """
+        account = self.gate.payer(await self.gate.admit(request)).account
+        nothing = Statement(balance=0, spent=0, entries=[])
+        statement = nothing if account is None else await self.ledger.statement(account)
+        entries = [
+            HistoryLine(
+                kind=entry.kind, credits=entry.delta, balance=entry.balance, at=entry.at // 1000
+            )
+            for entry in statement.entries
+        ]
+        days = [DayLine(day=each.day * DAY_S, credits=each.credits) for each in statement.days]
+        history = History(
+            balance=statement.balance, spent=statement.spent, entries=entries, days=days
+        )
+        return success(request, history, at=self.clock.now())
+
+
+def _bundle(request: Request) -> Bundle:
+    """Return the bundle that the query names.
+
+    Raises InvalidBundle.
+    """
+    query = request.scope.get("query_string", b"").decode("latin-1")
+    try:
+        fields = parse_qsl(query, keep_blank_values=True, max_num_fields=QUERY_FIELDS_MAX)
+    except ValueError as cause:
+        raise InvalidBundle("expected ?bundle=<size>; the query cannot be read") from cause
+    sizes = [value for name, value in fields if name == "bundle"]
+    if len(sizes) > 1:
+        raise InvalidBundle(f"expected one bundle; there were {len(sizes)}")
+    return parse_bundle(sizes[0] if sizes else None)
+
+
+def _currency(token: AcceptedToken) -> Currency:
+    return Currency(
+        asset=token.terms.asset,
+        name=token.name,
+        network=token.terms.network,
+        decimals=token.terms.decimals,
+        symbol=token.symbol,
+    )
+
+
+def _line(price_list: PriceList, bundle: Bundle) -> BundleLine:
+    priced = price_list.price(bundle)
+    return BundleLine(
+        credits=bundle.credits,
+        price=priced.price,
+        price_per_credit=priced.per_credit,
+        discount=f"{bundle.discount_percent}%",
+        price_usd=f"{bundle.usd.normalize():f}",
+    )

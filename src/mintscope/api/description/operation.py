@@ -1,0 +1,222 @@
+"""The operations of the API: each is its handler, decorated with all that programs must know.
+
+    @Operation("GET", "/v1/groups", Groups, refusals=EVERY_ROUTE, proofs=KEY)
+    async def list_groups(self, request: Request) -> Response:
+        '''Watchlists of the account.
+
+        Returns the watchlists of the account of the API key. Costs nothing.
+        '''
+
+The routes, OpenAPI, /llms.txt, /docs, MCP and the types of the clients follow from it.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import KW_ONLY, dataclass, field, replace
+from decimal import Decimal
+from string import Template
+from typing import Any, Final, NamedTuple, TypeVar
+
+import msgspec
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.failures import ENVELOPE, ErrorFormat
+from mintscope.kit.errors import ErrorCode
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import AnyResponse
+from mintscope.kit.http.routes import Endpoint, Route
+from mintscope.kit.http.server_sent import CONTENT_TYPE
+from mintscope.payments.pricing import BUNDLES, REQUEST_USD
+
+JSON_TYPE: Final = "application/json"
+EVENTS_TYPE: Final = CONTENT_TYPE.decode()
+# The codes that routes of one kind share.
+CREDENTIAL: Final = (ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN)
+PAYMENT: Final = (
+    ErrorCode.INVALID_PAYMENT,
+    ErrorCode.PAYMENT_REQUIRED,
+    ErrorCode.PAYMENT_FAILED,
+    ErrorCode.PAYMENT_ALREADY_USED,
+    ErrorCode.PRICE_UNAVAILABLE,
+    ErrorCode.PAYMENT_PENDING,
+    ErrorCode.PAYMENT_UNAVAILABLE,
+)
+SPENDER: Final = (*CREDENTIAL, ErrorCode.INSUFFICIENT_SCOPE)
+SPENDERS: Final = (("creditToken",), ("apiKey",))
+PAYERS: Final = (*SPENDERS, ("x402",))
+KEY: Final = (("apiKey",),)
+PUBLIC_ROUTE: Final = (ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
+OF_A_TOKEN: Final = (
+    ErrorCode.INVALID_TOKEN_ADDRESS,
+    *SPENDER,
+    *PAYMENT,
+    ErrorCode.INSUFFICIENT_CREDITS,
+    ErrorCode.KEY_CAP_REACHED,
+    ErrorCode.TOKEN_NOT_FOUND,
+    ErrorCode.INSUFFICIENT_DATA,
+    ErrorCode.DATA_STALE,
+    *PUBLIC_ROUTE,
+)
+# The codes of routes that take an API key, and of those with a body.
+EVERY_ROUTE: Final = (*SPENDER, *PUBLIC_ROUTE)
+WITH_BODY: Final = (*EVERY_ROUTE, ErrorCode.PAYLOAD_TOO_LARGE)
+X402: Final = "x402"  # the proof that is a payment
+
+
+class PriceRange(NamedTuple):
+    """The most that one call of an operation costs, in USD."""
+
+    least: Decimal
+    most: Decimal
+
+
+ONE_CREDIT: Final = PriceRange(REQUEST_USD, REQUEST_USD)
+ANY_BUNDLE: Final = PriceRange(BUNDLES[0].usd, BUNDLES[-1].usd)
+
+
+class Tag(NamedTuple):
+    """A group of operations; *start* is what their paths begin with."""
+
+    start: str
+    name: str
+    description: str
+
+
+TAGS: Final = (
+    Tag("/v1/credits", "Credits", "Prepaid credits: buy, look after and move them."),
+    Tag("/v1/account", "Accounts", "API keys of agents and people."),
+    Tag("/v1/groups", "Watchlists", "Lists of mints that an account keeps."),
+    Tag("/v1/signals", "Signals", "Alert rules over the numbers of a report."),
+    Tag("/v1/me", "Accounts", "API keys of agents and people."),
+    Tag("/api/", "Accounts", "API keys of agents and people."),
+    Tag("/v1/health", "Service", "How well the service works."),
+    Tag("/v1/", "Market data", "Prices, indicators and what else is known of Solana tokens."),
+    Tag("/", "Service", "How well the service works."),
+)
+
+
+API_KEY: Final = "apiKey"
+HANDLER_MARK: Final = "operation"  # the attribute of a handler that holds its operation
+Handler = TypeVar("Handler", bound=Callable[..., Awaitable[AnyResponse]])
+
+
+async def unbound(_request: Request) -> AnyResponse:
+    """Stand for the handler until there is an object that has it."""
+    raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
+class Operation(Route):
+    """A route of the API and its description for programs, as a decorator of its handler.
+
+    data           the type of the envelope's data, or of a body without envelope
+    summary        its purpose in a few words: the first sentence of the handler's docstring
+    description    the same in sentences: units, cost, what to do if it fails; the other paragraphs
+    refusals       the codes a client must expect, besides those of every route
+    status         of its success
+    proofs         what it may be called with, as names of PROOFS; each an
+                   alternative, none for a route that is open to everyone
+    scope          that an API key needs for it; None if it takes no key, or any
+    price          of one call, where it is charged
+    unit           what a credit is taken for, where that is not one call
+    query          the shape of its query, as `data.query.read_query` reads it
+    body           the type of the request's body
+    media_type     of its success; what is not JSON has no envelope; *data* of events has the data
+                   of each by its name
+    is_conditional  its success has an ETag, and is 304, free, for a client that names it
+    takes_key      Idempotency-Key is honoured; it is wherever a payment is taken
+    error_format   what its failures look like; there is an envelope where they have one
+
+    Operations count their requests themselves: by credential, or by address.
+    """
+
+    endpoint: Endpoint = field(default=unbound, kw_only=True)
+    data: type[Any]
+    _: KW_ONLY
+    summary: str = ""
+    description: str = ""
+    refusals: tuple[ErrorCode, ...] = ()
+    status: int = 200
+    proofs: tuple[tuple[str, ...], ...] = ()
+    scope: Scope | None = None
+    price: PriceRange = ONE_CREDIT
+    unit: str = ""
+    query: type[msgspec.Struct] | None = None
+    body: Any = None
+    media_type: str = JSON_TYPE
+    is_conditional: bool = False
+    takes_key: bool = False
+    error_format: ErrorFormat = ENVELOPE
+    limits_itself: bool = True
+
+    def __call__(self, handler: Handler) -> Handler:
+        """Return *handler*, which is described by its docstring from now on."""
+        first, _, rest = inspect.cleandoc(handler.__doc__ or "").partition("\n\n")
+        summary = " ".join(first.split()).removesuffix(".")
+        description = " ".join(rest.split())
+        vars(handler)[HANDLER_MARK] = replace(self, summary=summary, description=description)
+        return handler
+
+    @property
+    def path_params(self) -> list[str]:
+        """The names of the variable segments."""
+        return [each.partition("}")[0] for each in self.path.split("/{")[1:]]
+
+    @property
+    def is_payable(self) -> bool:
+        """Whether a payment of its own may be sent with it."""
+        return any(X402 in proof for proof in self.proofs)
+
+    @property
+    def takes_sign_in(self) -> bool:
+        """Whether a wallet that has bought credits may sign in for it."""
+        takes_credits = self.is_charged and ("creditToken",) in self.proofs
+        return takes_credits and self.media_type == JSON_TYPE
+
+    @property
+    def cost(self) -> str:
+        """The cost of a call, in words."""
+        if not self.is_charged:
+            return "free"
+        least, most = (f"{each.normalize():f}" for each in self.price)
+        if least != most and not self.unit:
+            return f"{least} to {most} USD"
+        usd = f" or {least} USD" if self.is_payable else ""
+        return f"one credit{usd} {self.unit}".strip()
+
+    @property
+    def text(self) -> str:
+        """The description, with the scope that an API key needs."""
+        text = self.description or self.summary
+        return text if self.scope is None else f"{text} An API key needs the scope {self.scope}."
+
+    @property
+    def tag(self) -> str:
+        """The name of its group."""
+        return next(tag.name for tag in TAGS if self.path.startswith(tag.start))
+
+    @property
+    def name(self) -> str:
+        """Its name among all operations: that of what answers, as programs write names."""
+        verb, *words = str(self.endpoint.__name__).split("_")
+        return verb + "".join(map(str.capitalize, words))
+
+
+def operations_of(handlers: object, **values: object) -> list[Operation]:
+    """Return the operations whose handlers are methods of *handlers*, in the order of the class.
+
+    values    written into summaries and descriptions, where they have `$name`
+    """
+    found: list[Operation] = []
+    for name, handler in vars(type(handlers)).items():
+        operation = getattr(handler, HANDLER_MARK, None)
+        if isinstance(operation, Operation):
+            found.append(
+                replace(
+                    operation,
+                    endpoint=getattr(handlers, name),
+                    summary=Template(operation.summary).safe_substitute(values),
+                    description=Template(operation.description).safe_substitute(values),
+                )
+            )
+    return found

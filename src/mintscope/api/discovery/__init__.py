@@ -1,0 +1,1 @@
+"""Documents by which programs find the API."""

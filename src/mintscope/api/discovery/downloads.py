@@ -1,0 +1,153 @@
+"""The description as TypeScript: the `paths` that the client's types are made of.
+
+Written as openapi-typescript writes it, as far as our own document goes.
+
+The npm package of the TypeScript client: what `npm run build` made, typed by this service.
+"""
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from importlib.resources import files
+from typing import Any, Final
+
+HEAD: Final = "/** Made by the service of its own /openapi.json. */\n\n"
+PLAIN: Final = {
+    "string": "string",
+    "integer": "number",
+    "number": "number",
+    "boolean": "boolean",
+    "null": "null",
+}
+
+
+def write_types(document: Mapping[str, Any]) -> str:
+    """Return the declarations of `paths` and `components`, of an OpenAPI *document*."""
+    paths = [
+        f"  {json.dumps(path)}: {{\n"
+        + "".join(f"    {method}: {_operation(each)};\n" for method, each in ways.items())
+        + "  };\n"
+        for path, ways in document["paths"].items()
+    ]
+    schemas = [
+        f"    {json.dumps(name)}: {type_of(schema)};\n"
+        for name, schema in document["components"]["schemas"].items()
+    ]
+    return (
+        f"{HEAD}export interface paths {{\n{''.join(paths)}}}\n\n"
+        f"export interface components {{\n  schemas: {{\n{''.join(schemas)}  }};\n}}\n"
+    )
+
+
+def _operation(operation: Mapping[str, Any]) -> str:
+    parameters = operation.get("parameters", ())
+    named = [
+        f"{json.dumps(each['name'])}{'' if each.get('required') else '?'}: "
+        f"{type_of(each['schema'])};"
+        for each in parameters
+        if each["in"] == "query"
+    ]
+    is_optional = not any(each["in"] == "query" and each.get("required") for each in parameters)
+    query = (
+        f"query{'?' if is_optional else ''}: {{ {' '.join(named)} }}" if named else "query?: never"
+    )
+    answers = [
+        f"{status}: {{ content: {_content(answer)} }};"
+        for status, answer in operation["responses"].items()
+    ]
+    sent = _sent(operation.get("requestBody"))
+    return f"{{ parameters: {{ {query} }};{sent} responses: {{ {' '.join(answers)} }} }}"
+
+
+def _sent(body: Mapping[str, Any] | None) -> str:
+    if body is None:
+        return ""
+    return f" requestBody{'' if body.get('required') else '?'}: {{ content: {_content(body)} }};"
+
+
+def _content(answer: Mapping[str, Any]) -> str:
+    kinds = [
+        f"{json.dumps(kind)}: {type_of(each.get('schema', {}))};"
+        for kind, each in answer.get("content", {}).items()
+    ]
+    return f"{{ {' '.join(kinds)} }}"
+
+
+def type_of(schema: Mapping[str, Any]) -> str:  # noqa: PLR0911 - a form of schema each
+    """Return *schema* as a type; an undescribed part is unknown."""
+    if "$ref" in schema:
+        return f'components["schemas"][{json.dumps(schema["$ref"].rpartition("/")[2])}]'
+    for several, word in (("anyOf", " | "), ("oneOf", " | "), ("allOf", " & ")):
+        if several in schema:
+            return f"({word.join(type_of(each) for each in schema[several])})"
+    if "enum" in schema:
+        return f"({' | '.join(json.dumps(each) for each in schema['enum'])})"
+    if "const" in schema:
+        return json.dumps(schema["const"])
+    kind = schema.get("type")
+    if isinstance(kind, list):
+        return f"({' | '.join(type_of({**schema, 'type': each}) for each in kind)})"
+    if kind == "array":
+        return f"{type_of(schema.get('items', {}))}[]"
+    if kind == "object" or "properties" in schema:
+        return _object(schema)
+    return PLAIN.get(str(kind), "unknown")
+
+
+def _object(schema: Mapping[str, Any]) -> str:
+    required = schema.get("required", ())
+    fields = [
+        f"{json.dumps(name)}{'' if name in required else '?'}: {type_of(each)};"
+        for name, each in schema.get("properties", {}).items()
+    ]
+    more = schema.get("additionalProperties")
+    if not fields:
+        return f"{{ [key: string]: {type_of(more) if isinstance(more, dict) else 'unknown'} }}"
+    return f"{{ {' '.join(fields)} }}"
+
+
+NAME: Final = "mintscope-client"
+BUILT: Final = "javascript"  # the folder here into which packages/client-ts is built
+MODE: Final = 0o644
+
+
+def tarball_name(version: str) -> str:
+    """Return the file name of the package."""
+    return f"{NAME}-{version}.tgz"
+
+
+def manifest(version: str) -> dict[str, Any]:
+    """Return what npm and Node read of the package."""
+    return {
+        "name": NAME,
+        "version": version,
+        "description": "Reads and buys from a mintscope service: analytics of Solana tokens,"
+        " within a budget.",
+        "license": "Apache-2.0",
+        "type": "module",
+        "engines": {"node": ">=20"},
+        "exports": {".": {"types": "./dist/index.d.ts", "default": "./dist/index.js"}},
+        "sideEffects": False,
+    }
+
+
+def write_tarball(version: str, types: str) -> bytes:
+    """Return the package; *types* is the TypeScript of what the service describes."""
+    built = (files(__package__) / BUILT).iterdir()
+    content = {f"dist/{each.name}": each.read_bytes() for each in built}
+    content["dist/openapi.d.ts"] = types.encode()
+    content["package.json"] = json.dumps(manifest(version), indent=2).encode()
+    return gzip.compress(_tarred(content), mtime=0)
+
+
+def _tarred(content: Mapping[str, bytes]) -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as target:
+        for name in sorted(content):
+            entry = tarfile.TarInfo(f"package/{name}")
+            entry.size = len(content[name])
+            entry.mode = MODE
+            target.addfile(entry, io.BytesIO(content[name]))
+    return archive.getvalue()

@@ -1,0 +1,381 @@
+"""All streams of a process: their number, heartbeats, periods, slow readers, and their end.
+
+One look every 250 ms serves them all: none has a task or a timer of its own.
+
+One client's stream: events are written at once, or made up for by a snapshot later.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import islice, takewhile
+from random import randint
+from typing import Annotated, Final
+
+import msgspec
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ErrorCode, RateLimited, ServiceError, ServiceUnavailable
+from mintscope.kit.http.response import Outlet
+from mintscope.kit.http.server_sent import HEARTBEAT, encode_event
+from mintscope.kit.metrics import OPEN_STREAMS, STREAMS_ENDED
+from mintscope.kit.primitives import Mint, about
+from mintscope.market.report import PLAIN, ReportKind
+from mintscope.market.updates import Broadcast
+
+
+class EndReason(StrEnum):
+    """Why a stream ended; in its last event."""
+
+    INSUFFICIENT_CREDITS = "insufficient_credits"
+    KEY_CAP_REACHED = "key_cap_reached"
+    CREDENTIAL_REFUSED = "credential_refused"
+    SHUTTING_DOWN = "shutting_down"
+    STALE = "stale"
+    TOO_SLOW = "too_slow"
+    NOT_TRACKED = "not_tracked"
+    INSUFFICIENT_DATA = "insufficient_data"
+    UNAVAILABLE = "unavailable"
+
+
+LOST: Final = {
+    ErrorCode.TOKEN_NOT_FOUND: EndReason.NOT_TRACKED,
+    ErrorCode.INSUFFICIENT_DATA: EndReason.INSUFFICIENT_DATA,
+}
+
+
+class End(msgspec.Struct, frozen=True, rename="camel"):
+    """Data of the last event, `end`: why, and how many credits were given back."""
+
+    reason: Annotated[EndReason, about("Why, in a word.", EndReason.SHUTTING_DOWN)]
+    message: Annotated[str, about("Why, in a sentence.", "This process stops: connect again.")]
+    credits_returned: Annotated[int, about("Credits of this minute that were given back.", 0)] = 0
+
+
+class EventStream:
+    """Implements `market.updates.broadcast.Listener`.
+
+    mints           its subjects
+    kind            of its reports
+    has_told        a snapshot or an update was written since `begin_period`
+    has_written     anything was
+    is_open         no end was written, and the client was there when it was last looked for
+    returned_count  asked at the end: how many credits are given back
+    """
+
+    __slots__ = (
+        "_missed", "_on_behind", "_on_told", "_outlet", "_waits", "end", "has_told", "has_written",
+        "is_open", "kind", "mints", "returned_count",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913 - three of them have a default
+        self,
+        outlet: Outlet,
+        mints: Sequence[Mint],
+        *,
+        kind: ReportKind = PLAIN,
+        on_behind: Callable[["EventStream"], None],
+        on_told: Callable[[], None] = lambda: None,
+        returned_count: Callable[["EventStream"], int] = lambda _: 0,
+    ) -> None:
+        """Write into *outlet*; *on_behind* is called where there will be something to make up.
+
+        on_told   called at the first snapshot or update of a period, once it was written
+        """
+        self.mints = mints
+        self.kind = kind
+        self.returned_count = returned_count
+        self.has_told = False
+        self.has_written = False
+        self.is_open = True
+        self.end: End | None = None
+        self._outlet = outlet
+        self._on_behind = on_behind
+        self._on_told = on_told
+        self._missed: dict[Mint, None] = {}
+        self._waits = False
+
+    def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
+        """Write *event* of *mint*, or note that it was missed."""
+        if not self.is_open:
+            return
+        if self._waits or self._outlet.is_behind() or (mint in self._missed and not is_whole):
+            self._missed[mint] = None
+            self._on_behind(self)
+            return
+        if self._missed:
+            self._missed.pop(mint, None)
+        self._tell(event)
+
+    def lose(self, mint: Mint, failure: ServiceError) -> None:  # noqa: ARG002 - it is in the text
+        """End: one of its mints has no more reports."""
+        self.close(LOST.get(failure.code, EndReason.UNAVAILABLE), str(failure))
+
+    def say(self, event: bytes) -> None:
+        """Write *event*, which is not about a mint."""
+        if self.is_open:
+            self._write(event)
+
+    def beat(self) -> None:
+        """Write a heartbeat, unless there is more to read already."""
+        if self.is_open and not self._outlet.is_behind():
+            self._write(HEARTBEAT)
+
+    def wait(self) -> None:
+        """Write no events until `go_on`; what is missed meanwhile is made up for."""
+        self._waits = True
+
+    def begin_period(self) -> None:
+        """Go on after `wait`, and note again what was written."""
+        self._waits = self.has_told = self.has_written = False
+        if self._missed:
+            self._on_behind(self)
+
+    def catch_up(self, broadcast: Broadcast) -> bool:
+        """Write a snapshot of each mint that was missed; say whether nothing is left to make up."""
+        while self.is_open and not (self._waits or self._outlet.is_behind()):
+            mint = next(iter(self._missed), None)
+            if mint is None:
+                return True
+            snapshot = broadcast.snapshot(mint, self.kind)
+            if snapshot is None:
+                return False
+            del self._missed[mint]
+            self._tell(snapshot)
+        return not self.is_open
+
+    def close(self, reason: EndReason, message: str, *, retry_ms: int | None = None) -> None:
+        """Write the last event, with the reason, and end the body."""
+        if not self.is_open:
+            return
+        self.is_open = False
+        self.end = End(reason, message, self.returned_count(self))
+        self._outlet.end(encode_event(b"end", msgspec.json.encode(self.end), retry_ms=retry_ms))
+
+    def is_gone(self) -> bool:
+        """Say whether the client has left, or the stream has ended."""
+        return not self.is_open or self._outlet.is_gone()
+
+    def is_behind(self) -> bool:
+        """Say whether the client has yet to read some of what was written."""
+        return self._outlet.is_behind()
+
+    async def wait_gone(self) -> None:
+        """Return once `is_gone`."""
+        await self._outlet.wait_gone()
+        self.is_open = False
+
+    def _tell(self, event: bytes) -> None:
+        self._write(event)
+        if self.is_open and not self.has_told:
+            self.has_told = True
+            self._on_told()
+
+    def _write(self, event: bytes) -> None:
+        if self._outlet.is_gone():
+            self.is_open = False
+            return
+        self.has_written = True
+        self._outlet.write(event)
+        if self._outlet.is_behind():
+            self._on_behind(self)
+
+
+LOOK_S: Final = 0.25
+HEARTBEAT_S: Final = 15.0
+PERIOD_S: Final = 60.0
+FULL_SHARE: Final = 0.9  # of streams_max
+AT_ONCE: Final = 500  # heartbeats, and periods that begin, in one look
+RETRY_MS: Final = (500, 3_000)  # clients of a process that stops do not all come back together
+TOO_MANY_RETRY_S: Final = 10
+LEFT: Final = "left"  # of the metrics: the client has gone by itself
+
+Renew = Callable[[], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamBounds:
+    """How many streams there may be, and how long their clients may leave unread what was sent.
+
+    streams_max               of this process
+    streams_per_account_max   of one account of credits, say, or one person
+    mints_max                 of one stream
+    behind_s_max              then the stream ends
+    stale_after_s             older data ends all streams
+    """
+
+    streams_max: int = 1_000
+    streams_per_account_max: int = 20
+    mints_max: int = 50
+    behind_s_max: float = 7.0
+    stale_after_s: float = 300.0
+
+
+class Streams:
+    """The streams of this process; `run` looks after them."""
+
+    def __init__(self, broadcast: Broadcast, clock: Clock, bounds: StreamBounds) -> None:
+        self.broadcast = broadcast
+        self.bounds = bounds
+        self._clock = clock
+        self._counts: Counter[Hashable] = Counter()
+        self._beats: dict[EventStream, float] = {}  # when the next is due, soonest first
+        self._periods: dict[EventStream, float] = {}
+        self._renewals: dict[EventStream, Renew] = {}
+        self._renewing: dict[EventStream, asyncio.Task[None]] = {}
+        self._behind: dict[EventStream, float] = {}  # since when
+        self._is_closed = False
+        self._stops = False
+        OPEN_STREAMS.set(0)
+
+    @property
+    def open_count(self) -> int:
+        """How many streams there are."""
+        return self._counts.total()
+
+    @property
+    def behind_count(self) -> int:
+        """How many have something to be made up for."""
+        return len(self._behind)
+
+    async def expect_room(self) -> None:
+        """Raise ServiceUnavailable if the open streams are close to their limit."""
+        if self.open_count >= FULL_SHARE * self.bounds.streams_max:
+            raise ServiceUnavailable(
+                f"{self.open_count:,} of {self.bounds.streams_max:,} streams are open: raise"
+                " streams.open_max, or start another api process"
+            )
+
+    @contextmanager
+    def room_for(self, account: Hashable) -> Iterator[None]:
+        """Count a stream of *account* during the block.
+
+        Raises RateLimited and ServiceUnavailable where there is no room for it.
+        """
+        if self._is_closed:
+            raise ServiceUnavailable("This process is about to stop: connect again.")
+        if self._counts[account] >= self.bounds.streams_per_account_max:
+            raise RateLimited(TOO_MANY_RETRY_S)
+        if self.open_count >= self.bounds.streams_max:
+            raise ServiceUnavailable("Too many streams are open here: connect again later.")
+        self._counts[account] += 1
+        try:
+            yield
+        finally:
+            self._counts[account] -= 1
+            if not self._counts[account]:
+                del self._counts[account]
+
+    def note_behind(self, stream: EventStream) -> None:
+        """Note that there will be something to make up for *stream*."""
+        self._behind.setdefault(stream, self._clock.monotonic_s())
+
+    async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
+        """Send *stream* changes, until it has ended.
+
+        renew   called when a minute has passed; meanwhile nothing is sent. None: it goes on
+        """
+        now_s = self._clock.monotonic_s()
+        self._beats[stream] = now_s + HEARTBEAT_S
+        if renew is not None:
+            self._periods[stream] = now_s + PERIOD_S
+            self._renewals[stream] = renew
+        OPEN_STREAMS.set(len(self._beats))
+        try:
+            self.broadcast.join(stream, stream.mints)
+            if self._stops:
+                self._stop(stream)
+            await stream.wait_gone()
+        finally:
+            self.broadcast.leave(stream, stream.mints)
+            for kept in (self._beats, self._periods, self._renewals, self._behind):
+                kept.pop(stream, None)
+            OPEN_STREAMS.set(len(self._beats))
+            STREAMS_ENDED.labels(LEFT if stream.end is None else stream.end.reason).inc()
+            renewing = self._renewing.get(stream)
+            if renewing is not None:
+                await asyncio.wait([renewing])
+
+    async def run(self) -> None:
+        """Look after the streams, for ever."""
+        while True:
+            await asyncio.sleep(LOOK_S)
+            self.look()
+
+    def look(self) -> None:
+        """Do what is due now."""
+        if not self._beats:
+            return
+        now_s = self._clock.monotonic_s()
+        self._end_stale()
+        for stream in self._due(self._beats, now_s):
+            del self._beats[stream]
+            self._beats[stream] = now_s + HEARTBEAT_S
+            stream.beat()
+        for stream in list(self._behind):
+            self._make_up(stream, now_s)
+        for stream in self._due(self._periods, now_s):
+            stream.wait()
+            if not stream.is_behind() and stream not in self._renewing:
+                self._renew(stream, now_s)
+
+    def close_doors(self) -> None:
+        """Take no more streams: this process is about to stop."""
+        self._is_closed = True
+
+    def stop(self) -> None:
+        """End all streams, so that their clients connect to another process."""
+        self._is_closed = self._stops = True
+        for stream in list(self._beats):
+            self._stop(stream)
+
+    def _due(self, due_s: dict[EventStream, float], now_s: float) -> list[EventStream]:
+        return list(islice(takewhile(lambda each: due_s[each] <= now_s, due_s), AT_ONCE))
+
+    def _end_stale(self) -> None:
+        age_ms = self.broadcast.age_ms()
+        if age_ms is not None and age_ms > self.bounds.stale_after_s * 1000:
+            for stream in list(self._beats):
+                stream.close(
+                    EndReason.STALE,
+                    f"The newest data is {age_ms // 1000} s old;"
+                    f" older than {self.bounds.stale_after_s:g} s is not sold.",
+                    retry_ms=randint(*RETRY_MS),  # noqa: S311 - no secret
+                )
+
+    def _make_up(self, stream: EventStream, now_s: float) -> None:
+        if not stream.is_behind():
+            self._behind[stream] = now_s
+            if stream.catch_up(self.broadcast):
+                del self._behind[stream]
+        elif now_s - self._behind[stream] > self.bounds.behind_s_max:
+            del self._behind[stream]
+            stream.close(
+                EndReason.TOO_SLOW,
+                f"Nothing was read for {self.bounds.behind_s_max:g} s of what was sent.",
+            )
+
+    def _renew(self, stream: EventStream, now_s: float) -> None:
+        """Begin its next minute; minutes in which this process stood still are not begun."""
+        renewal = asyncio.ensure_future(self._renewed(stream, self._renewals[stream]))
+        self._renewing[stream] = renewal
+        due_s = self._periods.pop(stream)
+        self._periods[stream] = PERIOD_S + (due_s if now_s - due_s < PERIOD_S else now_s)
+        renewal.add_done_callback(lambda _: self._renewing.pop(stream, None))
+
+    async def _renewed(self, stream: EventStream, renew: Renew) -> None:
+        try:
+            await renew()
+        except Exception:
+            stream.close(EndReason.UNAVAILABLE, "The service failed.")
+            raise
+
+    def _stop(self, stream: EventStream) -> None:
+        stream.close(
+            EndReason.SHUTTING_DOWN,
+            "This process stops: connect again.",
+            retry_ms=randint(*RETRY_MS),  # noqa: S311 - no secret
+        )

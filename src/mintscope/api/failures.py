@@ -1,0 +1,395 @@
+"""Bodies of a route's failures: one envelope under /v1, two older shapes under /api.
+
+Answers to a client when a checkout ends without a receipt.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+
+from mintscope.api.wire import ErrorBody, Failure, Wire, envelope_of, error_body
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import (
+    ErrorCode,
+    InsufficientCredits,
+    InternalError,
+    InvalidFields,
+    KeyCapReached,
+    MethodNotAllowed,
+    PaymentAlreadyUsed,
+    PaymentFailed,
+    PaymentPending,
+    PaymentRequired,
+    PaymentUnavailable,
+    RateLimited,
+    ServiceError,
+)
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import JSON, NO_STORE, Header, Response
+from mintscope.kit.http.routes import Cors
+from mintscope.kit.primitives import UnixMs, about
+from mintscope.kit.time import iso_time
+from mintscope.payments.checkout import (
+    CheckoutRefused,
+    KeyCapped,
+    NoCredits,
+    NothingForSale,
+    NothingPresented,
+    PaymentOption,
+    SignInRefused,
+)
+from mintscope.payments.merchant import Order
+from mintscope.payments.protocol.envelope import RefusalReason, Refused
+from mintscope.payments.settlement import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
+
+GENERAL: Final = "general"
+UNREAD_PATH: Final = "/v1/"  # where a refusal came before the path
+RETRY_S: Final = {
+    ErrorCode.DATA_STALE: 5,
+    ErrorCode.SERVICE_UNAVAILABLE: 2,
+    ErrorCode.PRICE_UNAVAILABLE: 5,  # as often as the source of a price is asked again
+}
+CODES: Final = {
+    400: (
+        ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.INVALID_BUNDLE, ErrorCode.INVALID_PAYMENT,
+        ErrorCode.VALIDATION_ERROR, ErrorCode.BAD_REQUEST,
+    ),
+    401: (
+        ErrorCode.MISSING_TOKEN, ErrorCode.INVALID_TOKEN, ErrorCode.INVALID_PROOF,
+        ErrorCode.INVALID_CREDENTIALS, ErrorCode.NOT_APPROVED, ErrorCode.INVALID_SECRET_FORMAT,
+    ),
+    402: (
+        ErrorCode.PAYMENT_REQUIRED, ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.PAYMENT_FAILED,
+        ErrorCode.KEY_CAP_REACHED,
+    ),
+    403: (ErrorCode.INSUFFICIENT_SCOPE, ErrorCode.OWNER_ONLY),
+    404: (
+        ErrorCode.TOKEN_NOT_FOUND, ErrorCode.INSUFFICIENT_DATA, ErrorCode.ACCOUNT_NOT_FOUND,
+        ErrorCode.NOT_FOUND,
+    ),
+    405: (ErrorCode.METHOD_NOT_ALLOWED,),
+    408: (ErrorCode.REQUEST_TIMEOUT,),
+    409: (
+        ErrorCode.PAYMENT_ALREADY_USED, ErrorCode.ROTATED_RECENTLY, ErrorCode.NOTHING_TO_ROTATE,
+        ErrorCode.DUPLICATE_APPLICATION, ErrorCode.KEY_ALREADY_EXISTS,
+        ErrorCode.IDEMPOTENCY_KEY_USED,
+    ),
+    413: (ErrorCode.PAYLOAD_TOO_LARGE,),
+    429: (ErrorCode.RATE_LIMITED,),
+    431: (ErrorCode.HEADERS_TOO_LARGE,),
+    500: (ErrorCode.INTERNAL_ERROR,),
+    503: (
+        ErrorCode.DATA_STALE, ErrorCode.SERVICE_UNAVAILABLE, ErrorCode.PRICE_UNAVAILABLE,
+        ErrorCode.PAYMENT_PENDING, ErrorCode.PAYMENT_UNAVAILABLE,
+    ),
+}  # fmt: skip
+UNAUTHORIZED: Final = 401
+CHALLENGE: Final = b'Bearer realm="mintscope"'
+STATUS: Final = {code: status for status, codes in CODES.items() for code in codes}
+
+
+class Message(Wire):
+    """A problem of one field."""
+
+    field: Annotated[str, about('The field of the body, or "general" for all of it.', "email")]
+    message: Annotated[str, about("The problem.", "expected an e-mail address")]
+
+
+Status = Annotated[str, about("Always error.", "error")]
+Messages = Annotated[list[Message], about("The problems, at least one.")]
+RetryAfter = Annotated[int | msgspec.UnsetType, about("Seconds to wait, of a 429 alone.", 5)]
+
+
+class ExchangeFailure(Wire, kw_only=True):
+    """Failure of the exchange: it carries no code."""
+
+    status: Status = "error"
+    messages: Messages
+    retry_after: RetryAfter = msgspec.UNSET
+
+
+class AccountFailure(Wire, kw_only=True):
+    """Failure of everything else under /api: the envelope's error and the messages."""
+
+    success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
+    status: Status = "error"
+    error: Annotated[ErrorBody, about("The error.")]
+    messages: Messages
+    retry_after: RetryAfter = msgspec.UNSET
+
+
+class ErrorFormat(NamedTuple):
+    """How the failures of a route are written.
+
+    body_type    the type of the body
+    body         makes one of an error, the time and the request id
+    hides_code   the code is not in it, and goes into X-Error-Code
+    """
+
+    body_type: type[Wire]
+    body: Callable[[ServiceError, UnixMs, bytes], Wire]
+    hides_code: bool = False
+
+    def write(self, error: ServiceError, *, at: UnixMs, request_id: bytes) -> bytes:
+        """Return the body of *error*."""
+        return msgspec.json.encode(self.body(error, at, request_id))
+
+
+def _messages(error: ServiceError) -> list[Message]:
+    if isinstance(error, InvalidFields):
+        return [Message(field, message) for field, message in error.messages]
+    return [Message(GENERAL, str(error))]
+
+
+def _retry_after(error: ServiceError) -> int | msgspec.UnsetType:
+    return error.retry_after_s if isinstance(error, RateLimited) else msgspec.UNSET
+
+
+def _of_exchange(error: ServiceError, _at: UnixMs, _request_id: bytes) -> ExchangeFailure:
+    return ExchangeFailure(messages=_messages(error), retry_after=_retry_after(error))
+
+
+def _of_account(error: ServiceError, _at: UnixMs, _request_id: bytes) -> AccountFailure:
+    return AccountFailure(
+        error=error_body(error),
+        messages=_messages(error),
+        retry_after=_retry_after(error),
+    )
+
+
+ENVELOPE: Final = ErrorFormat(Failure, envelope_of)
+BOTH_SHAPES: Final = ErrorFormat(AccountFailure, _of_account)
+MESSAGES_ONLY: Final = ErrorFormat(ExchangeFailure, _of_exchange, hides_code=True)
+
+
+class ErrorWriter:
+    """Writes errors in the format of the path, for any method.
+
+    format_at   returns the format of a path's failures
+    """
+
+    def __init__(self, format_at: Callable[[str], ErrorFormat], clock: Clock) -> None:
+        self._format_at = format_at
+        self._clock = clock
+
+    async def __call__(self, request: Request, error: Exception) -> Response:
+        """Return the response of *error*; of a bug it shows nothing but the request id."""
+        if not isinstance(error, ServiceError):
+            error = InternalError()
+        error_format = self._format_at(request.path)
+        body = error_format.write(error, at=self._clock.now(), request_id=request.request_id)
+        headers: list[Header] = [JSON, NO_STORE]
+        if isinstance(error, MethodNotAllowed):
+            headers.append((b"allow", error.allowed.encode()))
+        if isinstance(error, RateLimited):
+            headers.append((b"retry-after", b"%d" % error.retry_after_s))
+        headers += _wait(error)
+        if STATUS[error.code] == UNAUTHORIZED:
+            headers.append(_challenge(error))
+        if error_format.hides_code:
+            headers.append((b"x-error-code", error.code.encode()))
+        return Response(STATUS[error.code], body, tuple(headers))
+
+
+def _challenge(error: ServiceError) -> Header:
+    """Return how to authenticate.  Source: RFC 9110 section 11.6.1, RFC 6750 section 3."""
+    is_presented = error.code is ErrorCode.INVALID_TOKEN
+    return (b"www-authenticate", CHALLENGE + (b', error="invalid_token"' if is_presented else b""))
+
+
+def write_refusal(
+    error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes, cors: Sequence[Cors] = ()
+) -> Response:
+    """Return the response to what the server refuses before any route sees it.
+
+    path   as far as it was read; none is taken for one of the API
+    cors   says where pages of other origins may read it; the Origin may be among what was not read
+    """
+    error_format = BOTH_SHAPES if path.startswith(b"/api/") else ENVELOPE
+    body = error_format.write(error, at=at, request_id=request_id)
+    where = path.decode("latin-1") or UNREAD_PATH
+    shown = [header for each in cors for header in each.headers(where)]
+    return Response(STATUS[error.code], body, (JSON, NO_STORE, *_wait(error), *shown))
+
+
+def _wait(error: ServiceError) -> list[Header]:
+    """Return how long to wait where the service does not answer for now; payments say more."""
+    wait_s = RETRY_S.get(error.code)
+    return [] if wait_s is None else [(b"retry-after", b"%d" % wait_s)]
+
+
+NO_SALES: Final = "This service takes no payments; send a credit token instead."
+NOTHING_PRESENTED: Final = (
+    "This costs one credit (Authorization: Bearer svc_credit_<64 hex>), or a payment as in"
+    " PAYMENT-REQUIRED."
+)
+NO_CREDITS_PRESENTED: Final = (
+    "This is paid for with credits, sent as Authorization: Bearer svc_credit_<64 hex>."
+)
+NO_PAYMENT_PRESENTED: Final = "A bundle is paid for as in PAYMENT-REQUIRED, with PAYMENT-SIGNATURE."
+VERSION_1: Final = (
+    "X-PAYMENT is of x402 version 1, which is not accepted: pay by version 2, with"
+    " PAYMENT-SIGNATURE, as `@x402/fetch` (not `x402-fetch`) and version 2 of the Python package"
+    " `x402` do."
+)
+NOTHING_SENT: Final = "Nothing was sent for this request, nothing was charged for it."
+SIGN_IN_REFUSED: Final = (
+    "The sign-in is refused: {}. Sign the challenge of this answer, which is good for 5 minutes,"
+    " for this path and once; nothing was charged."
+)
+NO_CREDIT_LEFT: Final = (
+    "The credential is valid, and its balance is 0 credits; nothing was charged."
+)
+TOO_FEW: Final = "This costs {} credits, and {} are left; nothing was charged."
+CAPPED: Final = (
+    "The owner of this API key lets it spend so many credits in a calendar month and no more:"
+    " nothing was charged. It can spend again from {} on, or once the cap was raised."
+)
+
+ONLY_CREDITS: Final = (
+    "The network's fee is too high now for payments of single requests: buy credits, with POST"
+    " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
+)
+CLOSED: Final = "Nothing is sold just now: credits that you have go on, new ones come later."
+FOR_CREDITS: Final = (
+    "No payment is taken for this request itself: buy credits with POST"
+    " /v1/credits/purchase?bundle=10, and send their credit token."
+)
+
+USED: Final = {
+    Used.PAYMENT: (
+        "This payment was used before. Its answer is given again for a day, until the credit token"
+        " is first used, and only to the request that it was made for, with its Idempotency-Key."
+        " Payments without a memo are one if wallet, amount and blockhash are equal: sign another"
+        " with `extra.memo` or a new blockhash."
+    ),
+    Used.LOST: (
+        "This payment is on chain, and its answer is not kept here any more. It is given again to"
+        " the request that it was made for, with the Idempotency-Key of that request or of our"
+        " answer; the credits of a bundle also to the wallet that paid, by POST"
+        " /v1/credits/rotate/challenge."
+    ),
+    Used.ACKNOWLEDGED: "This payment is on chain, and was settled with its payer in another way.",
+    Used.KEY: "The Idempotency-Key was sent with another payment before. Nothing was charged.",
+}
+SAME_KEY: Final = "with the same Idempotency-Key"
+NEW_KEY: Final = "with the Idempotency-Key of this answer, which is given only once"
+OBSTACLES: Final = {
+    Obstacle.CHAIN: (
+        "The chain does not answer, so this request sent nothing and charged nothing: send the same"
+        " payment again later."
+    ),
+    Obstacle.NODE_BEHIND: (
+        "The chain's node is behind and does not know the payment's blockhash yet; this request"
+        " sent nothing. Nothing was charged for it: send the same payment again in a moment."
+    ),
+    Obstacle.UNSETTLED: (
+        "This payment may have been sent before, and the chain does not say yet what became of it."
+        " Do not pay again: send the same payment again in a moment."
+    ),
+    Obstacle.TREASURY: (
+        "No payment can arrive just now: the seller's token account takes none. Nothing was sent,"
+        " nothing was charged; credits go on."
+    ),
+    Obstacle.SALES_CLOSED: "No payments are taken just now. Nothing was charged; credits go on.",
+}
+
+OBSTACLE_RETRY_S: Final = {
+    Obstacle.CHAIN: 10,
+    Obstacle.NODE_BEHIND: 2,
+    Obstacle.SALES_CLOSED: 10,
+    Obstacle.TREASURY: 60,
+    Obstacle.UNSETTLED: 2,
+}
+
+
+def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
+    """Return the error of *refused*; *unpaid* if nothing was presented."""
+    why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
+    match refused.cause:
+        case NothingPresented():
+            return PaymentRequired(unpaid + why)
+        case SignInRefused(flaw=flaw):
+            return PaymentRequired(f"{SIGN_IN_REFUSED.format(flaw)} {unpaid}")
+        case NothingForSale():
+            return PaymentUnavailable(NO_SALES)
+        case NoCredits() | KeyCapped() as shortage:
+            return _shortage_error(shortage, why)
+        case Refused() as refusal:
+            return PaymentFailed(_refusal_text(refusal))
+        case AlreadyUsed() | Unresolved() | Unavailable() as outcome:
+            return _outcome_error(outcome)
+
+
+def _refusal_text(refused: Refused) -> str:
+    """Return why a payment is refused, and what to do differently where that can be said."""
+    named = _named(refused.reason)
+    match refused:
+        case Refused(reason=RefusalReason.VERSION, version=version):
+            return (
+                f"The payment is refused: {named}. Expected a transaction of version 0, as"
+                f" extra.transactionVersions says; it was of version {version}. {NOTHING_SENT}"
+            )
+        case Refused(reason=RefusalReason.BLOCKHASH):
+            return (
+                f"The payment is refused: {named}. Its blockhash has expired, or is of no block:"
+                f" sign another payment for the new PAYMENT-REQUIRED. {NOTHING_SENT}"
+            )
+        case Refused(reason=RefusalReason.EXPIRED):
+            return (
+                f"The payment did not land before its blockhash expired: {named}. It never will,"
+                " and nothing was charged: sign another payment for the new PAYMENT-REQUIRED."
+            )
+        case Refused(reason=RefusalReason.MEMO_COUNT | RefusalReason.QUOTE_FORGED):
+            return (
+                f"The payment is refused: {named}. Expected one Memo instruction that holds"
+                " `extra.memo` of the terms; or a memo of your own, a text of 16 to 64 bytes that"
+                " no other payment has, or no memo, and these terms whole in `accepted`."
+                f" {NOTHING_SENT}"
+            )
+        case Refused(signature=""):
+            return f"The payment is refused: {named}. {NOTHING_SENT}"
+        case _:
+            return f"The payment failed on chain: {named}. Nothing was charged."
+
+
+def _named(reason: RefusalReason) -> str:
+    """Return our code of *reason*, followed by that of x402 if it differs."""
+    official = reason.official
+    return reason if official == reason else f"{reason} (x402: {official})"
+
+
+def _shortage_error(shortage: NoCredits | KeyCapped, why: str) -> ServiceError:
+    match shortage:
+        case NoCredits(balance=0):
+            return InsufficientCredits(NO_CREDIT_LEFT + why)
+        case NoCredits(balance=balance, credit_count=credit_count):
+            return InsufficientCredits(TOO_FEW.format(credit_count, balance) + why)
+        case KeyCapped(until=until):
+            return KeyCapReached(CAPPED.format(iso_time(until)))
+
+
+def _outcome_error(outcome: AlreadyUsed | Unresolved | Unavailable) -> ServiceError:
+    match outcome:
+        case AlreadyUsed(what):
+            return PaymentAlreadyUsed(USED[what])
+        case Unresolved(key=key):
+            return PaymentPending(
+                "The payment was sent, and its outcome is not known yet. Do not pay again: send the"
+                f" same request with the same payment, {SAME_KEY if key is None else NEW_KEY}."
+            )
+        case Unavailable(obstacle):
+            return PaymentUnavailable(OBSTACLES[obstacle])
+
+
+def unpaid_text(order: Order) -> str:
+    """Return the offer of *order* if nothing was presented."""
+    return NO_CREDITS_PRESENTED if order.is_for_credits else NOTHING_PRESENTED
+
+
+def with_credits_only(error: ServiceError, option: PaymentOption) -> ServiceError:
+    """Return *error* with why there is no payment in *option*, and how to come to credits."""
+    if option.is_closed:
+        return type(error)(f"{error} {CLOSED}")
+    return type(error)(f"{error} {FOR_CREDITS if option.is_for_credits else ONLY_CREDITS}")

@@ -1,0 +1,179 @@
+"""GET /v1/token/{tokenAddress} for a credit, answered at once where everything is the plain case.
+
+The steps before the debit have no side effect but the limit's count, which comes last: so a
+request that is not plain goes to `V1.get_token` as if nothing had been, which alone knows the
+rules and the errors.  Only the success is answered here, by the same functions.
+
+    account, root   remembered from an earlier request, with credits left when it last spent
+    report          at hand and fresh enough
+    window          has room
+    debit           durable before the answer, by the same group commit
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Final
+
+from mintscope.api.v1 import CHECKED, Freshness
+from mintscope.api.wire import success_with_body
+from mintscope.credits.ledger import Empty, InstantLedger, Remembered, Spent
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.http.connections import PlainRequest
+from mintscope.kit.http.rate_limit import limit_headers
+from mintscope.kit.http.request import next_request_id
+from mintscope.kit.http.response import JSON, Head, Header
+from mintscope.kit.limits import Admitted, Denied, InstantLimiter
+from mintscope.kit.primitives import CreditAccount
+from mintscope.market.report import ReadReport, Reports
+
+START: Final = b"/v1/token/"
+ROUTE: Final = "/v1/token/{tokenAddress}"
+BEARER: Final = b"Bearer "
+HEAD: Final = (
+    b"%bx-request-id: %b\r\n%bx-credits-remaining: %d\r\n%betag: %b\r\ncontent-length: %d\r\n"
+)
+# Headers that some route or the server itself reads, beside the credit token.
+UNUSUAL: Final = frozenset(
+    (
+        b"content-length",
+        b"expect",
+        b"idempotency-key",
+        b"if-none-match",
+        b"origin",
+        b"payment-signature",
+        b"transfer-encoding",
+        b"upgrade",
+    )
+)
+
+
+class TokenFastPath:
+    """Implements `server.protocol.express.Express`.
+
+    limiter   counts in the same windows as the gate
+    """
+
+    def __init__(
+        self,
+        *,
+        ledger: InstantLedger,
+        reports: Reports,
+        limiter: InstantLimiter,
+        freshness: Freshness,
+        clock: Clock,
+    ) -> None:
+        self.limiter = limiter
+        self._ledger = ledger
+        self._reports = reports
+        self._freshness = freshness
+        self._clock = clock
+        # A busy millisecond has many answers, and a client has few states of its window.
+        self._freshness_lines = lru_cache(maxsize=8)(
+            lambda slot, age_ms, is_idle: _lines(
+                freshness.headers(slot=slot, age_ms=age_ms, is_idle=is_idle, cache=CHECKED)
+            )
+        )
+        self._limit_lines = lru_cache(maxsize=4_096)(
+            lambda verdict: _lines(limit_headers(limiter.limit, verdict))
+        )
+
+    def take(self, request: PlainRequest) -> bool:
+        """Say whether *request* is taken: it is then answered once its debit is durable."""
+        head = request.head
+        remembered = self._caller(head) if head.url.startswith(START) else None
+        if remembered is None:
+            return False
+        report = self._reports.ready(head.url[len(START) :].decode("latin-1"))
+        if report is None or not self._freshness.allows(report):
+            return False
+        verdict = self.limiter.take_now(remembered.root)
+        if isinstance(verdict, Denied):
+            return False
+        request.route = ROUTE
+        debit = _Debit(self, request, report, remembered.root, verdict)
+        try:
+            self._ledger.spend_for(remembered.account, debit)
+        except ServiceUnavailable:
+            self.limiter.give_back_now(remembered.root)
+            return False
+        return True
+
+    def _caller(self, head: Head) -> Remembered | None:
+        """Return whose credit token stands in *head*; None if that, or another header, is odd."""
+        if head.is_repetitive() or not UNUSUAL.isdisjoint(head.by_name):
+            return None
+        credential = head.by_name.get(b"authorization", b"")
+        if not credential.startswith(BEARER):
+            return None
+        return self._ledger.recall(credential[len(BEARER) :])
+
+    def answer(
+        self, request: PlainRequest, report: ReadReport, verdict: Admitted, balance: int
+    ) -> None:
+        """Send *report*, of which *balance* credits are left."""
+        request_id = next_request_id()
+        body = success_with_body(report.body, at=self._clock.now(), request_id=request_id)
+        head = HEAD % (
+            JSON_LINE,
+            request_id,
+            self._limit_lines(verdict),
+            balance,
+            self._freshness_lines(report.slot, report.age_ms, self._freshness.is_idle(report)),
+            report.tag,
+            len(body),
+        )
+        request.respond(head, body)
+
+
+class _Debit:
+    """Waits for a credit, and answers."""
+
+    __slots__ = ("_express", "_is_told", "_report", "_request", "_root", "_verdict")
+
+    def __init__(
+        self,
+        express: TokenFastPath,
+        request: PlainRequest,
+        report: ReadReport,
+        root: CreditAccount,
+        verdict: Admitted,
+    ) -> None:
+        self._express = express
+        self._request = request
+        self._report = report
+        self._root = root
+        self._verdict = verdict
+        self._is_told = False
+
+    def done(self) -> bool:
+        """Return whether it is over, or its client has left: then its credit is given back."""
+        return self._is_told or self._request.is_gone()
+
+    def set_result(self, outcome: Spent | Empty) -> None:
+        """Answer; if the account is empty, the ordinary way does."""
+        if isinstance(outcome, Empty):
+            self._fall_back()
+            return
+        self._is_told = True
+        try:
+            self._express.answer(self._request, self._report, self._verdict, outcome.balance)
+        except Exception:  # a bug: its credit is given back, for it is raised
+            self._fall_back()
+            raise
+
+    def set_exception(self, _why: Exception) -> None:
+        """Let the ordinary way try again: nothing was charged, and it says what is wrong."""
+        self._fall_back()
+
+    def _fall_back(self) -> None:
+        self._is_told = True
+        self._express.limiter.give_back_now(self._root)
+        self._request.fall_back()
+
+
+def _lines(headers: Iterable[Header]) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+JSON_LINE: Final = _lines([JSON])

@@ -1,0 +1,389 @@
+"""Callers, and their permissions.
+
+Answers that were paid for and have a name: the same one is given again for ten minutes.
+
+The store knows their names, and takes no second credit for one.  The answers themselves are kept
+here, in memory: another replica, or one that was started again, reads its answer again for nothing.
+
+Spending the credits that a wallet has bought, for requests that the wallet has signed.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mintscope.accounts.keys.key import Holder
+from mintscope.accounts.keys.key_gate import NOT_IN_FORCE
+from mintscope.accounts.keys.keys import ApiKeys
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.wallets.credits import AccountCredits
+from mintscope.api.failures import NO_SALES
+from mintscope.credits.ledger import KEPT_MS, CreditLedger
+from mintscope.credits.sign_in import (
+    DRAWN_BYTES,
+    SIGN_IN,
+    SignInFlaw,
+    Target,
+    decode_sign_in,
+    find_flaw,
+    wallet_of,
+    write_challenge,
+)
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CredentialKind
+from mintscope.kit.errors import (
+    BadRequest,
+    InsufficientScope,
+    InvalidToken,
+    MissingToken,
+    PaymentUnavailable,
+    Undecodable,
+)
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.request import Request
+from mintscope.kit.limits import Limit, LimitKey
+from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.market.report import ReadReport
+from mintscope.payments.checkout import (
+    Checkout,
+    CheckoutRefused,
+    CreditCharge,
+    Delivered,
+    Payer,
+    Receipt,
+    SignInRefused,
+    Work,
+)
+from mintscope.payments.merchant import Merchant, Order
+
+NOT_A_BEARER: Final = (
+    "expected Authorization: Bearer svc_credit_<64 hex>, or an API key, svc_live_<80 hex>; it holds"
+    " no such value"
+)
+NO_BEARER: Final = (
+    "expected an Authorization header: Bearer svc_credit_<64 hex>, or an API key, svc_live_<80 hex>"
+)
+NOT_ISSUED: Final = (
+    "expected a credit token, svc_credit_<64 hex>, that this service has issued and that was not"
+    " rotated"
+)
+ONLY_CREDIT_TOKENS: Final = (
+    "expected a credit token, svc_credit_<64 hex>; credits of an API key (svc_live_) are in the"
+    " account of its user; POST /v1/account/credits/withdraw moves them to a credit token"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """Knows the API keys, and the accounts of credits of their users."""
+
+    keys: ApiKeys
+    credits: AccountCredits
+
+
+class Caller(msgspec.Struct, frozen=True, gc=False):
+    """The caller, as far as is known.
+
+    bearer     None without an Authorization header, "" with an unusable one
+    account    that of the credit token, if it exists; that of the user of the API key, if it was
+               ever needed
+    holder     of the API key, if it is good now
+    """
+
+    bearer: str | None
+    account: CreditAccount | None
+    holder: Holder | None = None
+
+
+class Gate:
+    """Turns a request into a caller within the limit."""
+
+    def __init__(
+        self,
+        *,
+        ledger: CreditLedger,
+        limit: Limit,
+        limits: AddressLimits,
+        key_ring: KeyRing | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._rate_limit = limits.by_account(limit)
+        self._address_limit = limits.of(limit)
+        self._addresses = limits.addresses
+        self._key_ring = key_ring
+
+    async def admit(self, request: Request) -> Caller:
+        """Return who calls.
+
+        Raises RateLimited, by credit token if it exists and pays, by API key if it is good and
+        pays, else by address: a client can invent any number of unverified credentials. Credit
+        tokens that were rotated into one another count together.
+        """
+        caller = await self._recognise(request.bearer(), self.address(request))
+        window = None if request.has_payment() else await self._window(caller)
+        if window is None:
+            await self._address_limit.pass_through(request)
+        else:
+            await self._rate_limit.pass_through(request, window)
+        if request.is_ambiguous():
+            raise BadRequest("expected one Authorization header; there were several")
+        return caller
+
+    async def look_again(self, caller: Caller) -> Caller:
+        """Return who *caller* is now: an API key may have been revoked; nothing is counted."""
+        return await self._recognise(caller.bearer)
+
+    async def _recognise(self, bearer: str | None, client: str = "") -> Caller:
+        if not bearer:
+            return Caller(bearer, None)
+        if self._key_ring is None or not bearer.startswith(CredentialKind.API_KEY.prefix):
+            return Caller(bearer, await self._ledger.find(bearer))
+        holder = await self._key_ring.keys.find(bearer, client)
+        if holder is None:
+            return Caller(bearer, None)
+        account = await self._key_ring.credits.find(holder.key.user_id)
+        return Caller(bearer, account, holder)
+
+    async def _window(self, caller: Caller) -> LimitKey | None:
+        """Return what the requests of *caller* count against, None for its address."""
+        if caller.holder is not None:
+            return f"key {caller.holder.key.key_id}"
+        return None if caller.account is None else await self._ledger.root(caller.account)
+
+    def address(self, request: Request) -> str:
+        """Return the client's address, as limits and budgets know it."""
+        return self._addresses.key(request.scope)
+
+    async def give_back(self, request: Request) -> None:
+        """Count the 402 that preceded this paid request no longer against its address."""
+        await self._address_limit.give_back(request)
+
+    async def balance(self, caller: Caller) -> int:
+        """Return the credits left to *caller*.
+
+        Raises MissingToken, InvalidToken or InsufficientScope.
+        """
+        account = self.payer(caller).account
+        return 0 if account is None else await self._ledger.balance(account)
+
+    def payer(self, caller: Caller) -> Payer:
+        """Return whose credits *caller* may spend.
+
+        Raises MissingToken, InvalidToken or InsufficientScope.
+        """
+        if caller.holder is None:
+            return Payer(self.credit_token(caller))
+        _expect(caller.holder, Scope.TRADE_READ)
+        return Payer(caller.account, caller.holder.key.key_id)
+
+    async def filled(self, caller: Caller, *, is_paid: bool) -> CreditAccount | None:
+        """Return the account that *caller* may fill; that of a user is made if it *is_paid* for.
+
+        Raises MissingToken, InvalidToken or InsufficientScope.
+        """
+        if caller.holder is None:
+            return self.credit_token(caller)
+        _expect(caller.holder, Scope.TRADE_WRITE)
+        if caller.account is None and is_paid and self._key_ring is not None:
+            return await self._key_ring.credits.open(caller.holder.key.user_id)
+        return caller.account
+
+    def credit_token(self, caller: Caller) -> CreditAccount:
+        """Return the account *caller* has shown the credit token of.
+
+        Raises MissingToken or InvalidToken.
+        """
+        if caller.holder is not None:
+            raise InvalidToken(ONLY_CREDIT_TOKENS)
+        if caller.account is not None:
+            return caller.account
+        if caller.bearer is None:
+            raise MissingToken(NO_BEARER)
+        if not caller.bearer:
+            raise MissingToken(NOT_A_BEARER)
+        if caller.bearer.startswith(CredentialKind.API_KEY.prefix):
+            raise InvalidToken(NOT_IN_FORCE)
+        raise InvalidToken(NOT_ISSUED)
+
+
+def _expect(holder: Holder, scope: Scope) -> None:
+    if not holder.has(scope):
+        raise InsufficientScope(scope=scope)
+
+
+KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
+ENTRY_BYTES: Final = 512  # of an answer beside its body, roughly
+
+
+class _Kept(NamedTuple):
+    at: UnixMs
+    report: ReadReport
+    credit_count: int
+    is_bought: bool
+
+
+class KeptAnswers:
+    """The newest answers, of KEPT_BYTES_MAX together; the oldest are dropped first."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._answers: OrderedDict[str, _Kept] = OrderedDict()
+        self._bytes = 0
+
+    def find(self, name: str, *, is_bought: bool = False) -> Delivered | None:
+        """Return the answer kept as *name*, with its age of now, and its cost.
+
+        is_bought    only an answer that its purchase has kept: the store has its name for as long
+        """
+        kept = self._answers.get(name)
+        if kept is None or (is_bought and not kept.is_bought):
+            return None
+        age_ms = max(0, self._clock.now() - kept.at)
+        if age_ms > KEPT_MS:
+            return None
+        report = msgspec.structs.replace(kept.report, age_ms=kept.report.age_ms + age_ms)
+        return Delivered(report, kept.credit_count)
+
+    def now(self) -> UnixMs:
+        """Return the time from which an answer that is made now is kept.
+
+        The time is before its debit: so no answer is kept for longer than its name in the store.
+        """
+        return self._clock.now()
+
+    def keep(
+        self, name: str, report: ReadReport, credit_count: int, *, at: UnixMs, is_bought: bool
+    ) -> None:
+        """Keep *report* as *name* from *at* on; it cost *credit_count*.
+
+        is_bought    False: it was read again, for a payment whose time is not known here
+        """
+        self.forget(name)
+        self._answers[name] = _Kept(at, report, credit_count, is_bought)
+        self._bytes += _size(report)
+        while self._bytes > KEPT_BYTES_MAX:
+            self.forget(next(iter(self._answers)))
+
+    def forget(self, name: str) -> None:
+        """Keep what is called *name* no longer."""
+        kept = self._answers.pop(name, None)
+        if kept is not None:
+            self._bytes -= _size(kept.report)
+
+
+def _size(report: ReadReport) -> int:
+    return ENTRY_BYTES + len(report.body)
+
+
+async def name_of(request: Request, account: CreditAccount, key: str) -> str:
+    """Return the name of the answer to *request*, which *account* pays for under *key*.
+
+    Another request, or another account, has another name under the same key.
+    Raises PayloadTooLarge, ClientDisconnected
+    """
+    digest = sha256(b"%d %b %b\n" % (account, key.encode(), request.method.encode()))
+    digest.update(b"%b\n%b\n" % (request.path.encode(errors="replace"), request.query))
+    digest.update(await request.body() if request.method == "POST" else b"")
+    return digest.hexdigest()
+
+
+HEADER: Final = SIGN_IN.encode()
+
+
+class SignIns:
+    """Challenges wallets in a 402, and charges those that have signed."""
+
+    def __init__(self, merchant: Merchant | None, checkout: Checkout, kept: KeptAnswers) -> None:
+        self._merchant = merchant
+        self._checkout = checkout
+        self._kept = kept
+
+    def challenge(self, order: Order) -> dict[str, Any]:
+        """Return what a wallet signs to get *order* for its credits, as an extension of a 402."""
+        merchant = self._expect_merchant()
+        facilitator = merchant.facilitator
+        now = facilitator.clock.now()
+        return write_challenge(
+            facilitator.secrets.at(now).rotation,
+            _target(merchant, order),
+            now=now,
+            drawn=facilitator.entropy(DRAWN_BYTES),
+        )
+
+    async def authorize(self, request: Request, order: Order) -> CreditCharge:
+        """Return a charge of credits of the wallet that has signed *request*.
+
+        Raises CheckoutRefused, BadRequest and ServiceUnavailable.
+        """
+        merchant = self._expect_merchant()
+        values = request.values(HEADER)
+        try:
+            sign_in = decode_sign_in(values[0] if len(values) == 1 else "")
+        except Undecodable as cause:
+            raise BadRequest(
+                f"SIGN-IN-WITH-X: expected one header, base64 of the signed challenge; {cause}"
+            ) from cause
+        facilitator = merchant.facilitator
+        now = facilitator.clock.now()
+        await self._checkout.turn()  # for the signature is checked here
+        flaw = find_flaw(
+            [each.rotation for each in facilitator.secrets.in_force(now)],
+            sign_in,
+            _target(merchant, order),
+            now=now,
+        )
+        if flaw is not None:
+            raise await self._refuse(order, flaw)
+        account = await merchant.rotations.find_credits(wallet_of(sign_in))
+        return self._checkout.authorize_credit(order, Payer(account), once=sign_in.name)
+
+    async def settle(
+        self, request: Request, charge: CreditCharge, work: Work, *, key: str | None
+    ) -> Receipt:
+        """Do *work* for its credits.
+
+        The nonce of a sign-in takes credits once.  After that the answer is given again to the
+        holder of its Idempotency-Key, *key*; anyone else is refused.
+        Raises CheckoutRefused, and what *work* raises.
+        """
+        account = charge.payer.account
+        name = None
+        if account is not None and key is not None:
+            name = await name_of(request, account, f"{charge.once}\n{key}")
+        began_at = self._kept.now()
+        receipt = await charge.settle(partial(self._kept_or, name, work))
+        if receipt.balance is None:
+            return receipt
+        if receipt.taken is not None:
+            if name is not None:
+                self._kept.keep(
+                    name, receipt.report, receipt.credit_count, at=began_at, is_bought=True
+                )
+            return receipt
+        kept = None if name is None else self._kept.find(name, is_bought=True)
+        if kept is None:
+            raise await self._refuse(charge.order, SignInFlaw.NONCE)
+        request.response_headers.append((b"idempotent-replayed", b"true"))
+        return msgspec.structs.replace(receipt, report=kept.report)
+
+    async def _kept_or(self, name: str | None, work: Work) -> Delivered:
+        kept = None if name is None else self._kept.find(name, is_bought=True)
+        return kept or await work()
+
+    async def _refuse(self, order: Order, flaw: SignInFlaw) -> CheckoutRefused:
+        option = await self._checkout.option(order)
+        return CheckoutRefused(SignInRefused(flaw), option=option)
+
+    def _expect_merchant(self) -> Merchant:
+        if self._merchant is None:
+            raise PaymentUnavailable(NO_SALES)
+        return self._merchant
+
+
+def _target(merchant: Merchant, order: Order) -> Target:
+    path, _, _ = order.resource.partition("?")
+    return Target(merchant.origin, path, merchant.facilitator.terms.network)

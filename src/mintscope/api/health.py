@@ -1,0 +1,151 @@
+"""Whether the service is alive, and whether it can do its work.
+
+The checkout of this process, which counts what becomes of payments.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+import structlog
+
+from mintscope import __version__
+from mintscope.api.description.operation import Operation
+from mintscope.api.wire import Alive, Health, health_coverage, success
+from mintscope.credits.ledger import CreditLedger, DebitLedger
+from mintscope.kit.check import OK, Check, result_of
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ErrorCode, ServiceUnavailable
+from mintscope.kit.fair_queue import FairQueue
+from mintscope.kit.http.rate_limit import AddressLimit
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import Response
+from mintscope.kit.metrics import PAYMENTS
+from mintscope.market.coverage import Coverage
+from mintscope.payments.checkout import Checkout
+from mintscope.payments.merchant import Merchant
+from mintscope.payments.protocol.envelope import Refused
+from mintscope.payments.settlement import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
+
+REMEMBERED_S: Final = 1.0  # so that asking often costs little
+
+
+ReadCoverage: TypeAlias = Callable[[], Coverage | None]
+
+
+def no_coverage() -> Coverage | None:
+    """Return that nothing is counted."""
+    return None
+
+
+@dataclass(slots=True, kw_only=True)
+class HealthRoutes:
+    """/v1/health for clients, /healthz and /readyz for those who run the process.
+
+    coverage   what was read and missed lately, as it was last counted
+    """
+
+    checks: Sequence[Check]
+    limit: AddressLimit
+    probe_limit: AddressLimit
+    clock: Clock
+    coverage: ReadCoverage = no_coverage
+    _results: dict[str, str] = field(default_factory=dict)
+    _fresh_until_s: float = float("-inf")
+    _checking: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @Operation("GET", "/v1/health", Health, refusals=(ErrorCode.RATE_LIMITED,))
+    async def get_health(self, request: Request) -> Response:
+        """How well the service works.
+
+        Returns ok or degraded, and each part of the service with ok or what is wrong with it.
+        Always 200 while the service answers; costs nothing.
+        """
+        await self.limit.pass_through(request)
+        results = await self._checked()
+        return self._response(request, self._health(results))
+
+    @Operation("GET", "/healthz", Alive, refusals=(ErrorCode.RATE_LIMITED,))
+    async def get_liveness(self, request: Request) -> Response:
+        """Whether the process answers.
+
+        Returns 200 while the process answers: for those who run it. Costs nothing.
+        """
+        await self.probe_limit.pass_through(request)
+        return self._response(request, Alive(status="alive"))
+
+    @Operation(
+        "GET", "/readyz", Health, refusals=(ErrorCode.RATE_LIMITED, ErrorCode.SERVICE_UNAVAILABLE)
+    )
+    async def get_readiness(self, request: Request) -> Response:
+        """Whether the service can do its work.
+
+        Returns 200 while the service can do its work, else 503 naming what is missing: for load
+        balancers. Costs nothing.
+        """
+        await self.probe_limit.pass_through(request)
+        results = await self._checked()
+        vital = {check.name for check in self.checks if check.is_vital}
+        failing = [
+            f"{name}: {result}"
+            for name, result in results.items()
+            if result != OK and name in vital
+        ]
+        if failing:
+            raise ServiceUnavailable("not ready; " + "; ".join(failing))
+        return self._response(request, self._health(results))
+
+    def _response(self, request: Request, data: Health | Alive) -> Response:
+        return success(request, data, at=self.clock.now(), names_request=True)
+
+    async def _checked(self) -> dict[str, str]:
+        """Return the results of the last checks; where there are none yet, wait for them."""
+        async with self._checking:
+            if self.clock.monotonic_s() >= self._fresh_until_s:
+                results = await asyncio.gather(*(result_of(check) for check in self.checks))
+                self._results = {
+                    check.name: result for check, result in zip(self.checks, results, strict=True)
+                }
+                self._fresh_until_s = self.clock.monotonic_s() + REMEMBERED_S
+            return self._results
+
+    def _health(self, results: dict[str, str]) -> Health:
+        status = OK if set(results.values()) <= {OK} else "degraded"
+        return Health(
+            status=status,
+            version=__version__,
+            checks=results,
+            coverage=health_coverage(self.coverage()),
+        )
+
+
+log = structlog.get_logger()
+
+
+def open_checkout(ledger: CreditLedger, merchant: Merchant | None) -> Checkout:
+    """Return a checkout that sells for *merchant*, or takes credits only."""
+    return Checkout(
+        ledger=ledger,
+        debits=ledger if isinstance(ledger, DebitLedger) else None,
+        merchant=merchant,
+        turn=FairQueue().next,
+        on_outcome=_count,
+    )
+
+
+def _count(outcome: Outcome) -> None:
+    match outcome:
+        case Settled(payment=payment, redelivered=redelivered):
+            PAYMENTS.labels("redelivered" if redelivered else "settled", "").inc()
+            if not redelivered:
+                log.info("payment settled", signature=payment.signature, atoms=payment.paid)
+        case Refused(reason=reason, signature=signature):
+            PAYMENTS.labels("failed" if signature else "refused", reason).inc()
+        case AlreadyUsed(what):
+            PAYMENTS.labels("already_used", what.name.lower()).inc()
+        case Unresolved(payment=payment):
+            PAYMENTS.labels("unresolved", payment.state).inc()
+            log.warning("payment unresolved", signature=payment.signature, state=payment.state)
+        case Unavailable(obstacle):
+            PAYMENTS.labels("unavailable", obstacle.name.lower()).inc()

@@ -1,0 +1,177 @@
+"""GET /v1/tokens, and what is known of one token without a price."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from mintscope.api.description.operation import PUBLIC_ROUTE, Operation, operations_of
+from mintscope.api.token_list import ListedToken, ListQuery, Metadata, TokenPage
+from mintscope.api.tokens import DemoRoutes, Icon, icon_of, metadata_of
+from mintscope.api.v1 import mint_of
+from mintscope.api.wire import EXPECTED, decode_cursor, encode_cursor, read_query, success
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import BadRequest, ErrorCode, InsufficientData, ServiceUnavailable
+from mintscope.kit.http.application import etag_of
+from mintscope.kit.http.rate_limit import AddressLimit, AddressLimits
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import Header, Response
+from mintscope.kit.limits import Limit
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.kit.time import SECOND_MS
+from mintscope.market.listing.listed import ListedTokens, ListPlace, ListQuestion, TokenLists
+from mintscope.market.listing.look_alikes import cleaned
+
+LISTS: Final = Limit(name="lists", count=60, window_s=60)
+SVG: Final[Header] = (b"content-type", b"image/svg+xml")
+A_WEEK: Final[Header] = (b"cache-control", b"public, max-age=604800, immutable")
+# The picture runs nothing and fetches nothing, also where it is opened by itself.
+PICTURE_ALONE: Final[Header] = (
+    b"content-security-policy",
+    b"default-src 'none'; style-src 'none'; sandbox",
+)
+NOT_SNIFFED: Final[Header] = (b"x-content-type-options", b"nosniff")
+UNREAD: Final = "The chain has not been asked yet what this token is; ask again in some minutes."
+
+
+class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
+    """Where a page ended, and of which list it was one."""
+
+    query: str
+    sort: str
+    order: str
+    value: float | None
+    mint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ListParts:
+    """The parts of the list that are served.
+
+    lists    who keeps the list of tokens
+    limit    how often an address may ask for any of it
+    origin   this service as its clients reach it
+    follows_files   whether the market's clock is that of files that are replayed
+    """
+
+    lists: TokenLists
+    limit: Limit = LISTS
+    origin: str = "http://127.0.0.1:8402"
+    follows_files: Callable[[], bool] = lambda: False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenRoutes:
+    """The routes, counted together by the address of the client."""
+
+    lists: TokenLists
+    limit: AddressLimit
+    clock: Clock
+
+    @Operation("GET", "/v1/tokens", TokenPage, refusals=PUBLIC_ROUTE, query=ListQuery)
+    async def list_tokens(self, request: Request) -> Response:
+        """All tokens that are tracked, sorted and searched.
+
+        Returns the tokens that are tracked, by the page: name, symbol, price, change, volume of a
+        day, market cap where it is known, and which timeframes are ready. Costs nothing; 60
+        requests a minute and address. query searches names, symbols and mints.
+        """
+        await self.limit.pass_through(request)
+        asked = read_query(request, ListQuery)
+        question = ListQuestion(
+            text=cleaned(asked.query) or "",
+            sort=asked.sort,
+            is_rising=asked.order == "asc",
+            limit=asked.limit,
+            after=_place(asked),
+        )
+        data = await asyncio.to_thread(_page, self.lists.newest(), asked, question)
+        return success(request, data, at=self.clock.now())
+
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/metadata",
+        Metadata,
+        refusals=(
+            ErrorCode.INVALID_TOKEN_ADDRESS,
+            ErrorCode.TOKEN_NOT_FOUND,
+            ErrorCode.INSUFFICIENT_DATA,
+            *PUBLIC_ROUTE,
+        ),
+    )
+    async def get_token_metadata(self, request: Request) -> Response:
+        """The facts of a token on chain: supply, authorities, extensions.
+
+        Returns what the chain says of a token: name, supply, who can make more or freeze it, fees
+        and other extensions, also in sentences. Costs nothing; 60 requests a minute and address.
+        """
+        await self.limit.pass_through(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        facts = await self.lists.facts_of(mint)
+        if facts is None:
+            raise InsufficientData(UNREAD)
+        now = self.clock.now()
+        look_alike_of = None
+        with suppress(ServiceUnavailable):  # the list is being loaded
+            look_alike_of = self.lists.newest().larger_like(mint)
+        data = metadata_of(mint, facts, UnixS(now // SECOND_MS), look_alike_of)
+        return success(request, data, at=now)
+
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/icon.svg",
+        Icon,
+        refusals=(ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.RATE_LIMITED),
+        media_type="image/svg+xml",
+        is_conditional=True,
+    )
+    async def get_token_icon(self, request: Request) -> Response:
+        """A picture of the token, drawn from the bytes of its mint.
+
+        Returns a picture of the token as SVG, drawn from the bytes of its mint: the same for ever,
+        and not its logo. Costs nothing; 60 requests a minute and address.
+        """
+        await self.limit.pass_through(request)
+        picture = icon_of(mint_of(request.path_params["tokenAddress"]))
+        headers = (SVG, A_WEEK, PICTURE_ALONE, NOT_SNIFFED)
+        return Response(200, picture, headers, etag=etag_of(picture))
+
+
+def token_operations(
+    parts: ListParts, *, limits: AddressLimits, clock: Clock
+) -> Sequence[Operation]:
+    """Return the operations that are free."""
+    limit = limits.of(parts.limit)
+    tokens = TokenRoutes(lists=parts.lists, limit=limit, clock=clock)
+    demo = DemoRoutes(limit=limit, clock=clock, origin=parts.origin)
+    return [*operations_of(tokens), *operations_of(demo)]
+
+
+def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> TokenPage:
+    """Return the page of *listed* that answers *question*, which is what was *asked*."""
+    page = listed.page(question)
+    return TokenPage(
+        tokens=[ListedToken.of(line) for line in page.lines],
+        slot=listed.folded.slot,
+        as_of=listed.folded.time,
+        next_cursor=None if page.next_after is None else _cursor(asked, page.next_after),
+    )
+
+
+def _place(asked: ListQuery) -> ListPlace | None:
+    """Return where the page before ended.  Raises BadRequest for one of another list."""
+    if not asked.cursor:
+        return None
+    at = decode_cursor(asked.cursor, ListPosition)
+    if (at.query, at.sort, at.order) != (asked.query, asked.sort, asked.order):
+        raise BadRequest(EXPECTED)
+    return ListPlace(at.value, Mint(at.mint))
+
+
+def _cursor(asked: ListQuery, place: ListPlace) -> str:
+    return encode_cursor(
+        ListPosition(asked.query, asked.sort, asked.order, place.value, place.mint)
+    )

@@ -1,0 +1,262 @@
+"""GET /v1/token/{tokenAddress}/indicators: a point a candle, of pages as candles have them."""
+
+import asyncio
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import repeat
+from math import isnan
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from msgspec import UNSET
+from msgspec.structs import replace
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.series.indicator_wire import (
+    BollingerPoint,
+    FibonacciPoint,
+    IndicatorPage,
+    IndicatorPoint,
+    IndicatorsQuery,
+    MacdPoint,
+    StochasticPoint,
+)
+from mintscope.api.series.series import read_until
+from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
+from mintscope.api.series.wire import Before
+from mintscope.api.v1 import mint_of
+from mintscope.api.wire import encode_cursor, read_query
+from mintscope.kit.errors import BadRequest, InsufficientData
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import Response
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.engine.kernels import ACC, Floats
+from mintscope.market.indicators import AskedIndicator, read
+from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle
+from mintscope.market.series.series import (
+    BUCKET,
+    FORGOTTEN_BY_ALL,
+    NAMES,
+    WIDTHS,
+    Range,
+    Series,
+    Start,
+    filled_start,
+    has_price,
+    indicators_of,
+    lead,
+    page_of,
+    series_of,
+    start_of,
+    values_of,
+)
+
+BESIDE_THE_PAGE: Final = 2  # candles behind a page that are read: the open one may be left out
+SHAPES: Final[dict[str, Any]] = {
+    "macd": MacdPoint,
+    "fibonacci": FibonacciPoint,
+    "bollinger": BollingerPoint,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class IndicatorRoutes:
+    """The route of indicators."""
+
+    shop: SeriesShop
+
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/indicators",
+        IndicatorPage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=IndicatorsQuery,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_indicators(self, request: Request) -> Response:
+        """Indicators candle by candle, up to 1,000 for a credit; none for a page without any.
+
+        Returns the indicators of a Solana token candle by candle, oldest first, up to 1,000 points
+        a page: those of the report, ATR, Bollinger bands, VWAP, stochastic RSI, and indicators with
+        parameters such as sma(50) or adx(14), as names asks. Costs one credit or one payment a
+        page, and nothing for a page without points; errors cost nothing. A value is null while
+        there are too few candles. Times are Unix seconds.
+        """
+        caller = await self.shop.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        query = read_query(request, IndicatorsQuery)
+        wanted = _wanted(query.names)
+        within = _range_of(query)
+
+        read_page = _filled_page if within.is_filled else _page
+        more = FORGOTTEN_BY_ALL if within.is_filled else lead(wanted.plain, within.width.seconds)
+        more += wanted.lead
+
+        async def make() -> Made:
+            asked = within.asked
+            asked = asked._replace(rows_max=asked.rows_max + more)
+            kept = await self.shop.newest.read(mint, asked)
+            if kept is None:
+                raise not_tracked(mint)
+            if not has_price(kept):
+                raise InsufficientData("There is no swap of this token yet that sets a price.")
+            if not wanted.asked:
+                page = read_page(mint, wanted, within, kept, asked)
+            else:  # twenty of them may take tens of milliseconds: other clients do not wait
+                page = await asyncio.to_thread(read_page, mint, wanted, within, kept, asked)
+            return made_of(kept.tip, page, is_empty=not page.points)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "indicators", query), make)
+
+
+class Indicators(NamedTuple):
+    """The content of a point: fields of its own, and indicators with parameters."""
+
+    plain: Sequence[str]
+    asked: Sequence[AskedIndicator]
+
+    @property
+    def lead(self) -> int:
+        """How many candles before a page those with parameters rest on."""
+        return max((each.lead for each in self.asked), default=0)
+
+    def of(self, series: Series, start: Start, within: Range) -> dict[str, Floats]:
+        """Return the values by name, a row a candle of *series* from *start* on."""
+        width_s = within.width.seconds
+        found = indicators_of(series, start, width_s, set(self.plain)) if self.plain else {}
+        return found | values_of(series, start, self.asked, within.limit + BESIDE_THE_PAGE)
+
+
+def _wanted(names: Sequence[str]) -> Indicators:
+    """Return what *names* ask for.  Raises BadRequest for what is no indicator."""
+    try:
+        asked = [read(name) for name in dict.fromkeys(names) if name not in NAMES]
+    except ValueError as problem:
+        raise BadRequest(f"names: {problem}") from None
+    return Indicators([name for name in names if name in NAMES], asked)
+
+
+def _range_of(query: IndicatorsQuery) -> Range:
+    if query.from_ > query.to:
+        raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
+    return Range(
+        width=WIDTHS[query.tf],
+        since=UnixS(query.from_),
+        until=read_until(query.cursor, query.tf, query.to),
+        limit=query.limit,
+        is_filled=query.fill == "previous",
+        is_closed=query.candles == "closed",
+    )
+
+
+def _filled_page(
+    mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, asked: AskedCandles
+) -> IndicatorPage:
+    """Return the page of a series in which spans without a trade have a candle."""
+    series = _since_the_first_price(series_of(kept, asked))
+    now = kept.tip.time or UnixS(0)
+    whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL + wanted.lead)
+    page = page_of(series, whole, now)
+    first = filled_start(page, series)
+    if first is None or not page.candles:
+        return IndicatorPage(mint, within.width.name, [], None, None)
+    closed = series.closed if page.until is None else max(1, series.closed)
+    filled = Series(page.candles, page.until is not None, closed)
+    values = wanted.of(filled, Start(0, 0, np.zeros(ACC)), within)
+    since = bisect_left(page.candles, within.since, key=BUCKET)
+    shown = max(first, since, len(page.candles) - within.limit)
+    points = _points(
+        page.candles[shown:],
+        UnixS(now - within.width.seconds),
+        {name: of[shown:] for name, of in values.items()},
+    )
+    is_cut = page.until is None and first > 0 and shown == first
+    is_last = shown in {0, since} or is_cut
+    until = None if is_last or not points else UnixS(points[0].t - within.width.seconds)
+    cursor = None if until is None else encode_cursor(Before(within.width.name, until))
+    exact_from = page.candles[first].bucket if is_cut else None
+    return IndicatorPage(mint, within.width.name, points, exact_from, cursor)
+
+
+def _since_the_first_price(series: Series) -> Series:
+    """Return *series* without what was traded before: no indicator counts it as a candle."""
+    spans = series.unpriced if series.candles else ()
+    later = [span for span in spans if span.bucket > series.candles[0].bucket]
+    return series._replace(unpriced=later)
+
+
+def _page(
+    mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, asked: AskedCandles
+) -> IndicatorPage:
+    """Return the page, without the candles before the first whose values are exact."""
+    series = series_of(kept, asked)
+    page = page_of(series, within, kept.tip.time or UnixS(0))
+    start = start_of(series, kept.waypoints)
+    if start is None or not page.candles:
+        return IndicatorPage(mint, within.width.name, [], None, None)
+    values = wanted.of(series, start, within)
+    exact = series.candles[start.first].bucket
+    shown = page.candles[bisect_left(page.candles, exact, key=BUCKET) :]
+    points = []
+    if shown:
+        first = bisect_left(series.candles, shown[0].bucket, key=BUCKET) - start.first
+        values = {name: of[first:] for name, of in values.items()}
+        ended = UnixS((kept.tip.time or 0) - within.width.seconds)
+        points = _points(shown, ended, values)
+    is_cut = not series.has_older and start.first > 0 and page.candles[0].bucket <= exact
+    until = None if is_cut else page.until
+    cursor = None if until is None else encode_cursor(Before(within.width.name, until))
+    return IndicatorPage(mint, within.width.name, points, exact if is_cut else None, cursor)
+
+
+def _points(
+    candles: Sequence[SeriesCandle], ended: UnixS, values: dict[str, Floats]
+) -> list[IndicatorPoint]:
+    """Return a point for each of *candles*: *values* has a row for each, and may have more.
+
+    ended    a candle that begins later is open
+    """
+    columns = [
+        _column(name, values[name][: len(candles)]) if name in values else repeat(UNSET)
+        for name in NAMES
+    ]
+    asked = {name: _asked_column(name, of) for name, of in values.items() if name not in NAMES}
+    by_text = [dict(zip(asked, row, strict=True)) for row in zip(*asked.values(), strict=True)]
+    columns.append(by_text or repeat(UNSET))
+    rows = zip(candles, *columns, strict=False)  # what was not asked for has no end
+    return [IndicatorPoint(c.bucket, c.bucket > ended, *row) for c, *row in rows]
+
+
+def _asked_column(text: str, values: Floats) -> list[Any]:
+    """Return *values* of an indicator with parameters as they are sent."""
+    outputs = read(text).indicator.outputs
+    if not outputs:
+        return _column(text, values)
+    sent = values.astype(object)
+    sent[np.isnan(values)] = None
+    return [
+        None if row.count(None) == len(row) else dict(zip(outputs, row, strict=True))
+        for row in sent.tolist()
+    ]
+
+
+def _column(name: str, values: Floats) -> list[Any]:
+    """Return *values* as they are sent: null where one is not a number."""
+    if name == "stochRsi":
+        return [
+            None if isnan(k) else StochasticPoint(k, None if isnan(d) else d)
+            for k, d in values.tolist()
+        ]
+    if name in SHAPES:
+        shape = SHAPES[name]
+        return [None if isnan(row[0]) else shape(*row) for row in values.tolist()]
+    sent = values.astype(object)
+    sent[np.isnan(values)] = None
+    found: list[Any] = sent.tolist()
+    return found

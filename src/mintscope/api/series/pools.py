@@ -1,0 +1,381 @@
+"""Answers about the pools of a token.
+
+Requests and answers of the traders of a token.
+
+GET /v1/token/{tokenAddress}/traders: who trades, of the swaps that are kept.
+
+GET /v1/token/{tokenAddress}/pools: the pools that decide the price, the heaviest first.
+
+The routes of series.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+from msgspec import Meta
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation, operations_of
+from mintscope.api.series.indicators import IndicatorRoutes
+from mintscope.api.series.series import CandleRoutes, EncodedCandles
+from mintscope.api.series.swaps import (
+    Made,
+    NewestCandles,
+    RecentPages,
+    SeriesShop,
+    SwapRoutes,
+    Wanted,
+    decimal,
+    made_of,
+    not_tracked,
+)
+from mintscope.api.series.wire import Amount, PriceOfSwap, Token
+from mintscope.api.v1 import V1, mint_of
+from mintscope.api.wire import Wire, read_query
+from mintscope.kit.errors import InsufficientData, ServiceUnavailable
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import Response
+from mintscope.kit.primitives import MICRO_USD, Mint, UnixS, about
+from mintscope.market.listing.listed import ListedTokens, TokenLists
+from mintscope.market.report import EXAMPLE_POOL
+from mintscope.market.series.pools import (
+    Crowd,
+    LoggedSwap,
+    LoggedSwaps,
+    PoolFlow,
+    PoolNow,
+    SeriesReader,
+    TraderNow,
+    crowd_of,
+    newest,
+    pools_of,
+    top_traders,
+)
+from mintscope.market.standings import unpack
+from mintscope.solana.blocks import WSOL
+
+
+class PoolsQuery(Wire):
+    """Query of GET /v1/token/{tokenAddress}/pools: it has none."""
+
+
+class FlowOfPool(Wire):
+    """Volume of a pool within a span."""
+
+    volume_usd: Annotated[float, about("Bought and sold, US dollars.", 12500.5)]
+    buy_volume_usd: Annotated[float, about("Of it bought, US dollars.", 7000.25)]
+    swaps: Annotated[int, about("Swaps, those that set no price included.", 120)]
+    traders: Annotated[int, about("Distinct signers, by the beginning of the address.", 37)]
+
+    @classmethod
+    def of(cls, flow: PoolFlow) -> "FlowOfPool":
+        """Return *flow* as it is sent."""
+        volume = flow.volume / MICRO_USD
+        bought = flow.bought / MICRO_USD
+        return cls(volume, bought, flow.swaps, flow.traders)
+
+
+class MoveOfPrice(Wire):
+    """The price move of a trade, fees left out."""
+
+    usd: Annotated[int, about("The size of the trade, US dollars.", 1000)]
+    buy: Annotated[float, about("By what part a purchase raises the price: 0.01 is 1 %.", 0.002)]
+    sell: Annotated[float, about("By what part a sale lowers the price.", 0.002)]
+
+
+class PoolLine(Wire):
+    """One pool; what is not known is null."""
+
+    pool: Annotated[str, about("Its address, or its two vaults with + between them.", EXAMPLE_POOL)]
+    venue: Annotated[str | None, about("Its program, as in /swaps; null: no swap is kept.", "orca")]
+    quote: Annotated[str | None, about("The mint that the token is traded for.", WSOL)]
+    price: Annotated[PriceOfSwap, Meta(description="Its price, of a whole token.")]
+    last_swap_at: Annotated[int, about("When that was set, Unix seconds.", 1_763_460_000)]
+    weight: Annotated[float, about("Its share of what decides the price, 0 to 1.", 0.62)]
+    agrees: Annotated[bool, Meta(description="Its price is within 2 % of the price.")]
+    quote_usd: Annotated[
+        float | None,
+        about(
+            "US dollars of the quote that its newest swap left in it; of a curve the virtual"
+            " reserve.",
+            1843210.5,
+        ),
+    ]
+    token_usd: Annotated[
+        float | None, about("The tokens in it, in US dollars; of a constant product.", 1843210.5)
+    ]
+    m5: Annotated[FlowOfPool, Meta(description="Volume of the last 5 minutes.")]
+    kept: Annotated[FlowOfPool, Meta(description="Volume since swapsSince.")]
+    moves: Annotated[
+        list[MoveOfPrice],
+        Meta(description="Price moves of trades of 100, 1,000 and 10,000 US dollars."),
+    ]
+    is_estimate: Annotated[
+        bool,
+        Meta(
+            description="Whether the moves are an estimate, by what moved the price before; false:"
+            " those of a constant product."
+        ),
+    ]
+
+    @classmethod
+    def of(cls, one: PoolNow) -> "PoolLine":
+        """Return *one* as it is sent."""
+        return cls(
+            pool=one.pool,
+            venue=one.venue,
+            quote=one.quote,
+            price=PriceOfSwap(one.usd, one.sol),
+            last_swap_at=one.at,
+            weight=one.weight,
+            agrees=one.agrees,
+            quote_usd=one.quote_usd,
+            token_usd=one.token_usd,
+            m5=FlowOfPool.of(one.newest),
+            kept=FlowOfPool.of(one.kept),
+            moves=[MoveOfPrice(*move) for move in one.moves],
+            is_estimate=one.is_estimate,
+        )
+
+
+class PoolPage(Wire):
+    """The pools of a token, as of a final slot, the heaviest first."""
+
+    token: Token
+    pools: Annotated[list[PoolLine], Meta(description="Up to 8, which decide the price.")]
+    slot: Annotated[int, about("The final slot.", 380_000_000)]
+    as_of: Annotated[int, about("Its time, Unix seconds.", 1_763_460_000)]
+    swaps_since: Annotated[
+        int | None,
+        about(
+            "From when on swaps are counted in kept, Unix seconds; null: none is.", 1_763_459_000
+        ),
+    ]
+
+
+TRADERS_MAX: Final = 100
+
+
+class TradersQuery(Wire):
+    """Query of GET /v1/token/{tokenAddress}/traders."""
+
+    limit: Annotated[
+        int, Meta(ge=1, le=TRADERS_MAX, description="How many traders; it costs the same.")
+    ] = 20
+
+
+class CrowdLine(Wire):
+    """How many trade within a span."""
+
+    buyers: Annotated[int, about("Distinct traders who bought.", 30)]
+    sellers: Annotated[int, about("Distinct traders who sold.", 25)]
+    traders: Annotated[int, about("Distinct traders.", 48)]
+    swaps: Annotated[int, about("Their swaps, those that set no price included.", 120)]
+    flow_usd: Annotated[float, about("Volume, US dollars.", 12500.5)]
+    top_share: Annotated[
+        float | None, about("The part of it of the trader with the most, 0 to 1.", 0.21)
+    ]
+    top10_share: Annotated[
+        float | None, about("The part of it of the ten traders with the most, 0 to 1.", 0.64)
+    ]
+
+    @classmethod
+    def of(cls, crowd: Crowd) -> "CrowdLine":
+        """Return *crowd* as it is sent."""
+        buyers, sellers, traders, swaps, flow, top, top10 = crowd
+        return cls(buyers, sellers, traders, swaps, flow / MICRO_USD, top, top10)
+
+
+class TraderLine(Wire):
+    """One trader, of the swaps that are kept."""
+
+    trader: Annotated[
+        str, about("The beginning of the address that signs, 8 characters.", "7fUAJdSt")
+    ]
+    bought_usd: Annotated[float, about("Bought, US dollars.", 1250.5)]
+    sold_usd: Annotated[float, about("Sold, US dollars.", 900.25)]
+    bought: Annotated[Amount, Meta(description="Bought, of the token.")]
+    sold: Annotated[Amount, Meta(description="Sold, of the token.")]
+    swaps: Annotated[int, about("Swaps.", 7)]
+    realised_usd: Annotated[
+        float | None,
+        about(
+            "Gained on tokens that were bought and sold within the kept swaps, US dollars: as many"
+            " as both, times the mean price of a sale less that of a purchase. Null without both.",
+            12.5,
+        ),
+    ]
+    first_at: Annotated[int, about("The first of the swaps, Unix seconds.", 1_763_459_100)]
+    last_at: Annotated[int, about("The last of the swaps, Unix seconds.", 1_763_459_900)]
+
+
+class TraderPage(Wire):
+    """Traders of a token, of the newest swaps that are kept."""
+
+    token: Token
+    m5: Annotated[CrowdLine, Meta(description="Of the last 5 minutes.")]
+    kept: Annotated[CrowdLine, Meta(description="Since swapsSince.")]
+    traders: Annotated[
+        list[TraderLine], Meta(description="Those with the most bought and sold, in US dollars.")
+    ]
+    swaps_since: Annotated[
+        int | None,
+        about("From when on swaps are counted, Unix seconds; null: none is.", 1_763_459_000),
+    ]
+
+
+SWAPS_MAX: Final = 2_000  # that are read, and counted
+
+
+@dataclass(frozen=True, slots=True)
+class TraderRoutes:
+    """The route of traders."""
+
+    shop: SeriesShop
+
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/traders",
+        TraderPage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=TradersQuery,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_traders(self, request: Request) -> Response:
+        """Traders of a token: buyers, sellers, concentration, and the traders with the most.
+
+        Returns who trades a Solana token, of its newest 2,000 kept swaps: buyers, sellers and
+        concentration of 5 minutes and of all of them, and the traders with the most bought and
+        sold, with what they gained on tokens that they bought and sold. A trader is the beginning
+        of an address. Costs one credit or one payment, and nothing if no swap is kept; errors cost
+        nothing.
+        """
+        caller = await self.shop.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        query = read_query(request, TradersQuery)
+
+        async def make() -> Made:
+            logged = await self.shop.reader.swaps(mint, None, SWAPS_MAX)
+            if logged is None:
+                raise not_tracked(mint)
+            page = trader_page(mint, logged.swaps, logged.tip.time or UnixS(0), query.limit)
+            return made_of(logged.tip, page, is_empty=not page.traders)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "traders", query), make)
+
+
+def trader_page(mint: Mint, swaps: Sequence[LoggedSwap], now: UnixS, limit: int) -> TraderPage:
+    """Return the traders in *swaps*, which are newest first, as the API sends them."""
+    details = (one.swap.detail for one in swaps if one.swap.detail is not None)
+    decimals = next((detail.decimals for detail in details if detail.decimals is not None), None)
+    return TraderPage(
+        token=mint,
+        m5=CrowdLine.of(crowd_of(newest(swaps, now))),
+        kept=CrowdLine.of(crowd_of(swaps)),
+        traders=[_line(each, decimals) for each in top_traders(swaps, limit)],
+        swaps_since=swaps[-1].time if swaps else None,
+    )
+
+
+def _line(one: TraderNow, decimals: int | None) -> TraderLine:
+    return TraderLine(
+        trader=one.trader,
+        bought_usd=one.bought / MICRO_USD,
+        sold_usd=one.sold / MICRO_USD,
+        bought=Amount(str(one.bought_amount), decimal(one.bought_amount, decimals)),
+        sold=Amount(str(one.sold_amount), decimal(one.sold_amount, decimals)),
+        swaps=one.swaps,
+        realised_usd=one.realised_usd,
+        first_at=one.first_at,
+        last_at=one.last_at,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRoutes:
+    """The route of pools; *lists* knows what stands in them."""
+
+    shop: SeriesShop
+    lists: TokenLists
+
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/pools",
+        PoolPage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=PoolsQuery,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_pools(self, request: Request) -> Response:
+        """The pools of a token: what stands in each, what is traded, what a trade would move.
+
+        Returns the pools that decide the price of a Solana token, up to 8, the heaviest first:
+        venue, pair, price, share of what decides the price, US dollars on each side, volume, swaps
+        and traders of 5 minutes and of all kept swaps, and by what part trades of 100, 1,000 and
+        10,000 US dollars would move the price. Costs one credit or one payment; errors cost
+        nothing. As of the newest final slot.
+        """
+        caller = await self.shop.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        query = read_query(request, PoolsQuery)
+
+        async def make() -> Made:
+            listed = self.lists.newest()
+            logged = await self.shop.reader.swaps(mint, None, SWAPS_MAX)
+            if logged is None:
+                raise not_tracked(mint)
+            return made_of(logged.tip, pool_page(mint, listed, logged), is_empty=False)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "pools", query), make)
+
+
+def pool_page(mint: Mint, listed: ListedTokens, logged: LoggedSwaps) -> PoolPage:
+    """Return the pools of *mint* as of *listed*, with the swaps in *logged* up to its slot.
+
+    Raises InsufficientData before the first swap that sets a price is final.
+    """
+    slot = listed.folded.slot
+    now = listed.folded.time
+    if slot is None or now is None:
+        raise ServiceUnavailable("No block has been read yet; try again shortly.")
+    packed = listed.standing_of(mint)
+    if packed is None:
+        raise InsufficientData("There is no final swap of this token yet that sets a price.")
+    swaps = [one for one in logged.swaps if one.place.slot <= slot]
+    pools = pools_of(unpack(packed), swaps, now)
+    since = swaps[-1].time if swaps else None
+    return PoolPage(mint, [PoolLine.of(one) for one in pools], slot, now, since)
+
+
+def series_operations(reader: SeriesReader, v1: V1, lists: TokenLists | None) -> list[Operation]:
+    """Return the routes, which share gate, freshness and refusals with the report of a token.
+
+    lists    the source of the pools; None: they are not shown
+    """
+    shop = SeriesShop(
+        reader=reader,
+        newest=NewestCandles(reader, v1.clock),
+        gate=v1.gate,
+        clock=v1.clock,
+        freshness=v1.freshness,
+        resource_server=v1.resource_server,
+        recent=RecentPages(reader, v1.clock),
+    )
+    every: list[object] = [
+        CandleRoutes(shop, EncodedCandles()),
+        IndicatorRoutes(shop),
+        SwapRoutes(shop),
+        TraderRoutes(shop),
+    ]
+    if lists is not None:
+        every.append(PoolRoutes(shop, lists))
+    return [operation for handlers in every for operation in operations_of(handlers)]

@@ -1,0 +1,222 @@
+"""GET /v1/token/{tokenAddress}/candles: the newest page first, and in it the oldest candle.
+
+Candles in JSON: those that have ended are encoded once.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, cast
+
+import msgspec
+from msgspec import Raw
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
+from mintscope.api.series.wire import (
+    CANDLES_MAX,
+    Before,
+    Candle,
+    CandlePage,
+    CandlesQuery,
+    SolPrices,
+)
+from mintscope.api.v1 import mint_of
+from mintscope.api.wire import EXPECTED, decode_cursor, encode_cursor, read_query
+from mintscope.kit.errors import BadRequest, InsufficientData
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import Response
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.log import LogTip
+from mintscope.market.series.pools import SeriesCandle
+from mintscope.market.series.series import (
+    BUCKET,
+    WIDTHS,
+    PageOfCandles,
+    Range,
+    has_price,
+    page_of,
+    series_of,
+    widened,
+)
+
+RUNS_MAX: Final = 40  # of up to CANDLES_MAX candles, 250 bytes each
+MICRO: Final = 1e6
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class _Run(NamedTuple):
+    """Consecutive candles, oldest first, and each in JSON."""
+
+    candles: list[SeriesCandle]
+    encoded: list[bytes]
+
+
+NO_RUN: Final = _Run([], [])
+
+
+class EncodedCandles:
+    """Encodes pages of candles, and keeps the newest of each series.
+
+    Up to RUNS_MAX series are kept, those that were asked for last.
+    """
+
+    def __init__(self) -> None:
+        self._runs: OrderedDict[str, _Run] = OrderedDict()
+
+    def page(self, series: str, candles: Sequence[SeriesCandle], ended: UnixS) -> bytes:
+        """Return *candles*, oldest first, as a list in JSON.
+
+        series   names what they are consecutive candles of
+        ended    one that begins later is open
+        """
+        ended_count = bisect_right(candles, ended, key=BUCKET)
+        encoded = self._ended(series, list(candles[:ended_count]))
+        return b"[%b]" % b",".join(encoded + _encoded(candles[ended_count:], is_open=True))
+
+    def _ended(self, series: str, candles: list[SeriesCandle]) -> list[bytes]:
+        run = self._runs.pop(series, NO_RUN)
+        begin = bisect_left(run.candles, candles[0].bucket, key=BUCKET) if candles else 0
+        known = run.candles[begin : begin + len(candles)]
+        if not known or known != candles[: len(known)]:
+            begin = 0
+            known = []
+        new = candles[len(known) :]
+        encoded = run.encoded[begin : begin + len(known)] + _encoded(new, is_open=False)
+        if new and (not run.candles or new[-1].bucket >= run.candles[-1].bucket):
+            run = _Run(
+                (run.candles[:begin] + candles)[-CANDLES_MAX:],
+                (run.encoded[:begin] + encoded)[-CANDLES_MAX:],
+            )
+        self._runs[series] = run
+        if len(self._runs) > RUNS_MAX:
+            self._runs.popitem(last=False)
+        return encoded
+
+
+def _encoded(candles: Sequence[SeriesCandle], *, is_open: bool) -> list[bytes]:
+    return [_encode(wire_candle(candle, is_open=is_open)) for candle in candles]
+
+
+def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
+    """Return *candle* as it is sent."""
+    c = candle
+    sol = None
+    if (
+        c.open_sol is not None
+        and c.high_sol is not None
+        and c.low_sol is not None
+        and c.close_sol is not None
+    ):
+        sol = SolPrices(c.open_sol, c.high_sol, c.low_sol, c.close_sol)
+    total = c.buy_volume + c.sell_volume
+    if c.imported_volume is not None:
+        total += c.imported_volume
+        prices = (c.open, c.high, c.low, c.close, sol)
+        return Candle(c.bucket, *prices, total / MICRO, None, None, None, True, is_open)  # noqa: FBT003
+    # There are a thousand in a page: one by one is the fastest.
+    return Candle(
+        c.bucket,
+        c.open,
+        c.high,
+        c.low,
+        c.close,
+        sol,
+        total / MICRO,
+        c.buy_volume / MICRO,
+        c.sell_volume / MICRO,
+        c.count,
+        False,  # noqa: FBT003
+        is_open,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class CandleRoutes:
+    """The route of candles."""
+
+    shop: SeriesShop
+    encoded: EncodedCandles
+
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/candles",
+        CandlePage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=CandlesQuery,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_candles(self, request: Request) -> Response:
+        """Candles of a token, up to 1,000 for a credit; none for a page without any.
+
+        Returns candles of a Solana token from its swaps, oldest first, up to 1,000 a page: open,
+        high, low and close in USD and SOL, buy and sell volume in USD, number of swaps. Costs one
+        credit or one payment a page, and nothing for a page without candles; errors cost nothing.
+        Minutes without a swap have no candle unless fill=previous. Times are Unix seconds;
+        nextCursor leads to the next page.
+        """
+        caller = await self.shop.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        query = read_query(request, CandlesQuery)
+        within = range_of(query)
+
+        async def make() -> Made:
+            return await self._read(mint, within)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "candles", query), make)
+
+    async def _read(self, mint: Mint, within: Range) -> Made:
+        asked = within.asked
+        kept = await self.shop.newest.read(mint, asked)
+        if kept is None:
+            raise not_tracked(mint)
+        if not has_price(kept):
+            raise InsufficientData("There is no swap of this token yet that sets a price.")
+        series = widened(series_of(kept, asked), within.width)
+        page = page_of(series, within, kept.tip.time or UnixS(0))
+        wire = wire_page(mint, within, page, kept.tip, self.encoded)
+        return made_of(kept.tip, wire, is_empty=not page.candles)
+
+
+def range_of(query: CandlesQuery) -> Range:
+    """Return which candles *query* asks for.  Raises BadRequest."""
+    until = read_until(query.cursor, query.tf, query.to)
+    if query.from_ > query.to:
+        raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
+    return Range(
+        width=WIDTHS[query.tf],
+        since=UnixS(query.from_),
+        until=until,
+        limit=query.limit,
+        is_filled=query.fill == "previous",
+        is_closed=query.candles == "closed",
+    )
+
+
+def read_until(cursor: str, tf: str, to: int) -> UnixS:
+    """Return the newest bucket of the page.  Raises BadRequest for a cursor of another series."""
+    if not cursor:
+        return UnixS(to)
+    before = decode_cursor(cursor, Before)
+    if before.tf != tf or not 0 <= before.until <= to:
+        raise BadRequest(EXPECTED)
+    return UnixS(before.until)
+
+
+def wire_page(
+    mint: Mint, within: Range, page: PageOfCandles, tip: LogTip, encoded: EncodedCandles
+) -> CandlePage:
+    """Return *page* as it is sent, as of *tip*."""
+    next_cursor = None
+    if page.until is not None:
+        next_cursor = encode_cursor(Before(within.width.name, page.until))
+    series = f"{mint} {within.width.name} {within.is_filled}"
+    ended = UnixS((tip.time or 0) - within.width.seconds)
+    candles = cast("list[Candle]", Raw(encoded.page(series, page.candles, ended)))
+    return CandlePage(mint, within.width.name, candles, next_cursor)

@@ -1,0 +1,363 @@
+"""GET /v1/token/{tokenAddress}/swaps: newest first.
+
+The newest candles of the mints that are asked for, which need not be read again.
+
+Pages as they were made a moment ago: many clients ask for the same ones.
+
+Common parts of all series: callers, data, and the price of a credit.
+"""
+
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+from msgspec.structs import astuple
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.gate import Caller, Gate
+from mintscope.api.series.wire import (
+    Amount,
+    BeforeSwap,
+    PriceOfSwap,
+    SwapLine,
+    SwapPage,
+    SwapsQuery,
+)
+from mintscope.api.v1 import Freshness, mint_of, token_status
+from mintscope.api.wire import Wire, decode_cursor, encode_cursor, read_query, success_with_body
+from mintscope.api.x402 import ResourceServer, series_resource
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceError, ServiceUnavailable, TokenNotFound
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import Response
+from mintscope.kit.primitives import MICRO_USD, MINT_LENGTH_MIN, Mint, Slot, UnixS
+from mintscope.market.log import Evidence, LogTip, PricedSwap, Uncounted
+from mintscope.market.report import ReadReport
+from mintscope.market.series.pools import (
+    AskedCandles,
+    KeptCandles,
+    LoggedSwap,
+    LoggedSwaps,
+    SeriesReader,
+    SwapPlace,
+)
+from mintscope.market.series.series import narrowed
+from mintscope.market.timeframe import Timeframe
+from mintscope.payments.checkout import Delivered
+from mintscope.payments.merchant import report_order
+from mintscope.payments.protocol.envelope import Resource
+
+ROWS_MAX: Final = 40_000  # of all mints, 400 bytes each
+ROWS_OF_MINT_MAX: Final = 4_000
+AT_LAST: Final = UnixS(1 << 34)  # no candle begins later
+
+
+class _Window(NamedTuple):
+    asked: AskedCandles
+    kept: KeptCandles
+
+
+class NewestCandles:
+    """Reads candles: the newest of a mint are read again once some of them were folded.
+
+    Up to ROWS_MAX are kept, those of the mints that were asked for last.
+    """
+
+    def __init__(self, reader: SeriesReader, clock: Clock) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._windows: OrderedDict[tuple[Mint, Timeframe], _Window] = OrderedDict()
+        self._rows = 0
+
+    async def read(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
+        """Return the candles of *mint* that are asked for; None if it is not tracked."""
+        place = (mint, asked.timeframe)
+        window = self._windows.get(place)
+        is_newest = asked.until * 1000 >= self._clock.now()
+        if window is not None and narrowed(window.kept, asked) is not None:
+            kept = await self._reader.candles(mint, window.asked, window.kept)
+            self._keep(place, window.asked, kept)
+        elif is_newest and asked.rows_max <= ROWS_OF_MINT_MAX:
+            wider = asked._replace(until=AT_LAST)
+            kept = await self._reader.candles(mint, wider)
+            self._keep(place, wider, kept)
+        else:
+            return await self._reader.candles(mint, asked)
+        found = None if kept is None else narrowed(kept, asked)
+        # Rows that have come since may have moved those that are asked for out of the window.
+        return found if kept is None or found else await self._reader.candles(mint, asked)
+
+    def _keep(
+        self, place: tuple[Mint, Timeframe], asked: AskedCandles, kept: KeptCandles | None
+    ) -> None:
+        before = self._windows.pop(place, None)
+        if before is not None:
+            self._rows -= len(before.kept.rows)
+        if kept is not None:
+            self._windows[place] = _Window(asked, kept)
+            self._rows += len(kept.rows)
+        while self._rows > ROWS_MAX:
+            _, oldest = self._windows.popitem(last=False)
+            self._rows -= len(oldest.kept.rows)
+
+
+KEPT_S: Final = 1.0
+BYTES_MAX: Final = 16 * 1024 * 1024
+
+
+class Made(NamedTuple):
+    """A page in JSON, as of *tip*; one without anything in it is free."""
+
+    tip: LogTip
+    body: bytes
+    is_empty: bool
+
+
+class _Kept(NamedTuple):
+    made: Made
+    until_s: float
+
+
+class RecentPages:
+    """Gives a page again while the log stands where it stood, for KEPT_S at most.
+
+    The log says of every slot, and when it becomes final, but not of candles that are imported:
+    these are seen by then.  Up to BYTES_MAX are kept, those that were given last.
+    """
+
+    def __init__(self, reader: SeriesReader, clock: Clock) -> None:
+        self._reader = reader
+        self._clock = clock
+        self._pages: OrderedDict[Resource, _Kept] = OrderedDict()
+        self._bytes = 0
+
+    async def page(self, resource: Resource, make: Callable[[], Awaitable[Made]]) -> Made:
+        """Return the page that is sold as *resource*: the one at hand, or what *make* makes."""
+        kept = self._pages.get(resource)
+        is_recent = kept is not None and self._clock.monotonic_s() < kept.until_s
+        if kept is not None and is_recent and await self._reader.tip() == kept.made.tip:
+            return kept.made
+        made = await make()
+        self._keep(resource, made)
+        return made
+
+    def _keep(self, resource: Resource, made: Made) -> None:
+        self._forget(resource)
+        self._pages[resource] = _Kept(made, self._clock.monotonic_s() + KEPT_S)
+        self._bytes += len(made.body)
+        while self._bytes > BYTES_MAX:
+            self._forget(next(iter(self._pages)))
+
+    def _forget(self, resource: Resource) -> None:
+        before = self._pages.pop(resource, None)
+        if before is not None:
+            self._bytes -= len(before.made.body)
+
+
+def made_of(tip: LogTip, page: Wire, *, is_empty: bool) -> Made:
+    """Return *page*, encoded."""
+    return Made(tip, msgspec.json.encode(page), is_empty)
+
+
+class Wanted(NamedTuple):
+    """A page that is asked for: *query* is what was read of it."""
+
+    mint: Mint
+    kind: str
+    query: Wire
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeriesShop:
+    """Sells pages of series."""
+
+    reader: SeriesReader
+    newest: NewestCandles
+    gate: Gate
+    clock: Clock
+    freshness: Freshness
+    resource_server: ResourceServer
+    recent: RecentPages
+
+    async def sell(
+        self,
+        request: Request,
+        caller: Caller,
+        wanted: Wanted,
+        make: Callable[[], Awaitable[Made]],
+    ) -> Response:
+        """Return the page that *make* makes, for a credit of *caller* or a payment.
+
+        It may have been made a moment ago.
+        """
+        order = report_order(series_resource(wanted.mint, wanted.kind, wanted.query))
+
+        async def work() -> Delivered:
+            try:
+                made = await self.recent.page(order.resource, make)
+                report = self._report(made)
+                self.freshness.expect(report)
+            except ServiceError as failure:
+                request.response_headers.append(token_status(failure))
+                raise
+            request.expect_client()
+            return Delivered(report, 0 if made.is_empty else 1)
+
+        report = await self.resource_server.sell_report(request, caller, order, work)
+        request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)
+        body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
+        return Response(200, body)
+
+    def _report(self, made: Made) -> ReadReport:
+        slot = made.tip.slot
+        time = made.tip.time
+        if slot is None or time is None:
+            raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
+        age_ms = 0 if made.tip.follows_files else max(0, self.clock.now() - time * 1000)
+        return ReadReport(made.body, slot, age_ms)
+
+
+def not_tracked(mint: Mint) -> TokenNotFound:
+    """Return the error for a mint that is not tracked."""
+    return TokenNotFound(f"This service does not track {mint}.")
+
+
+UNKNOWN: Final = "unknown"
+Excluded: TypeAlias = Literal["otherPool", "roundTrip", "noPrice", "quote"]
+
+
+@dataclass(frozen=True, slots=True)
+class SwapRoutes:
+    """The route of swaps."""
+
+    shop: SeriesShop
+
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/swaps",
+        SwapPage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=SwapsQuery,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_swaps(self, request: Request) -> Response:
+        """The newest swaps of a token, up to 500 for a credit; none for a page without any.
+
+        Returns the swaps of a Solana token, newest first, up to 500 a page: slot, time, signature,
+        program, pool, side, amounts and price. Costs one credit or one payment a page, and nothing
+        for a page without swaps; errors cost nothing. nextCursor leads to older ones, as long as
+        they are kept.
+        """
+        caller = await self.shop.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        query = read_query(request, SwapsQuery)
+        before = _place(query.cursor)
+
+        async def make() -> Made:
+            logged = await self.shop.reader.swaps(mint, before, query.limit)
+            if logged is None:
+                raise not_tracked(mint)
+            page = wire_swaps(mint, logged)
+            return made_of(logged.tip, page, is_empty=not logged.swaps)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "swaps", query), make)
+
+
+def wire_swaps(mint: Mint, logged: LoggedSwaps) -> SwapPage:
+    """Return *logged* as it is sent."""
+    final = Slot(-1) if logged.final is None else logged.final
+    lines = [line for one in logged.swaps if (line := _line(one, is_final=one.place.slot <= final))]
+    cursor = None
+    if logged.has_older:
+        cursor = encode_cursor(BeforeSwap(*astuple(logged.swaps[-1].place)))
+    return SwapPage(mint, lines, cursor)
+
+
+def decimal(raw: int, decimals: int | None) -> str | None:
+    """Return *raw* units in whole tokens, exact: "1.5"; None without *decimals*."""
+    if decimals is None:
+        return None
+    digits = str(raw)
+    if not decimals:
+        return digits
+    digits = digits.zfill(decimals + 1)
+    return f"{digits[:-decimals]}.{digits[-decimals:]}".rstrip("0").rstrip(".")
+
+
+def _place(cursor: str) -> SwapPlace | None:
+    if not cursor:
+        return None
+    at = decode_cursor(cursor, BeforeSwap)
+    return SwapPlace(Slot(at.slot), at.transaction_index, at.outer, at.inner, at.leg)
+
+
+def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
+    swap = one.swap
+    detail = one.swap.detail
+    if detail is None:
+        return None
+    price = swap.offered  # its own, also where SOL has the rate as its price
+    if price is None and swap.price_usd is not None and swap.price_sol is not None:
+        price = swap.price_usd, swap.price_sol
+    # There are hundreds in a page: one by one is the fastest.
+    return SwapLine(
+        one.place.slot,
+        one.time,
+        detail.signature,
+        detail.program,
+        swap.pool,
+        "buy" if swap.is_buy else "sell",
+        Amount(str(detail.amount), decimal(detail.amount, detail.decimals)),
+        detail.quote,
+        Amount(str(detail.quote_amount), decimal(detail.quote_amount, detail.quote_decimals)),
+        None if price is None else PriceOfSwap(*price),
+        swap.price_usd is not None,
+        is_final,
+        "transfers" if _is_unlisted(detail.program) else "table",
+        _reason(swap),
+        *_excluded(swap),
+    )
+
+
+def _reason(swap: PricedSwap) -> Literal["otherPool", "roundTrip", "noPrice"] | None:
+    """Return why *swap* sets no price, None if it does."""
+    if swap.price_usd is not None:
+        return None
+    if swap.offered is None:
+        return "noPrice"
+    is_trip = swap.evidence is not None and swap.evidence.trip
+    return "roundTrip" if is_trip else "otherPool"
+
+
+def _excluded(swap: PricedSwap) -> tuple[float | None, Excluded | None]:
+    """Return the USD of *swap* that are in no volume, and why; None if it counts."""
+    evidence = swap.evidence
+    if swap.volume or evidence is None or not evidence.flow:
+        return None, None
+    return evidence.flow / MICRO_USD, _excluded_reason(swap, evidence)
+
+
+def _excluded_reason(swap: PricedSwap, evidence: Evidence) -> Excluded:
+    match evidence.uncounted:
+        case Uncounted.ROUND_TRIP:
+            return "roundTrip"
+        case Uncounted.QUOTE:
+            return "quote"
+        case None:  # a log of before, whose direct swaps count unless their signer bought and sold
+            return "roundTrip" if evidence.is_direct or evidence.trip else "quote"
+        case _ if swap.offered is None:
+            return "noPrice"
+        case _:
+            return "roundTrip" if evidence.trip else "otherPool"
+
+
+def _is_unlisted(program: str) -> bool:
+    """Return whether *program* is no name of the table; "unknown" in logs of before."""
+    return len(program) > MINT_LENGTH_MIN or program == UNKNOWN

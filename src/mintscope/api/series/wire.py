@@ -1,0 +1,286 @@
+"""Requests and answers of series, field by field with its unit."""
+
+from typing import Annotated, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from mintscope.api.wire import EXAMPLE_SIGNATURE, EXAMPLE_WALLET, Wire
+from mintscope.solana.blocks import USDC, WSOL
+
+CANDLES_MAX: Final = 1_000
+SWAPS_MAX: Final = 500
+TIME_MAX: Final = 1 << 33
+CursorText = Annotated[
+    str,
+    Meta(
+        description="nextCursor of the page before, with the other fields as they were.",
+        examples=["WyJiZWZvcmUiLCJtNSIsMTc2MzQ2MDAwMF0"],
+    ),
+]
+NextCursor = Annotated[
+    str | None,
+    Meta(
+        description="The cursor of the next page; null: there is none.",
+        examples=["WyJiZWZvcmUiLCJtNSIsMTc2MzQ2MDAwMF0"],
+    ),
+]
+SWAP_CURSOR: Final = "WyJzd2FwIiwzNTAwMDAwMDAsMTIsMywtMSwwXQ"
+Token = Annotated[str, Meta(description="The mint of the token.", examples=[WSOL])]
+Since = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=TIME_MAX,
+        description="The oldest may begin then, Unix seconds.",
+        examples=[1_763_200_800],
+    ),
+]
+Until = Annotated[
+    int,
+    Meta(
+        ge=0,
+        le=TIME_MAX,
+        description="The newest may begin then, Unix seconds.",
+        examples=[1_763_460_000],
+    ),
+]
+
+
+class CandlesQuery(Wire, rename={"from_": "from"}):
+    """Query of GET /v1/token/{tokenAddress}/candles."""
+
+    tf: Annotated[
+        Literal["m1", "m5", "m15", "h1", "h4", "d1"],
+        Meta(
+            description="How wide candles are. They begin at full minutes, hours, days of UTC.",
+            examples=["m5"],
+        ),
+    ]
+    from_: Since = 0
+    to: Until = TIME_MAX
+    limit: Annotated[
+        int,
+        Meta(
+            ge=1,
+            le=CANDLES_MAX,
+            description="How many candles; a page costs the same.",
+            examples=[100],
+        ),
+    ] = 100
+    cursor: CursorText = ""
+    candles: Annotated[
+        Literal["all", "closed"],
+        Meta(description="Whether the candle that is still open is there.", examples=["closed"]),
+    ] = "all"
+    fill: Annotated[
+        Literal["none", "previous"],
+        Meta(
+            description="previous: a span without a price has a candle of the close before, with"
+            " the volume of the span."
+        ),
+    ] = "none"
+
+
+class SolPrices(Wire, gc=False):
+    """The prices of a candle in SOL."""
+
+    o: Annotated[float, Meta(description="Open, SOL per whole token.", examples=[1.0])]
+    h: Annotated[float, Meta(description="High, SOL per whole token.", examples=[1.01])]
+    l: Annotated[float, Meta(description="Low, SOL.", examples=[0.99])]  # noqa: E741 - as charts do
+    c: Annotated[float, Meta(description="Close, SOL per whole token.", examples=[1.0])]
+
+
+class Candle(Wire, gc=False):
+    """One candle."""
+
+    t: Annotated[int, Meta(description="When it begins, Unix seconds.", examples=[1_763_459_700])]
+    o: Annotated[float, Meta(description="Open, USD per whole token.", examples=[171.0])]
+    h: Annotated[float, Meta(description="High, USD per whole token.", examples=[171.5])]
+    l: Annotated[float, Meta(description="Low, USD.", examples=[170.75])]  # noqa: E741 - as charts do
+    c: Annotated[float, Meta(description="Close, USD per whole token.", examples=[171.25])]
+    sol: Annotated[
+        SolPrices | None,
+        Meta(
+            description="The same in SOL; null where they were not kept: in imported candles, and"
+            " in those of before mintscope kept them."
+        ),
+    ]
+    volume: Annotated[float, Meta(description="Traded, USD.", examples=[1250.5])]
+    buy_volume: Annotated[
+        float | None,
+        Meta(description="Of it bought, USD; null in imported candles.", examples=[700.25]),
+    ]
+    sell_volume: Annotated[
+        float | None,
+        Meta(description="Of it sold, USD; null in imported candles.", examples=[550.25]),
+    ]
+    swaps: Annotated[
+        int | None,
+        Meta(
+            description="Swaps that set a price; 0 where it is filled from the close before, null"
+            " in imported candles.",
+            examples=[12],
+        ),
+    ]
+    imported: Annotated[
+        bool,
+        Meta(
+            description="A provider gave it, or a part of it: it is not made of swaps.",
+            examples=[False],
+        ),
+    ]
+    is_open: Annotated[bool, Meta(description="It has not ended, and may change.", examples=[True])]
+
+
+class CandlePage(Wire):
+    """A page of candles."""
+
+    token: Token
+    tf: Annotated[str, Meta(description="How wide the candles are.", examples=["m5"])]
+    candles: Annotated[
+        list[Candle], Meta(description="Oldest first; the next page has those before them.")
+    ]
+    next_cursor: NextCursor
+
+
+class Before(msgspec.Struct, frozen=True, array_like=True, tag="before"):
+    """Where the next page of candles or indicators ends."""
+
+    tf: str
+    until: int
+
+
+class SwapsQuery(Wire):
+    """Query of GET /v1/token/{tokenAddress}/swaps."""
+
+    limit: Annotated[
+        int, Meta(ge=1, le=SWAPS_MAX, description="How many swaps; a page costs the same.")
+    ] = 100
+    cursor: Annotated[
+        str, Meta(description="nextCursor of the page before.", examples=[SWAP_CURSOR])
+    ] = ""
+
+
+class Amount(Wire, gc=False):
+    """How much changed hands."""
+
+    raw: Annotated[
+        str, Meta(description="In the smallest unit, an integer as text.", examples=["1500000000"])
+    ]
+    decimal: Annotated[
+        str | None,
+        Meta(
+            description="In whole tokens, exact; null where the decimals are not known.",
+            examples=["1.5"],
+        ),
+    ]
+
+
+class PriceOfSwap(Wire, gc=False):
+    """The price of one whole token in a swap."""
+
+    usd: Annotated[float, Meta(description="USD per whole token.")]
+    sol: Annotated[float, Meta(description="SOL per whole token.")]
+
+
+class SwapLine(Wire, gc=False):
+    """One swap: one trade against one pool."""
+
+    slot: Annotated[int, Meta(description="The slot of its block.")]
+    t: Annotated[
+        int, Meta(description="When, Unix seconds; never before the block before its own.")
+    ]
+    signature: Annotated[
+        str, Meta(description="Of its transaction, base58.", examples=[EXAMPLE_SIGNATURE])
+    ]
+    program: Annotated[
+        str,
+        Meta(
+            description="Which exchange, by its short name; its address if it is not listed.",
+            examples=["pumpswap"],
+        ),
+    ]
+    pool: Annotated[
+        str | None,
+        Meta(
+            description="The address of the pool, or of its two vaults with + between them.",
+            examples=[EXAMPLE_WALLET],
+        ),
+    ]
+    side: Annotated[
+        Literal["buy", "sell"], Meta(description="Whether the token was bought or sold.")
+    ]
+    token_amount: Annotated[Amount, Meta(description="Of the token.")]
+    quote: Annotated[
+        str,
+        Meta(
+            description="The mint that it was traded for: a dollar, SOL or another token.",
+            examples=[USDC],
+        ),
+    ]
+    quote_amount: Annotated[Amount, Meta(description="Of the quote.")]
+    price: Annotated[
+        PriceOfSwap | None,
+        Meta(
+            description="Null if too little moved, or decimals are not known. Of SOL it is the"
+            " price of this swap alone; SOL itself has the SOL/USD rate as its price."
+        ),
+    ]
+    sets_price: Annotated[
+        bool, Meta(description="Whether it is in a candle: another pool may decide the price.")
+    ]
+    is_final: Annotated[bool, Meta(description="Its block is final; else it is confirmed.")]
+    recognised_by: Annotated[
+        Literal["table", "transfers"],
+        Meta(
+            description="table: an instruction that is known of a listed program. transfers: what"
+            " moved under a program that is not listed."
+        ),
+    ]
+    reason: Annotated[
+        Literal["otherPool", "roundTrip", "noPrice"] | None,
+        Meta(
+            description="Why it sets no price; null if it does. otherPool: its pool does not count,"
+            " or it is too far off the others. roundTrip: in one transaction its signer's gain came"
+            " back to the mint that it began with, or its pool went both ways. noPrice: too little"
+            " moved, or decimals are not known."
+        ),
+    ]
+    excluded_volume: Annotated[
+        float | None,
+        Meta(description="USD that changed hands and are in no volume; null: the swap counts."),
+    ]
+    excluded_reason: Annotated[
+        Literal["otherPool", "roundTrip", "noPrice", "quote"] | None,
+        Meta(
+            description="Why they are in none. otherPool, noPrice: its price was rejected, see"
+            " reason. roundTrip: one signer bought and sold the token in one transaction. quote: it"
+            " was paid for with a token whose trades count no volume."
+        ),
+    ]
+
+
+class SwapPage(Wire):
+    """A page of swaps."""
+
+    token: Token
+    swaps: Annotated[
+        list[SwapLine], Meta(description="Newest first; the next page has those before them.")
+    ]
+    next_cursor: Annotated[
+        str | None,
+        Meta(
+            description="The cursor of the next page; null: there is none.", examples=[SWAP_CURSOR]
+        ),
+    ]
+
+
+class BeforeSwap(msgspec.Struct, frozen=True, array_like=True, tag="swap"):
+    """Where the next page of swaps begins: behind this one."""
+
+    slot: int
+    transaction_index: int
+    outer: int
+    inner: int
+    leg: int

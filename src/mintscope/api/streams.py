@@ -1,0 +1,298 @@
+"""The route of streams: who may have one, of what, and what it begins with.
+
+Requests for a stream, and the data of its events, beside those of the market.
+
+The minutes of one stream: each is paid for when it starts, or given back.
+
+A minute that has started stays paid once anything of it was sent, save that a stream which we end
+gives it back if no report was sent in it: `end` says how many credits that are.  One of a process
+that dies is given back by another, unless it was noted that something was sent in it.
+"""
+
+from collections.abc import Awaitable, Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Final
+
+import msgspec
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import SPENDERS, Operation
+from mintscope.api.events import End, EndReason, EventStream, Streams
+from mintscope.api.failures import FOR_CREDITS
+from mintscope.api.gate import Caller
+from mintscope.api.v1 import PRIVATE, V1, each_once, kind_of
+from mintscope.api.wire import ReportQuery, Wire, read_query
+from mintscope.credits.ledger import Debited
+from mintscope.kit.errors import BadRequest, DataStale, ErrorCode, InvalidPayment, ServiceError
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import NO_OUTLET, Header, Outlet, PushedResponse
+from mintscope.kit.http.server_sent import CONTENT_TYPE, encode_event
+from mintscope.kit.primitives import EACH_ONCE, AddressText, Mint, about
+from mintscope.market.report import ReportKind
+from mintscope.market.updates import ReportSnapshot, ReportUpdate
+from mintscope.payments.merchant import Order
+from mintscope.payments.protocol.envelope import Resource
+from mintscope.solana.blocks import WSOL
+
+
+class StreamQuery(ReportQuery):
+    """Query of GET /v1/stream."""
+
+    mints: Annotated[
+        list[AddressText],
+        msgspec.Meta(
+            min_length=1,
+            description="Token mint addresses, separated by commas.",
+            examples=[[WSOL]],
+            extra_json_schema=EACH_ONCE,
+        ),
+    ]
+
+
+class MinuteEvent(Wire):
+    """Data of the event `minute`: what was taken for the minute that begins, and what is left."""
+
+    credits: Annotated[int, about("Credits that were taken for this minute.", 1)]
+    credits_remaining: Annotated[int, about("Credits left.", 41)]
+
+
+class StreamEvents(Wire):
+    """Server-sent events of a stream: the name of each, and its data in JSON."""
+
+    minute: Annotated[MinuteEvent, about("A paid minute begins.")]
+    snapshot: Annotated[ReportSnapshot, about("A whole report.")]
+    update: Annotated[ReportUpdate, about("Changes since.")]
+    end: Annotated[End, about("Why the stream ends.")]
+
+
+Take = Callable[[], Awaitable[Debited]]
+GiveBack = Callable[[Debited, int], Awaitable[None]]
+NoteSent = Callable[[Debited], None]
+REASONS: Final = {
+    ErrorCode.INSUFFICIENT_CREDITS: EndReason.INSUFFICIENT_CREDITS,
+    ErrorCode.KEY_CAP_REACHED: EndReason.KEY_CAP_REACHED,
+    ErrorCode.INVALID_TOKEN: EndReason.CREDENTIAL_REFUSED,
+    ErrorCode.INSUFFICIENT_SCOPE: EndReason.CREDENTIAL_REFUSED,
+}
+# The text of the refusal says that nothing was charged, which is true of the minute that did not
+# begin alone.
+MESSAGES: Final = {
+    EndReason.INSUFFICIENT_CREDITS: "Too few credits are left for another minute of the stream.",
+    EndReason.KEY_CAP_REACHED: "The cap of the API key allows no other minute of the stream.",
+    EndReason.CREDENTIAL_REFUSED: "The credential is not accepted any more.",
+    EndReason.UNAVAILABLE: "Another minute of the stream cannot be paid for now: connect again.",
+}
+RETRY_MS: Final = 2_000  # how long a browser waits before it comes back, unless `end` says more
+
+
+class PaidMinutes:
+    """Pays for a stream, of which *debited* is the first minute.
+
+    take        takes the credits of a minute; raises ServiceError where it cannot
+    give_back   gives credits back, once for each
+    note_sent   notes that a minute is not given back, whatever becomes of this process
+    """
+
+    def __init__(
+        self, debited: Debited, take: Take, give_back: GiveBack, note_sent: NoteSent
+    ) -> None:
+        self._take = take
+        self._give_back = give_back
+        self._note_sent = note_sent
+        self._paid: Debited | None = debited  # the minute under way
+        self._owed: Debited | None = None
+        self._is_noted = False  # of the minute under way
+        self._retry_ms: int | None = RETRY_MS  # sent once
+
+    def begin(self, stream: EventStream) -> None:
+        """Send *stream* the minute that was paid."""
+        assert self._paid is not None
+        stream.begin_period()
+        minute = MinuteEvent(
+            credits=self._paid.debit.credit_count, credits_remaining=self._paid.balance
+        )
+        retry_ms = self._retry_ms
+        self._retry_ms = None
+        stream.say(encode_event(b"minute", msgspec.json.encode(minute), retry_ms=retry_ms))
+
+    async def renew(self, stream: EventStream) -> None:
+        """Pay for the next minute of *stream*, or end it."""
+        if stream.is_gone():  # it ended since this was due: what is owed for it stays owed
+            return
+        self.note_told()  # if nothing was: a quiet minute that is over
+        self._paid = None
+        try:
+            paid = await self._take()
+        except ServiceError as failure:
+            reason = REASONS.get(failure.code, EndReason.UNAVAILABLE)
+            stream.close(reason, MESSAGES[reason])
+            return
+        if stream.is_gone():
+            self._owed = paid
+            return
+        self._paid = paid
+        self._is_noted = False
+        self.begin(stream)
+
+    def note_told(self) -> None:
+        """Note that a report was sent in the minute under way."""
+        if self._paid is not None and not self._is_noted:
+            self._is_noted = True
+            self._note_sent(self._paid)
+
+    def returned_count(self, stream: EventStream) -> int:
+        """Return how many credits are given back of *stream*, which we end."""
+        paid = self._paid
+        if paid is None or stream.has_told:
+            return 0
+        self._paid = None
+        self._owed = paid
+        return paid.debit.credit_count
+
+    async def settle(self, stream: EventStream) -> None:
+        """Give back what is owed, *stream* having ended."""
+        owed = self._owed
+        if owed is None and self._paid is not None and not stream.has_written:
+            owed = self._paid
+        if owed is None:
+            self.note_told()  # if nothing was: the client has left
+        self._paid = self._owed = None
+        if owed is not None:
+            await self._give_back(owed, owed.debit.credit_count)
+
+
+PATH: Final = "/v1/stream"
+ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
+LAST_EVENT_ID: Final = b"last-event-id"
+HEADERS: Final[tuple[Header, ...]] = (
+    (b"content-type", CONTENT_TYPE),
+    PRIVATE,
+    (b"x-accel-buffering", b"no"),  # a proxy that keeps events back makes them late
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamRoute:
+    """Sells streams, a credit for each mint and minute, with the parts of *v1*."""
+
+    streams: Streams
+    v1: V1
+
+    @Operation(
+        "GET",
+        PATH,
+        StreamEvents,
+        unit="for each token and started minute",
+        refusals=(
+            ErrorCode.INVALID_TOKEN_ADDRESS,
+            ErrorCode.INVALID_PAYMENT,
+            ErrorCode.MISSING_TOKEN,
+            ErrorCode.INVALID_TOKEN,
+            ErrorCode.PAYMENT_REQUIRED,
+            ErrorCode.INSUFFICIENT_CREDITS,
+            ErrorCode.KEY_CAP_REACHED,
+            ErrorCode.INSUFFICIENT_SCOPE,
+            ErrorCode.TOKEN_NOT_FOUND,
+            ErrorCode.INSUFFICIENT_DATA,
+            ErrorCode.DATA_STALE,
+            ErrorCode.RATE_LIMITED,
+            ErrorCode.SERVICE_UNAVAILABLE,
+        ),
+        proofs=SPENDERS,
+        is_charged=True,
+        query=StreamQuery,
+        media_type=CONTENT_TYPE.decode(),
+        takes_websocket=True,
+        scope=Scope.TRADE_READ,
+    )
+    async def open_stream(self, request: Request) -> PushedResponse:
+        """Price and indicators as they change: a credit for each token and started minute.
+
+        Sends price and changed indicators of each token as server-sent events: a snapshot, then
+        updates, at most four a second. Costs one credit for each token and started minute, taken in
+        advance, given back if nothing could be sent; it ends cleanly when the credits do. Send
+        Last-Event-ID to go on after a break. Paid with credits alone. By WebSocket at the same
+        address: each event is a JSON message; {"type": "auth", "token": ..., "mints": [...]} may be
+        the first one instead of headers.
+        """
+        caller = await self.v1.gate.admit(request)
+        asked = read_query(request, StreamQuery)
+        since = _since(request)
+        mints = self._mints(asked)
+        kind = kind_of(asked)
+        if request.has_payment():
+            raise InvalidPayment(FOR_CREDITS)
+        if caller.bearer is None:
+            await self._take(request, caller, len(mints))  # which says what to present
+        payer = self.v1.gate.payer(caller)
+        with ExitStack() as room:
+            room.enter_context(self.streams.room_for(payer.account))
+            await self.streams.broadcast.prepare(mints, since, kind)
+            self._expect_fresh()
+            request.expect_client()
+            debited = await self._take(request, caller, len(mints))
+            request.response_headers.append((b"x-credits-remaining", b"%d" % debited.balance))
+            take = partial(self._take_again, request, caller, len(mints))
+            server = self.v1.resource_server
+            minutes = PaidMinutes(debited, take, server.give_back, server.note_sent)
+            push = partial(self._push, room.pop_all(), minutes, mints, kind)
+        return PushedResponse(200, push, HEADERS)
+
+    async def _push(
+        self,
+        room: ExitStack,
+        minutes: PaidMinutes,
+        mints: list[Mint],
+        kind: ReportKind,
+        outlet: Outlet,
+    ) -> None:
+        """Send changes until the stream has ended, and give back what was not delivered."""
+        stream = EventStream(
+            outlet,
+            mints,
+            kind=kind,
+            on_behind=self.streams.note_behind,
+            on_told=minutes.note_told,
+            returned_count=minutes.returned_count,
+        )
+        with room:
+            try:
+                if outlet is not NO_OUTLET:
+                    minutes.begin(stream)
+                    await self.streams.serve(stream, renew=partial(minutes.renew, stream))
+            finally:
+                await minutes.settle(stream)
+
+    async def _take(self, request: Request, caller: Caller, credit_count: int) -> Debited:
+        return await self.v1.resource_server.prepay(request, caller, ORDER, credit_count)
+
+    async def _take_again(self, request: Request, caller: Caller, credit_count: int) -> Debited:
+        """Take credits of who called, if what was presented then is still good."""
+        return await self._take(request, await self.v1.gate.look_again(caller), credit_count)
+
+    def _mints(self, asked: StreamQuery) -> list[Mint]:
+        mints = each_once(asked.mints)
+        most = self.streams.bounds.mints_max
+        if len(mints) > most:
+            raise BadRequest(f"mints: expected at most {most}; were {len(mints)}")
+        return mints
+
+    def _expect_fresh(self) -> None:
+        age_ms = self.streams.broadcast.age_ms()
+        stale_after_s = self.streams.bounds.stale_after_s
+        if age_ms is None or age_ms > stale_after_s * 1000:
+            raise DataStale(
+                f"expected data of at most {stale_after_s:g} s; older is not sold."
+                " Nothing was charged."
+            )
+
+
+def _since(request: Request) -> int | None:
+    """Return the position that a client comes back from; None for a first visit.
+
+    An invalid position, or one of another log, does no harm: the client gets snapshots anyway.
+    """
+    text = request.value(LAST_EVENT_ID)
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 19 else None  # noqa: PLR2004 - fits 64 bits

@@ -1,0 +1,316 @@
+"""Answers to build a client with, always the same: a report, and a demand for a payment.
+
+Nothing is sold here.  The demand is on Solana's test network, to an address that has no key, so
+that a payment that is signed for it moves nothing of value wherever it gets to.
+
+GET /v1/demo/token and /v1/demo/402: free, and of no effect.
+
+Metadata of a mint, for people and programs: the facts, and their meaning for a holder.
+
+A picture for each mint, drawn from its bytes: no picture is fetched from strangers.
+
+Five by five squares, the left half mirrored, in one of 360 hues.  It separates mints at a glance
+and proves nothing: a similar one is found among a few thousand mints.
+"""
+
+import asyncio
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from hashlib import sha256
+from typing import Annotated, Final
+
+import msgspec
+import numpy as np
+from solders.pubkey import Pubkey
+
+from mintscope.api.description.operation import Operation
+from mintscope.api.token_list import Metadata
+from mintscope.api.v1 import CHECKED, Freshness
+from mintscope.api.wire import AcceptedAsset, Failure, HowToPay, success_with_body
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ErrorCode, InvalidPayment, PaymentFailed, PaymentRequired
+from mintscope.kit.http.rate_limit import AddressLimit
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import Response
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS, Wallet, about
+from mintscope.kit.time import HOUR_S, SECOND_MS, iso_time
+from mintscope.market.coverage import ReadShare, ReportCoverage, window_start
+from mintscope.market.engine.engine import Engine
+from mintscope.market.engine.kernels import Trades
+from mintscope.market.listing.look_alikes import cleaned, hides
+from mintscope.market.mint_facts import PROGRAM_NAMES, MintFacts
+from mintscope.market.report import ReadReport, TokenReport, tag_of, token_report
+from mintscope.market.standing import HourFlow
+from mintscope.market.standings import PriceBasis
+from mintscope.payments.protocol.envelope import RefusalReason, Requirement, Resource, Terms
+from mintscope.payments.protocol.headers import (
+    PAYMENT_REQUIRED,
+    PAYMENT_RESPONSE,
+    PAYMENT_SIGNATURE,
+    decode_payment,
+    encode_refused,
+    encode_required,
+)
+from mintscope.solana.blocks import WSOL
+
+DEVNET: Final = "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1"
+DEVNET_USDC: Final = Mint("4zMMC9srt5Ri5X14GAgXhaHPii3GnPAEERYPJgZJDncDU")
+ATOMS: Final = 2_500
+MEMO: Final = "demo-demo-demo-demo-demo-demo-00"
+RESOURCE: Final = Resource("/v1/demo/402")
+
+SLOT: Final = Slot(350_000_000)
+START: Final = UnixS(1_750_000_020)  # of a minute
+SWAPS: Final = 12_100  # one a minute: more than the 200 hours that every indicator needs
+
+
+def keyless(what: str) -> str:
+    """Return an address made of a text: no one has its key."""
+    return str(Pubkey(sha256(f"mintscope demo {what}".encode()).digest()))
+
+
+DEMO_MINT: Final = Mint(keyless("token"))
+TERMS: Final = Terms(
+    network=DEVNET,
+    asset=DEVNET_USDC,
+    decimals=6,
+    pay_to=Wallet(keyless("seller")),
+    fee_payer=Wallet(keyless("fee payer")),
+)
+
+
+@cache
+def demo_report() -> ReadReport:
+    """Return the report of a token that does not exist: every value is there.
+
+    Made by the engine from made-up swaps whose prices go up and down, in steps that every machine
+    computes alike.
+    """
+    n = np.arange(SWAPS, dtype=np.int64)
+    waves = np.abs(n % 360 - 180) * 3 + np.abs(n % 14 - 7) * 5 + n * 7_919 % 11
+    usd = (waves + 1_000) / 40_000.0
+    times = START + 60 * n
+    engine = Engine(1)
+    now = UnixS(int(times[-1]))
+    volumes = 1_000_000 + n * 104_729 % 9_000_000
+    engine.apply(Trades(np.zeros_like(n), times, usd, usd / 160.0, volumes, n * 31 % 9 % 2 == 0))
+    values = engine.snapshot(0, now)
+    report = token_report(DEMO_MINT, values, now, _coverage(now), basis=_basis(now))
+    body = msgspec.json.encode(report)
+    return ReadReport(body, SLOT, 0, tag_of(values, report.price), report.price.age_ms)
+
+
+def _basis(now: UnixS) -> PriceBasis:
+    return PriceBasis(
+        pool=keyless("pool"),
+        at=now,
+        since=START,
+        depth=1_843_210_500_000,
+        pool_count=3,
+        is_agreed=True,
+        flow=HourFlow(now // HOUR_S, taken=998, rejected=2, taken_before=0, rejected_before=0),
+    )
+
+
+def _coverage(now: UnixS) -> ReportCoverage:
+    return ReportCoverage(
+        from_=window_start(now),
+        to=now,
+        token=ReadShare(1.0, 1.0),
+        overall=ReadShare(0.9987, 0.9992),
+        missing_slots=0,
+        skipped_slots=12,
+    )
+
+
+def demo_demand(origin: str, why: str) -> str:
+    """Return PAYMENT-REQUIRED of the demo, which says *why*."""
+    demand = Requirement(terms=TERMS, resource=RESOURCE, amount=ATOMS, memo=MEMO)
+    return encode_required(demand, origin=origin, error=why)
+
+
+def how_to_pay_demo(origin: str) -> HowToPay:
+    """Return the same terms as they stand in the body."""
+    accepted = AcceptedAsset(
+        asset=TERMS.asset,
+        symbol="USDC",
+        decimals=TERMS.decimals,
+        amount=str(ATOMS),
+        network=TERMS.network,
+        pay_to=TERMS.pay_to,
+    )
+    buy = f"{origin}/v1/credits/purchase?bundle=10"
+    return HowToPay(price_usd="0.0025", accepts=[accepted], read=f"{origin}/llms.txt", buy=buy)
+
+
+def demo_refusal(header: str) -> str:
+    """Return PAYMENT-RESPONSE to a payment: nothing of it is looked at but its form.
+
+    Raises InvalidPayment where that is wrong, as wherever a payment is taken.
+    """
+    decode_payment(header)
+    return encode_refused(TERMS, reason=RefusalReason.DEMO, signature="")
+
+
+UNPAID: Final = "This demo asks for a payment as paid endpoints do. Nothing can be bought with it."
+REFUSED: Final = (
+    "The payment is well formed, and refused: demo_sells_nothing. It was not sent anywhere, nothing"
+    " was charged."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DemoRoutes:
+    """The routes; *origin* is this service as its clients reach it."""
+
+    limit: AddressLimit
+    clock: Clock
+    origin: str
+
+    @Operation(
+        "GET",
+        "/v1/demo/token",
+        TokenReport,
+        refusals=(ErrorCode.RATE_LIMITED,),
+        is_conditional=True,
+    )
+    async def get_demo_token(self, request: Request) -> Response:
+        """A report of a token that does not exist, always the same.
+
+        Returns the report of a token that does not exist, as GET /v1/token/{tokenAddress} would:
+        always the same, to build a client with. Free.
+        """
+        await self.limit.pass_through(request)
+        report = await asyncio.to_thread(demo_report)
+        request.response_headers += Freshness().headers(
+            slot=report.slot, age_ms=report.age_ms, cache=CHECKED
+        )
+        body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
+        return Response(200, body, etag=report.tag)
+
+    @Operation(
+        "GET",
+        "/v1/demo/402",
+        Failure,
+        refusals=(
+            ErrorCode.INVALID_PAYMENT,
+            ErrorCode.PAYMENT_REQUIRED,
+            ErrorCode.PAYMENT_FAILED,
+            ErrorCode.RATE_LIMITED,
+        ),
+        status=402,
+    )
+    async def get_demo_402(self, request: Request) -> Response:
+        """A demand for a payment that buys nothing, always the same.
+
+        Answers 402 with PAYMENT-REQUIRED, always the same, to build a payer with. It is on the test
+        network, and nothing can be bought with it: a payment is read and refused. Free.
+        """
+        await self.limit.pass_through(request)
+        presented = request.values(PAYMENT_SIGNATURE.lower().encode())
+        if len(presented) > 1:
+            raise InvalidPayment(f"expected one {PAYMENT_SIGNATURE} header; there were several")
+        why = REFUSED if presented else UNPAID
+        if presented:
+            _tell(request, PAYMENT_RESPONSE, demo_refusal(presented[0]))
+        _tell(request, PAYMENT_REQUIRED, demo_demand(self.origin, why))
+        error = PaymentFailed(why) if presented else PaymentRequired(why)
+        error.details = how_to_pay_demo(self.origin)
+        raise error
+
+
+def _tell(request: Request, name: str, value: str) -> None:
+    request.response_headers.append((name.lower().encode(), value.encode()))
+
+
+BPS_PER_PERCENT: Final = 100
+
+
+def metadata_of(
+    mint: Mint, facts: MintFacts, now: UnixS, look_alike_of: Mint | None = None
+) -> Metadata:
+    """Return *facts* of *mint* as they are sent *now*; a larger token may look like it."""
+    scaled = facts.scaled_ui_amount
+    announced = None if scaled is None else scaled.announced(now)
+    return Metadata(
+        mint=mint,
+        name=cleaned(facts.name),
+        symbol=cleaned(facts.symbol),
+        decimals=facts.decimals,
+        supply=str(facts.supply),
+        program=facts.program,
+        mint_authority=facts.mint_authority,
+        freeze_authority=facts.freeze_authority,
+        transfer_fee_bps=facts.transfer_fee_bps,
+        transfer_hook=facts.transfer_hook,
+        permanent_delegate=facts.permanent_delegate,
+        ui_multiplier=None if scaled is None else scaled.at(now),
+        new_ui_multiplier=None if announced is None else announced[0],
+        new_ui_multiplier_at=None if announced is None else announced[1],
+        name_cleaned=hides(facts.name) or hides(facts.symbol),
+        look_alike_of=look_alike_of,
+        in_words=[*_names_in_words(facts, look_alike_of), *_in_words(facts, now)],
+        slot=facts.slot,
+        read_at=facts.read_at_ms // SECOND_MS,
+    )
+
+
+def _names_in_words(facts: MintFacts, look_alike_of: Mint | None) -> Iterator[str]:
+    if hides(facts.name) or hides(facts.symbol):
+        yield "Its name or symbol holds characters that are never shown; they are left out here."
+    if look_alike_of is not None:
+        yield f"Its symbol or name looks like that of {look_alike_of}, of which more is traded."
+
+
+def _in_words(facts: MintFacts, now: UnixS) -> Iterator[str]:
+    yield f"It is a mint of the program {PROGRAM_NAMES[facts.program]}."
+    if facts.mint_authority is None:
+        yield "No more can be made: it has no mint authority."
+    else:
+        yield f"More can be made at any time, by {facts.mint_authority}."
+    if facts.freeze_authority is None:
+        yield "Accounts cannot be frozen."
+    else:
+        yield f"{facts.freeze_authority} can freeze accounts, so that nothing leaves them."
+    if facts.transfer_fee_bps is not None:
+        yield f"A transfer costs {facts.transfer_fee_bps / BPS_PER_PERCENT:g} % of its amount."
+    if facts.transfer_hook is not None:
+        yield f"The program {facts.transfer_hook} runs at every transfer, and can refuse it."
+    if facts.permanent_delegate is not None:
+        yield f"{facts.permanent_delegate} can move or burn the tokens of every holder."
+    if facts.scaled_ui_amount is not None:
+        shown = facts.scaled_ui_amount.at(now)
+        yield (
+            f"Wallets show {shown:.12g} tokens for each that the mint counts; prices and amounts"
+            " here are of those that it counts."
+        )
+        if announced := facts.scaled_ui_amount.announced(now):
+            multiplier, at = announced
+            yield f"From {iso_time(UnixMs(at * SECOND_MS))} on they show {multiplier:.12g}."
+
+
+SIDE: Final = 5
+HALF: Final = 3  # columns that are drawn; the others mirror them
+HUES: Final = 360
+
+
+def icon_of(mint: Mint) -> bytes:
+    """Return the SVG of *mint*, always the same."""
+    drawn = sha256(mint.encode()).digest()
+    hue = int.from_bytes(drawn[:2]) % HUES
+    bits = int.from_bytes(drawn[2:4])
+    squares = "".join(
+        f"M{x} {y}h1v1h-1z"
+        for y in range(SIDE)
+        for x in range(SIDE)
+        if bits >> (y * HALF + min(x, SIDE - 1 - x)) & 1
+    )
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="-1 -1 7 7" width="64" height="64">'
+        f'<rect x="-1" y="-1" width="7" height="7" fill="hsl({hue},45%,92%)"/>'
+        f'<path d="{squares}" fill="hsl({hue},60%,40%)"/></svg>'
+    ).encode()
+
+
+Icon = Annotated[str, about("An SVG picture, 64 by 64.", icon_of(WSOL).decode())]

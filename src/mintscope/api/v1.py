@@ -1,0 +1,444 @@
+"""The handlers under /v1, one per endpoint of the specification.
+
+POST /v1/tokens/batch: many reports at once, for a credit each that is delivered.
+
+GET /v1/trial/{tokenAddress}: the report of now, free, some times a day and client address.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Annotated, Final
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import (
+    OF_A_TOKEN,
+    PAYERS,
+    PUBLIC_ROUTE,
+    SPENDERS,
+    Operation,
+    PriceRange,
+)
+from mintscope.api.gate import Caller, Gate
+from mintscope.api.wire import ErrorBody, ReportQuery, Wire, read_query, success_with_body
+from mintscope.api.x402 import ResourceServer, report_resource
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import BadRequest, DataStale, ErrorCode, RateLimited, ServiceError
+from mintscope.kit.http.application import is_known
+from mintscope.kit.http.rate_limit import AddressLimit, FreeViews
+from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
+from mintscope.kit.http.response import Header, Response
+from mintscope.kit.limits import Limits, take_all
+from mintscope.kit.primitives import EACH_ONCE, AddressText, Mint, Slot, about, parse_mint
+from mintscope.market.report import PLAIN, ReadReport, ReportKind, Reports, TokenReport
+from mintscope.payments.checkout import Delivered
+from mintscope.payments.merchant import Order, report_order
+from mintscope.payments.pricing import REQUEST_USD
+from mintscope.payments.protocol.envelope import Resource
+from mintscope.solana.blocks import USDC, WSOL
+
+REPORT_PATH: Final = "/v1/token/{tokenAddress}"
+DEGRADED_AFTER_S: Final = 30.0
+STALE_AFTER_S: Final = 300.0
+IDLE_AFTER_S: Final = 300.0
+
+PRIVATE: Final[Header] = (b"cache-control", b"private, no-store")
+# The client's own cache may keep it, and asks each time whether it is still so.
+CHECKED: Final[Header] = (b"cache-control", b"private, no-cache")
+LIVE: Final[Header] = (b"x-data-status", b"live")
+DEGRADED: Final[Header] = (b"x-data-status", b"degraded")
+IDLE: Final[Header] = (b"x-data-status", b"idle")
+
+TOKEN_STATUS: Final = {
+    ErrorCode.TOKEN_NOT_FOUND: b"not-tracked",
+    ErrorCode.INSUFFICIENT_DATA: b"insufficient-data",
+    ErrorCode.DATA_STALE: b"stale",
+}
+UNAVAILABLE: Final = b"unavailable"
+IF_NONE_MATCH: Final = b"if-none-match"
+
+mint_of: Final = lru_cache(maxsize=10_000)(parse_mint)  # the same few are asked for again and again
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Freshness:
+    """Data older than *degraded_after_s* is marked, older than *stale_after_s* is not sold.
+
+    idle_after_s   a token whose price was set longer ago than that is idle, if the data is new
+    """
+
+    degraded_after_s: float = DEGRADED_AFTER_S
+    stale_after_s: float = STALE_AFTER_S
+    idle_after_s: float = IDLE_AFTER_S
+
+    def expect(self, report: ReadReport) -> None:
+        """Raise DataStale if *report* is too old to be sold."""
+        if not self.allows(report):
+            raise DataStale(
+                f"The newest data is {report.age_ms // 1000} s old;"
+                f" older than {self.stale_after_s:g} s is not sold. Nothing was charged."
+            )
+
+    def allows(self, report: ReadReport) -> bool:
+        """Say whether *report* is fresh enough to be sold."""
+        return report.age_ms <= self.stale_after_s * 1000
+
+    def is_idle(self, report: ReadReport) -> bool:
+        """Say whether no swap has set the price in *report* lately."""
+        price_age_ms = report.price_age_ms
+        return price_age_ms is not None and price_age_ms > self.idle_after_s * 1000
+
+    def headers(
+        self, *, slot: int, age_ms: int, is_idle: bool = False, cache: Header = PRIVATE
+    ) -> tuple[Header, ...]:
+        """Return the headers that say how fresh a report is, and who may keep it."""
+        is_live = age_ms <= self.degraded_after_s * 1000
+        return (
+            cache,
+            (b"x-data-slot", b"%d" % slot),
+            (b"x-data-age-ms", b"%d" % age_ms),
+            DEGRADED if not is_live else IDLE if is_idle else LIVE,
+        )
+
+
+@lru_cache(maxsize=10_000)  # the same few are asked for again and again
+def order_of(mint: Mint) -> Order:
+    """Return the order of a report at its path."""
+    return report_order(report_resource(mint))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class V1:
+    """The /v1 routes with what they need, and nothing they do not."""
+
+    reports: Reports
+    gate: Gate
+    clock: Clock
+    freshness: Freshness
+    resource_server: ResourceServer
+
+    @Operation(
+        "GET",
+        REPORT_PATH,
+        TokenReport,
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        is_conditional=True,
+        query=ReportQuery,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_token(self, request: Request) -> Response:
+        """Price and indicators of a token, as of the newest block.
+
+        Returns the price of a Solana token in USD and SOL, and EMA 9, 21, 50, 200, RSI 14, MACD
+        (12, 26, 9) and Fibonacci levels from candles of 1, 5, 15 and 60 minutes, with the share of
+        buys in the volume from 1 minute to 24 hours. Costs one credit or one payment; errors cost
+        nothing. It is a block behind the chain (X-Data-Age-Ms). price.confidence says how good the
+        price is. An indicator is null below its candles. coverage is the part of trades that was
+        read. partial=true returns young tokens.
+        """
+        caller = await self.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        kind = kind_of(read_query(request, ReportQuery))
+        if IF_NONE_MATCH in request.headers and caller.bearer and not request.has_payment():
+            unchanged = await self._unchanged(request, caller, mint, kind)
+            if unchanged is not None:
+                return unchanged
+        report = await self.resource_server.sell_report(
+            request, caller, order_of(mint), partial(self._read, request, mint, kind)
+        )
+        return self._response(request, report)
+
+    async def _unchanged(
+        self, request: Request, caller: Caller, mint: Mint, kind: ReportKind
+    ) -> Response | None:
+        """Return 304, which is free, if a client that could pay has the report already."""
+        balance = await self.gate.balance(caller)
+        if not balance:
+            return None
+        report = (await self._read(request, mint, kind)).report
+        if not report.tag or not is_known(request, report.tag):
+            return None
+        request.response_headers.append((b"x-credits-remaining", b"%d" % balance))
+        request.response_headers += self._headers(report)
+        return Response(304, headers=())
+
+    async def _read(self, request: Request, mint: Mint, kind: ReportKind) -> Delivered:
+        """Return a report that may be sold, or say why there is none."""
+        report = await self.read_fresh(request, mint, kind)
+        request.expect_client()
+        return Delivered(report)
+
+    async def read_fresh(self, request: Request, mint: Mint, kind: ReportKind) -> ReadReport:
+        """Return a report that is fresh enough to be sold.
+
+        Raises a ServiceError that says why there is none, with a header that says it too.
+        """
+        try:
+            report = await self.reports.read(mint, kind)
+            self.freshness.expect(report)
+        except ServiceError as failure:
+            request.response_headers.append(token_status(failure))
+            raise
+        return report
+
+    def _response(self, request: Request, report: ReadReport) -> Response:
+        request.response_headers += self._headers(report)
+        body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
+        return Response(200, body)
+
+    def _headers(self, report: ReadReport) -> tuple[Header, ...]:
+        cache = CHECKED if report.tag else PRIVATE  # without a tag it is given again to a payer
+        fresh = self.freshness.headers(
+            slot=report.slot,
+            age_ms=report.age_ms,
+            is_idle=self.freshness.is_idle(report),
+            cache=cache,
+        )
+        return (*fresh, (b"etag", report.tag)) if report.tag else fresh
+
+
+def kind_of(asked: ReportQuery) -> ReportKind:
+    """Return which report is *asked* for."""
+    return ReportKind(is_partial=asked.partial, is_closed=asked.candles == "closed")
+
+
+def token_status(failure: ServiceError) -> Header:
+    """Return the header that says why there is no report."""
+    return (b"x-token-status", TOKEN_STATUS.get(failure.code, UNAVAILABLE))
+
+
+PATH: Final = "/v1/tokens/batch"
+MINTS_MAX: Final = 50
+NO_SLOT: Final = Slot(-1)
+NOT_TRACKED: Final = {
+    "code": ErrorCode.TOKEN_NOT_FOUND.value,
+    "message": f"This service does not track {USDC}.",
+}
+ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
+
+
+class BatchRequest(ReportQuery, forbid_unknown_fields=True):
+    """Body of POST /v1/tokens/batch: which reports are wanted."""
+
+    mints: Annotated[
+        list[AddressText],
+        msgspec.Meta(
+            min_length=1,
+            max_length=MINTS_MAX,
+            description="Token mint addresses, each once.",
+            examples=[[WSOL]],
+            extra_json_schema=EACH_ONCE,
+        ),
+    ]
+
+
+class ReportLine(Wire):
+    """One mint of a batch: its report, or the error that says why there is none."""
+
+    token: Annotated[str, about("The mint, base58.", WSOL, USDC)]
+    report: Annotated[TokenReport | UnsetType, about("Its report, where there is one.")] = UNSET
+    error: Annotated[
+        ErrorBody | UnsetType, about("Why there is none.", NOT_TRACKED, instead_of="report")
+    ] = UNSET
+
+
+class ReportBatch(Wire):
+    """A line for each mint, in the order of the request."""
+
+    delivered: Annotated[int, about("How many reports there are, and credits were taken.", 1)]
+    results: Annotated[list[ReportLine], about("A line for each mint.")]
+
+
+@dataclass(frozen=True, slots=True)
+class BatchRoute:
+    """Sells several reports by one request, with the parts of *v1*."""
+
+    v1: V1
+
+    @Operation(
+        "POST",
+        PATH,
+        ReportBatch,
+        unit="for each report",
+        price=PriceRange(REQUEST_USD, REQUEST_USD * MINTS_MAX),
+        refusals=(
+            ErrorCode.INVALID_TOKEN_ADDRESS,
+            ErrorCode.INVALID_PAYMENT,
+            ErrorCode.MISSING_TOKEN,
+            ErrorCode.INVALID_TOKEN,
+            ErrorCode.INSUFFICIENT_SCOPE,
+            ErrorCode.PAYMENT_REQUIRED,
+            ErrorCode.INSUFFICIENT_CREDITS,
+            ErrorCode.KEY_CAP_REACHED,
+            ErrorCode.PAYLOAD_TOO_LARGE,
+            ErrorCode.RATE_LIMITED,
+            ErrorCode.SERVICE_UNAVAILABLE,
+        ),
+        proofs=SPENDERS,
+        is_charged=True,
+        takes_key=True,
+        body=BatchRequest,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_token_batch(self, request: Request) -> Response:
+        """Reports of up to 50 tokens: a credit for each that is delivered.
+
+        Returns the reports of up to 50 tokens, each as GET /v1/token/{tokenAddress} gives it, or
+        why there is none. Costs one credit for each report that is delivered, and nothing for the
+        others; without enough credits for all of them nothing is delivered or charged. Paid with
+        credits alone.
+        """
+        caller = await self.v1.gate.admit(request)
+        asked = _asked(request, await request.body())
+        mints = each_once(asked.mints)
+        delivered = await self.v1.resource_server.sell_report(
+            request, caller, ORDER, partial(self._read_all, request, mints, kind_of(asked))
+        )
+        if delivered.slot == NO_SLOT:
+            request.response_headers.append(PRIVATE)
+        else:
+            request.response_headers += self.v1.freshness.headers(
+                slot=delivered.slot,
+                age_ms=delivered.age_ms,
+                is_idle=self.v1.freshness.is_idle(delivered),
+            )
+        body = success_with_body(
+            delivered.body, at=self.v1.clock.now(), request_id=request.request_id
+        )
+        return Response(200, body)
+
+    async def _read_all(
+        self, request: Request, mints: Sequence[Mint], kind: ReportKind
+    ) -> Delivered:
+        """Return one body of all, as fresh as the oldest of them, and what it costs."""
+        found = await asyncio.gather(*(self._read(mint, kind) for mint in mints))
+        reports = [each for each in found if isinstance(each, ReadReport)]
+        lines = b",".join(map(_line, mints, found))
+        body = b'{"delivered":%d,"results":[%b]}' % (len(reports), lines)
+        request.expect_client()
+        return Delivered(
+            ReadReport(
+                body,
+                min((each.slot for each in reports), default=NO_SLOT),
+                max((each.age_ms for each in reports), default=0),
+                price_age_ms=_newest(reports),
+            ),
+            credit_count=len(reports),
+        )
+
+    async def _read(self, mint: Mint, kind: ReportKind) -> ReadReport | ServiceError:
+        """Return a report that may be sold, or why there is none."""
+        try:
+            ready = self.v1.reports.ready(mint) if kind == PLAIN else None
+            report = ready or await self.v1.reports.read(mint, kind)
+            self.v1.freshness.expect(report)
+        except ServiceError as failure:
+            return failure
+        return report
+
+
+def _newest(reports: Iterable[ReadReport]) -> int | None:
+    """Return the age of the price of *reports* that was set last: without it all are idle."""
+    ages = [each.price_age_ms for each in reports]
+    known = [age for age in ages if age is not None]
+    return min(known) if known and len(known) == len(ages) else None
+
+
+def _line(mint: Mint, found: ReadReport | ServiceError) -> bytes:
+    if isinstance(found, ReadReport):
+        return b'{"token":"%b","report":%b}' % (mint.encode(), found.body)
+    error = ErrorBody(code=found.code, message=str(found))
+    return msgspec.json.encode(ReportLine(token=mint, error=error))
+
+
+def _asked(request: Request, body: bytes) -> BatchRequest:
+    """Return what *body* asks for.  Raises BadRequest."""
+    try:
+        return parse_shape(request, body, BatchRequest)
+    except UnreadableBody as flaw:
+        raise BadRequest(str(flaw)) from flaw
+
+
+def each_once(texts: Sequence[str]) -> list[Mint]:
+    """Return the mints that *texts* name.  Raises InvalidTokenAddress, BadRequest for a double."""
+    mints = [mint_of(text) for text in texts]
+    doubles = [mint for mint in dict.fromkeys(mints) if mints.count(mint) > 1]
+    if doubles:
+        raise BadRequest(f"expected each mint once; {doubles[0]} is there several times")
+    return mints
+
+
+TRIAL_PATH: Final = "/v1/trial/{tokenAddress}"
+SPENT: Final = (
+    "The {per_day} free reports of this client address are spent. GET /v1/token/{{tokenAddress}}"
+    " takes a payment or a credit, POST /v1/credits/purchase sells credits. For free again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialBounds:
+    """The free reports of a client address in 24 hours.
+
+    reports_per_day   by this route, at least 1
+    views_per_day     by this route and on the pages together; 0: the pages show none for free
+    """
+
+    reports_per_day: int
+    views_per_day: int
+
+
+class TrialRoute:
+    """Gives reports away, as many as *bounds* allow."""
+
+    def __init__(
+        self, v1: V1, bounds: TrialBounds, *, requests: AddressLimit, limits: Limits
+    ) -> None:
+        self._v1 = v1
+        self._bounds = bounds
+        self._requests = requests
+        self._counted = [FreeViews.of(bounds.reports_per_day, limits.limiter, name="trial")]
+        if bounds.views_per_day:
+            self._counted.append(FreeViews.of(bounds.views_per_day, limits.limiter))
+
+    @Operation(
+        "GET",
+        TRIAL_PATH,
+        TokenReport,
+        refusals=(
+            ErrorCode.INVALID_TOKEN_ADDRESS,
+            ErrorCode.TOKEN_NOT_FOUND,
+            ErrorCode.INSUFFICIENT_DATA,
+            ErrorCode.DATA_STALE,
+            *PUBLIC_ROUTE,
+        ),
+        query=ReportQuery,
+    )
+    async def try_token(self, request: Request) -> Response:
+        """The same report for free, $per_day a day and client address.
+
+        Returns what GET /v1/token/{tokenAddress} sells, of now and whole, without a credential or a
+        payment: $per_day reports a day and client address, views of token pages on the web site
+        among them. Errors are not counted.
+        """
+        await self._requests.pass_through(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        kind = kind_of(read_query(request, ReportQuery))
+        report = await self._v1.read_fresh(request, mint, kind)
+        address = self._v1.gate.address(request)
+        denied = await take_all(
+            [window for each in self._counted for window in each.windows(address)]
+        )
+        if denied is not None:
+            text = SPENT.format(per_day=self._bounds.reports_per_day)
+            raise RateLimited(denied.retry_after_s, text)
+        request.response_headers += self._v1.freshness.headers(
+            slot=report.slot, age_ms=report.age_ms, is_idle=self._v1.freshness.is_idle(report)
+        )
+        at = self._v1.clock.now()
+        return Response(200, success_with_body(report.body, at=at, request_id=request.request_id))

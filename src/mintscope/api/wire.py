@@ -1,0 +1,561 @@
+"""Every body that crosses the wire, field for field as in the specification.
+
+`data` of the token endpoint is `market.report.TokenReport`, encoded where the
+reports are kept; its bytes are put into the envelope as they are.
+
+The fields of a query: a struct says what they are, for the reader and for OpenAPI alike.
+
+Each field carries its description and its range (`Annotated[int, msgspec.Meta(...)]`); a list is
+one field whose values are separated by commas, or several of the same name: clients that are
+generated from OpenAPI send either.
+
+Where a page of a list ends, as one opaque text: the next page is asked for with it.
+
+The body of a request, as the struct that describes it says.
+"""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
+from typing import Annotated, Any, Final, Literal, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import parse_qsl
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mintscope.kit.errors import UNPARSABLE, BadRequest, ErrorCode, ServiceError
+from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
+from mintscope.kit.http.response import NO_STORE, Response
+from mintscope.kit.primitives import ADDRESS, SIGNATURE, UnixMs, about
+from mintscope.kit.time import iso_time_ms
+from mintscope.market.coverage import MISSED_NAMED, Coverage, ReadShare, missed_programs, totals
+from mintscope.payments.protocol.envelope import MAINNET, SCHEME
+from mintscope.payments.protocol.headers import VERSION
+from mintscope.solana.blocks import USDC, WSOL
+
+EXAMPLE_TIME: Final = "2025-11-18T10:00:00.000Z"
+EXAMPLE_WALLET: Final = "7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7"
+EXAMPLE_TOKEN: Final = "svc_credit_" + "0123456789abcdef" * 4
+EXAMPLE_SIGNATURE: Final = "5" * 87
+EXAMPLE_CHALLENGE: Final = "https://api.example asks this wallet to prove a purchase ..."
+
+VERSION_2_ONLY: Final = (
+    "x402 version 2, not 1: use @x402/fetch in place of x402-fetch, or the Python package x402 2.x"
+)
+
+timestamp: Final = lru_cache(maxsize=4)(iso_time_ms)  # a busy millisecond has many answers
+
+
+class Wire(msgspec.Struct, rename="camel"):
+    """Base of all bodies: snake_case here, camelCase on the wire."""
+
+
+class Meta(Wire, omit_defaults=True):
+    """Metadata of every answer."""
+
+    timestamp: Annotated[str, about("When this was answered, ISO 8601, UTC.", EXAMPLE_TIME)]
+    request_id: Annotated[
+        str | None,
+        about("Names this request; absent if X-Request-Id has it.", "5f0c1d2e0000002a"),
+    ] = None
+
+
+class AcceptedAsset(Wire):
+    """One way to pay: so many atoms of a token, exactly."""
+
+    asset: Annotated[str, about("The token's mint, base58.", USDC)]
+    symbol: Annotated[str, about("The token's symbol.", "USDC")]
+    decimals: Annotated[int, about("Its decimals: 10 to this power atoms are one token.", 6)]
+    amount: Annotated[str, about("The price in atoms, as text.", "2500")]
+    network: Annotated[str, about("The chain, CAIP-2.", MAINNET)]
+    pay_to: Annotated[str, about("The wallet that is paid, base58.", EXAMPLE_WALLET)]
+
+
+class HowToPay(Wire):
+    """Details of a refusal without payment: the price, and where to go on."""
+
+    price_usd: Annotated[str, about("The price in US dollars, exact, as text.", "0.0025")]
+    accepts: Annotated[
+        list[AcceptedAsset],
+        about(
+            "The tokens of a payment; PAYMENT-REQUIRED has the whole terms. Empty: only credits."
+        ),
+    ]
+    read: Annotated[
+        str, about("The page that explains how to pay.", "https://api.example/llms.txt")
+    ]
+    buy: Annotated[
+        str,
+        about(
+            "Where credits are bought by POST.", "https://api.example/v1/credits/purchase?bundle=10"
+        ),
+    ]
+    trial: Annotated[
+        str | UnsetType,
+        about(
+            "The same report for free, some times a day.", f"https://api.example/v1/trial/{WSOL}"
+        ),
+    ] = UNSET
+    description: Annotated[
+        str | UnsetType, about("The product.", "The state of one token now.")
+    ] = UNSET
+    extensions: Annotated[
+        dict[str, Any] | UnsetType,
+        about("Of x402: `bazaar`, how to ask and what is answered; `sign-in-with-x`.", {}),
+    ] = UNSET
+
+
+class ErrorBody(Wire):
+    """An error."""
+
+    code: Annotated[ErrorCode, about("Names the reason; programs decide by it.")]
+    message: Annotated[str, about("The reason in a sentence, for people.", "Nothing was charged.")]
+    details: Annotated[
+        HowToPay | msgspec.UnsetType,
+        about("How to pay, with a 402 that something can be done about."),
+    ] = msgspec.UNSET
+
+
+class Version2Only(Wire):
+    """The message for clients of x402 version 1, which read it first and cannot pay."""
+
+    scheme: Annotated[str, about("The scheme of payments.", "exact")]
+    network: Annotated[str, about("The version of x402 to use, in words.", VERSION_2_ONLY)]
+
+
+class Failure(Wire, kw_only=True):
+    """An error response."""
+
+    success: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003 - an example
+    error: Annotated[ErrorBody, about("The error.")]
+    meta: Annotated[Meta, about("Beside every answer.")]
+    x402_version: Annotated[
+        int | UnsetType, about("The version of x402 that payments are of, with a 402.", 2)
+    ] = UNSET
+    accepts: Annotated[
+        list[Version2Only] | UnsetType,
+        about("With a 402, for clients of version 1 alone: the terms are in PAYMENT-REQUIRED."),
+    ] = UNSET
+
+
+class Balance(Wire):
+    """The credits of a credit token."""
+
+    balance: Annotated[int, about("Credits left.", 42)]
+
+
+class Currency(Wire):
+    """The currency of bundles; prices are in its smallest unit."""
+
+    asset: Annotated[str, about("The payment token's mint, base58.", USDC)]
+    name: Annotated[str, about("Its name.", "USD Coin")]
+    network: Annotated[str, about("The chain, CAIP-2.", MAINNET)]
+    decimals: Annotated[int, about("Its decimals: 10 to this power atoms are one token.", 6)]
+    symbol: Annotated[str, about("Its symbol.", "USDC")]
+
+
+class BundleLine(Wire):
+    """One bundle: so many credits at once."""
+
+    credits: Annotated[int, about("How many credits it holds.", 10)]
+    price: Annotated[int, about("The price in atoms of the currency.", 25_000)]
+    price_per_credit: Annotated[int, about("The price of each credit, in atoms.", 2_500)]
+    discount: Annotated[str, about("How much cheaper than one by one, in percent.", "0%")]
+    price_usd: Annotated[str, about("The price in US dollars, exact, as text.", "0.025")]
+
+
+class PricedIn(Wire):
+    """The same bundles in another token that is taken too."""
+
+    currency: Annotated[Currency, about("The token that these prices are in.")]
+    bundles: Annotated[list[BundleLine], about("The bundles, the smallest first.")]
+
+
+class Bundles(Wire):
+    """The bundles for sale, at the prices of this minute."""
+
+    bundles: Annotated[list[BundleLine], about("The bundles, the smallest first.")]
+    currency: Annotated[Currency, about("The token that the prices are in.")]
+    also: Annotated[
+        list[PricedIn] | msgspec.UnsetType,
+        about("Their prices in other tokens that are taken; absent where one token is."),
+    ] = msgspec.UNSET
+
+
+WhichCandles: TypeAlias = Annotated[
+    Literal["all", "closed"],
+    msgspec.Meta(
+        description="closed: indicators without the open candle, which never change later.",
+    ),
+]
+IsPartial: TypeAlias = Annotated[
+    bool,
+    msgspec.Meta(
+        description="true: a report from the first priced swap on, with null for indicators that"
+        " need more candles.",
+    ),
+]
+
+
+class ReportQuery(Wire, kw_only=True):
+    """Query of GET /v1/token/{tokenAddress}."""
+
+    candles: WhichCandles = "all"
+    partial: IsPartial = False
+
+
+class PurchaseQuery(Wire):
+    """Query of POST /v1/credits/purchase."""
+
+    bundle: Annotated[
+        Literal[10, 50, 100, 500],
+        msgspec.Meta(
+            description="How many credits.", examples=[10], extra_json_schema={"type": "integer"}
+        ),
+    ]
+
+
+class Purchase(Wire, kw_only=True):
+    """A purchase."""
+
+    token: Annotated[
+        str | msgspec.UnsetType,
+        about(
+            "The credit token that has the credits; absent where a user has them.", EXAMPLE_TOKEN
+        ),
+    ] = msgspec.UNSET
+    credits: Annotated[int, about("How many credits were bought.", 10)]
+    price_paid: Annotated[
+        int, about("The amount that arrived, in atoms of the token that was paid with.", 25_000)
+    ]
+    user_id: Annotated[
+        int | msgspec.UnsetType,
+        about(
+            "The user of the API key that was sent along; absent for a credit token.",
+            7,
+            instead_of="token",
+        ),
+    ] = msgspec.UNSET
+
+
+class HistoryLine(Wire):
+    """An entry of a balance, other than a spend."""
+
+    kind: Annotated[str, about("The kind of entry: payment, grant, top_up, rotate, ...", "payment")]
+    credits: Annotated[int, about("By how many credits; negative where they left.", 10)]
+    balance: Annotated[int, about("Credits after it.", 10)]
+    at: Annotated[int, about("When, Unix seconds.", 1_763_460_000)]
+
+
+class DayLine(Wire):
+    """Credits that requests took on a day."""
+
+    day: Annotated[int, about("When the day began, in UTC, Unix seconds.", 1_763_424_000)]
+    credits: Annotated[int, about("Credits taken, less what was given back.", 3)]
+
+
+class History(Wire):
+    """Where the credits of a credit token came from and went."""
+
+    balance: Annotated[int, about("Credits left.", 7)]
+    spent: Annotated[int, about("Credits spent by requests, all together.", 3)]
+    entries: Annotated[list[HistoryLine], about("Other entries of the balance, newest first.")]
+    days: Annotated[
+        list[DayLine], about("The newest 30 days on which credits were spent, newest first.")
+    ]
+
+
+class Rotated(Wire):
+    """The credit token that the credits were moved to."""
+
+    token: Annotated[str, about("The new credit token; it is shown once.", EXAMPLE_TOKEN)]
+    credits: Annotated[int, about("Credits on it.", 7)]
+
+
+class Challenge(Wire):
+    """A text to sign."""
+
+    challenge: Annotated[
+        str, about("The text; sign its UTF-8 bytes with the wallet that paid.", EXAMPLE_CHALLENGE)
+    ]
+    expires_at: Annotated[int, about("Until when it is good, Unix seconds.", 1_763_460_300)]
+
+
+class Claimed(Wire, forbid_unknown_fields=True):
+    """Which purchase is claimed."""
+
+    purchase: Annotated[
+        str,
+        about(
+            "The signature of the payment's transaction, base58.", EXAMPLE_SIGNATURE, form=SIGNATURE
+        ),
+    ]
+    wallet: Annotated[str, about("The wallet that paid, base58.", EXAMPLE_WALLET, form=ADDRESS)]
+
+
+class Proof(Claimed):
+    """The proof that a purchase is one's own."""
+
+    challenge: Annotated[str, about("The text of the challenge, as it came.", EXAMPLE_CHALLENGE)]
+    signature: Annotated[
+        str, about("Its signature by the wallet, base58.", EXAMPLE_SIGNATURE, form=SIGNATURE)
+    ]
+
+
+class MissedCalls(Wire):
+    """The calls of a program that were missed lately."""
+
+    program: Annotated[
+        str, about("Its name; the address of one without; other: the rest.", "raydium_clmm")
+    ]
+    calls: Annotated[int, about("Its calls that exchanged tokens, or should have.", 4_120)]
+    missed: Annotated[int, about("Those of them that could not be read.", 37)]
+    reasons: Annotated[
+        dict[str, int],
+        about(
+            "How many for each reason, the most frequent first.",
+            {"unknown_instruction": 30, "no_movement": 7},
+        ),
+    ]
+
+
+class HealthCoverage(
+    Wire,
+    rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
+):
+    """How much of what was exchanged was read lately, overall."""
+
+    from_: Annotated[
+        int,
+        about("Since when: the start of the hour before that of `to`, Unix seconds.", 1763452800),
+    ]
+    to: Annotated[int, about("Block time as of which it was counted.", 1763460000)]
+    overall: Annotated[ReadShare, about("Of all calls that exchanged tokens.")]
+    missing_slots: Annotated[int, about("Slots of that time that no node could deliver.", 0)]
+    skipped_slots: Annotated[int, about("Slots of that time proven to hold no block.", 12)]
+    missed: Annotated[
+        list[MissedCalls],
+        about("At most ten programs, those first of which most volume, then calls, was missed."),
+    ]
+
+
+class Health(Wire):
+    """How well the service works."""
+
+    status: Annotated[str, about("ok, or degraded where a check fails.", "ok")]
+    version: Annotated[str, about("The version of mintscope.", "0.1.0")]
+    checks: Annotated[
+        dict[str, str],
+        about('Each check with "ok", or what is wrong.', {"store": "ok", "data": "ok"}),
+    ]
+    coverage: Annotated[
+        HealthCoverage | msgspec.UnsetType,
+        about("How much was read lately; absent until it has been counted after a start."),
+    ] = msgspec.UNSET
+
+
+class Alive(Wire):
+    """The process answers."""
+
+    status: Annotated[str, about("Always alive.", "alive")]
+
+
+def success(
+    request: Request, data: Wire, *, at: UnixMs, status: int = 200, names_request: bool = False
+) -> Response:
+    """Return the response whose envelope holds *data*, made at *at*; no cache keeps it."""
+    request.response_headers.append(NO_STORE)
+    request_id = request.request_id.decode() if names_request else None
+    meta = Meta(timestamp=timestamp(at), request_id=request_id)
+    return Response(status, msgspec.json.encode({"success": True, "data": data, "meta": meta}))
+
+
+def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
+    """Return the envelope around *data*, which is JSON already."""
+    return b'{"success":true,"data":%b,"meta":{"timestamp":"%b","requestId":"%b"}}' % (
+        data,
+        timestamp(at).encode(),
+        request_id,
+    )
+
+
+def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.UnsetType:
+    """Return what /v1/health says of *coverage*."""
+    if coverage is None:
+        return msgspec.UNSET
+    return HealthCoverage(
+        from_=coverage.since,
+        to=coverage.time,
+        overall=ReadShare(*totals(coverage.rows).shares),
+        missing_slots=coverage.missing_slots,
+        skipped_slots=coverage.skipped_slots,
+        missed=[
+            MissedCalls(
+                program=one.program,
+                calls=one.calls,
+                missed=one.missed.calls,
+                reasons=dict(one.reasons),
+            )
+            for one in missed_programs(coverage.rows)[:MISSED_NAMED]
+        ],
+    )
+
+
+def error_body(error: ServiceError) -> ErrorBody:
+    """Return the body of *error*, with its `details` if it has some."""
+    details = error.details if isinstance(error.details, HowToPay) else msgspec.UNSET
+    return ErrorBody(code=error.code, message=str(error), details=details)
+
+
+def envelope_of(error: ServiceError, at: UnixMs, request_id: bytes) -> Failure:
+    """Return the envelope of *error*."""
+    body = error_body(error)
+    is_for_sale = isinstance(body.details, HowToPay) and bool(body.details.accepts)
+    return Failure(
+        error=body,
+        meta=Meta(timestamp=timestamp(at), request_id=request_id.decode()),
+        x402_version=VERSION if is_for_sale else UNSET,
+        accepts=[Version2Only(SCHEME, VERSION_2_ONLY)] if is_for_sale else UNSET,
+    )
+
+
+FIELDS_MAX: Final = 32
+NO_SUCH: Final = re.compile(r"Invalid enum value (.*)")
+BETWEEN: Final = re.compile(r",(?![^()]*\))")  # a comma in parentheses is of one value
+
+Shape = TypeVar("Shape", bound=msgspec.Struct)
+
+
+def read_query(request: Request, shape: type[Shape]) -> Shape:
+    """Return the query of *request* as *shape*.
+
+    Raises BadRequest for a field that is unknown, repeated, missing or out of its range.
+    """
+    names, lists = _names(shape)
+    values: dict[str, str | list[str]] = {}
+    lists_read: dict[str, list[str]] = {}
+    for name, text in _fields(request):
+        if name not in names:
+            known = ", ".join(sorted(names)) or "none"
+            raise BadRequest(f"expected the query fields {known}; was {name[:50]!r}")
+        if name in lists:
+            lists_read.setdefault(name, []).extend(BETWEEN.split(text))
+        elif name in values:
+            raise BadRequest(f"{name}: expected once; was there several times")
+        else:
+            values[name] = text
+    values |= lists_read
+    try:
+        return msgspec.convert(values, shape, strict=False)
+    except msgspec.ValidationError as cause:
+        raise BadRequest(_told(str(cause), values, shape)) from cause
+
+
+class QueryField(NamedTuple):
+    """The values of a field: any of *values*, where they are few; a list has several.
+
+    range   of an integer, in words; None where it is none
+    """
+
+    values: Sequence[str]
+    is_list: bool
+    range: str | None
+
+
+@cache
+def query_fields(shape: type[msgspec.Struct]) -> Mapping[str, QueryField]:
+    """Return the fields of *shape* by their names."""
+    shapes = msgspec.json.schema_components((shape,))[1]
+    found: dict[str, QueryField] = {}
+    for name, field in shapes[shape.__name__]["properties"].items():
+        one = field.get("items", field)
+        reference = one.get("$ref", "").rpartition("/")[2]
+        values = [str(value) for value in shapes.get(reference, one).get("enum", ())]
+        if one.get("type") == "boolean":
+            values = ["true", "false"]
+        found[name] = QueryField(values, is_list="items" in field, range=_range(one))
+    return found
+
+
+def _fields(request: Request) -> list[tuple[str, str]]:
+    try:
+        return parse_qsl(request.query.decode(), keep_blank_values=True, max_num_fields=FIELDS_MAX)
+    except ValueError as cause:
+        raise BadRequest(f"expected a query of at most {FIELDS_MAX} fields, in UTF-8") from cause
+
+
+@cache
+def _names(shape: type[msgspec.Struct]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of all fields, and of those that are lists."""
+    properties = msgspec.json.schema(shape)["$defs"][shape.__name__]["properties"]
+    lists = [name for name, field in properties.items() if field.get("type") == "array"]
+    return frozenset(properties), frozenset(lists)
+
+
+def _range(field: Mapping[str, object]) -> str | None:
+    if field.get("type") != "integer":
+        return None
+    least = field.get("minimum")
+    most = field.get("maximum")
+    above = "" if least is None else f" of at least {least}"
+    return f" from {least} to {most}" if least is not None and most is not None else above
+
+
+def _told(problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]) -> str:
+    """Return what is wrong with one of *values*, the field before it: `limit: expected ...`."""
+    what, at, where = problem.partition(" - at `$.")
+    if not at:
+        return what.replace("Object missing required field", "expected the query field")
+    field = where.rstrip("`").replace("[...]", "")
+    known = query_fields(shape).get(field.partition("[")[0])
+    value = NO_SUCH.match(what)
+    if known and known.range is not None:
+        return f"{field}: expected an integer{known.range}; was {str(values[field])[:50]!r}"
+    if known and known.values and value:
+        return f"{field}: expected one of {', '.join(known.values)}; was {value[1][:50]}"
+    if known and known.values and what == "Expected `bool`, got `str`":
+        return f"{field}: expected one of true, false; was {str(values[field])[:50]!r}"
+    return f"{field}: {what[:1].lower()}{what[1:]}"
+
+
+TEXT_MAX: Final = 512
+INTEGERS: Final = 2**63
+EXPECTED: Final = "cursor: expected the nextCursor of an answer to the same request"
+
+Position = TypeVar("Position", bound=msgspec.Struct)
+
+
+def encode_cursor(position: msgspec.Struct) -> str:
+    """Return *position*, the last line of a page, as a text for the query."""
+    return urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
+
+
+def decode_cursor(text: str, shape: type[Position]) -> Position:
+    """Return the position that *text* stands for.
+
+    shape    with `tag`, so that the cursor of one list is not taken for that of another
+    Raises   BadRequest
+    """
+    if len(text) > TEXT_MAX:
+        raise BadRequest(EXPECTED)
+    try:  # it may have more "=" than it needs
+        read = msgspec.json.decode(urlsafe_b64decode(text + "=="), type=shape)
+    except (ValueError, *UNPARSABLE) as cause:
+        raise BadRequest(EXPECTED) from cause
+    # Stores know no larger integers, and positions hold numbers that are in a store.
+    numbers = (value for value in msgspec.structs.astuple(read) if isinstance(value, int))
+    if not all(-INTEGERS <= number < INTEGERS for number in numbers):
+        raise BadRequest(EXPECTED)
+    return read
+
+
+T = TypeVar("T", bound=Wire)
+
+
+async def read_body(request: Request, shape: type[T]) -> T:
+    """Return the body of *request* as *shape*.  Raises BadRequest, PayloadTooLarge."""
+    try:
+        return parse_shape(request, await request.body(), shape)
+    except UnreadableBody as flaw:
+        raise BadRequest(str(flaw)) from flaw

@@ -1,0 +1,542 @@
+"""The checkout as HTTP: what is presented in headers, and receipts and refusals as headers.
+
+The names under which this front sells, what was sold under them, and how it is paid for.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from hashlib import sha256
+from typing import Any, Final, NoReturn
+from urllib.parse import urlencode, urlsplit
+
+import msgspec
+from msgspec import NODEFAULT, UNSET
+
+from mintscope.api.description.bazaar import Adverts
+from mintscope.api.failures import (
+    FOR_CREDITS,
+    NO_CREDITS_PRESENTED,
+    NO_PAYMENT_PRESENTED,
+    NO_SALES,
+    NOTHING_PRESENTED,
+    OBSTACLE_RETRY_S,
+    STATUS,
+    VERSION_1,
+    error_of,
+    unpaid_text,
+    with_credits_only,
+)
+from mintscope.api.gate import HEADER as SIGN_IN_HEADER
+from mintscope.api.gate import Caller, Gate, KeptAnswers, SignIns, name_of
+from mintscope.api.health import open_checkout
+from mintscope.api.series.indicator_wire import IndicatorsQuery
+from mintscope.api.series.wire import CandlesQuery, SwapsQuery
+from mintscope.api.wire import AcceptedAsset, HowToPay
+from mintscope.credits.ledger import CreditLedger, Debited, Reversal
+from mintscope.kit.errors import (
+    BadRequest,
+    InvalidPayment,
+    PaymentUnavailable,
+    PriceUnavailable,
+    ServiceError,
+)
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import Header
+from mintscope.kit.metrics import PAYMENTS
+from mintscope.kit.primitives import Mint
+from mintscope.kit.time import iso_time
+from mintscope.market.report import ReadReport
+from mintscope.market.series.series import WIDTHS
+from mintscope.market.timeframe import Timeframe
+from mintscope.payments.audit import SoldItem
+from mintscope.payments.checkout import (
+    Charge,
+    CheckoutRefused,
+    CreditCharge,
+    Delivered,
+    NothingPresented,
+    PaymentCharge,
+    PaymentOption,
+    Receipt,
+    Work,
+)
+from mintscope.payments.facilitator import Wanted
+from mintscope.payments.merchant import Merchant, Order, receipt_extension
+from mintscope.payments.pricing import BUNDLES, Bundle
+from mintscope.payments.protocol.envelope import Refused, Requirement, Resource, ResourceKind
+from mintscope.payments.protocol.headers import (
+    IDENTIFIER_PATTERN,
+    NO_MORE,
+    PAYMENT_REQUIRED,
+    PAYMENT_RESPONSE,
+    PAYMENT_SIGNATURE,
+    Advert,
+    Presented,
+    decode_payment,
+    encode_refused,
+    encode_required,
+    encode_settled,
+)
+from mintscope.payments.protocol.mpp import (
+    CHALLENGE_HEADER,
+    RECEIPT_HEADER,
+    accepts_charge,
+    decode_credential,
+    encode_challenge,
+    encode_receipt,
+)
+from mintscope.payments.settlement import Obstacle, Settled, Unavailable, Unresolved
+
+# Reports, pages of series and pages of screens: each costs one credit.
+TOKEN_KIND: Final = ResourceKind("/v1/token")
+SCREEN_KIND: Final = ResourceKind("/v1/screen")
+QUERY_MAX: Final = 256  # characters: a resource stands in headers
+
+
+def bundle_resource(bundle: Bundle) -> Resource:
+    """Return where *bundle* is sold."""
+    return Resource(f"/v1/credits/purchase?bundle={bundle.credits}")
+
+
+def report_resource(mint: Mint) -> Resource:
+    """Return where the report of *mint* is sold."""
+    return Resource(f"/v1/token/{mint}")
+
+
+def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
+    """Return where a page of a series of *mint* is sold: its path, and what was asked for."""
+    return Resource(f"/v1/token/{mint}/{kind}?{_asked(query)}".rstrip("?"))
+
+
+def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resource:
+    """Return where a page of a screen is sold: its path, and what was asked for of *shape*.
+
+    A long query is named by its digest.
+    """
+    asked = _asked(msgspec.convert(query, shape, from_attributes=True))
+    if len(asked) > QUERY_MAX:
+        asked = f"sha256={sha256(asked.encode()).hexdigest()}"
+    return Resource(f"/v1/screen?{asked}".rstrip("?"))
+
+
+def _asked(query: msgspec.Struct) -> str:
+    """Return what *query* says other than by default."""
+    defaults = {
+        field.name: field.default if field.default_factory is NODEFAULT else field.default_factory()
+        for field in msgspec.structs.fields(query)
+    }
+    return urlencode(
+        [
+            (field.encode_name, _text(value))
+            for field in msgspec.structs.fields(query)
+            if (value := getattr(query, field.name)) != defaults[field.name]
+        ]
+    )
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+# Behind the mint, as they are sold to those who name a timeframe and no more.
+NEWEST_PAGES: Final = [
+    series_resource(Mint(""), kind, query).removeprefix("/v1/token/")
+    for kind, queries in (
+        ("candles", [msgspec.convert({"tf": tf}, CandlesQuery) for tf in WIDTHS]),
+        ("indicators", [msgspec.convert({"tf": tf}, IndicatorsQuery) for tf in Timeframe]),
+        ("swaps", [SwapsQuery()]),
+    )
+    for query in queries
+]
+
+
+def bundle_offers() -> Iterator[SoldItem]:
+    """Return every bundle."""
+    return (SoldItem(bundle_resource(bundle), bundle.credits) for bundle in BUNDLES)
+
+
+def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
+    """Return what is sold of tokens: each costs what a credit costs.
+
+    By their names the reports of *mints*, and their newest pages.  The last two stand for all
+    others: pages that were asked for by a range, a cursor or a limit, mints that are tracked no
+    more, and screens.
+    """
+    for mint in mints:
+        yield SoldItem(report_resource(mint), 1)
+        for page in NEWEST_PAGES:
+            yield SoldItem(Resource(f"/v1/token/{mint}{page}"), 1)
+    yield SoldItem(TOKEN_KIND, 1)
+    yield SoldItem(SCREEN_KIND, 1)
+
+
+def how_to_pay(  # noqa: PLR0913 - one argument for each part
+    merchant: Merchant,
+    order: Order,
+    requirements: Sequence[Requirement],
+    advert: Advert | None,
+    *,
+    trial: str | None = None,
+    more: Mapping[str, Any] = NO_MORE,
+) -> HowToPay:
+    """Return the details of a 402 body, for clients that cannot read its header.
+
+    trial   the path of the same for free, None if there is none
+    more    extensions of x402 beside that of *advert*
+    """
+    accepts = [
+        AcceptedAsset(
+            asset=each.terms.asset,
+            symbol=merchant.payment_token(each.terms.asset).symbol,
+            decimals=each.terms.decimals,
+            amount=str(each.amount),
+            network=each.terms.network,
+            pay_to=each.terms.pay_to,
+        )
+        for each in requirements
+    ]
+    extensions = dict(more) if advert is None else {"bazaar": advert.bazaar} | dict(more)
+    return HowToPay(
+        price_usd=f"{order.usd.normalize():f}",
+        accepts=accepts,
+        read=f"{merchant.origin}/llms.txt",
+        buy=merchant.origin + bundle_resource(BUNDLES[0]),
+        trial=UNSET if trial is None else merchant.origin + trial,
+        description=UNSET if advert is None else advert.description,
+        extensions=extensions or UNSET,
+    )
+
+
+IDEMPOTENCY_KEY: Final = b"idempotency-key"
+ACCEPT_PAYMENT: Final = b"accept-payment"
+AUTHORIZATION: Final = b"authorization"
+RECEIPT_SHOWN: Final[Header] = (b"access-control-expose-headers", RECEIPT_HEADER.encode())
+OF_VERSION_1: Final = b"x-payment"
+REPLAYED: Final[Header] = (b"idempotent-replayed", b"true")
+READY: Final[Header] = (b"x-token-status", b"ready")
+PAYMENT_REQUIRED_STATUS: Final = 402
+PENDING_RETRY_S: Final = 2
+UNPAID: Final = "Payment required"
+
+
+class ResourceServer:
+    """Sells through the checkout; each refusal leaves as a ServiceError with its headers."""
+
+    def __init__(
+        self,
+        ledger: CreditLedger,
+        merchant: Merchant | None,
+        gate: Gate,
+        adverts: Adverts,
+        kept: KeptAnswers,
+    ) -> None:
+        self._gate = gate
+        self._adverts = adverts
+        self._merchant = merchant
+        self._checkout = open_checkout(ledger, merchant)
+        self._kept = kept
+        self._sign_ins = SignIns(merchant, self._checkout, kept)
+
+    async def sell_report(
+        self, request: Request, caller: Caller, order: Order, work: Work
+    ) -> ReadReport:
+        """Return what *work* delivers, for the credits that it costs of *caller*, or a payment.
+
+        Nothing is taken for a delivery that costs none, and nothing unless all credits are there.
+        If the response cannot be sent, its credits are given back.
+        """
+        order = _for_holder(request, order)
+        try:
+            if _signs_in(request, caller):
+                signed, key = await self._sign_ins.authorize(request, order), order.key
+                receipt = await self._sign_ins.settle(request, signed, work, key=key)
+            else:
+                charge = await self._authorize(request, caller, order, work)
+                receipt = await self._settle(request, charge, work)
+        except CheckoutRefused as refused:
+            more = NO_MORE if self._merchant is None else self._sign_ins.challenge(order)
+            unpaid = unpaid_text(order)
+            raise self._told(request, order, refused, unpaid=unpaid, more=more) from refused
+        if receipt.taken is not None:
+            request.if_unsent = partial(self._take_back, receipt.taken)
+        if receipt.balance is not None:
+            request.response_headers.append((b"x-credits-remaining", b"%d" % receipt.balance))
+        if receipt.payment is not None:
+            await self._tell_settled(request, receipt.payment)
+        return receipt.report
+
+    async def _settle(self, request: Request, charge: Charge, work: Work) -> Receipt:
+        """Settle *charge*; an answer that is kept is given again, without its work."""
+        name = charge.once if isinstance(charge, CreditCharge) else None
+        if name is None:
+            return await charge.settle(work)
+        began_at = self._kept.now()
+        receipt = await charge.settle(partial(self._kept_or, name, work))
+        if receipt.balance is None:
+            return receipt
+        is_bought = receipt.taken is not None
+        kept = None if is_bought else self._kept.find(name)
+        if not is_bought:
+            request.response_headers.append(REPLAYED)
+        if kept is not None:
+            return msgspec.structs.replace(receipt, report=kept.report)
+        self._kept.keep(
+            name, receipt.report, receipt.credit_count, at=began_at, is_bought=is_bought
+        )
+        return receipt
+
+    async def _kept_or(self, name: str, work: Work) -> Delivered:
+        """Return the answer that was bought as *name*, or do *work*.
+
+        An answer that was read again may outlive its name in the store, and is then bought again.
+        """
+        return self._kept.find(name, is_bought=True) or await work()
+
+    def _take_back(self, taken: Reversal) -> None:
+        """Give *taken* back, and with it the answer that it was for."""
+        if taken.once is not None:
+            self._kept.forget(taken.once)
+        self._checkout.expect_debits().owe(taken)
+
+    async def prepay(
+        self, request: Request, caller: Caller, order: Order, credit_count: int
+    ) -> Debited:
+        """Take *credit_count* credits of *caller* for a minute of a stream that begins.
+
+        Payments are not taken.  Where nothing can be sent, `give_back` gives them back; else
+        `note_sent` says so, for what this process leaves behind if it dies is given back, too.
+        """
+        if caller.bearer is None:
+            raise self._told(request, order, await self._unpaid(order), unpaid=NO_CREDITS_PRESENTED)
+        payer = self._gate.payer(caller)
+        try:
+            return await self._checkout.authorize_credit(order, payer).prepay(credit_count)
+        except CheckoutRefused as refused:
+            raise self._told(request, order, refused, unpaid=NOTHING_PRESENTED) from refused
+
+    async def give_back(self, debited: Debited, credit_count: int) -> None:
+        """Give back *credit_count* of the credits that `prepay` took, once for each of them."""
+        await self._checkout.expect_debits().give_back(debited, credit_count)
+
+    def note_sent(self, debited: Debited) -> None:
+        """Note that something was sent of what `prepay` took credits for, or that it is over."""
+        self._checkout.expect_debits().note_sent(debited)
+
+    async def sell_credits(
+        self, request: Request, order: Order, wanted: Callable[[], Awaitable[Wanted]]
+    ) -> Settled:
+        """Return the payment for what *wanted* returns, once it has settled.
+
+        Raises PriceUnavailable without a price.
+        """
+        if self._merchant is None:
+            raise PriceUnavailable(NO_SALES)
+        order = _for_holder(request, order)
+        try:
+            if not request.has_payment():
+                await wanted()  # an invalid credit token is reported first
+                await self._refuse_unpaid(self._merchant, order)
+            charge = await self._authorize_payment(request, order)
+            settled = await charge.pay(wanted)
+        except CheckoutRefused as refused:
+            raise self._told(request, order, refused, unpaid=NO_PAYMENT_PRESENTED) from refused
+        await self._tell_settled(request, settled)
+        return settled
+
+    async def _authorize(
+        self, request: Request, caller: Caller, order: Order, work: Work
+    ) -> Charge:
+        if request.has_payment():
+            return await self._authorize_payment(request, order)
+        if caller.bearer is None and order.is_for_credits:
+            raise await self._unpaid(order)  # no work for those who present nothing
+        if caller.bearer is None:
+            raise await self._checkout.refuse_unpaid(order, work)
+        payer = self._gate.payer(caller)
+        key = idempotency_key(request)
+        once = None
+        if key is not None and payer.account is not None:
+            once = await name_of(request, payer.account, key)
+        return self._checkout.authorize_credit(order, payer, once=once)
+
+    async def _unpaid(self, order: Order) -> CheckoutRefused:
+        return CheckoutRefused(NothingPresented(), option=await self._checkout.option(order))
+
+    async def _authorize_payment(self, request: Request, order: Order) -> PaymentCharge:
+        if order.is_for_credits:
+            raise InvalidPayment(FOR_CREDITS)
+        if self._merchant is None:
+            raise PaymentUnavailable(NO_SALES)
+        try:
+            presented = _presented(request)
+            key = _redelivery_key(request, presented)
+        except (InvalidPayment, BadRequest):
+            PAYMENTS.labels("invalid", "").inc()
+            raise
+        return await self._checkout.authorize_payment(
+            order, presented, key=key, address=self._gate.address(request)
+        )
+
+    async def _refuse_unpaid(self, merchant: Merchant, order: Order) -> NoReturn:
+        if merchant.is_closed():
+            raise CheckoutRefused(Unavailable(Obstacle.SALES_CLOSED))
+        option = PaymentOption(requirements=await merchant.quote(order))
+        raise CheckoutRefused(NothingPresented(), option=option)
+
+    async def _tell_settled(self, request: Request, settled: Settled) -> None:
+        if not settled.redelivered:
+            await self._gate.give_back(request)
+        assert self._merchant is not None
+        response = encode_settled(
+            self._merchant.facilitator.terms,
+            payer=settled.payment.payer,
+            signature=settled.payment.signature,
+            extensions=receipt_extension(self._merchant.sign_receipt(settled.payment)),
+        )
+        request.response_headers.append(_header(PAYMENT_RESPONSE, response))
+        if request.has_payment_of_mpp():
+            at = iso_time(settled.payment.begun_at)
+            receipt = encode_receipt(signature=settled.payment.signature, settled_at=at)
+            request.response_headers += (_header(RECEIPT_HEADER, receipt), RECEIPT_SHOWN)
+
+    def _told(
+        self,
+        request: Request,
+        order: Order,
+        refused: CheckoutRefused,
+        *,
+        unpaid: str,
+        more: Mapping[str, Any] = NO_MORE,
+    ) -> ServiceError:
+        """Add the headers of *refused* to the response, and return its error.
+
+        more    extensions of the demand beside those of every one
+        """
+        headers = request.response_headers
+        cause = refused.cause
+        option = refused.option
+        if OF_VERSION_1 in request.headers:
+            unpaid = f"{VERSION_1} {unpaid}"
+        error = error_of(refused, unpaid=unpaid)
+        if refused.is_ready:
+            headers.append(READY)
+        if option is not None and option.requirements and self._merchant is not None:
+            # The body has the general words: headers are short, for proxies.
+            words = str(error).removeprefix(unpaid).strip() or UNPAID
+            why = cause.reason if isinstance(cause, Refused) else words
+            headers += self._demands(self._merchant, request, option.requirements, why, more)
+        match cause:
+            case Refused(reason=reason, signature=signature) if self._merchant is not None:
+                terms = self._merchant.facilitator.terms
+                response = encode_refused(terms, reason=reason, signature=signature)
+                headers.append(_header(PAYMENT_RESPONSE, response))
+            case Unresolved(key=key):
+                headers.append((b"retry-after", b"%d" % PENDING_RETRY_S))
+                if key is not None:
+                    headers.append((IDEMPOTENCY_KEY, key.encode()))
+            case Unavailable(obstacle):
+                headers.append((b"retry-after", b"%d" % OBSTACLE_RETRY_S[obstacle]))
+            case _:
+                pass
+        if option is not None and not option.requirements:
+            error = with_credits_only(error, option)
+        if STATUS[error.code] == PAYMENT_REQUIRED_STATUS and self._merchant is not None:
+            requirements = () if option is None else option.requirements
+            advert = self._adverts.find_whole(request.method, request.route)
+            trial = self._adverts.trial(request.route, request.path_params)
+            error.details = how_to_pay(
+                self._merchant, order, requirements, advert, trial=trial, more=more
+            )
+        return error
+
+    def _demands(
+        self,
+        merchant: Merchant,
+        request: Request,
+        requirements: Sequence[Requirement],
+        why: str,
+        more: Mapping[str, Any],
+    ) -> list[Header]:
+        """Return PAYMENT-REQUIRED, and a challenge of MPP for each asset if it is taken.
+
+        Headers are short, for proxies: beside a challenge PAYMENT-REQUIRED lacks what the body has,
+        or a node.
+        """
+        origin = merchant.origin
+        if not accepts_charge(request.value(ACCEPT_PAYMENT)):
+            advert = self._adverts.find(request.method, request.route)
+            demand = encode_required(
+                *requirements, origin=origin, error=why, advert=advert, more=more
+            )
+            return [_header(PAYMENT_REQUIRED, demand)]
+        plain = [msgspec.structs.replace(each, recent=None) for each in requirements]
+        realm = urlsplit(origin).netloc
+        return [
+            _header(PAYMENT_REQUIRED, encode_required(*plain, origin=origin, error=why)),
+            *(
+                _header(CHALLENGE_HEADER, encode_challenge(each, realm=realm))
+                for each in requirements
+            ),
+        ]
+
+
+def _signs_in(request: Request, caller: Caller) -> bool:
+    """Say whether a wallet has signed *request*, and nothing else is presented.
+
+    Raises BadRequest if a credential is presented beside it.
+    """
+    if SIGN_IN_HEADER not in request.headers or request.has_payment():
+        return False  # a client that could not spend pays, with what it has sent before
+    if caller.bearer is not None:
+        raise BadRequest("expected Authorization or SIGN-IN-WITH-X; there were both")
+    return True
+
+
+def _presented(request: Request) -> Presented:
+    values = request.values(PAYMENT_SIGNATURE.lower().encode())
+    if len(values) + request.has_payment_of_mpp() > 1:
+        raise InvalidPayment(
+            f"expected one {PAYMENT_SIGNATURE} or Authorization: Payment header; there were several"
+        )
+    return decode_payment(values[0]) if values else decode_credential(request.value(AUTHORIZATION))
+
+
+def _redelivery_key(request: Request, presented: Presented) -> str | None:
+    """Return the client's secret name for this payment, from either place it may stand in."""
+    key = idempotency_key(request)
+    if key is None or presented.identifier is None:
+        return key or presented.identifier
+    if key != presented.identifier:
+        raise BadRequest("expected one key; Idempotency-Key and payment-identifier differ")
+    return key
+
+
+def _for_holder(request: Request, order: Order) -> Order:
+    """Return *order*, quoted to the holder of the Idempotency-Key if there is one.
+
+    Raises BadRequest for an invalid key, before anything is paid.
+    """
+    key = idempotency_key(request)
+    return order if key is None else replace(order, key=key)
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Return the Idempotency-Key, with or without quotation marks.
+
+    Raises BadRequest for one that could be guessed, and for several.
+    """
+    values = request.values(IDEMPOTENCY_KEY)
+    if not values:
+        return None
+    key = values[0].removeprefix('"').removesuffix('"')
+    if len(values) > 1 or IDENTIFIER_PATTERN.fullmatch(key) is None:
+        raise BadRequest(
+            "Idempotency-Key: expected one key of 16 to 128 letters, digits, '-' and '_',"
+            " hard to guess"
+        )
+    return key
+
+
+def _header(name: str, value: str) -> Header:
+    return name.lower().encode(), value.encode()

@@ -1,0 +1,1 @@
+"""The composition root: it chooses implementations and starts processes."""

@@ -1,0 +1,332 @@
+"""Accounts in one process: built as they are configured, and maintained while it runs.
+
+always   e-mails are taken from the outbox and delivered
+30 s     the uses of API keys are written down, and once an hour expired rows are deleted
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Final, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+import structlog
+from aiosmtplib import SMTPException
+
+from mintscope.accounts.keys.keys import ApiKeys
+from mintscope.accounts.mail.delivery import (
+    Delivery,
+    MailServer,
+    PageTransport,
+    SmtpTransport,
+    Transport,
+    connected,
+)
+from mintscope.accounts.mail.email import Draft, Email
+from mintscope.accounts.mail.outbox import Outbox
+from mintscope.accounts.mail.templates import EmailWithoutLink, compose
+from mintscope.accounts.people.changes import AccountDeletion, AddressChanges
+from mintscope.accounts.people.factors import Factors
+from mintscope.accounts.people.passkeys import Argon2Hasher, passkeys_at
+from mintscope.accounts.people.people import People
+from mintscope.accounts.people.rows import AccountStore
+from mintscope.accounts.people.second_step import SecondStep
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.people.session import Lifetimes
+from mintscope.accounts.people.user import Hasher, LoginLimits
+from mintscope.accounts.signups.reviews import Reviews
+from mintscope.accounts.signups.signups import Exchanges, Signups
+from mintscope.accounts.wallets.credits import AccountCredits, Wallets
+from mintscope.alerts.alerts import TESTS, Alerts
+from mintscope.alerts.evaluation import WebhookQueue
+from mintscope.app.account_maintenance import AccountMaintenance
+from mintscope.app.config.config import AccountsConfig, MailConfig, WebConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.config.values import is_loopback
+from mintscope.app.following import make_signals
+from mintscope.app.web_api import ACCOUNTS, EXCHANGE, KEY, SIGNUP, AccountParts
+from mintscope.app.web_site import WebParts
+from mintscope.kit.clock import Clock
+from mintscope.kit.http.rate_limit import WRITES, WRITES_OF_ALL, WriteBudget
+from mintscope.kit.limits import Limiter, Limits
+from mintscope.kit.time import HOUR_MS, MINUTE_MS
+from mintscope.site.routes import SentEmail
+from mintscope.watchlists.watchlists import Watchlists
+
+NAME: Final = "mintscope"
+FactorsT = TypeVar("FactorsT", Factors, SecondStep)
+
+Compose: TypeAlias = Callable[[Draft], Email]
+
+log = structlog.get_logger()
+
+
+class ShownOutbox:
+    """The outbox as the page of a demo shows it; implements Mailbox of `web.mailbox`."""
+
+    def __init__(self, outbox: Outbox, write: Compose) -> None:
+        self._outbox = outbox
+        self._write = write
+
+    async def recent(self, *, limit: int) -> Sequence[SentEmail]:
+        """Return the newest e-mails, newest first, without those whose link is gone."""
+        posted = []
+        for draft in await self._outbox.recent(limit=limit):
+            with suppress(EmailWithoutLink):
+                posted.append(SentEmail(draft.email_id, draft.written_at, self._write(draft)))
+        return posted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accounts:
+    """The services of accounts in this process; without *mailbox* e-mails are not shown."""
+
+    signup: Signups
+    exchange: Exchanges
+    review: Reviews
+    people: People
+    factors: Factors
+    second_step: SecondStep
+    addresses: AddressChanges
+    leaving: AccountDeletion
+    keys: ApiKeys
+    credits: AccountCredits
+    wallets: Wallets
+    watchlists: Watchlists
+    signals: Alerts
+    signal_tests: Limiter
+    mailbox: ShownOutbox | None
+    delivery: Delivery
+    maintenance: AccountMaintenance
+    writes: WriteBudget
+
+    def web_parts(self) -> WebParts:
+        """Return what the pages use."""
+        return WebParts(
+            people=self.people,
+            signup=self.signup,
+            keys=self.keys,
+            credits=self.credits,
+            review=self.review,
+            factors=self.factors,
+            second_step=self.second_step,
+            addresses=self.addresses,
+            leaving=self.leaving,
+            watchlists=self.watchlists,
+            signals=self.signals,
+            signal_tests=self.signal_tests,
+            wallets=self.wallets,
+            mailbox=self.mailbox,
+        )
+
+    async def run(self) -> None:
+        """Deliver e-mails and maintain accounts until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self.delivery.run())
+            tasks.create_task(self.maintenance.run())
+
+
+@asynccontextmanager
+async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can be replaced
+    config: Config,
+    *,
+    store: AccountStore,
+    pepper: bytes,
+    origin: str,
+    limits: Limits,
+    clock: Clock,
+    hasher: Hasher | None = None,
+    queue: WebhookQueue | None = None,
+) -> AsyncIterator[Accounts]:
+    """Build what answers for accounts; links in e-mails begin with *origin*.
+
+    hasher   of passwords; None: `open_hasher()`, for the time of the block
+    """
+    secrets = AccountSecrets.derive(pepper)
+    lifetimes = _lifetimes(config.web)
+    outbox = Outbox(store)
+    write = partial(compose, origin=origin, secrets=secrets, name=NAME)
+    signup = Signups(store, secrets=secrets, clock=clock, entropy=os.urandom)
+    keys = ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
+    with open_hasher() if hasher is None else nullcontext(hasher) as hashing:
+        yield Accounts(
+            signup=signup,
+            exchange=Exchanges(store, secrets=secrets, clock=clock, entropy=os.urandom),
+            review=Reviews(store, clock=clock, entropy=os.urandom),
+            people=_people(config.web, store, secrets, hashing, limits, clock),
+            factors=_factors(Factors, origin, store, secrets, limits, clock),
+            second_step=_factors(SecondStep, origin, store, secrets, limits, clock),
+            addresses=_addresses(store, secrets, limits, clock),
+            leaving=AccountDeletion(store=store, clock=clock),
+            keys=keys,
+            credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
+            wallets=_wallets(store, secrets, origin, clock),
+            watchlists=Watchlists(store=store, secrets=secrets, clock=clock),
+            signals=make_signals(config.signals, store, queue, secrets, clock),
+            signal_tests=limits.limiter(TESTS),
+            mailbox=ShownOutbox(outbox, write) if config.mail.delivery == "page" else None,
+            delivery=make_delivery(config.mail, outbox=outbox, write=write, clock=clock),
+            maintenance=AccountMaintenance(
+                keys=keys,
+                signups=signup,
+                store=store,
+                lifetimes=lifetimes,
+                clock=clock,
+                firings_kept_max=config.signals.firings_kept_max,
+            ),
+            writes=write_budget(config.accounts, limits),
+        )
+
+
+def _wallets(store: AccountStore, secrets: AccountSecrets, origin: str, clock: Clock) -> Wallets:
+    return Wallets(store=store, secrets=secrets, clock=clock, entropy=os.urandom, origin=origin)
+
+
+def _addresses(
+    store: AccountStore, secrets: AccountSecrets, limits: Limits, clock: Clock
+) -> AddressChanges:
+    return AddressChanges(
+        store=store, secrets=secrets, limits=limits, clock=clock, entropy=os.urandom
+    )
+
+
+def _factors(  # noqa: PLR0913, PLR0917 - one argument for each part
+    kind: type[FactorsT],
+    origin: str,
+    store: AccountStore,
+    secrets: AccountSecrets,
+    limits: Limits,
+    clock: Clock,
+) -> FactorsT:
+    return kind(
+        store=store,
+        secrets=secrets,
+        verifier=passkeys_at(_origins(origin), NAME),
+        limits=limits,
+        clock=clock,
+        entropy=os.urandom,
+    )
+
+
+def _origins(origin: str) -> list[str]:
+    """Return where pages are seen: at *origin*, and by name on the machine itself."""
+    parts = urlsplit(origin)
+    if not is_loopback(parts.hostname or ""):
+        return [origin]
+    port = "" if parts.port is None else f":{parts.port}"
+    return [origin, f"{parts.scheme}://localhost{port}"]
+
+
+def _people(  # noqa: PLR0913, PLR0917 - one argument for each part
+    web: WebConfig,
+    store: AccountStore,
+    secrets: AccountSecrets,
+    hasher: Hasher,
+    limits: Limits,
+    clock: Clock,
+) -> People:
+    return People(
+        store=store,
+        hasher=hasher,
+        limits=limits,
+        lifetimes=_lifetimes(web),
+        guesses=_guesses(web),
+        secrets=secrets,
+        clock=clock,
+        entropy=os.urandom,
+    )
+
+
+def open_hasher() -> AbstractContextManager[Hasher]:
+    """Return what hashes passwords; its threads end with the block."""
+    return closing(Argon2Hasher())
+
+
+def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
+    """Return what the API uses, with the limits of *config*."""
+    return AccountParts(
+        signup=accounts.signup,
+        exchange=accounts.exchange,
+        keys=accounts.keys,
+        credits=accounts.credits,
+        wallets=accounts.wallets,
+        watchlists=accounts.watchlists,
+        signals=accounts.signals,
+        signup_limit=replace(
+            SIGNUP, count=config.signup_limit_requests, window_s=config.signup_limit_window_s
+        ),
+        exchange_limit=replace(
+            EXCHANGE, count=config.exchange_limit_requests, window_s=config.exchange_limit_window_s
+        ),
+        limit=replace(ACCOUNTS, count=config.limit_requests, window_s=config.limit_window_s),
+        key_limit=replace(KEY, count=config.key_limit_requests, window_s=config.key_limit_window_s),
+        writes=replace(WRITES, count=config.writes_per_day_max),
+        writes_of_all=replace(WRITES_OF_ALL, count=config.writes_per_minute_max),
+    )
+
+
+def write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
+    """Return what counts the writes of accounts, of those on pages and those by key together."""
+    return WriteBudget(
+        limits,
+        of_account=replace(WRITES, count=config.writes_per_day_max),
+        of_all=replace(WRITES_OF_ALL, count=config.writes_per_minute_max),
+    )
+
+
+def _guesses(web: WebConfig) -> LoginLimits:
+    return LoginLimits(
+        one=web.guesses_max, all=web.client_guesses_max, signups=web.sign_ups_per_hour_max
+    )
+
+
+def _lifetimes(web: WebConfig) -> Lifetimes:
+    return Lifetimes(
+        idle_ms=web.session_idle_minutes * MINUTE_MS, absolute_ms=web.session_hours_max * HOUR_MS
+    )
+
+
+def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Clock) -> Delivery:
+    """Return what delivers the e-mails in *outbox*; with delivery "none", what counts them."""
+    transport: Transport | None = None
+    if mail.delivery == "smtp":
+        transport = SmtpTransport(mail_server_of(mail), clock)
+    elif mail.delivery == "page":
+        transport = PageTransport()
+    return Delivery(
+        outbox=outbox,
+        transport=transport,
+        compose=write,
+        clock=clock,
+        per_hour_max=mail.per_hour_max,
+    )
+
+
+async def mail_server_trouble(mail: MailConfig) -> str | None:
+    """Return why the mail server cannot be used, None if it can; sends nothing.
+
+    Connects, protects the connection and signs in.
+    """
+    try:
+        async with connected(mail_server_of(mail)) as client:
+            await client.noop()
+    except (SMTPException, OSError, ValueError) as error:
+        return " ".join(str(error).split()) or "no answer in time"
+    return None
+
+
+def mail_server_of(mail: MailConfig) -> MailServer:
+    """Return the mail server that *mail* names."""
+    return MailServer(
+        host=mail.host,
+        port=mail.port,
+        security=mail.security,
+        username=mail.username,
+        password="" if mail.password is None else mail.password.get_secret_value(),
+        sender=mail.sender,
+        name=NAME,
+        timeout_s=mail.timeout_s,
+    )

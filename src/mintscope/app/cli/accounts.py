@@ -1,0 +1,325 @@
+"""`mintscope applications`: review applications for access.
+
+`mintscope users` and `mintscope admin`: list accounts, remove one, make administrators.
+"""
+
+import sys
+from typing import Annotated, Final
+
+import typer
+
+from mintscope.accounts.keys.scope import READ_SCOPES, UnknownScope, in_order, parse_scopes
+from mintscope.accounts.people.email_address import EmailAddress, UnusableEmailAddress, parse_email
+from mintscope.accounts.people.factor_rows import User
+from mintscope.accounts.people.user import WeakPassword, expect_password
+from mintscope.accounts.signups.application import (
+    NOTE_LENGTH_MAX,
+    Application,
+    ApplicationState,
+    SignupId,
+)
+from mintscope.accounts.signups.reviews import Reviews
+from mintscope.app.accounts import open_hasher
+from mintscope.app.cli.config import ConfigFile
+from mintscope.app.cli.output import (
+    LINES,
+    LINES_MAX,
+    NUMBER_MAX,
+    AsJson,
+    moment,
+    print_json,
+    print_rows,
+    refusing,
+    tell_more,
+    visible,
+)
+from mintscope.app.cli.stores import with_reviews
+from mintscope.kit.audit import COMMAND_LINE, UserId
+
+ALL: Final = "all"
+PAGE_LENGTH: Final = 200
+APPLICATIONS_NUMBER_MAX: Final = 2**63 - 1
+
+app = typer.Typer()
+application_commands = typer.Typer(help="Review applications for access.", no_args_is_help=True)
+app.add_typer(application_commands, name="applications")
+
+Number = Annotated[
+    int,
+    typer.Argument(
+        help="Number of the application.", metavar="NUMBER", min=1, max=APPLICATIONS_NUMBER_MAX
+    ),
+]
+Note = Annotated[str, typer.Option(metavar="TEXT", help="A reason; only administrators see it.")]
+StateName = Annotated[
+    str,
+    typer.Option(
+        "--state",
+        metavar="STATE",
+        help=f"List those in this state: {', '.join(ApplicationState)} or {ALL}.",
+    ),
+]
+
+
+@application_commands.command("list")
+def list_applications(
+    *,
+    state: StateName = ApplicationState.AWAITING_APPROVAL,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """List applications, by default those that await approval, the oldest first."""
+    wanted = _state(state)
+    found = with_reviews(config, lambda reviews: _all(reviews, wanted))
+    rows = [
+        (one.signup_id, one.state, moment(one.applied_at), one.form.user_type, one.form.email)
+        for one in found
+    ]
+    print_rows(("number", "state", "applied", "userType", "email"), rows, as_json=as_json)
+
+
+@application_commands.command()
+def show(number: Number, *, as_json: AsJson = False, config: ConfigFile = None) -> None:
+    """Show everything about an application."""
+    application = with_reviews(config, lambda reviews: reviews.application(SignupId(number)))
+    if application is None:
+        raise typer.BadParameter("there is no application with it", param_hint="NUMBER")
+    if as_json:
+        facts = {_key(name): text for name, text in _facts(application)}
+        print_json(facts | {"motivation": application.form.motivation})
+        return
+    for name, text in _facts(application):
+        print(f"{name:13}  {'-' if text is None else visible(text)}")
+    print("\nmotivation")
+    for line in application.form.motivation.split("\n"):
+        print(f"  {visible(line)}")
+
+
+@application_commands.command()
+def approve(
+    number: Number,
+    *,
+    scopes: Annotated[
+        str,
+        typer.Option(
+            metavar="SCOPES",
+            help="Scopes beside reading, separated by commas, as `trade:write,groups:write`.",
+        ),
+    ] = "",
+    note: Note = "",
+    unconfirmed: Annotated[
+        bool,
+        typer.Option("--unconfirmed", help="Approve also if the e-mail address is not confirmed."),
+    ] = False,
+    config: ConfigFile = None,
+) -> None:
+    """Approve an application: the applicant can exchange the secret for a key, and is notified."""
+    with refusing("--scopes", UnknownScope):
+        granted = parse_scopes(scopes.replace(",", " ").split())
+    checked_note = _checked(note)
+    approved = with_reviews(
+        config,
+        lambda reviews: reviews.approve(
+            SignupId(number),
+            scopes=granted,
+            note=checked_note,
+            actor=COMMAND_LINE,
+            unconfirmed=unconfirmed,
+        ),
+    )
+    print(f"approved application {number} of {visible(approved.form.email)}")
+    print(f"its key will have {', '.join(in_order(READ_SCOPES | approved.scopes))}")
+
+
+@application_commands.command()
+def reject(number: Number, note: Note = "", config: ConfigFile = None) -> None:
+    """Reject an application; the applicant is notified if the e-mail address was confirmed."""
+    checked_note = _checked(note)
+    rejected = with_reviews(
+        config,
+        lambda reviews: reviews.reject(SignupId(number), note=checked_note, actor=COMMAND_LINE),
+    )
+    print(f"rejected application {number} of {visible(rejected.form.email)}")
+
+
+@application_commands.command()
+def reset(number: Number, config: ConfigFile = None) -> None:
+    """Revoke the key of an application, so that its secret can be exchanged once more.
+
+    For an applicant who lost the response with the key.
+    """
+    application = with_reviews(
+        config, lambda reviews: reviews.reset(SignupId(number), actor=COMMAND_LINE)
+    )
+    print(
+        f"revoked the key of application {number}; {visible(application.form.email)} may exchange"
+        " the secret again"
+    )
+
+
+@application_commands.command()
+def forget(number: Number, config: ConfigFile = None) -> None:
+    """Delete an application with its key and agent account; the same e-mail may apply again."""
+    with_reviews(config, lambda reviews: reviews.forget(SignupId(number), actor=COMMAND_LINE))
+    print(f"deleted application {number}")
+
+
+async def _all(reviews: Reviews, state: ApplicationState | None) -> list[Application]:
+    found: list[Application] = []
+    page = await reviews.applications(state, limit=PAGE_LENGTH)
+    while page:
+        found += page
+        page = await reviews.applications(state, after=page[-1].signup_id, limit=PAGE_LENGTH)
+    return found
+
+
+def _key(name: str) -> str:
+    """Return *name* in camelCase."""
+    first, *rest = name.replace("e-mail", "email").split()
+    return first + "".join(map(str.capitalize, rest))
+
+
+def _facts(application: Application) -> list[tuple[str, str | None]]:
+    form = application.form
+    return [
+        ("number", str(application.signup_id)),
+        ("state", application.state + (", account removed" if application.user_removed else "")),
+        ("e-mail", form.email),
+        ("telegram", form.telegram),
+        ("twitter", form.twitter),
+        ("user type", form.user_type),
+        ("applied", moment(application.applied_at)),
+        ("confirmed", moment(application.confirmed_at)),
+        ("decided", moment(application.decided_at)),
+        ("by", application.decided_by),
+        ("scopes", ", ".join(in_order(application.scopes)) or None),
+        ("note", application.note or None),
+        ("key issued", moment(application.issued_at)),
+    ]
+
+
+def _state(text: str) -> ApplicationState | None:
+    if text == ALL:
+        return None
+    if text not in list(ApplicationState):
+        known = ", ".join([*ApplicationState, ALL])
+        raise typer.BadParameter(f"expected one of {known}; was {text!r}", param_hint="--state")
+    return ApplicationState(text)
+
+
+def _checked(note: str) -> str:
+    if len(note) > NOTE_LENGTH_MAX or not note.replace("\n", " ").isprintable():
+        raise typer.BadParameter(
+            f"expected at most {NOTE_LENGTH_MAX} printable characters", param_hint="--note"
+        )
+    return note
+
+
+user_commands = typer.Typer(help="List accounts, and remove one.", no_args_is_help=True)
+app.add_typer(user_commands, name="users")
+admin_commands = typer.Typer(
+    help="Make administrators, who review applications in the browser.", no_args_is_help=True
+)
+app.add_typer(admin_commands, name="admin")
+
+
+@user_commands.command("list")
+def list_users(
+    *,
+    before: Annotated[
+        int | None,
+        typer.Option(metavar="NUMBER", help="Begin after this number.", min=1, max=NUMBER_MAX),
+    ] = None,
+    limit: Annotated[
+        int, typer.Option(metavar="COUNT", help="Lines at most.", min=1, max=LINES_MAX)
+    ] = LINES,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """List the accounts of people and agents, the newest first."""
+    last = None if before is None else UserId(before)
+    found = with_reviews(config, lambda reviews: reviews.users(before=last, limit=limit + 1))
+    rows = [
+        (
+            user.user_id,
+            "administrator" if user.is_administrator else user.kind,
+            moment(user.created_at),
+            moment(user.verified_at),
+            user.username,
+            user.email,
+        )
+        for user in found[:limit]
+    ]
+    columns = ("number", "kind", "since", "verified", "name", "email")
+    print_rows(columns, rows, as_json=as_json)
+    tell_more("--before", [user.user_id for user in found], limit)
+
+
+@user_commands.command()
+def remove(
+    number: Annotated[
+        int, typer.Argument(help="Number of the user.", metavar="NUMBER", min=1, max=NUMBER_MAX)
+    ],
+    config: ConfigFile = None,
+) -> None:
+    """Remove an account: its API keys are revoked and its sessions end at once."""
+    with_reviews(config, lambda reviews: reviews.remove_user(UserId(number), actor=COMMAND_LINE))
+    print(f"removed user {number}")
+
+
+@user_commands.command("drop-second-factor")
+def drop_second_factor(
+    number: Annotated[
+        int, typer.Argument(help="Number of the user.", metavar="NUMBER", min=1, max=NUMBER_MAX)
+    ],
+    config: ConfigFile = None,
+) -> None:
+    """Let a person who lost phone, passkeys and recovery codes in with the password alone."""
+    with_reviews(
+        config, lambda reviews: reviews.drop_second_factor(UserId(number), actor=COMMAND_LINE)
+    )
+    print(f"removed the second factors of user {number}")
+
+
+@admin_commands.callback()
+def group() -> None:
+    """Make a group of one command: without a callback typer would drop the word `create`."""
+
+
+@admin_commands.command()
+def create(
+    email: Annotated[str, typer.Argument(help="E-mail address of the account.", metavar="EMAIL")],
+    config: ConfigFile = None,
+) -> None:
+    """Make the account of EMAIL an administrator, and the account itself if there is none.
+
+    Asks for a password twice, or reads it from one line of standard input if that is no terminal.
+    An account whose e-mail address was verified keeps its own password.
+    """
+    with refusing("EMAIL", UnusableEmailAddress):
+        address = parse_email(email)
+    with refusing("the password", WeakPassword):
+        password = expect_password(_read_password(), email=address)
+    user, is_new = with_reviews(config, lambda reviews: _make(reviews, address, password))
+    if is_new:
+        print(f"made an account for {user.email}, who is an administrator now")
+    elif user.verified_at is None:
+        print(
+            f"{user.email} is an administrator; the e-mail address was not verified, so the account"
+            " has the new password, and its sessions and keys have ended"
+        )
+    else:
+        print(f"{user.email} is an administrator; the password stays as it was")
+
+
+async def _make(reviews: Reviews, email: EmailAddress, password: str) -> tuple[User, bool]:
+    with open_hasher() as hasher:
+        digest = await hasher.hash(password)
+    return await reviews.make_administrator(email, password_hash=digest, actor=COMMAND_LINE)
+
+
+def _read_password() -> str:
+    if sys.stdin.isatty():
+        password: str = typer.prompt("Password", hide_input=True, confirmation_prompt=True)
+        return password
+    return sys.stdin.readline().rstrip("\r\n")

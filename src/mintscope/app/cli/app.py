@@ -1,0 +1,227 @@
+"""Each command, in the order of `mintscope --help`, and the module that is imported to run it.
+
+The command line: every command, and the options of all.
+"""
+
+import gc
+import resource
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typing_extensions import override
+
+from mintscope import __version__
+from mintscope.app.running.parent import attach
+
+
+class Command(NamedTuple):
+    """A command.
+
+    module    where it is, below app/cli; "client.cli.get" is mintscope.client.cli.get
+    summary   the first sentence of its help, so that a list of all commands imports none
+    """
+
+    module: str
+    summary: str
+
+    @property
+    def path(self) -> str:
+        """The whole name of the module."""
+        of_client = self.module.startswith("client.")
+        return f"mintscope.{self.module}" if of_client else f"mintscope.app.{self.module}"
+
+
+COMMANDS: Final[Mapping[str, Command]] = {
+    "demo": Command(
+        "demo.demo", "Run everything on a local Solana whose market trades, until Ctrl-C."
+    ),
+    "serve": Command(
+        "running.serve",
+        "Run ingest and api side by side until Ctrl-C; one that ends is started again.",
+    ),
+    "ingest": Command(
+        "running.service", "Read the chain and write the market; one process per installation."
+    ),
+    "api": Command("running.service", "Serve clients: the API and the pages."),
+    "mcp": Command(
+        "running.service",
+        "Serve the tools of a service to an MCP client, on standard input and output.",
+    ),
+    "tokens": Command("cli.tokens", "Choose which mints are tracked, and look at one."),
+    "history": Command("cli.history", "Give a mint its past."),
+    "gaps": Command("cli.chain", "Which slots no source could deliver."),
+    "programs": Command(
+        "cli.chain",
+        "List the programs whose swaps are read, those that the configuration adds among them.",
+    ),
+    "credits": Command("cli.credits", "Issue credit tokens, and look at them."),
+    "get": Command(
+        "client.cli.get",
+        "Read price, indicators and pressure of a token from a service: one credit.",
+    ),
+    "batch": Command(
+        "client.cli.batch",
+        "Read the reports of several tokens from a service: a credit for each that is delivered.",
+    ),
+    "candles": Command(
+        "client.cli.candles", "Read the newest candles of a token from a service: one credit."
+    ),
+    "watch": Command(
+        "client.cli.watch",
+        "Print the price and RSI of tokens as they change: a credit a token and started minute.",
+    ),
+    "search": Command("client.cli.search", "List the tokens that a service follows: free."),
+    "buy": Command("cli.buy", "Pay a mintscope service from a wallet."),
+    "sales": Command(
+        "cli.payments", "Look at sales, resume them, and settle payments that a restore lost."
+    ),
+    "payments": Command("cli.payments", "Find the outcome of a payment, for a customer who asks."),
+    "applications": Command("cli.accounts", "Review applications for access."),
+    "users": Command("cli.accounts", "List accounts, and remove one."),
+    "admin": Command(
+        "cli.accounts", "Make administrators, who review applications in the browser."
+    ),
+    "decode": Command(
+        "cli.chain", "Print one JSON line per swap; quarantined transactions go to stderr."
+    ),
+    "indicators": Command("cli.indicators", "Print the indicators of a series of candles as JSON."),
+    "report": Command(
+        "cli.indicators",
+        "Print price, indicators, pressure and candle counts of a token's swaps as JSON.",
+    ),
+    "backup": Command(
+        "cli.storage",
+        "Copy the installation, which may be running; verify that a copy can be restored.",
+    ),
+    "restore": Command(
+        "cli.storage", "Copy a backup into an installation that is empty and does not run."
+    ),
+    "copy": Command(
+        "cli.storage",
+        "Copy a stopped installation to another engine, and compare every row.",
+    ),
+    "compact": Command(
+        "cli.storage",
+        "Rewrite the files of a stopped installation as small as they can be.",
+    ),
+    "secrets": Command("cli.table", "Let another secret sign."),
+    "migrate": Command(
+        "cli.storage",
+        "Bring the store to the newest schema, as every process does at its start.",
+    ),
+    "upgrade": Command(
+        "cli.storage", "Upgrade the store to this version, or show what the upgrade takes."
+    ),
+    "config": Command(
+        "cli.config", "Print every setting with its value and its origin; secrets are masked."
+    ),
+    "doctor": Command(
+        "doctor.doctor",
+        "Check the installation; exit 1 if something keeps the service from working.",
+    ),
+    "listing": Command(
+        "directories.listing",
+        "Write the files by which directories list a running service, and say what they would"
+        " refuse.",
+    ),
+    "devchain": Command(
+        "demo.devchain", "Serve a simulated Solana over JSON-RPC, or write its blocks to a file."
+    ),
+    "faucet": Command(
+        "demo.devchain", "Give a wallet SOL, payment tokens and USDC of a running devchain."
+    ),
+    "faults": Command("demo.devchain", "Show the faults of a running devchain, or replace them."),
+}
+
+
+class _Commands(TyperGroup):
+    """Imports the module of a command when it is called: all of them take a second.
+
+    Typed with Any where typer has types that it does not publish.
+    """
+
+    @override
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    @override
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(COMMANDS[cmd_name].path)
+        return typer.main.get_group(module.app).commands[cmd_name]
+
+    @override
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        listed = {name: TyperCommand(name, help=each.summary) for name, each in COMMANDS.items()}
+        shown = TyperGroup(
+            name=self.name,
+            commands=dict(listed),
+            help=self.help,
+            params=self.params,
+            rich_markup_mode=self.rich_markup_mode,
+            context_settings=self.context_settings,
+        )
+        shown.format_help(ctx, formatter)
+
+
+app = typer.Typer(
+    cls=_Commands,
+    help="Real-time analytics for any Solana token, sold per request.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",  # joins the lines of a paragraph
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(*, wanted: bool) -> None:
+    if wanted:
+        from mintscope.app.running.processes import commit  # noqa: PLC0415 - loads msgspec
+
+        built_from = commit()
+        print(
+            f"mintscope {__version__} ({built_from})" if built_from else f"mintscope {__version__}"
+        )
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    context: typer.Context,
+    *,
+    attached: Annotated[
+        bool, typer.Option("--attached", hidden=True, help="End when standard input is closed.")
+    ] = False,
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            help="Print version and commit.",
+        ),
+    ] = False,
+) -> None:
+    """Set up what every command needs."""
+    gc.enable()
+    if attached:
+        from mintscope.app.running.tracing import (  # noqa: PLC0415 - loads the metrics
+            Siblings,
+        )
+
+        context.obj = siblings = Siblings(has_parent=True)
+        attach(siblings.hear)
+
+
+def main() -> None:
+    """Run the command line.
+
+    A crash leaves no core file: it would hold the pepper and what clients have just sent.
+    """
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    gc.disable()  # until the command runs: to look for garbage while modules load takes 0.1 s
+    app(prog_name="mintscope")

@@ -1,0 +1,240 @@
+"""`mintscope buy`: pay a mintscope service from a wallet, as any buyer would.
+
+A pending payment is kept in a file: after an interruption the same command goes on with it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
+from pathlib import Path
+from typing import Annotated, Any, Final, TypeVar
+
+import httpx
+import msgspec
+import typer
+from solders.keypair import Keypair
+from typer.core import TyperGroup
+from typing_extensions import override
+
+from mintscope.app.cli.output import refusing
+from mintscope.client.auth import PaymentAuth
+from mintscope.client.buyer import BoughtCredits, Buyer
+from mintscope.client.calls.opening import open_session
+from mintscope.client.errors import ClientError, PendingError, RefusedError
+from mintscope.client.journal import Journal, JournalUnusable
+from mintscope.client.keypair import UnusableKeypair, read_keypair
+from mintscope.client.transport import BoundedTransport
+from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope.kit.errors import InvalidTokenAddress
+from mintscope.kit.primitives import Mint, Wallet, parse_mint
+from mintscope.payments.protocol.envelope import MAINNET, TOKEN_PROGRAM
+from mintscope.payments.protocol.headers import AMOUNT_MAX
+from mintscope.solana.blocks import USDC
+
+EXIT_NOT_BOUGHT: Final = 1
+DECIMALS_MAX: Final = 18
+
+T = TypeVar("T")
+
+app = typer.Typer()
+
+
+class BuyGroup(TyperGroup):
+    """Shows the help of its commands also where its own options are missing."""
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print help if it is asked for, else parse; *ctx* is a Context of the click in typer."""
+        if not {*ctx.help_option_names} & {*args}:
+            return super().parse_args(ctx, args)
+        named = next((name for name in args if name in self.commands), None)
+        if named is not None:
+            ctx = typer.Context(self.commands[named], info_name=named, parent=ctx)
+        typer.echo(ctx.get_help())
+        raise typer.Exit
+
+
+buy_commands = typer.Typer(
+    cls=BuyGroup, help="Pay a mintscope service from a wallet.", no_args_is_help=True
+)
+app.add_typer(buy_commands, name="buy")
+
+Url = Annotated[
+    str, typer.Option(metavar="URL", help="URL of the service, as in https://api.example.")
+]
+Rpc = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="URL of a Solana node: says what became of a payment, and gives a blockhash if the"
+        " service does not.",
+        show_default=False,
+    ),
+]
+WalletFile = Annotated[
+    Path, typer.Option("--wallet", metavar="FILE", help="A Solana keypair file.")
+]
+Asset = Annotated[
+    str,
+    typer.Option(
+        metavar="MINT", help="The mint of the token to pay with, or `usdc`; no other is used."
+    ),
+]
+Decimals = Annotated[
+    int, typer.Option(metavar="N", help="The token's decimals.", min=0, max=DECIMALS_MAX)
+]
+PayTo = Annotated[str, typer.Option(metavar="WALLET", help="The wallet to pay; no other is paid.")]
+Most = Annotated[
+    str, typer.Option("--max", metavar="AMOUNT", help="The most to pay, in whole tokens.")
+]
+Program = Annotated[
+    str, typer.Option(metavar="PROGRAM", help="The token program that owns the mint.")
+]
+Network = Annotated[str, typer.Option(metavar="NETWORK", help="The chain, in CAIP-2.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        "--journal",
+        metavar="FOLDER",
+        help="Folder for pending payments; by default beside the wallet.",
+        show_default=False,
+    ),
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BuyOptions:
+    """The options of `buy`: where to buy, and with which wallet."""
+
+    url: str
+    rpc_url: str | None
+    wallet: PayerWallet
+    folder: Path
+
+
+@buy_commands.callback()
+def prepare(
+    context: typer.Context,
+    url: Url,
+    wallet: WalletFile,
+    asset: Asset,
+    pay_to: PayTo,
+    most: Most,
+    rpc: Rpc = None,
+    decimals: Decimals = 6,
+    program: Program = TOKEN_PROGRAM,
+    network: Network = MAINNET,
+    journal: Folder = None,
+) -> None:
+    """Pay a mintscope service from a wallet."""
+    pin = Pin(
+        network=network,
+        asset=USDC if asset.lower() == "usdc" else _address(asset, "--asset"),
+        decimals=decimals,
+        pay_to=Wallet(_address(pay_to, "--pay-to")),
+        token_program=Wallet(_address(program, "--program")),
+    )
+    atoms = _atoms(most, decimals)
+    payer = PayerWallet(
+        keypair=_keypair(wallet),
+        pin=pin,
+        limit=SpendLimit(atoms_per_payment=atoms, atoms_in_all=atoms),
+    )
+    with refusing("--url", ValueError, httpx.InvalidURL):
+        open_session(url)
+    folder = journal or wallet.with_name(f"{wallet.name}.payments")
+    context.obj = BuyOptions(url=url, rpc_url=rpc, wallet=payer, folder=folder)
+
+
+@buy_commands.command("credits")
+def buy_credits(
+    context: typer.Context,
+    credit_count: Annotated[int, typer.Argument(metavar="CREDITS", help="10, 50, 100 or 500.")],
+) -> None:
+    """Buy a bundle of credits; its token is printed once."""
+    _run(context, lambda buyer: buyer.buy_credits(credit_count), _show_token)
+
+
+@buy_commands.command("request")
+def buy_request(
+    context: typer.Context,
+    mint: Annotated[str, typer.Argument(metavar="MINT", help="The token to ask about.")],
+) -> None:
+    """Buy one report and print it as JSON."""
+    address = _address(mint, "MINT")
+    _run(context, lambda buyer: buyer.request(address), _show_report)
+
+
+def _show_token(bought: BoughtCredits) -> None:
+    print(bought.token, flush=True)
+    typer.echo(
+        f"{bought.credits} credits for {bought.price_paid} atoms."
+        " The token is shown once: keep it like a password.",
+        err=True,
+    )
+
+
+def _show_report(report: dict[str, Any]) -> None:
+    print(msgspec.json.format(msgspec.json.encode(report)).decode(), flush=True)
+
+
+def _run(
+    context: typer.Context, buy: Callable[[Buyer], Awaitable[T]], show: Callable[[T], None]
+) -> None:
+    """Buy and show it, or say why nothing was bought and end with EXIT_NOT_BOUGHT."""
+    purchase: BuyOptions = context.obj
+    kept = (
+        f"It is kept in {purchase.folder}: the same command sends it again, and pays nothing twice."
+    )
+    try:
+        with Journal(purchase.folder) as journal:
+            show(asyncio.run(_buy(purchase, journal, buy)))
+            journal.tidy()  # what was bought has been shown
+    except PendingError as cause:
+        typer.echo(f"{cause}: run this command again. {kept}", err=True)
+    except RefusedError as cause:
+        typer.echo(f"Nothing was bought: {cause}", err=True)
+        if cause.key is not None:
+            typer.echo(f"The payment that was refused may still land. {kept}", err=True)
+    except (ClientError, WillNotPay, JournalUnusable) as cause:
+        typer.echo(f"Nothing was bought: {cause}", err=True)
+    else:
+        return
+    raise typer.Exit(EXIT_NOT_BOUGHT)
+
+
+async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
+    """Buy; what earlier runs have paid does not count against the limit of this one."""
+    limit = purchase.wallet.limit
+    limit = replace(limit, atoms_in_all=limit.atoms_in_all + journal.atoms)
+    wallet = replace(purchase.wallet, limit=limit)
+    auth = PaymentAuth(wallet, rpc_url=purchase.rpc_url, journal=journal)
+    async with httpx.AsyncClient(base_url=purchase.url, transport=BoundedTransport()) as http:
+        return await buy(Buyer(http, auth))
+
+
+def _address(text: str, hint: str) -> Mint:
+    try:
+        return parse_mint(text)
+    except InvalidTokenAddress:
+        raise typer.BadParameter(
+            f"expected an address, base58 of 32 bytes; was {text[:50]!r}", param_hint=hint
+        ) from None
+
+
+def _atoms(most: str, decimals: int) -> int:
+    try:
+        atoms = Decimal(most).scaleb(decimals)
+    except InvalidOperation:
+        atoms = Decimal(0)
+    if not (atoms.is_finite() and 1 <= atoms <= AMOUNT_MAX):
+        raise typer.BadParameter(
+            f"expected a number of whole tokens, as in 0.5; was {most[:50]!r}", param_hint="--max"
+        )
+    return int(atoms)
+
+
+def _keypair(path: Path) -> Keypair:
+    with refusing("--wallet", UnusableKeypair):
+        return read_keypair(path)

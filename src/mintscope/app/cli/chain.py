@@ -1,0 +1,441 @@
+"""`mintscope decode PATH...`: the swaps in files of transactions and blocks.
+
+`mintscope gaps`: which slots no source could deliver, and what was traded in them.
+
+`mintscope programs`: which programs are read as swaps, and what was seen and not read.
+"""
+
+import gzip
+import os
+import sys
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Context, Decimal
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO, Final
+
+import msgspec
+import typer
+
+from mintscope.app.cli.config import ConfigFile, configured
+from mintscope.app.cli.history import CallsPerS, Giving, RatePools, Yes, days_ago
+from mintscope.app.cli.output import AsJson, print_rows, stop, visible
+from mintscope.app.cli.stores import EXIT_NOT_DONE, with_market
+from mintscope.app.config.groups import Config
+from mintscope.app.running.decoding import (
+    decode_json_transaction,
+    decode_json_transactions,
+    programs_read,
+)
+from mintscope.app.sources import is_read, of_the_second_node, open_backfill, settled
+from mintscope.app.stores.stores import Market
+from mintscope.dex.outcome import Decoded
+from mintscope.dex.programs import BY_ADDRESS
+from mintscope.dex.swap import Swap
+from mintscope.history.backfill import GapMend
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.errors import UNPARSABLE, Undecodable, decode_json
+from mintscope.kit.primitives import MICRO_USD, Mint, Slot
+from mintscope.market.quotes import oriented
+from mintscope.solana.blocks import WSOL, Gap, SourceError
+
+app = typer.Typer()
+
+GZIP_MAGIC: Final = b"\x1f\x8b"
+UNSAID: Final = msgspec.Raw(b"null")
+DIGITS: Final = Context(prec=28)
+# Of a folder, files with other names are left out: lists and notes lie beside recordings.
+NAMES_IN_FOLDERS: Final = (".json", ".json.gz")
+DOCUMENT_BYTES_MAX: Final = 256 * 1024 * 1024  # unpacked; a whole block takes some 7 MB
+
+Number = Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
+
+
+class Document(msgspec.Struct, rename="camel"):
+    """A getTransaction result, a getBlock result, or a JSON-RPC answer with one of them."""
+
+    slot: Number | None = None
+    block_time: Number | None = None
+    transaction: msgspec.Raw = UNSAID
+    transactions: list[msgspec.Raw] | None = None
+    result: msgspec.Raw = UNSAID
+
+
+DOCUMENT: Final = msgspec.json.Decoder(Document)
+
+
+class BadFile(Exception):
+    """The file is not what it should be; the message says what was expected."""
+
+
+@app.command()
+def decode(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH...", help="Files of JSON or JSON lines, or folders of them."),
+    ],
+) -> None:
+    """Print one JSON line per swap; quarantined transactions go to stderr.
+
+    Each file holds getTransaction or getBlock results (encoding "json"), one in all or one a line,
+    plain or gzip, bare or inside a JSON-RPC answer. A folder stands for all .json and .json.gz
+    files in it and in its folders, in the order of their names.
+    """
+    for path in paths:
+        _decode(path)
+    sys.stdout.flush()
+
+
+def _decode(path: Path) -> None:
+    """Print the swaps of *path*, a file or a folder."""
+    try:
+        for file in files_of(path):
+            path = file
+            for swap, slot, time in swaps(path):
+                sys.stdout.buffer.write(msgspec.json.encode(row(swap, slot, time)) + b"\n")
+    except BadFile as bad:
+        sys.stdout.flush()
+        stop(f"{path}: {bad}")
+
+
+def files_of(path: Path) -> list[Path]:
+    """Return *path*, or the files of transactions and blocks if it is a folder, sorted.
+
+    Raises BadFile if a folder cannot be read or has none.
+    """
+    if not path.is_dir():
+        return [path]
+
+    def refuse(error: OSError) -> None:
+        raise BadFile(f"expected a readable folder; {error}")
+
+    found = [
+        Path(folder, name)
+        for folder, _, names in os.walk(path, onerror=refuse)
+        for name in names
+        if name.endswith(NAMES_IN_FOLDERS)
+    ]
+    if not found:
+        raise BadFile(f"expected a folder of {' or '.join(NAMES_IN_FOLDERS)} files; has none")
+    return sorted(found)
+
+
+def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
+    """Yield the swaps of *path* with slot and time; report what is quarantined.  Raises BadFile."""
+    for text, where in documents(path):
+        document, raw = unwrap(text, where)
+        decoded = read(document, raw, where)
+        for quarantined in decoded.quarantined:
+            line = {
+                "signature": quarantined.signature,
+                "slot": document.slot,
+                "transaction_index": quarantined.transaction_index,
+                "program": quarantined.program,
+                "reason": quarantined.reason,
+            }
+            sys.stderr.buffer.write(msgspec.json.encode(line) + b"\n")
+        for swap in decoded.swaps:
+            yield swap, document.slot, document.block_time
+
+
+def documents(path: Path) -> Iterator[tuple[bytes, str]]:
+    """Yield each JSON document of *path*, and where it stands.
+
+    A file whose first line is a document has one a line; any other is one document.
+    """
+    try:
+        with opened(path) as file:
+            first = _expect_bounded(file.readline(DOCUMENT_BYTES_MAX + 1))
+            if not is_json(first):
+                rest = file.read(DOCUMENT_BYTES_MAX + 1 - len(first))
+                yield _expect_bounded(first + rest), "the file"
+                return
+            yield first, "line 1"
+            lines = iter(partial(file.readline, DOCUMENT_BYTES_MAX + 1), b"")
+            for number, line in enumerate(lines, 2):
+                if _expect_bounded(line).strip():
+                    yield line, f"line {number}"
+    except (OSError, EOFError, zlib.error) as error:
+        raise BadFile(f"expected a readable file, plain or gzip; {error}") from None
+
+
+def _expect_bounded(text: bytes) -> bytes:
+    if len(text) > DOCUMENT_BYTES_MAX:
+        raise BadFile(f"expected documents of at most {DOCUMENT_BYTES_MAX} bytes; was more")
+    return text
+
+
+def opened(path: Path) -> BinaryIO | gzip.GzipFile:
+    """Open *path*, unpacking gzip by its first bytes, whatever its name."""
+    with path.open("rb") as file:
+        is_packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+    return gzip.open(path, "rb") if is_packed else path.open("rb")
+
+
+def is_json(text: bytes) -> bool:
+    """Return whether *text* is a whole JSON document."""
+    try:
+        msgspec.json.decode(text, type=msgspec.Raw)
+    except UNPARSABLE:
+        return False
+    return True
+
+
+def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msgspec.Raw]:
+    """Return *text* as a document with its own bytes, without the JSON-RPC answer around it."""
+    try:
+        document = decode_json(text, DOCUMENT)
+        if document.result != UNSAID:
+            text = document.result
+            document = decode_json(text, DOCUMENT)
+    except Undecodable as error:
+        raise BadFile(f"expected a getTransaction or getBlock result in {where}; {error}") from None
+    return document, text
+
+
+def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
+    """Return what *document* decodes to."""
+    if document.transactions is not None:
+        return decode_json_transactions(document.transactions)
+    if document.transaction != UNSAID:
+        return decode_json_transaction(raw)
+    raise BadFile(
+        f"expected a getTransaction or getBlock result in {where}, was JSON with neither"
+        ' "transaction" nor "transactions"'
+    )
+
+
+def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
+    """Return *swap* as it is printed; amounts and prices are strings, so that none is rounded."""
+    seen = oriented(swap)
+    line: dict[str, Any] = {
+        "signature": swap.signature,
+        "slot": slot,
+        "time": time,
+        "ix": [swap.outer, swap.inner],
+        "program": swap.program,
+        "pool": swap.pool,
+        "in_mint": swap.in_mint,
+        "in_amount": str(swap.in_amount),
+        "out_mint": swap.out_mint,
+        "out_amount": str(swap.out_amount),
+        "in_decimals": swap.in_decimals,
+        "out_decimals": swap.out_decimals,
+    } | dict.fromkeys(
+        ("base", "quote", "quote_kind", "side", "base_volume", "quote_volume", "price")
+    )
+    if seen is None:
+        return line
+    base = whole(seen.base_amount, seen.base_decimals)
+    quote = whole(seen.quote_amount, seen.quote_decimals)
+    return line | {
+        "base": seen.base,
+        "quote": seen.quote,
+        "quote_kind": seen.quote_kind,
+        "side": "buy" if seen.is_buy else "sell",
+        "base_volume": None if base is None else str(base),
+        "quote_volume": None if quote is None else str(quote),
+        "price": None if base is None or quote is None else ratio(quote, base),
+    }
+
+
+def whole(amount: int, decimals: int | None) -> Decimal | None:
+    """Return *amount* raw units in whole tokens, None where the decimals are unknown."""
+    if decimals is None:
+        return None
+    return DIGITS.divide(Decimal(amount), DIGITS.power(Decimal(10), decimals))
+
+
+def ratio(quote: Decimal, base: Decimal) -> str:
+    """Return *quote* per *base*, without the zeros that rounding to 28 digits can end in."""
+    price = DIGITS.divide(quote, base).normalize(DIGITS)
+    return f"{price:f}" if price == price.to_integral_value() else str(price)
+
+
+GAPS_MAX: Final = 1_000  # looked through by one command
+
+gap_commands = typer.Typer(help="Which slots no source could deliver.", no_args_is_help=True)
+app.add_typer(gap_commands, name="gaps")
+
+
+@gap_commands.callback()
+def gaps() -> None:
+    """Which slots no source could deliver."""
+
+
+@gap_commands.command("list")
+def list_gaps(
+    *,
+    limit: Annotated[
+        int, typer.Option(min=1, max=10_000, metavar="COUNT", help="At most so many.")
+    ] = 100,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """List the newest gaps that are open: candles lack the swaps of their slots."""
+    found = with_market(config, lambda market: market.gap_mends.newest(limit))
+    columns = ("first", "last", "slots", "reason", "attempts", "given_up", "words")
+    print_rows(columns, [_row(each) for each in found], as_json=as_json)
+
+
+@gap_commands.command()
+def fill(
+    *,
+    rate_pool: RatePools = None,
+    calls_per_s: CallsPerS = 10,
+    yes: Yes = False,
+    config: ConfigFile = None,
+) -> None:
+    """Find the blocks of open gaps, and read again the past of the tokens that traded in them.
+
+    The node is chain.second_rpc_url, else chain.rpc_url. The cost of each past is shown and
+    confirmed. Works while the service runs; the same command goes on where it was. Exits with 1
+    while a gap is left open.
+    """
+    settings = configured(config).config
+    if settings.chain.source == "files":
+        stop("gaps are filled from a node: chain.source is files")
+    filling = Filling(
+        config=of_the_second_node(settings),
+        rate_pools=rate_pool or [],
+        calls_per_s=calls_per_s,
+        yes=yes,
+    )
+    try:
+        is_done = with_market(config, filling.run)
+    except SourceError as error:
+        stop(visible(str(error)), EXIT_NOT_DONE)
+    if not is_done:
+        raise typer.Exit(EXIT_NOT_DONE)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Filling:
+    """One run of the command; its node is the first one of *config*."""
+
+    config: Config
+    rate_pools: Sequence[str]
+    calls_per_s: float
+    yes: bool
+
+    async def run(self, market: Market) -> bool:
+        """Fill what can be; return whether no gap is left open."""
+        gaps = await market.reader.gaps(GAPS_MAX)
+        traded = {
+            gap: found for gap in gaps if (found := await self._look(market, gap)) is not None
+        }
+        newest: defaultdict[Mint, Slot] = defaultdict(lambda: Slot(0))
+        for gap, mints in traded.items():
+            for mint in mints:
+                newest[mint] = max(newest[mint], gap.last)
+        read = {mint for mint, slot in newest.items() if await self._read(market, mint, slot)}
+        for gap, mints in traded.items():
+            if mints <= read:
+                await market.history_jobs.filled(gap, SystemClock().now())
+                typer.echo(f"{_named(gap)}: filled")
+        left = len(await market.reader.gaps(GAPS_MAX))
+        typer.echo(f"{left} gaps are left open" if left else "no gap is open")
+        return left == 0
+
+    async def _look(self, market: Market, gap: Gap) -> set[Mint] | None:
+        """Return the followed mints that traded in *gap*, None where it cannot be filled now."""
+        folded = (await market.reader.overview()).folded_slot
+        first_settled = await settled(market.reader, gap.last)
+        if folded is None or first_settled is None or folded < first_settled:
+            typer.echo(f"{_named(gap)}: too new to be filled; try again in two minutes")
+            return None
+        try:
+            async with open_backfill(self.config, market, self.calls_per_s) as reading:
+                mints = await reading.traded(gap)
+        except SourceError as error:
+            typer.echo(f"{_named(gap)}: {visible(str(error))}")
+            return None
+        followed = {mint for mint in mints if await market.tracking.one(mint) is not None}
+        rest = "; the volume of SOL stays short of it" if WSOL in followed else ""
+        followed.discard(WSOL)
+        typer.echo(f"{_named(gap)}: {len(followed)} followed tokens traded{rest}")
+        return followed
+
+    async def _read(self, market: Market, mint: Mint, slot: Slot) -> bool:
+        """Read the past of *mint* again if it was not since *slot*; return whether it is joined."""
+        if await _is_read(market, mint, slot):
+            return True
+        giving = Giving(
+            mint=mint,
+            from_time=days_ago(0),
+            rate_pools=self.rate_pools,
+            calls_per_s=self.calls_per_s,
+            yes=self.yes,
+            again=True,
+        )
+        typer.echo(f"{mint}:")
+        try:
+            await giving.run(market, self.config)
+        except (SourceError, ValueError) as error:
+            typer.echo(visible(str(error)), err=True)
+        return await _is_read(market, mint, slot)
+
+
+async def _is_read(market: Market, mint: Mint, slot: Slot) -> bool:
+    first_settled = await settled(market.reader, slot)
+    return first_settled is not None and await is_read(market.history_jobs, mint, first_settled)
+
+
+def _row(mend: GapMend) -> Sequence[str | int]:
+    gap = mend.gap
+    is_given_up = mend.given_up_at is not None
+    slots = gap.last - gap.first + 1
+    return gap.first, gap.last, slots, gap.reason, mend.attempts, is_given_up, mend.words
+
+
+def _named(gap: Gap) -> str:
+    return f"slots {gap.first} to {gap.last}"
+
+
+@app.command()
+def programs(
+    *,
+    unread: Annotated[
+        bool,
+        typer.Option(
+            "--unread", help="Instructions that were seen and not read within the chain's last day."
+        ),
+    ] = False,
+    limit: Annotated[
+        int,
+        typer.Option(min=1, max=10_000, metavar="COUNT", help="With --unread: at most so many."),
+    ] = 100,
+    config: ConfigFile = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the programs whose swaps are read, those that the configuration adds among them.
+
+    With --unread: calls that gave no swap and should have, and programs that are not listed; the
+    most value first. The swaps of an `unknown_program` are read by what moved.
+    """
+    if unread:
+        _print_unread(config, limit, as_json=as_json)
+        return
+    rows = [
+        (
+            program.name,
+            program.address,
+            "the programs it calls" if program.read is None else program.how,
+            "mintscope" if program.address in BY_ADDRESS else "configuration",
+        )
+        for program in programs_read(configured(config).config.dex)
+    ]
+    print_rows(("program", "id", "amountsFrom", "addedBy"), rows, as_json=as_json)
+
+
+def _print_unread(config: ConfigFile, limit: int, *, as_json: bool) -> None:
+    found = with_market(config, lambda market: market.coverage.not_read(limit))
+    rows = [
+        (one.program, one.reason, one.head, one.count, one.volume // MICRO_USD, one.signature)
+        for one in found
+    ]
+    columns = ("program", "reason", "discriminator", "count", "aboutUsd", "example")
+    print_rows(columns, rows, as_json=as_json)

@@ -1,0 +1,356 @@
+"""`mintscope history`: give a mint its past.
+
+The progress of reading a past, for people.
+
+`mintscope history import`: candles of a file before a token's own ones.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final, Self
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from typer.core import TyperGroup
+from typing_extensions import override
+
+from mintscope.app.cli.config import ConfigFile, configured
+from mintscope.app.cli.output import moment, refusing, stop, visible
+from mintscope.app.cli.stores import EXIT_NOT_DONE, with_market
+from mintscope.app.cli.table import BadTable, rows
+from mintscope.app.config.groups import Config
+from mintscope.app.sources import BackfillReading, begin_of, left_out, open_backfill
+from mintscope.app.stores.stores import Market, reading_turn
+from mintscope.history.backfill import CannotImport, Cost, ImportedCandle, expect_candle
+from mintscope.history.ports import Stage
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.errors import InvalidTokenAddress
+from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS, parse_mint
+from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
+from mintscope.market.pricing import PRICE_USD_MAX
+from mintscope.market.timeframe import Timeframe
+from mintscope.solana.blocks import SourceError
+
+__all__ = []
+
+LINE_EVERY_PERCENT: Final = 10
+
+
+class Bar:
+    """A progress bar on a terminal, a line now and then elsewhere.
+
+    total   transactions, about: what is read may be more
+    """
+
+    def __init__(self, total: int) -> None:
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._total = max(total, 1)
+        self._done: dict[str, int] = {}
+        self._told: dict[str, int] = {}
+        self._tasks = {
+            what: self._bar.add_task(what, total=self._total) for what in ("listed", "read")
+        }
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, what: str, count: int) -> None:
+        """Show that *count* more are listed or read."""
+        done = self._done[what] = self._done.get(what, 0) + count
+        self._bar.update(self._tasks[what], completed=done, total=max(done, self._total))
+        percent = min(100, 100 * done // self._total)
+        if (
+            not self._console.is_terminal
+            and percent >= self._told.get(what, 0) + LINE_EVERY_PERCENT
+        ):
+            self._told[what] = percent
+            self._console.print(f"{what}: {done} of about {self._total}")
+
+    def say(self, what: str) -> None:
+        """Print a line beside the bar."""
+        self._console.print(what)
+
+
+DAYS_MAX: Final = 180
+JOIN_WAIT_S: Final = 60
+LOOK_S: Final = 0.5
+AGAIN_S: Final = 5.0
+
+app = typer.Typer()
+
+
+class _ReadUnlessNamed(TyperGroup):
+    """`history MINT` reads; `history import MINT` imports."""
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if args and args[0] not in {*self.commands, "--help", "-h"}:
+            args = ["read", *args]
+        return list(super().parse_args(ctx, args))
+
+
+history_commands = typer.Typer(
+    cls=_ReadUnlessNamed, help="Give a mint its past.", no_args_is_help=True
+)
+app.add_typer(history_commands, name="history")
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Read without asking.")]
+RatePools = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rate-pool",
+        metavar="ADDRESS",
+        help="A pool of SOL and dollars; by default the busiest in the log.",
+    ),
+]
+CallsPerS = Annotated[
+    float,
+    typer.Option(
+        "--calls-per-s",
+        min=0.1,
+        max=10_000,
+        metavar="CALLS",
+        help="Requests a second that are allowed.",
+    ),
+]
+
+
+@history_commands.callback()
+def history() -> None:
+    """Give a mint its past: read it from the chain, or import candles."""
+
+
+@history_commands.command()
+def read(
+    mint: Annotated[str, typer.Argument(help="A tracked mint address.", metavar="MINT")],
+    *,
+    days: Annotated[
+        float, typer.Option(min=0.01, max=DAYS_MAX, metavar="DAYS", help="How far back.")
+    ] = 10,
+    pool: Annotated[
+        list[str] | None,
+        typer.Option(metavar="ADDRESS", help="A pool of MINT; by default those that are found."),
+    ] = None,
+    rate_pool: RatePools = None,
+    calls_per_s: CallsPerS = 10,
+    again: Annotated[
+        bool, typer.Option("--again", help="Read a history again; it is replaced.")
+    ] = False,
+    incomplete: Annotated[
+        bool,
+        typer.Option(
+            "--incomplete", help="Join it though the node does not give every transaction."
+        ),
+    ] = False,
+    yes: Yes = False,
+    config: ConfigFile = None,
+) -> None:
+    """Read the past of MINT from the node, and join it to what is followed.
+
+    Says what it will cost, and asks. Works while the service runs. Cut off anywhere, the same
+    command goes on where it was.
+    """
+    with refusing("MINT", InvalidTokenAddress):
+        parsed = parse_mint(mint)
+    backfill_token(
+        Giving(
+            mint=parsed, from_time=days_ago(days), pools=pool or [], rate_pools=rate_pool or [],
+            calls_per_s=calls_per_s, yes=yes, again=again, incomplete=incomplete,
+        ),
+        config,
+    )  # fmt: skip
+
+
+def backfill_token(giving: "Giving", config: ConfigFile) -> None:
+    """Read a past, as `history MINT` does; ends the command where it cannot."""
+    settings = configured(config).config
+    if settings.chain.source == "files":
+        stop("a past is read from a node: chain.source is files")
+    try:
+        with_market(config, lambda market: giving.run(market, settings))
+    except ValueError as error:
+        stop(visible(str(error)))
+    except SourceError as error:
+        stop(f"{visible(str(error))}\nThe same command goes on where it was.", EXIT_NOT_DONE)
+
+
+def days_ago(days: float) -> UnixS:
+    """Return the moment *days* before now."""
+    return UnixS(SystemClock().now() // SECOND_MS - int(days * DAY_S))
+
+
+@dataclass(kw_only=True)
+class Giving:
+    """One past to read, and how.
+
+    from_time    where it begins
+    pools        those of the mint; by default those that are found
+    rate_pools   those of SOL and dollars; by default the busiest in the log
+    again        read it though the mint has candles since then: they are replaced
+    incomplete   join it though the node does not give every transaction
+    """
+
+    mint: Mint
+    from_time: UnixS
+    pools: Sequence[str] = ()
+    rate_pools: Sequence[str] = ()
+    calls_per_s: float
+    yes: bool
+    again: bool = False
+    incomplete: bool = False
+
+    async def run(self, market: Market, config: Config) -> Stage:
+        """Survey, ask, read, and wait until ingest has joined what was read.
+
+        Raises    ValueError where there is nothing to read; SourceError
+        """
+        self.from_time = await begin_of(market, self.mint, self.from_time, again=self.again)
+        async with reading_turn(config), open_backfill(config, market, self.calls_per_s) as reading:
+            job = await market.history_jobs.one(self.mint)
+            if job is not None and job.goes_on(self.from_time):
+                self.from_time = job.from_time
+                total = job.listed
+                typer.echo(f"going on: {job.read} of {job.listed} transactions are read")
+            else:
+                total = (await self._begin(market, reading)).transactions
+            with Bar(total) as bar:
+                stage = Stage.READING
+                while stage is Stage.READING:
+                    missing = await reading.read(
+                        self.mint, self.from_time, bar, incomplete=self.incomplete
+                    )
+                    bar.say("read; waiting for ingest to join it")
+                    stage = await self._joined(market)
+        await self._report(market, stage, reading.calls)
+        if missing:
+            typer.echo(left_out(missing), err=True)
+        return stage
+
+    async def _begin(self, market: Market, reading: BackfillReading) -> Cost:
+        found = await reading.survey(
+            self.mint, self.from_time, pools=self.pools, rate_pools=self.rate_pools
+        )
+        for address, kind in found.addresses.items():
+            typer.echo(f"{address}  {kind}")
+        if found.from_time > self.from_time:
+            typer.echo(f"the node reaches back to {_at(found.from_time)}")
+            self.from_time = found.from_time
+        cost = found.cost
+        typer.echo(
+            f"from {_at(self.from_time)}: about {cost.transactions} transactions,"
+            f" {cost.calls} calls, {_duration(cost.seconds)} at {self.calls_per_s:g} a second"
+        )
+        if not self.yes and not typer.confirm("Read them?"):
+            raise typer.Exit(EXIT_NOT_DONE)
+        await market.history_reading.begin(self.mint, self.from_time, found.addresses)
+        return cost
+
+    async def _joined(self, market: Market) -> Stage:
+        """Return what became of it: joined, to be read on, or waiting for an ingest that runs."""
+        stage = Stage.READY
+        for _ in range(int(JOIN_WAIT_S / LOOK_S)):
+            job = await market.history_jobs.one(self.mint)
+            if job is None:
+                raise ValueError(f"{self.mint} is no longer tracked")
+            stage = job.stage
+            if stage is not Stage.READY:
+                break
+            await asyncio.sleep(LOOK_S)
+        if stage is Stage.READING:
+            await asyncio.sleep(AGAIN_S)  # the log began less than a minute before, or moved on
+        return stage
+
+    async def _report(self, market: Market, stage: Stage, calls: int) -> None:
+        tracked = await market.tracking.one(self.mint)
+        since = None if tracked is None else tracked.since_time
+        if stage is Stage.JOINED:
+            typer.echo(f"joined: followed since {_at(since or self.from_time)} ({calls} calls)")
+        else:
+            typer.echo(f"read ({calls} calls); it is joined once `mintscope ingest` runs")
+
+
+def _at(time: UnixS) -> str:
+    return moment(UnixMs(time * SECOND_MS)) or ""
+
+
+def _duration(seconds: float) -> str:
+    hours, minutes = divmod(round(seconds / MINUTE_S), 60)
+    return f"{hours} h {minutes} min" if hours or minutes else f"{seconds:.0f} s"
+
+
+COLUMNS: Final = ("t", "open", "high", "low", "close", "volume")
+CANDLES_MAX: Final = 200_000
+TIME_MAX: Final = 1 << 33
+VOLUME_USD_MAX: Final = 1e9
+
+CandleFile = Annotated[
+    Path,
+    typer.Argument(
+        help="CSV with t,open,high,low,close,volume; USD, t the start of a candle.",
+        metavar="FILE.csv",
+    ),
+]
+
+
+@history_commands.command("import")
+def import_candles(
+    mint: Annotated[str, typer.Argument(help="A tracked mint address.", metavar="MINT")],
+    file: CandleFile,
+    *,
+    timeframe: Annotated[
+        Timeframe, typer.Option(metavar="TIMEFRAME", help="Width of a candle: m1, m5, m15 or h1.")
+    ],
+    config: ConfigFile = None,
+) -> None:
+    """Put candles of a file before the first own one of MINT.
+
+    They never replace own ones, and are marked as imported. Works while the service runs: ingest
+    takes them in once MINT has a candle of its own.
+    """
+    with refusing("MINT", InvalidTokenAddress):
+        parsed = parse_mint(mint)
+    try:
+        candles = _read(file, timeframe)
+        with_market(
+            config, lambda market: market.imports.add(parsed, timeframe, file.name, candles)
+        )
+    except (BadTable, CannotImport) as error:
+        stop(visible(str(error)))
+    typer.echo(
+        f"{len(candles)} candles of {timeframe} wait for ingest; mintscope tokens show {mint}"
+    )
+
+
+def _read(path: Path, timeframe: Timeframe) -> list[ImportedCandle]:
+    """Return the candles of *path*.  Raises BadTable, CannotImport."""
+    found: dict[int, ImportedCandle] = {}
+    for row in rows(path, COLUMNS):
+        at = row.integer("t", 0, TIME_MAX)
+        open_, high, low, close = (row.number(name, PRICE_USD_MAX) for name in COLUMNS[1:5])
+        volume = round(row.number("volume", VOLUME_USD_MAX) * MICRO_USD)
+        candle = ImportedCandle(UnixS(at), open_, high, low, close, volume)
+        expect_candle(candle, timeframe)
+        if at in found:
+            raise row.bad("t", "each candle once")
+        found[at] = candle
+        if len(found) > CANDLES_MAX:
+            raise CannotImport(f"expected at most {CANDLES_MAX} candles")
+    if not found:
+        raise CannotImport(f"{path}: expected candles; there is none")
+    return [found[at] for at in sorted(found)]

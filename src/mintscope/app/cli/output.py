@@ -1,0 +1,44 @@
+"""Output of commands, and why a command ends."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final, NoReturn
+
+import typer
+
+from mintscope.client.cli.tables import NONE, AsJson, Cell, print_json, print_rows, visible
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import iso_time
+
+__all__ = ["NONE", "AsJson", "Cell", "print_json", "print_rows", "visible"]
+
+EXIT_BAD_INPUT: Final = 2
+LINES: Final = 1_000
+LINES_MAX: Final = 100_000  # some 10 MB
+NUMBER_MAX: Final = 2**63 - 1
+
+
+@contextmanager
+def refusing(parameter: str, *kinds: type[Exception]) -> Iterator[None]:
+    """Turn an error of *kinds* into the refusal of a *parameter* of the command."""
+    try:
+        yield
+    except kinds as error:
+        raise typer.BadParameter(str(error), param_hint=parameter) from None
+
+
+def stop(message: str, exit_code: int = EXIT_BAD_INPUT) -> NoReturn:
+    """End the command with one *message* on stderr."""
+    typer.echo(message, err=True)
+    raise typer.Exit(exit_code) from None
+
+
+def tell_more(option: str, names: Sequence[int | str], limit: int) -> None:
+    """Print on stderr how to see more than the first *limit* of *names*, if there are more."""
+    if len(names) > limit:
+        typer.echo(f"there are more: {option} {names[limit - 1]}", err=True)
+
+
+def moment(at: UnixMs | None) -> str | None:
+    """Return *at* in ISO 8601."""
+    return None if at is None else iso_time(at)

@@ -1,0 +1,450 @@
+"""`mintscope backup`: copy the installation, in rotation, and verify that a copy restores.
+
+`mintscope copy`, `restore` and `migrate`.
+
+`mintscope upgrade`: upgrade the store, or show what the upgrade would do.
+
+`mintscope compact`: return unused space of SQLite files to the disk.
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.progress import Progress as Bar
+from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
+from typer.core import TyperGroup
+from typing_extensions import override
+
+from mintscope import __version__
+from mintscope.app.cli.config import ConfigFile, configured
+from mintscope.app.cli.output import AsJson, moment, print_json, print_rows, refusing, stop
+from mintscope.app.config.groups import Config
+from mintscope.app.config.load import UnusableSecretFile, read_secret
+from mintscope.app.running.processes import commit
+from mintscope.app.stores import backups
+from mintscope.app.stores import stores as places
+from mintscope.app.stores.upgrade import Plan, Writer, migrations, plan
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.errors import ServiceUnavailable, UnusableStore
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, HOUR_MS
+
+EXIT_NOT_DONE: Final = 1
+PEPPER: Final = (
+    "Keep the pepper, too: it is configured outside. Without it every credit token is void."
+)
+FILE: Final = "file:"
+EXPOSED: Final = (
+    "The password can be seen by every user of this machine while this runs: put the address into a"
+    " file, and pass file:PATH."
+)
+NEWER: Final = (
+    "Nothing later than the copy is in it: credits that were spent can be spent"
+    " again. Start the service; after a minute `mintscope sales orphans` lists the payments that"
+    " the chain knows and the copy does not."
+)
+
+app = typer.Typer()
+
+
+@app.command("copy")
+def copy_all(
+    source: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            metavar="PLACE",
+            help=(
+                "Where it is: sqlite:FOLDER, postgresql://HOST/NAME, or file:PATH of a file that"
+                " holds such an address."
+            ),
+        ),
+    ],
+    target: Annotated[
+        str, typer.Option("--to", metavar="PLACE", help="An empty place of the same form.")
+    ],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Copy a stopped installation to another engine, and compare every row.
+
+    A password in a PLACE can be seen by every user of the machine while the command runs; in a file
+    it cannot.
+    """
+    with in_words(), showing_progress() as progress:
+        sums = places.copy_installation(_place(source), _place(target), progress)
+    rows = [(name, each.rows, each.hash[:16]) for name, each in sums.items()]
+    print_rows(("table", "rows", "hash"), rows, as_json=as_json)
+    if as_json:
+        return
+    typer.echo(
+        "Copied and compared. The pepper is not in the database: see docs/operating/scale.md."
+    )
+
+
+@app.command()
+def restore(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="As `mintscope backup` made it.")
+    ],
+    *,
+    secrets: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Where `pepper` and `roots` are, if they are not in FOLDER: `backup.secrets_to`.",
+            show_default=False,
+        ),
+    ] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Copy a backup into an installation that is empty and does not run."""
+    with in_words(), showing_progress() as progress:
+        places.restore(configured(config).config, folder, progress, secrets=secrets)
+    typer.echo(NEWER)
+
+
+@app.command()
+def migrate(
+    *,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be done, and do nothing.")
+    ] = False,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """Bring the store to the newest schema, as every process does at its start."""
+    settings = configured(config).config
+    with in_words():
+        ran = migrations(settings, is_done=not dry_run)
+    if as_json:
+        print_json({"migrations": ran, "isDone": not dry_run})
+        return
+    if not ran:
+        typer.echo("Nothing to do: the schema is up to date.")
+    for each in ran:
+        typer.echo(f"{'would run' if dry_run else 'ran'} {each}")
+
+
+def _place(text: str) -> str:
+    if text.startswith(FILE):
+        with refusing("PLACE", UnusableSecretFile):
+            return read_secret(Path(text.removeprefix(FILE)).expanduser())
+    if places.has_password(text):
+        typer.echo(EXPOSED, err=True)
+    return text
+
+
+@contextmanager
+def in_words() -> Iterator[None]:
+    """End the command with one message."""
+    try:
+        yield
+    except (UnusableStore, OSError) as error:
+        stop(f"mintscope: {error}", EXIT_NOT_DONE)
+    except ServiceUnavailable as error:
+        stop(f"mintscope: {error} {error.__cause__ or ''}".rstrip(), EXIT_NOT_DONE)
+
+
+@contextmanager
+def showing_progress() -> Iterator[places.Progress]:
+    """Show the progress of a copy on a terminal, or else print a line for each table."""
+    console = Console(stderr=True)
+    counts = dict[str, int]()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    is_shown = console.is_terminal
+    with Bar(*columns, console=console, transient=True, disable=not is_shown) as bar:
+        task = bar.add_task("")
+
+        def show(what: str, count: int) -> None:
+            if what not in counts and not is_shown:
+                console.print(what)
+            counts[what] = counts.get(what, 0) + count
+            bar.update(task, description=f"{what}: {counts[what]}")
+
+        yield show
+
+
+TAKE: Final = "take"
+SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]+:/")
+
+
+class _TakesByDefault(TyperGroup):
+    """Runs `take` if no command is named: `mintscope backup FOLDER`.
+
+    Typed with Any in place of types that typer does not publish.
+    """
+
+    @override
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if not args or args[0] not in {*self.commands, "-h", "--help"}:
+            args = [TAKE, *args]
+        return super().parse_args(ctx, args)
+
+
+backup_commands = typer.Typer(
+    cls=_TakesByDefault,
+    help="Copy the installation, which may be running; verify that a copy can be restored.",
+)
+app.add_typer(backup_commands, name="backup")
+
+
+@backup_commands.command(TAKE)
+def take(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar="FOLDER", help="A new folder.", show_default=False)
+    ] = None,
+    *,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            "--to",
+            metavar="DIR",
+            help="Create a new folder in DIR, and remove old ones; default: `backup.to`.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """Copy the installation, which may be running, into a new folder: `mintscope backup` alone.
+
+    With DIR or `backup.to` backups rotate, by `backup.kept_max` and `backup.keep_days`.
+    """
+    loaded = configured(config).config
+    into = root or loaded.backup.to
+    if folder is not None and root is not None:
+        raise typer.BadParameter("expected FOLDER or --to; was both", param_hint="FOLDER")
+    for name, place in (("FOLDER", folder), ("--to", root)):
+        if place is not None and SCHEME.match(str(place)):
+            raise typer.BadParameter(
+                "expected a folder; mintscope speaks no S3: back up into a folder, and copy it by"
+                " rclone or restic, see docs/operating/back-up.md",
+                param_hint=name,
+            )
+    if folder is None and into is None:
+        raise typer.BadParameter(
+            "expected FOLDER, --to DIR or the setting backup.to", param_hint="FOLDER"
+        )
+    with in_words(), showing_progress() as progress:
+        if folder is not None:
+            places.back_up(loaded, folder, progress)
+            backups.note(loaded, str(folder.resolve()), SystemClock().now())
+            made = folder
+            removed: list[str] = []
+        else:
+            assert into is not None
+            made = backups.take(loaded, into, progress, SystemClock().now())
+            settings = loaded.backup
+            removed = [
+                str(each)
+                for each in backups.rotate(
+                    into, kept_max=settings.kept_max, keep_days=settings.keep_days
+                )
+            ]
+    if as_json:
+        print_json({"folder": str(made), "removed": removed})
+        return
+    typer.echo(f"{made} is a complete copy. Restore it by: mintscope restore {made}")
+    if removed:
+        typer.echo(f"Removed {len(removed)} older ones.")
+    _say_where_secrets_are(loaded)
+
+
+@backup_commands.command("verify")
+def verify(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="As `mintscope backup` made it.")
+    ],
+    *,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The folder in which the copy is restored for the audit; it is removed again.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """Restore a backup into a scratch folder, audit it, and show its contents; exit 1 if unsound.
+
+    Only the settings of the installation are read, and nothing is changed.
+    """
+    loaded = configured(config).config
+    with in_words():
+        found = asyncio.run(backups.verify(loaded, folder, scratch, SystemClock()))
+    facts = {
+        "folder": str(folder),
+        "isSound": not found.violations,
+        "slot": found.slot,
+        "creditTokens": found.credit_tokens,
+        "entries": found.entries,
+        "payments": found.payments,
+        "migrationsRun": found.migrations,
+        "tookS": found.took_s,
+        "violations": [f"{each.invariant}: {each.subject}" for each in found.violations],
+    }
+    if as_json:
+        print_json(facts)
+    else:
+        for name, value in facts.items():
+            if name != "violations":
+                typer.echo(f"{name:14}  {value}")
+    if found.violations:
+        first = f"{found.violations[0].invariant}: {found.violations[0].subject}"
+        stop(
+            f"{len(found.violations)} contradictions, the first is {first}. Keep this backup, take"
+            " another one, and look at `mintscope sales status`",
+            EXIT_NOT_DONE,
+        )
+
+
+def _say_where_secrets_are(config: Config) -> None:
+    if config.credits.pepper is not None:
+        typer.echo(PEPPER)
+    elif config.backup.secrets_to is not None:
+        typer.echo(f"pepper and roots are in {config.backup.secrets_to}: restore with --secrets.")
+
+
+DIGITS: Final = 2
+MB: Final = 1_000_000
+
+
+@app.command("upgrade")
+def upgrade(
+    *,
+    check: Annotated[
+        bool, typer.Option("--check", help="Show what would be done, and do nothing.")
+    ] = False,
+    scratch: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The folder for the copy that is measured; by default beside the store.",
+            show_default=False,
+        ),
+    ] = None,
+    without_backup: Annotated[
+        bool,
+        typer.Option("--without-backup", help="Upgrade though no backup of the last day is noted."),
+    ] = False,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """Upgrade the store to this version, or show what the upgrade takes.
+
+    --check upgrades and times a copy of the store, and leaves the store as it is.
+    """
+    settings = configured(config).config
+    now = SystemClock().now()
+    with in_words():
+        if check:
+            found = plan(settings, scratch)
+        else:
+            found = plan(settings, measures=False)
+            if found.waiting and not without_backup:
+                _expect_backup(found, now)
+            migrations(settings, is_done=True)
+    if as_json:
+        print_json(_facts(found, is_done=not check))
+    else:
+        print("\n".join(_words(found, now) if check else _done(found)))
+    if check and found.bytes_free is not None and found.bytes_needed > found.bytes_free:
+        stop("The disk of the store has too little free space: free some.", EXIT_NOT_DONE)
+
+
+def _expect_backup(found: Plan, now: UnixMs) -> None:
+    if found.backup is None:
+        why = "none is noted"
+    elif now - found.backup.at > DAY_MS:
+        why = f"the newest is of {moment(found.backup.at)}: {found.backup.place}"
+    else:
+        return
+    stop(
+        f"expected a backup of the last day, taken by the version that runs; {why}. There is no way"
+        " back without one. Take it, or pass --without-backup",
+        EXIT_NOT_DONE,
+    )
+
+
+def _facts(found: Plan, *, is_done: bool) -> dict[str, object]:
+    backup = found.backup
+    return {
+        "version": __version__,
+        "commit": commit(),
+        "isDone": is_done,
+        "migrations": list(found.waiting),
+        "writtenBy": [
+            {"version": each.version, "commit": each.commit or None, "since": _since(each)}
+            for each in found.writers
+        ],
+        "backup": None
+        if backup is None
+        else {"at": moment(backup.at), "place": backup.place, "version": backup.version},
+        "steps": [
+            {"store": each.store, "migration": each.name, "tookS": round(each.took_s, DIGITS)}
+            for each in found.steps
+        ],
+        "whyNotMeasured": found.why_not or None,
+        "bytesNeeded": found.bytes_needed,
+        "bytesFree": found.bytes_free,
+    }
+
+
+def _since(writer: Writer) -> str | None:
+    return moment(writer.first_at) if writer.first_at else None
+
+
+def _words(found: Plan, now: UnixMs) -> Iterator[str]:
+    yield f"this is     mintscope {__version__}, commit {commit() or 'unknown'}"
+    for each in found.writers:
+        since = f", since {_since(each)}" if each.first_at else ""
+        yield f"written by  mintscope {each.version}, commit {each.commit or 'unknown'}{since}"
+    if not found.waiting:
+        yield "Nothing to do: the store is of this version."
+        return
+    yield f"to run      {len(found.waiting)} migrations"
+    times = {(each.store, each.name): each.took_s for each in found.steps}
+    for waiting in found.waiting:
+        store, _, name = waiting.partition(" ")
+        took = times.get((store, name))
+        yield f"            {waiting}{'' if took is None else f'  {took:.2f} s'}"
+    if found.why_not:
+        yield f"takes       not measured: {found.why_not}"
+    else:
+        total_s = sum(times.values())
+        yield f"takes       {total_s:.1f} s, as measured on a copy of this data"
+    if found.bytes_free is not None:
+        needed = found.bytes_needed / MB
+        free = found.bytes_free / MB
+        yield f"disk        {needed:,.0f} MB more; {free:,.0f} MB are free"
+    backup = found.backup
+    if backup is None:
+        yield "backup      none is noted: take one with the version that runs, there is no way back"
+    else:
+        age_h = (now - backup.at) / HOUR_MS
+        yield f"backup      {backup.place}, {age_h:.1f} h old, by mintscope {backup.version}"
+    yield "Then: stop the service, install, run mintscope upgrade, and start the service."
+
+
+def _done(found: Plan) -> Iterator[str]:
+    yield from (f"ran {each}" for each in found.waiting)
+    yield f"The store is of mintscope {__version__}."
+
+
+@app.command()
+def compact(*, config: ConfigFile = None) -> None:
+    """Rewrite the files of a stopped installation as small as they can be."""
+    try:
+        done = places.compact(configured(config).config)
+    except (UnusableStore, OSError) as error:
+        stop(f"mintscope: {error}", EXIT_NOT_DONE)
+    print_rows(("file", "bytes before", "bytes after"), done, as_json=False)

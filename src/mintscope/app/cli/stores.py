@@ -1,0 +1,88 @@
+"""How commands use the stores of the installation, also while the service runs."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from logging import CRITICAL
+from typing import Final, TypeVar
+
+import structlog
+
+from mintscope.accounts.people.sessions import NotPossible
+from mintscope.accounts.signups.reviews import Reviews
+from mintscope.app.cli.config import ConfigFile, configured
+from mintscope.app.cli.output import stop
+from mintscope.app.config.groups import Config
+from mintscope.app.stores.stores import Market, Money, expect_own_stores, open_market, open_money
+from mintscope.app.stores.upgrade import expect_upgraded
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.errors import ServiceUnavailable, UnusableStore
+
+EXIT_NOT_DONE: Final = 1
+
+S = TypeVar("S")
+T = TypeVar("T")
+
+
+def with_market(file: ConfigFile, work: Callable[[Market], Awaitable[T]]) -> T:
+    """Return what *work* returns; print one message and exit 1 if the store fails."""
+    settings = configured(file).config
+    return _run(_own_market(settings), work)
+
+
+def with_money(file: ConfigFile, work: Callable[[Money], Awaitable[T]]) -> T:
+    """Return what *work* returns; print one message and exit 1 if the store fails."""
+    settings = configured(file).config
+    return _run(_own_money(settings), work)
+
+
+@asynccontextmanager
+async def _own_market(settings: Config) -> AsyncIterator[Market]:
+    expect_upgraded(settings)
+    async with open_market(settings) as market:
+        yield market
+
+
+@asynccontextmanager
+async def _own_money(settings: Config) -> AsyncIterator[Money]:
+    expect_upgraded(settings)
+    expect_own_stores(settings)
+    async with open_money(settings, SystemClock()) as money:
+        yield money
+
+
+def with_reviews(file: ConfigFile, work: Callable[[Reviews], Awaitable[T]]) -> T:
+    """Return what *work* returns; print why it is not possible, or what failed, and exit 1."""
+    try:
+        return with_money(
+            file,
+            lambda money: work(Reviews(money.accounts, clock=SystemClock(), entropy=os.urandom)),
+        )
+    except NotPossible as error:
+        stop(str(error), EXIT_NOT_DONE)
+
+
+def _run(store: AbstractAsyncContextManager[S], work: Callable[[S], Awaitable[T]]) -> T:
+    async def opened() -> T:
+        async with store as found:
+            return await work(found)
+
+    try:
+        with _without_log():
+            return asyncio.run(opened())
+    except UnusableStore as error:
+        stop(str(error), EXIT_NOT_DONE)
+    except ServiceUnavailable as error:
+        stop(f"{error} {error.__cause__ or ''}".strip(), EXIT_NOT_DONE)
+
+
+@contextmanager
+def _without_log() -> Iterator[None]:
+    """Log nothing: a command prints one line about what went wrong."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
+    try:
+        yield
+    finally:
+        structlog.configure(**before)

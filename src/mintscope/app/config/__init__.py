@@ -1,0 +1,1 @@
+"""Settings, with unit and default."""

@@ -1,0 +1,502 @@
+"""The configuration as read, where each value came from, and what is wrong with it.
+
+Which configured secrets are refused: those that others can guess, or read in the file.
+
+Secrets in files of their own, as systemd and containers provide them.
+
+A secret setting `x` may have a sibling `x_file`, the file that holds it. The files are read once,
+together with the configuration.
+"""
+
+import ast
+import difflib
+import inspect
+import os
+import stat
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from importlib.util import find_spec
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from pydantic import SecretStr, ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from mintscope.app.config.config import ApiConfig, ChainConfig, Section
+from mintscope.app.config.groups import DELIMITER, PREFIX, Config, GeyserConfig, PaymentsConfig
+from mintscope.app.config.values import is_loopback
+from mintscope.client.keypair import parse_keypair
+from mintscope.kit.errors import NeedsOperator
+from mintscope.kit.secrets import (
+    IS_EXAMPLE,
+    flaw_of_key,
+    flaw_of_password,
+    has_example,
+    holds_secret,
+    is_example,
+    passwords_in,
+)
+from mintscope.market.shard import WHOLE
+
+OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP  # root may own it, and the service's group read it
+
+
+def guessable(config: Config) -> list[str]:
+    """Return a problem for each secret of *config* that others can guess; it names no secret."""
+    return [f"{key}: expected a secret of your own; {flaw}" for key, flaw in _flaws(config)]
+
+
+def _flaws(config: Config) -> Iterator[tuple[str, str]]:
+    pepper = config.credits.pepper
+    fee_payer = config.payments.fee_payer_key
+    if pepper is not None and not config.credits.roots:
+        yield from _named("credits.pepper", flaw_of_key(bytes.fromhex(pepper.get_secret_value())))
+    if fee_payer is not None:
+        seed = parse_keypair(fee_payer.get_secret_value()).secret()
+        yield from _named("payments.fee_payer_key", flaw_of_key(seed))
+    for password in passwords_in(_text(config.store)):
+        yield from _named("store", flaw_of_password(password))
+    for key, urls in _urls(config):
+        if any(has_example(_text(url)) for url in urls):
+            yield key, IS_EXAMPLE
+    for key, texts in _issued(config):
+        if any(is_example(_text(text)) for text in texts):
+            yield key, IS_EXAMPLE
+
+
+def _named(key: str, flaw: str | None) -> Iterator[tuple[str, str]]:
+    if flaw is not None:
+        yield key, flaw
+
+
+def _urls(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
+    yield "chain.rpc_url", [config.chain.rpc_url]
+    yield "chain.second_rpc_url", [config.chain.second_rpc_url]
+    yield "geyser.urls", config.geyser.urls
+    yield "payments.price_feed_url", [config.payments.price_feed_url]
+    yield "tracing.otlp_url", [config.tracing.otlp_url]
+
+
+def _issued(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
+    """Yield the secrets that others have issued: how good these are is not for us to say."""
+    yield "mail.password", [config.mail.password]
+    yield "geyser.x_tokens", config.geyser.x_tokens
+    yield "chain.rpc_headers", config.chain.rpc_headers.values()
+
+
+def _text(secret: SecretStr | None) -> str:
+    return "" if secret is None else secret.get_secret_value()
+
+
+def kept_secret(config: Config) -> Iterator[str]:
+    """Yield the key of each setting that holds a secret."""
+    kept = [("credits.pepper", [config.credits.pepper]), *_issued(config)]
+    kept.append(("credits.roots", config.credits.roots))
+    for key, texts in [*kept, ("payments.fee_payer_key", [config.payments.fee_payer_key])]:
+        if any(map(_text, texts)):
+            yield key
+    for key, urls in [("store", [config.store]), *_urls(config)]:
+        if any(holds_secret(_text(each)) for each in urls):
+            yield key
+
+
+class OpenSecret(NeedsOperator):
+    """Others of the machine may read, or change, a file that holds a secret."""
+
+
+def expect_closed(file: Path) -> None:
+    """Expect *file*, which holds a secret, to be closed to others.  Raises OpenSecret."""
+    try:
+        mode = stat.S_IMODE(file.stat().st_mode)
+    except OSError:
+        return  # reading it says why it cannot be read
+    if mode & OTHERS:
+        raise OpenSecret(
+            f"expected {file} to be closed to other users, for it holds secrets; its mode is"
+            f" {mode:o}: chmod 600 {file}, or 640 if its group is the service's alone"
+        )
+
+
+ENDING: Final = "_file"
+# Not read here but by its users, again each time: a keypair file of Solana.
+READ_ELSEWHERE: Final = "payments.fee_payer_file"
+BYTES_MAX: Final = 65_536
+
+
+class UnusableSecretFile(ValueError):
+    """A file does not hold a secret; the message says what was expected, and shows no contents."""
+
+
+def secret_files(
+    known: Collection[str], value: Callable[[str], Path | None]
+) -> Iterator[tuple[str, Path]]:
+    """Yield each secret setting that comes from a file, with the file.
+
+    known   the keys of all settings
+    value   returns the value of a key
+    """
+    for key in known:
+        secret = key.removesuffix(ENDING)
+        if key != READ_ELSEWHERE and key.endswith(ENDING) and secret in known:
+            path = value(key)
+            if path is not None:
+                yield secret, path
+
+
+def read_secret(path: Path) -> str:
+    """Return the text in *path*; its lines are the parts of a list.
+
+    Raises UnusableSecretFile
+    """
+    try:
+        expect_closed(path)
+        with path.open(encoding="utf-8") as file:
+            text = file.read(BYTES_MAX + 1)
+    except OSError as cause:
+        raise UnusableSecretFile(f"{path} cannot be read: {cause.strerror}") from cause
+    except OpenSecret as cause:
+        raise UnusableSecretFile(str(cause)) from cause
+    except UnicodeDecodeError as cause:
+        raise UnusableSecretFile(f"expected text in {path}") from cause
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines or len(text) > BYTES_MAX:
+        raise UnusableSecretFile(f"expected a secret in {path}; it is empty or too long")
+    return ", ".join(lines)
+
+
+def with_secrets(table: Mapping[str, Any], secrets: Mapping[str, str]) -> dict[str, Any]:
+    """Return the TOML *table* with *secrets* in it, by their keys."""
+    merged = {
+        name: dict(part) if isinstance(part, Mapping) else part for name, part in table.items()
+    }
+    for key, text in secrets.items():
+        section, _, name = key.rpartition(".")
+        part = merged.setdefault(section, {}) if section else merged
+        part[name] = text
+    return merged
+
+
+FILE_VARIABLE: Final = "MINTSCOPE_CONFIG"
+# Variables of `mintscope get` and its siblings: no other command reads them.
+CLIENT_VARIABLES: Final = ("MINTSCOPE_URL", "MINTSCOPE_CREDENTIAL", "MINTSCOPE_CREDENTIAL_FILE")
+DEFAULT_FILE: Final = Path("mintscope.toml")
+
+
+class ConfigError(Exception):
+    """The configuration cannot be used; `problems` says why, one message each."""
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = tuple(problems)
+
+
+class Origin(StrEnum):
+    """Where a value came from."""
+
+    DEFAULT = "default"
+    FILE = "file"
+    ENVIRONMENT = "environment"
+    SECRET_FILE = "file of a secret"  # noqa: S105 - no password
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One key of the configuration, as `section.name`; *model* declares it."""
+
+    key: str
+    field: FieldInfo
+    model: type[Config | Section]
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that sets it."""
+        return _variable(self.key)
+
+    @property
+    def meaning(self) -> str:
+        """Its meaning, in one line."""
+        return _meanings(self.model).get(self.key.rpartition(".")[2], "")
+
+    def value(self, config: Config) -> Any:
+        """Return what *config* says."""
+        value: Any = config
+        for name in self.key.split("."):
+            value = getattr(value, name)
+        return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loaded:
+    """The configuration of this process, its TOML *file* if any, and where each part came from."""
+
+    config: Config
+    file: Path | None
+    origins: Mapping[str, Origin]
+
+
+def settings() -> Iterator[tuple[str, type[Section] | None, Sequence[Setting]]]:
+    """Yield (section, its class, its settings); the section of no name first."""
+    top = {key: field for key, field in Config.model_fields.items() if not _section(field)}
+    yield "", None, [Setting(key, field, Config) for key, field in top.items()]
+    for name, field in Config.model_fields.items():
+        section = _section(field)
+        if section is not None:
+            fields = section.model_fields.items()
+            yield name, section, [Setting(f"{name}.{key}", each, section) for key, each in fields]
+
+
+def _variable(key: str) -> str:
+    return PREFIX + key.replace(".", DELIMITER).upper()
+
+
+@cache
+def _meanings(model: type[Config | Section]) -> dict[str, str]:
+    """Return the text below each setting of *model*, in one line.
+
+    pydantic would read it from the source, too, but in every process, which takes 30 ms.
+    """
+    (declared,) = ast.parse(inspect.getsource(model)).body
+    assert isinstance(declared, ast.ClassDef)
+    return {
+        setting.target.id: " ".join(ast.literal_eval(text.value).split())
+        for setting, text in pairwise(declared.body)
+        if isinstance(setting, ast.AnnAssign)
+        and isinstance(setting.target, ast.Name)
+        and isinstance(text, ast.Expr)
+    }
+
+
+def _section(field: FieldInfo) -> type[Section] | None:
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, Section) else None
+
+
+def load(path: Path | None = None) -> Loaded:
+    """Read the configuration.
+
+    path     the TOML file; else the one MINTSCOPE_CONFIG names, else mintscope.toml if it is there
+    Raises ConfigError with every problem found.
+    """
+    environ = {
+        name.upper(): value
+        for name, value in os.environ.items()  # noqa: TID251 - the only reader of it
+        if name.upper().startswith(PREFIX)
+    }
+    named = path or (Path(environ[FILE_VARIABLE]) if environ.get(FILE_VARIABLE) else None)
+    file = named or (DEFAULT_FILE if DEFAULT_FILE.exists() else None)
+    table = {} if file is None else _read(file)
+    known = {setting.key: setting for _, _, group in settings() for setting in group}
+    problems = _unknown_variables(environ, known)
+    origins = {key: _origin(setting, table, environ) for key, setting in known.items()}
+    try:
+        config = Config(**table)
+        secrets, unread = _secrets(config, known, origins)
+        problems += unread
+        if secrets:
+            config = Config(**with_secrets(table, secrets))
+            origins |= dict.fromkeys(secrets, Origin.SECRET_FILE)
+    except ValidationError as error:
+        problems += [_problem(details, file, environ, known) for details in error.errors()]
+    else:
+        problems += _contradictions(config)
+        problems += guessable(config)
+    if file is not None and not problems:
+        problems += _open_file(file, (key for key in kept_secret(config) if origins[key] == "file"))
+    if problems:
+        raise ConfigError(sorted(set(problems)))
+    return Loaded(config=config, file=file, origins=origins)
+
+
+def _secrets(
+    config: Config, known: Mapping[str, Setting], origins: Mapping[str, Origin]
+) -> tuple[dict[str, str], list[str]]:
+    """Return the secrets of files, by key, and the problems of the files."""
+    secrets: dict[str, str] = {}
+    problems = []
+    for key, path in secret_files(known, lambda each: known[each].value(config)):
+        if origins[key] is not Origin.DEFAULT:
+            problems.append(f"{key}: expected it or {key}_file; both are set")
+            continue
+        try:
+            secrets[key] = read_secret(path)
+        except UnusableSecretFile as error:
+            problems.append(f"{key}_file: {error}")
+    return secrets, problems
+
+
+def child_environment(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return this process's environment with *settings* in place of every setting in it."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()  # noqa: TID251 - handed on, not read
+        if not name.upper().startswith(PREFIX)
+    }
+    return inherited | dict(settings)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except OSError as cause:
+        raise ConfigError([f"{file}: cannot be read: {cause.strerror}"]) from cause
+    except (ValueError, RecursionError) as cause:  # bad TOML, bad UTF-8, 5,000 digits, nesting
+        raise ConfigError([f"{file}: expected TOML; {cause}"]) from cause
+
+
+def _unknown_variables(environ: Mapping[str, str], known: Mapping[str, Setting]) -> list[str]:
+    """Return a problem for each variable that no setting reads; typed wrong, it would be lost."""
+    variables = [setting.variable for setting in known.values()]
+    # A name that begins like a section is reported by the section itself.
+    sections = tuple(f"{PREFIX}{name.upper()}" for name, _, _ in settings() if name)
+    return [
+        f"{name}: no such setting{_nearest(name, variables)}"
+        for name in environ
+        if name not in {*variables, FILE_VARIABLE, *CLIENT_VARIABLES, *sections}
+        and not name.startswith(tuple(section + DELIMITER for section in sections))
+    ]
+
+
+def _problem(
+    details: ErrorDetails,
+    file: Path | None,
+    environ: Mapping[str, str],
+    known: Mapping[str, Setting],
+) -> str:
+    """Return what is wrong with a key, for the operator and without the value of a secret."""
+    key = _key(details["loc"], known)
+    variable = _variable(key)
+    where = f"{variable} (environment)" if variable in environ else f"{key} ({file})"
+    if details["type"] == "extra_forbidden":
+        variables = [setting.variable for setting in known.values()]
+        nearest = _nearest(variable, variables) if variable in environ else _nearest(key, [*known])
+        return f"{where}: no such setting{nearest}"
+    message = details["msg"].removeprefix("Value error, ")
+    message = message.replace("Input should be ", "expected ")
+    if details["type"] in {"model_type", "dict_type"}:
+        message = "expected a table of settings"
+    is_secret = key in known and "Secret" in str(known[key].field.annotation)
+    was = "" if is_secret else f"; was {details['input']!r:.80}"
+    return f"{where}: {message}{was}"
+
+
+def _key(location: Sequence[int | str], known: Mapping[str, Setting]) -> str:
+    """Return the setting at *location*: what is below one, as a list item, is not a key."""
+    parts = [str(part) for part in location]
+    for length in range(len(parts), 0, -1):
+        if ".".join(parts[:length]) in known:
+            return ".".join(parts[:length])
+    return ".".join(parts)
+
+
+def _nearest(name: str, names: Sequence[str]) -> str:
+    found = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"; did you mean {found[0]}?" if found else ""
+
+
+def _contradictions(config: Config) -> list[str]:
+    problems = []
+    if config.chain.source == "files" and not config.chain.files:
+        problems.append('chain.files: expected at least one file with chain.source "files"')
+    if config.chain.source == "geyser":
+        problems += _unstreamable(config.geyser)
+    if config.api.degraded_after_s > config.api.stale_after_s:
+        problems.append("api.degraded_after_s: expected at most api.stale_after_s")
+    if config.metrics.enabled and 0 != config.metrics.ingest_port == config.metrics.api_port:
+        problems.append("metrics.api_port: expected another port than metrics.ingest_port")
+    metrics_ports = {config.metrics.ingest_port, config.metrics.api_port} - {0}
+    if config.metrics.enabled and config.api.port in metrics_ports:
+        problems.append("api.port: expected another port than those of metrics")
+    if config.market.shard != str(WHOLE) and config.market.track != "all":
+        problems.append('market.shard: expected market.track "all", so that every pool is logged')
+    if config.payments.enabled:
+        problems += _unsellable(config.payments, config.chain)
+    return problems + _unsafe(config)
+
+
+def _open_file(file: Path, secrets: Iterable[str]) -> list[str]:
+    """Return a problem if others may read *file*, in which the settings *secrets* are."""
+    if not any(True for _ in secrets):
+        return []
+    try:
+        expect_closed(file)
+    except OpenSecret as error:
+        return [str(error)]
+    return []
+
+
+def _unstreamable(geyser: GeyserConfig) -> list[str]:
+    """Return what is missing for a stream."""
+    problems = []
+    if not geyser.urls:
+        problems.append('geyser.urls: expected at least one server with chain.source "geyser"')
+    if len(geyser.x_tokens) not in {0, 1, len(geyser.urls)}:
+        problems.append("geyser.x_tokens: expected one for all of geyser.urls, or one for each")
+    if geyser.ca_file is not None and not os.access(geyser.ca_file, os.R_OK):
+        problems.append(f"geyser.ca_file: expected a file that can be read; was {geyser.ca_file}")
+    if find_spec("grpc") is None or find_spec("google") is None:
+        problems.append(
+            'chain.source: "geyser" needs grpcio and protobuf: pip install --require-hashes'
+            " -r requirements/geyser.txt, a file of mintscope's sources"
+        )
+    return problems
+
+
+def _unsafe(config: Config) -> list[str]:
+    """Return the problems that would expose e-mails or passwords."""
+    problems = []
+    if config.mail.delivery == "page" and _is_reachable(config.api):
+        problems.append(
+            'mail.delivery: expected "smtp" or "none" where others can reach the api (api.host,'
+            ' api.origin, api.trusted_proxies): "page" shows every e-mail, and the links in it, to'
+            " every client"
+        )
+    is_in_clear = config.mail.delivery == "smtp" and config.mail.security == "none"
+    if is_in_clear and not is_loopback(config.mail.host):
+        problems.append('mail.security: expected "starttls" or "tls" for a mail.host elsewhere')
+    taken = {config.api.port}
+    if config.metrics.enabled:
+        taken |= {config.metrics.ingest_port, config.metrics.api_port}
+    if config.web.admin_port is not None and config.web.admin_port in taken - {0}:
+        problems.append("web.admin_port: expected another port than those of api and metrics")
+    return problems
+
+
+def _is_reachable(api: ApiConfig) -> bool:
+    """Return whether clients of other machines are served, directly or through a proxy."""
+    origin_host = "localhost" if api.origin is None else urlsplit(api.origin).hostname or ""
+    hosts_are_own = is_loopback(api.host) and is_loopback(origin_host)
+    return not hosts_are_own or bool(api.trusted_proxies)
+
+
+def _unsellable(payments: PaymentsConfig, chain: ChainConfig) -> list[str]:
+    """Return what is missing for selling."""
+    problems = []
+    if payments.pay_to is None:
+        problems.append("payments.pay_to: expected the wallet that is paid")
+    if (payments.fee_payer_file is None) == (payments.fee_payer_key is None):
+        problems.append("payments.fee_payer_file: expected it or payments.fee_payer_key")
+    if payments.price_source == "feed" and payments.price_feed_url is None:
+        problems.append('payments.price_feed_url: expected with payments.price_source "feed"')
+    if payments.price_source == "market" and not payments.pools:
+        problems.append('payments.pools: expected with payments.price_source "market"')
+    if payments.price_source == "market" and chain.source == "files":
+        problems.append('payments.price_source: expected another with chain.source "files"')
+    return problems
+
+
+def _origin(setting: Setting, table: Mapping[str, Any], environ: Mapping[str, str]) -> Origin:
+    below = setting.variable + DELIMITER
+    if any(name == setting.variable or name.startswith(below) for name in environ):
+        return Origin.ENVIRONMENT
+    part: Any = table
+    for name in setting.key.split("."):
+        if not isinstance(part, Mapping) or name not in part:
+            return Origin.DEFAULT
+        part = part[name]
+    return Origin.FILE

@@ -1,0 +1,250 @@
+"""Values of single settings, and how the environment spells them."""
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Annotated, Final, Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
+
+from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_email
+from mintscope.client.keypair import parse_keypair
+from mintscope.kit.credentials import PEPPER_BYTES_MIN
+from mintscope.kit.errors import InvalidTokenAddress
+from mintscope.kit.primitives import Mint, parse_mint
+from mintscope.kit.secrets import parse_root
+from mintscope.kit.time import DAY_S
+from mintscope.payments.protocol.envelope import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
+
+CALLS_PER_DAY_MIN: Final = 1_000  # with fewer a day could end before a past is begun
+_HEAD: Final = "(?:[0-9a-f]{16}|[0-9a-f]{2})"
+PROGRAM: Final = re.compile(
+    r"([a-z][a-z0-9_]{0,31}):([1-9A-HJ-NP-Za-km-z]{32,44})"
+    rf"(?::((?:{_HEAD}(?:\+{_HEAD}){{0,63}})?)(?::([0-9]{{1,2}}))?)?"
+)
+HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+def _split(value: object) -> object:
+    """Return the parts of a comma-separated text, as the environment gives it."""
+    if isinstance(value, str):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return value
+
+
+def _parse_mint(text: str) -> Mint:
+    try:
+        return parse_mint(text)
+    except InvalidTokenAddress as error:
+        raise ValueError(str(error).partition("; was ")[0]) from error  # what it was is added
+
+
+class AddedProgram(NamedTuple):
+    """A program that the operator adds; its fields are those of `core.dex.programs.added`."""
+
+    name: str
+    address: str
+    heads: Sequence[bytes]
+    pool: int | None
+
+
+def parse_program(text: str) -> AddedProgram:
+    """Return the program of *text*.  Raises ValueError that says what was expected."""
+    shape = PROGRAM.fullmatch(text)
+    if shape is None:
+        raise ValueError(
+            "expected NAME:ID, NAME:ID:DISCRIMINATORS or NAME:ID:DISCRIMINATORS:POOL_ACCOUNT, with "
+            "discriminators of 1 or 8 bytes in hex, apart by +, and the pool's account as a number"
+        )
+    name, address, heads, pool = shape.groups()
+    if name == "unknown":
+        raise ValueError('expected another name than "unknown", which is that of all others')
+    return AddedProgram(
+        name,
+        _parse_mint(address),
+        [bytes.fromhex(head) for head in (heads or "").split("+") if head],
+        int(pool) if pool else None,
+    )
+
+
+def _parse_programs(texts: tuple[str, ...]) -> tuple[str, ...]:
+    programs = [parse_program(text) for text in texts]
+    if len({one.name for one in programs} | {one.address for one in programs}) < 2 * len(texts):
+        raise ValueError("expected each name and each id once")
+    return texts
+
+
+def _parse_network(text: str) -> str:
+    ip_network(text)
+    return text
+
+
+def _parse_start(value: object) -> object:
+    if value in {"latest", "first"}:
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit():
+        return int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        return value
+    raise ValueError('expected "latest", "first" or a slot')
+
+
+def _parse_headers(value: object) -> object:
+    """Return the headers of `Name: value, Name: value`, as the environment gives them."""
+    if not isinstance(value, str):
+        return value
+    headers = {}
+    for part in value.split(","):
+        name, colon, text = part.partition(":")
+        if not colon or not name.strip():
+            raise ValueError('expected "Name: value, Name: value"')
+        headers[name.strip()] = text.strip()
+    return headers
+
+
+def _expect_headers(value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+    for name, text in value.items():
+        secret = text.get_secret_value()
+        if HEADER_NAME.fullmatch(name) is None:
+            raise ValueError("expected header names of letters, digits and hyphens")
+        if not (secret.isascii() and secret.isprintable()):
+            raise ValueError(f"expected a value of printable ASCII for {name}")
+    return value
+
+
+def _expect_url(value: SecretStr) -> SecretStr:
+    try:
+        address = urlsplit(value.get_secret_value())
+        is_usable = address.scheme in {"http", "https"} and address.hostname and address.port != 0
+    except ValueError:  # a bracket without its pair, a port that is no number
+        is_usable = False
+    if not is_usable:
+        raise ValueError("expected an address like https://host:port/path")
+    return value
+
+
+def _expect_store_url(value: SecretStr) -> SecretStr:
+    try:
+        address = urlsplit(value.get_secret_value())
+        is_usable = address.scheme in {"postgresql", "postgres"} and address.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise ValueError("expected an address like postgresql://user:password@host:5432/database")
+    return value
+
+
+def _empty_is_none(value: object) -> object:
+    return None if value == "" else value
+
+
+def _expect_pepper(value: SecretStr) -> SecretStr:
+    try:
+        pepper = bytes.fromhex(value.get_secret_value())
+    except ValueError:
+        raise ValueError("expected hexadecimal digits") from None
+    if len(pepper) < PEPPER_BYTES_MIN:
+        raise ValueError(f"expected at least {PEPPER_BYTES_MIN * 2} hexadecimal digits")
+    return value
+
+
+def _expect_roots(value: tuple[SecretStr, ...]) -> tuple[SecretStr, ...]:
+    for each in value:
+        parse_root(each.get_secret_value())
+    return value
+
+
+def _expect_keypair(value: SecretStr) -> SecretStr:
+    parse_keypair(value.get_secret_value())
+    return value
+
+
+def _expect_origin(value: str) -> str:
+    address = urlsplit(value)
+    is_origin = address.scheme in {"http", "https"} and address.hostname
+    if not is_origin or value != f"{address.scheme}://{address.netloc}" or "@" in address.netloc:
+        raise ValueError("expected an address like https://api.example.org, without a path")
+    return value
+
+
+def _parse_sender(value: str) -> str:
+    if value.endswith("@localhost"):
+        return value
+    try:
+        return parse_email(value)
+    except UnusableEmailAddress as error:
+        raise ValueError(str(error)) from error
+
+
+def _expect_token_program(value: str) -> str:
+    if value not in {TOKEN_PROGRAM, TOKEN_2022_PROGRAM}:
+        raise ValueError(f"expected {TOKEN_PROGRAM} or {TOKEN_2022_PROGRAM}")
+    return value
+
+
+def _expect_pool(value: str) -> str:
+    base, _, quote = value.partition(":")
+    _parse_mint(base)
+    _parse_mint(quote)
+    return value
+
+
+def _expect_a_thousand(value: int) -> int:
+    if 0 < value < CALLS_PER_DAY_MIN:
+        raise ValueError(f"expected 0 or at least {CALLS_PER_DAY_MIN}")
+    return value
+
+
+UNSET: Final = BeforeValidator(_empty_is_none)
+LISTED: Final = BeforeValidator(_split)
+
+Paths = Annotated[tuple[Path, ...], LISTED]
+Mints = Annotated[tuple[Annotated[str, AfterValidator(_parse_mint)], ...], LISTED]
+Networks = Annotated[tuple[Annotated[str, AfterValidator(_parse_network)], ...], LISTED]
+Pools = Annotated[tuple[Annotated[str, AfterValidator(_expect_pool)], ...], LISTED]
+Programs = Annotated[tuple[str, ...], Field(max_length=64), LISTED, AfterValidator(_parse_programs)]
+Headers = Annotated[
+    dict[str, SecretStr], BeforeValidator(_parse_headers), AfterValidator(_expect_headers)
+]
+Url = Annotated[SecretStr, AfterValidator(_expect_url)]
+Urls = Annotated[tuple[Url, ...], LISTED]
+Secrets = Annotated[tuple[SecretStr, ...], LISTED]
+OptionalUrl = Annotated[Url | None, UNSET]
+StoreUrl = Annotated[Annotated[SecretStr, AfterValidator(_expect_store_url)] | None, UNSET]
+Origin = Annotated[Annotated[str, AfterValidator(_expect_origin)] | None, UNSET]
+Contact = Annotated[
+    Annotated[str, Field(pattern=r"^(mailto:[^\s@]+@[^\s@]+|https://\S+)$", max_length=200)] | None,
+    UNSET,
+]
+Sender = Annotated[str, AfterValidator(_parse_sender)]
+Pepper = Annotated[Annotated[SecretStr, AfterValidator(_expect_pepper)] | None, UNSET]
+Roots = Annotated[tuple[SecretStr, ...], LISTED, AfterValidator(_expect_roots)]
+Key = Annotated[Annotated[SecretStr, AfterValidator(_expect_keypair)] | None, UNSET]
+OptionalSecret = Annotated[SecretStr | None, UNSET]
+File = Annotated[Path | None, UNSET]
+Address = Annotated[str, AfterValidator(_parse_mint)]
+OptionalAddress = Annotated[Address | None, UNSET]
+TokenProgram = Annotated[str, AfterValidator(_expect_token_program)]
+Start = Annotated[int | Literal["latest", "first"], BeforeValidator(_parse_start)]
+Port = Annotated[int, Field(ge=0, le=65_535)]
+OptionalPort = Annotated[Annotated[int, Field(ge=1, le=65_535)] | None, UNSET]
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+CallsPerDay = Annotated[int, Field(ge=0, le=100_000_000), AfterValidator(_expect_a_thousand)]
+Seconds = Annotated[float, Field(gt=0, le=DAY_S, allow_inf_nan=False)]
+Decimals = Annotated[int, Field(ge=0, le=18)]
+Lamports = Annotated[int, Field(ge=0, le=10**18)]
+Usd = Annotated[Decimal, Field(gt=0, le=1_000_000_000, allow_inf_nan=False)]
+Share = Annotated[Decimal, Field(gt=0, le=1_000, allow_inf_nan=False)]
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can reach *host*."""
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,468 @@
+"""Whether what a service shows to programs is as directories want it, and what is wrong.
+
+Reads what a service shows to programs, as a directory does: from outside, without paying.
+
+The files that directories ask for, made of what the service says of itself.
+
+Source    pay.sh: solana-foundation/pay-skills, CONTRIBUTING.md
+          MCP registry: server.schema.json of 2025-12-11
+
+`mintscope listing`: the files by which directories list a service.
+"""
+
+import json
+import re
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Annotated, Any, Final
+from urllib.parse import urlsplit
+
+import httpx
+import typer
+
+from mintscope import __version__
+from mintscope.app.cli.config import ConfigFile, configured
+from mintscope.app.cli.output import stop
+from mintscope.app.doctor.finding import Finding, warn
+from mintscope.client.transport import BoundedSyncTransport
+from mintscope.payments.protocol.envelope import MAINNET
+from mintscope.solana.blocks import USDC, USDT
+
+TIMEOUT_S: Final = 10.0
+ELSEWHERE: Final = "https://directory.example"  # the page that a browser would ask from
+
+
+class ServiceSilent(Exception):
+    """Nothing answers at the address; the message says why."""
+
+
+class Visitor:
+    """Reads paths of one service, each once.  Every method raises ServiceSilent.
+
+    origin   `https://api.example`
+    """
+
+    def __init__(self, origin: str, transport: httpx.BaseTransport | None = None) -> None:
+        self.origin = origin
+        self._client = httpx.Client(
+            base_url=origin,
+            timeout=TIMEOUT_S,
+            headers={"Origin": ELSEWHERE},
+            transport=BoundedSyncTransport(transport),
+        )
+        self._read: dict[tuple[str, str], httpx.Response] = {}
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def ask(
+        self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Return what is answered; *path* may be a whole URL of the service."""
+        target = path.removeprefix(self.origin)
+        if (method, target) not in self._read:
+            try:
+                answer = self._client.request(method, target, headers=headers)
+            except httpx.HTTPError as error:
+                raise ServiceSilent(f"{type(error).__name__}: {error}") from error
+            self._read[method, target] = answer
+        return self._read[method, target]
+
+    def document(self, path: str) -> dict[str, Any]:
+        """Return the JSON object at *path*, empty where there is none."""
+        answer = self.ask(path)
+        return object_in(answer.content) if answer.status_code == httpx.codes.OK else {}
+
+
+def object_in(text: bytes) -> dict[str, Any]:
+    """Return the JSON object in *text*, empty where it is none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def terms_in(answer: httpx.Response) -> dict[str, Any]:
+    """Return what the header PAYMENT-REQUIRED says, empty where it says nothing."""
+    try:
+        return object_in(b64decode(answer.headers.get("payment-required", ""), validate=True))
+    except ValueError:
+        return {}
+
+
+OPENAPI: Final = "/openapi.json"
+LLMS: Final = "/llms.txt"
+SKILL: Final = "/skill.md"
+X402: Final = "/.well-known/x402"
+CATALOG: Final = "/.well-known/api-catalog"
+SECURITY: Final = "/.well-known/security.txt"
+ROBOTS: Final = "/robots.txt"
+SITEMAP: Final = "/sitemap.xml"
+MCP: Final = "/mcp"
+ICON: Final = "/favicon.ico"
+MISSING: Final = "/no-such-path"
+TYPES: Final[Mapping[str, str]] = {
+    OPENAPI: "application/json",
+    LLMS: "text/markdown",
+    SKILL: "text/markdown",
+    X402: "application/json",
+    CATALOG: "application/linkset+json",
+    SECURITY: "text/plain",
+    ROBOTS: "text/plain",
+    SITEMAP: "application/xml",
+}
+DESCRIPTION_LENGTHS: Final = range(40, 501)
+PROXY: Final = "does a proxy in front change it? it must pass every path and header"
+OURS: Final = "the proxy must send the whole origin to mintscope; else report this"
+CONTACT: Final = "set api.contact to an address for reports of vulnerabilities"
+NAMED: Final = "set api.origin to the address clients use, and restart"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expected:
+    """The surfaces that are served, by the configuration."""
+
+    has_sales: bool = True
+    has_contact: bool = True
+    has_pages: bool = True
+    has_mcp: bool = True
+
+    def paths(self) -> Iterator[str]:
+        """Yield the surfaces that must be there."""
+        for path in TYPES:
+            if (path != X402 or self.has_sales) and (path != SECURITY or self.has_contact):
+                yield path
+
+
+def look(visitor: Visitor, expected: Expected) -> Iterator[Finding]:
+    """Yield what is not as directories want it.  Raises ServiceSilent."""
+    yield from _origin(visitor.origin)
+    for path in expected.paths():
+        yield from _surface(visitor, path)
+    yield from _texts(visitor)
+    yield from _crawling(visitor)
+    if not expected.has_contact:
+        yield _wrong(f"{SECURITY} is not served", CONTACT)
+    if expected.has_sales:
+        yield from _sold(visitor)
+        yield from _demand(visitor)
+    if expected.has_pages:
+        yield from _icon(visitor)
+    if expected.has_mcp and visitor.ask(MCP).status_code == httpx.codes.NOT_FOUND:
+        yield _wrong(f"{MCP} is not there, which the MCP registry lists", "install the extra `mcp`")
+    if visitor.ask(MISSING).status_code != httpx.codes.NOT_FOUND:
+        yield _wrong("a path that does not exist is not answered 404", PROXY)
+
+
+def _wrong(what: str, fix: str) -> Finding:
+    return warn(f"surfaces: {what}", fix)
+
+
+def _origin(origin: str) -> Iterator[Finding]:
+    address = urlsplit(origin)
+    host = address.hostname or ""
+    if address.scheme != "https":
+        fix = "serve it behind a TLS proxy, and set api.origin to its https address"
+        yield _wrong(f"{origin} is not https, which every directory demands", fix)
+    if "." not in host or _is_number(host):
+        yield _wrong(f"{origin} is no domain name, which pay.sh and MCP's registry demand", NAMED)
+
+
+def _is_number(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
+    """Look at one path: it is there, of its type, for HEAD and for pages of others, too."""
+    answer = visitor.ask(path)
+    if answer.status_code != httpx.codes.OK:
+        fix = CONTACT if path == SECURITY else OURS
+        yield _wrong(f"{path} is answered {answer.status_code}, expected 200", fix)
+        return
+    kind = answer.headers.get("content-type", "none")
+    if kind.partition(";")[0] != TYPES[path]:
+        yield _wrong(f"{path} is {kind:.80}, expected {TYPES[path]}", PROXY)
+    if answer.headers.get("access-control-allow-origin") != "*":
+        yield _wrong(f"{path} cannot be read by pages of other origins (CORS)", PROXY)
+    head = visitor.ask(path, "HEAD")
+    if head.status_code != httpx.codes.OK:
+        yield _wrong(f"HEAD {path} is answered {head.status_code}, expected 200", PROXY)
+    if path != ROBOTS and visitor.origin not in answer.text:
+        yield _wrong(f"{path} does not name {visitor.origin}", NAMED)
+
+
+def _texts(visitor: Visitor) -> Iterator[Finding]:
+    """Look at what agents and tools read."""
+    for path, start in ((LLMS, "# "), (SKILL, "---\nname: ")):
+        answer = visitor.ask(path)
+        if answer.status_code == httpx.codes.OK and not answer.text.startswith(start):
+            yield _wrong(f"{path} begins with {answer.text[:20]!r}, expected {start!r}", PROXY)
+    described = visitor.document(OPENAPI)
+    if not str(described.get("openapi", "")).startswith("3."):
+        yield _wrong(f"{OPENAPI} is no OpenAPI document of version 3", PROXY)
+    for link in _links(visitor.document(CATALOG)):
+        status = visitor.ask(link).status_code if link.startswith(visitor.origin) else 0
+        if status != httpx.codes.OK:
+            yield _wrong(f"{CATALOG} leads to {link:.120}, which is not there", NAMED)
+
+
+def _links(catalog: Mapping[str, Any]) -> list[str]:
+    entries = [each for each in catalog.get("linkset", ()) if isinstance(each, dict)]
+    links = [link for each in entries for link in each.get("service-desc", ())]
+    return [str(link.get("href", "")) for link in links]
+
+
+def _crawling(visitor: Visitor) -> Iterator[Finding]:
+    lines = [line.strip() for line in visitor.ask(ROBOTS).text.splitlines()]
+    if "Disallow: /" in lines:
+        yield _wrong(f"{ROBOTS} keeps every crawler out", PROXY)
+    if f"Sitemap: {visitor.origin}{SITEMAP}" not in lines:
+        yield _wrong(f"{ROBOTS} does not name {visitor.origin}{SITEMAP}", NAMED)
+
+
+def _sold(visitor: Visitor) -> Iterator[Finding]:
+    """Look at the list of what is sold, and at the same in the description."""
+    sold = visitor.document(X402)
+    if not sold.get("resources"):
+        yield _wrong(f"{X402} lists nothing that is sold", "set payments.enabled, and restart")
+    paths = visitor.document(OPENAPI).get("paths", {})
+    priced = [each for ways in paths.values() for each in ways.values() if _price_of(each)]
+    if not priced:
+        yield _wrong(f"{OPENAPI} says of no route what it costs (x-payment-info)", PROXY)
+    if not {str(each.get("asset")) for each in sold.get("payment", ())} & {USDC, USDT}:
+        fix = "directories other than pay.sh do not mind; else set payments.also_usdc"
+        yield _wrong("neither USDC nor USDT is taken, which pay.sh demands", fix)
+
+
+def _price_of(operation: Any) -> Any:
+    return isinstance(operation, dict) and operation.get("x-payment-info")
+
+
+def _demand(visitor: Visitor) -> Iterator[Finding]:
+    """Ask for what is sold without paying, as every prober does."""
+    urls = [str(each) for each in visitor.document(X402).get("resources", ())]
+    url = next((each for each in urls if "/v1/token/" in each), None)
+    if url is None:
+        return
+    path = url.removeprefix(visitor.origin)
+    answer = visitor.ask(path)
+    if answer.status_code != httpx.codes.PAYMENT_REQUIRED:
+        fix = "is the node up and the price known? see the lines about payments"
+        yield _wrong(f"{path} is answered {answer.status_code} without payment, not 402", fix)
+        return
+    terms = terms_in(answer)
+    yield from _terms(visitor, path, terms)
+    if "no-store" not in answer.headers.get("cache-control", ""):
+        yield _wrong(f"the 402 of {path} may be kept by caches: no `no-store`", PROXY)
+    if "error" not in object_in(answer.content):
+        yield _wrong(f"the 402 of {path} has a body that does not say what to do", PROXY)
+    shown = answer.headers.get("access-control-expose-headers", "").lower()
+    asked = {"Access-Control-Request-Method": "GET"}
+    allowed = visitor.ask(path, "OPTIONS", asked).headers.get("access-control-allow-headers", "")
+    if "payment-required" not in shown or "payment-signature" not in allowed.lower():
+        yield _wrong(f"pages of other origins cannot pay for {path} (CORS)", PROXY)
+
+
+def _terms(visitor: Visitor, path: str, terms: Mapping[str, Any]) -> Iterator[Finding]:
+    """Look at the terms of a payment, and at what they say of what is sold."""
+    if terms.get("x402Version") != 2 or not terms.get("accepts"):  # noqa: PLR2004 - of x402
+        fix = "let the proxy pass headers of 3.5 KB: PAYMENT-REQUIRED is one"
+        yield _wrong(f"the 402 of {path} has no PAYMENT-REQUIRED of x402 version 2", fix)
+        return
+    networks = {str(each.get("network")) for each in terms["accepts"]}
+    if networks != {MAINNET}:
+        yield _wrong(f"{path} is sold on {', '.join(networks)}, not on Solana's mainnet", "a test?")
+    resource = terms.get("resource") or {}
+    if not str(resource.get("url", "")).startswith(f"{visitor.origin}/"):
+        yield _wrong(f"the 402 of {path} names {resource.get('url')!s:.80}", NAMED)
+    if len(str(resource.get("description", ""))) not in DESCRIPTION_LENGTHS:
+        yield _wrong(f"the 402 of {path} does not say in 40 to 500 characters what is sold", PROXY)
+    bazaar = (terms.get("extensions") or {}).get("bazaar") or {}
+    if not {"info", "schema"} <= set(bazaar):
+        yield _wrong(f"the 402 of {path} has no bazaar extension, which x402scan reads", PROXY)
+
+
+def _icon(visitor: Visitor) -> Iterator[Finding]:
+    answer = visitor.ask(ICON)
+    kind = answer.headers.get("content-type", "none")
+    if answer.status_code != httpx.codes.OK or not kind.startswith("image/"):
+        yield _wrong(f"the icon {ICON} is answered {answer.status_code}, {kind:.40}", PROXY)
+    elif answer.headers.get("cross-origin-resource-policy", "cross-origin") != "cross-origin":
+        yield _wrong(f"the icon {ICON} is kept from the pages of directories", PROXY)
+
+
+PAY_DESCRIPTION: Final = (
+    "Solana token analytics by mint address: price in USD and SOL, RSI, EMA, MACD, Fibonacci"
+    " levels, buy and sell pressure, candles, indicator series and swaps, computed from every swap"
+    " on chain. Errors cost nothing."
+)
+PAY_USE_CASE: Final = (
+    "Use for the price of a Solana token, technical indicators such as RSI, EMA, MACD, Bollinger"
+    " bands, ATR and VWAP, OHLC candles, recent swaps, buy and sell pressure, screening tokens and"
+    " trading signals."
+)
+MCP_DESCRIPTION: Final = (
+    "Solana token prices, RSI, EMA, MACD, candles and swaps; paid by credit or x402."
+)
+MCP_SCHEMA: Final = "https://static.modelcontextprotocol.io/schemas/2025-12-11/server.schema.json"
+CREDENTIAL: Final = (
+    "`Bearer` and a credit token (svc_credit_...) or an API key (svc_live_...). Not needed to list"
+    " tools, to search tokens, or to pay by x402."
+)
+PROSE: Final = """\
+{title} follows tokens on Solana and answers by mint address. Search tokens with `GET /v1/tokens`,
+which is free. `x-payment-info` in openapi.json says what every other call costs.
+
+## Spend-aware usage
+
+- One report has every timeframe: ask for it once, not once for each.
+- Send its `ETag` back with a credit token: an unchanged report is 304, and free.
+- For many calls buy credits, `POST /v1/credits/purchase?bundle=10`: up to 40 % cheaper, and no
+  chain is waited for.
+- A page of candles, of indicators or of swaps costs the same however long it is: ask for it whole.
+- No answer of 400 or above is charged.
+
+The whole way, step by step: {origin}/llms.txt
+"""
+
+
+def slug_of(name: str) -> str:
+    """Return *name* as a segment of a path in a registry: lower case, URL-safe."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "mintscope"
+
+
+def name_of(described: Mapping[str, Any]) -> str:
+    """Return the name of the service in registries, of its OpenAPI document."""
+    return slug_of(str(described["info"]["title"]))
+
+
+def owner_of(host: str) -> str:
+    """Return what is before the end of a domain: `example` of `api.example.org`."""
+    return host.split(".")[-2:][0]
+
+
+def namespace_of(host: str) -> str:
+    """Return the namespace that the owner of *host* can prove: its name, backwards."""
+    return ".".join(reversed(host.split(".")))
+
+
+def write_pay(origin: str, described: Mapping[str, Any]) -> str:
+    """Return PAY.md, of a service whose OpenAPI document is *described*."""
+    title = str(described["info"]["title"])
+    fields = {
+        "name": name_of(described),
+        "title": title,
+        "description": PAY_DESCRIPTION,
+        "use_case": PAY_USE_CASE,
+        "category": "finance",
+        "service_url": origin,
+        "version": "v1",
+    }
+    # A text of JSON is one of YAML.
+    lines = [f"{name}: {json.dumps(value)}" for name, value in fields.items()]
+    head = "\n".join(["---", *lines, "openapi:", "  path: openapi.json", "---"])
+    return head + "\n\n" + PROSE.format(title=title, origin=origin)
+
+
+def write_server(
+    origin: str, described: Mapping[str, Any], namespace: str, icon: str | None
+) -> str:
+    """Return server.json for the MCP registry; *icon* is where one is."""
+    title = str(described["info"]["title"])
+    header = {
+        "name": "Authorization",
+        "description": CREDENTIAL,
+        "isRequired": False,
+        "isSecret": True,
+        "placeholder": "Bearer svc_credit_...",
+    }
+    document: dict[str, Any] = {
+        "$schema": MCP_SCHEMA,
+        "name": f"{namespace}/{name_of(described)}",
+        "title": title,
+        "description": MCP_DESCRIPTION,
+        "version": __version__,
+        "websiteUrl": origin,
+        "remotes": [{"type": "streamable-http", "url": f"{origin}/mcp", "headers": [header]}],
+    }
+    if icon is not None:
+        document["icons"] = [{"src": icon, "mimeType": "image/svg+xml", "sizes": ["any"]}]
+    return json.dumps(document, indent=2) + "\n"
+
+
+EXIT_NOT_DONE: Final = 1
+NO_ORIGIN: Final = "expected the https address of a running service: --url, or api.origin"
+
+app = typer.Typer()
+
+
+@app.command()
+def listing(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Where the files go; made if need be.")
+    ],
+    *,
+    url: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="The service, as clients reach it; else api.origin."),
+    ] = None,
+    operator: Annotated[
+        str | None,
+        typer.Option(metavar="NAME", help="The operator, for pay.sh; by default its domain name."),
+    ] = None,
+    namespace: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of the MCP registry, which you can prove; by default its host name backwards.",
+        ),
+    ] = None,
+    config: ConfigFile = None,
+) -> None:
+    """Write the files by which directories list a running service, and say what they would refuse.
+
+    FOLDER/providers/OPERATOR/NAME is for a pull request to pay.sh, FOLDER/server.json for the
+    publisher of the MCP registry.
+    """
+    origin = (url or configured(config).config.api.origin or "").rstrip("/")
+    host = urlsplit(origin).hostname
+    if not origin.startswith(("https://", "http://")) or host is None:
+        stop(NO_ORIGIN)
+    try:
+        with closing(Visitor(origin)) as visitor:
+            provider = folder / "providers" / slug_of(operator or owner_of(host))
+            write_files(visitor, folder, provider, namespace or namespace_of(host))
+            for finding in look(visitor, Expected()):
+                typer.echo(finding)
+    except ServiceSilent as error:
+        stop(f"{origin} does not answer: {error}", EXIT_NOT_DONE)
+
+
+def write_files(visitor: Visitor, folder: Path, provider: Path, namespace: str) -> None:
+    """Write what the service says of itself in the forms of directories.  Raises ServiceSilent."""
+    described = visitor.document(OPENAPI)
+    if "paths" not in described:
+        stop(f"expected the description of a mintscope at {visitor.origin}{OPENAPI}", EXIT_NOT_DONE)
+    files = {
+        provider / name_of(described) / "PAY.md": write_pay(visitor.origin, described),
+        provider / name_of(described) / "openapi.json": visitor.ask(OPENAPI).text,
+    }
+    if visitor.ask(MCP).status_code != httpx.codes.NOT_FOUND:
+        has_icon = visitor.ask(ICON).status_code == httpx.codes.OK
+        icon = visitor.origin + ICON if has_icon else None
+        server = write_server(visitor.origin, described, namespace, icon)
+        files[folder / "server.json"] = server
+    for path, text in files.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        typer.echo(path)

@@ -1,0 +1,410 @@
+"""Checks the source of blocks: a node or files.
+
+Checks what part of all exchanges is read, and names the programs that are missed.
+
+`mintscope doctor --node`: whether a node will do, by following it for a while.
+
+Checks whether the dollars that others are priced in are on their peg.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from mintscope.app.cli.config import shown
+from mintscope.app.config.config import ChainConfig
+from mintscope.app.config.groups import Config, GeyserConfig
+from mintscope.app.doctor.finding import Finding, collect, fail, ok, warn
+from mintscope.app.node_watch import NodeWatch, watch_node
+from mintscope.app.sources import BlockProbe, holds_blocks, open_node
+from mintscope.app.stores.stores import market_place, open_market
+from mintscope.dex.recognition import named
+from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.errors import ServiceUnavailable, UnusableStore
+from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS
+from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
+from mintscope.market.coverage import (
+    DAY_HOURS,
+    WINDOW_HOURS,
+    Coverage,
+    MissedProgram,
+    Tally,
+    jumps,
+    missed_programs,
+    percent,
+    totals,
+    unlisted_programs,
+    window_start,
+)
+from mintscope.market.quotes import PEG_FRESH_S, PEG_MAX, RATE_LATE_S, off_peg
+from mintscope.payments.price_cache import minutes_of
+from mintscope.solana.blocks import WSOL, SourceError
+from mintscope.solana.finality_meter import Finality
+from mintscope.solana.pace import Pace
+
+MAINNET: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"
+SKEW_S_MAX: Final = 5
+FINAL_S_MAX: Final = 40  # 13 s are usual before Alpenglow
+TOO_MANY: Final = "HTTP 429"
+
+
+def check_chain(config: Config) -> Iterator[Finding]:
+    """Ask the node, or open the files."""
+    if config.chain.source == "files":
+        for path in config.chain.files:
+            yield asyncio.run(_file(path))
+    else:
+        yield from collect(_node(config.chain, SystemClock()))
+        if config.chain.source == "geyser":
+            yield from collect(_streams(config.geyser))
+
+
+async def _file(path: Path) -> Finding:
+    try:
+        if await holds_blocks(path):
+            return ok(f"blocks: {path} can be read")
+    except SourceError as error:
+        return fail(f"blocks: {error}", "see chain.files")
+    return fail(f"blocks: {path} holds no block", "see chain.files")
+
+
+async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
+    """Ask the node what it is, for its time, and for a whole block, as ingest does all day."""
+    where = f"node: {shown(chain.rpc_url)}"
+    try:
+        async with open_node(chain, clock) as node:
+            yield _cluster(where, health=await node.health(), genesis=await node.genesis_hash())
+            head = await node.newest_slot()
+            yield _clock(head, await node.block_time(head), clock)
+            pace = await node.pace()
+            yield _pace(pace)
+            yield _finality(await node.finality(), knows_confirmed=node.knows_confirmed)
+            yield _block(head, await node.probe_block(head), chain.requests_in_flight, pace)
+    except SourceError as error:
+        if error.is_refusal:
+            yield fail(f"{where} refuses: {error}", "check chain.rpc_url and chain.rpc_headers")
+        else:
+            fix = "is it running, and does chain.rpc_url name it?"
+            if TOO_MANY in str(error):
+                fix = "the plan is used up: mintscope doctor --node says how many calls are needed"
+            yield fail(f"{where} does not answer: {error}", fix)
+
+
+async def _streams(geyser: GeyserConfig) -> AsyncIterator[Finding]:
+    """Ask each server of the stream for its version: that shows the way and the x-token too."""
+    # Only here: grpcio and protobuf are an extra that others need not have.
+    from mintscope.app.stream import versions  # noqa: PLC0415 - see above
+
+    async for where, version, said in versions(geyser):
+        if version is None:
+            fix = "check geyser.urls and geyser.x_tokens, and that the plan includes gRPC"
+            yield fail(f"stream: {where} does not serve: {said:.200}", fix)
+        else:
+            yield ok(f"stream: {where} serves, version {version:.80}")
+
+
+def _cluster(where: str, *, health: str, genesis: str) -> Finding:
+    if health != "ok":
+        return warn(f"{where} says of itself: {health!r:.80}", "wait for it, or choose another")
+    if genesis != MAINNET:
+        return warn(f"{where} is not mainnet: genesis {genesis:.44}", "fine for a test only")
+    return ok(f"{where} is up, mainnet")
+
+
+def _clock(head: Slot, time: UnixS | None, clock: Clock) -> Finding:
+    if time is None:
+        return warn(f"clock: the node gives no time for slot {head}", "choose another provider")
+    skew_s = clock.now() / 1000 - time
+    what = f"clock: {abs(skew_s):.0f} s {'ahead of' if skew_s > 0 else 'behind'} block {head}"
+    if abs(skew_s) > SKEW_S_MAX:
+        fix = "does the node lag? Compare it with another; if not, set this machine's clock by NTP"
+        return warn(what, fix)
+    return ok(what)
+
+
+def _pace(pace: Pace | None) -> Finding:
+    if pace is None:
+        fix = "choose a node that answers getRecentPerformanceSamples or getBlockTime"
+        return warn("pace: the node does not know how long a slot takes", fix)
+    return ok(f"pace: {pace.slot_s * 1000:.0f} ms a slot, over the last {pace.over_s:.0f} s")
+
+
+def _finality(finality: Finality, *, knows_confirmed: bool) -> Finding:
+    cluster = {
+        True: "the cluster is on Alpenglow",
+        False: "the cluster is not on Alpenglow yet",
+        None: "the node does not know whether the cluster is on Alpenglow",
+    }[finality.alpenglow]
+    behind = finality.behind
+    if not knows_confirmed:
+        return ok(
+            "finality: the node does not know the level confirmed: blocks are read, and payments"
+            f" taken, once they are final; {cluster}"
+        )
+    if behind is None:
+        return ok(f"finality: not measured, as the pace is not known; {cluster}")
+    late = f"{behind.slots} slots ({behind.seconds * 1000:,.0f} ms) behind confirmed"
+    if behind.seconds > FINAL_S_MAX:
+        fix = "does the cluster finalize? If it does, choose another node"
+        return warn(f"finality: {late}; {cluster}", fix)
+    return ok(f"finality: {late}; {cluster}")
+
+
+def _block(head: Slot, block: BlockProbe, in_flight: int, pace: Pace | None) -> Finding:
+    if block.absence is not None:
+        fix = "run doctor again; if it stays, set chain.second_rpc_url or change chain.rpc_url"
+        return warn(f"blocks: the node has no block {head}: {block.absence}", fix)
+    what = f"blocks: {block.transactions} transactions of slot {head} took {block.took_s:.2f} s"
+    if pace is not None and block.took_s > pace.slot_s * in_flight:
+        return warn(what, "too slow to keep up: raise chain.requests_in_flight")
+    return ok(what)
+
+
+SHOWN_MAX: Final = 5
+# Less than this part of all volume, an unlisted program is only named.
+UNLISTED_WARN: Final = 0.01
+LOOK: Final = "mintscope programs --unread names the instructions; look for a newer mintscope"
+NAME_IT: Final = "it is read by its transfers; dex.programs gives it a name"
+
+
+def check_coverage(config: Config) -> Iterator[Finding]:
+    """Check what was read lately, and within the day before."""
+    if market_place(config).is_new:
+        return
+    try:
+        coverage = asyncio.run(_read(config))
+    except (UnusableStore, ServiceUnavailable):
+        return  # reported by the check of the market
+    if coverage is not None:
+        yield from findings(coverage, config.api.read_share_min)
+
+
+async def _read(config: Config) -> Coverage | None:
+    async with open_market(config) as market:
+        return await market.coverage.coverage(DAY_HOURS + WINDOW_HOURS)
+
+
+def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
+    """Yield what *coverage*, of the window and the day before it, says."""
+    since = window_start(coverage.time)
+    now = totals(coverage.after(since))
+    day = totals(coverage.rows)
+    if not day.all.calls:
+        yield ok("coverage: no tokens were exchanged within the last day")
+        return
+    yield _shares(coverage, share_min)
+    for jump in jumps(coverage):
+        missed = jump.now.missed.calls
+        calls = jump.now.all.calls
+        yield warn(
+            f"coverage: {jump.program}: {missed:,} of {calls:,} calls missed since {_since(since)},"
+            f" {jump.before.missed.calls:,} of {jump.before.all.calls:,} in the day before",
+            "the program was upgraded, probably: look for a newer mintscope",
+        )
+    recent = {one.program: one.missed for one in missed_programs(coverage.after(since))}
+    for one in _most_missed(coverage, since):
+        tally = recent.get(one.program, Tally())
+        yield warn(
+            f"coverage: {one.program} is missed ({', '.join(one.reasons)}):"
+            f" {_told(tally, now.all)} since {_since(since)},"
+            f" {_told(one.missed, day.all)} in the last day",
+            LOOK,
+        )
+    recently = dict(unlisted_programs(coverage.after(since)))
+    for program, tally in unlisted_programs(coverage.rows)[:SHOWN_MAX]:
+        what = (
+            f"coverage: {named(program)} is not in the table:"
+            f" {_told(recently.get(program, Tally()), now.all)} since {_since(since)},"
+            f" {_told(tally, day.all)} in the last day"
+        )
+        is_large = tally.volume >= UNLISTED_WARN * max(1, day.all.volume)
+        yield warn(what, NAME_IT) if is_large else ok(what)
+
+
+def _most_missed(coverage: Coverage, since: UnixS) -> list[MissedProgram]:
+    """Return the programs missed most in the day, and those missed most lately."""
+    day = missed_programs(coverage.rows)
+    lately = [one.program for one in missed_programs(coverage.after(since))[:SHOWN_MAX]]
+    shown = dict.fromkeys([*lately, *(one.program for one in day[:SHOWN_MAX])])
+    return [one for one in day if one.program in shown]
+
+
+def _shares(coverage: Coverage, share_min: float) -> Finding:
+    since = window_start(coverage.time)
+    lately = totals(coverage.after(since)).shares
+    day = totals(coverage.rows).shares
+    what = (
+        f"coverage: since {_since(since)} {_share(lately.by_volume)} of the volume and"
+        f" {_share(lately.by_calls)} of the calls that exchanged tokens were read; in the last day"
+        f" {_share(day.by_volume)} and {_share(day.by_calls)}"
+    )
+    known = [share for share in lately if share is not None]
+    if known and min(known) < share_min:
+        return warn(what, f"expected {percent(share_min)} (api.read_share_min); {LOOK}")
+    return ok(what)
+
+
+def _share(share: float | None) -> str:
+    return "nothing" if share is None else percent(share)
+
+
+def _told(tally: Tally, whole: Tally) -> str:
+    """Return calls and USD in words, and what part of the whole volume that is."""
+    calls = "1 call" if tally.calls == 1 else f"{tally.calls:,} calls"
+    said = f"{calls}, {tally.volume // MICRO_USD:,} USD"
+    if tally.calls > tally.valued:
+        said += f" (known of {tally.valued:,})"
+    part = tally.volume / whole.volume if whole.volume else 0.0
+    return f"{said}, {part:.2%} of the volume".replace("%", " %")
+
+
+def _since(at: UnixS) -> str:
+    return f"{at // HOUR_S % DAY_HOURS:02}:00 UTC"
+
+
+BEHIND_S_MAX: Final = 1.6
+BEHIND_MAX: Final = 8  # blocks, if the node does not know how long a slot takes
+MONTH_DAYS: Final = 30
+MB: Final = 1_000_000
+
+
+def check_node(config: Config, seconds: float, units_a_month: int | None) -> Iterator[Finding]:
+    """Watch the node for *seconds*; yield what was seen, and yes or no at the end."""
+    chain = config.chain
+    where = f"node: {shown(chain.rpc_url)}"
+    try:
+        watch = asyncio.run(watch_node(chain, SystemClock(), seconds))
+    except SourceError as error:
+        yield fail(f"{where} will not do: {error}", "check chain.rpc_url and chain.rpc_headers")
+        return
+    if watch.genesis_hash != MAINNET:
+        yield warn(f"{where} is not mainnet: genesis {watch.genesis_hash:.44}", "fine for a test")
+    runs = f"runs version {watch.software:.40}" if watch.software else "does not say its version"
+    yield ok(f"{where} {runs}; newest transaction version asked for {watch.version}")
+    yield _history(watch)
+    yield _load(watch)
+    yield from _plan(units_a_month, watch)
+    reasons = _reasons(watch, chain.requests_in_flight)
+    if reasons:
+        yield fail(f"no, {where} will not do: {'; '.join(reasons)}", "choose another node or plan")
+    else:
+        yield ok(f"yes, {where} will do")
+
+
+def _history(watch: NodeWatch) -> Finding:
+    slots = watch.head - watch.first_available
+    if watch.pace is None:
+        what = f"history: reaches back {slots:,} slots, to slot {watch.first_available}"
+        return warn(what, "the node does not know how long a slot takes")
+    days = watch.pace.seconds(slots) / DAY_S
+    what = f"history: reaches back {days:.1f} days, to slot {watch.first_available}"
+    return ok(what) if days >= 1 else warn(what, "a longer absence than that is a gap")
+
+
+def _load(watch: NodeWatch) -> Finding:
+    second = max(watch.seconds, 1e-9)
+    if not watch.took_s:
+        return warn("blocks: none came while it was watched", "watch for longer")
+    return ok(
+        f"blocks: {len(watch.took_s)} in {second:.0f} s, p50 {_quantile(watch.took_s, 0.5):.3f} s,"
+        f" p99 {_quantile(watch.took_s, 0.99):.3f} s, {watch.raw_bytes / second / MB:.2f} MB/s raw,"
+        f" {watch.wire_bytes / second / MB:.2f} MB/s on the wire, {watch.behind} behind at the end"
+    )
+
+
+def _plan(units_a_month: int | None, watch: NodeWatch) -> Iterator[Finding]:
+    calls_a_day = watch.calls_a_day
+    what = (
+        f"calls: {watch.calls} in {watch.seconds:.0f} s; ingest makes about {calls_a_day:,} a day"
+    )
+    if units_a_month is None:
+        yield ok(what)
+        return
+    days = units_a_month / calls_a_day
+    what = f"{what}: {units_a_month:,} units last {days:.1f} days at one unit a call"
+    yield ok(what) if days >= MONTH_DAYS else warn(what, "choose a larger plan")
+
+
+def _reasons(watch: NodeWatch, in_flight: int) -> Sequence[str]:
+    """Return why the node will not do."""
+    reasons = []
+    if watch.failures:
+        reasons.append(f"{len(watch.failures)} requests without an answer ({watch.failures[0]})")
+    if not watch.took_s:
+        return [*reasons, "it gave no block"]
+    a_second = in_flight / max(_quantile(watch.took_s, 0.5), 1e-9)
+    if watch.pace is not None and a_second * watch.pace.slot_s < 1:
+        was = f"{a_second:.2f} blocks/s with {in_flight} in flight"
+        reasons.append(f"expected {1 / watch.pace.slot_s:.2f} blocks/s; was {was}")
+    if watch.pace is None and watch.behind > BEHIND_MAX:
+        reasons.append(f"it ended {watch.behind} blocks behind")
+    if watch.pace is not None and watch.behind > watch.pace.slots(BEHIND_S_MAX):
+        behind_s = watch.pace.seconds(watch.behind)
+        reasons.append(f"it ended {watch.behind} blocks behind, {behind_s:.1f} s")
+    return reasons
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    return sorted(values)[min(int(len(values) * share), len(values) - 1)]
+
+
+FRESH_MINUTES: Final = PEG_FRESH_S // MINUTE_S
+WHAT_FOLLOWS: Final = (
+    "it prices nothing until it is back; if it stays off, take it out of market.dollars"
+)
+
+
+def check_dollars(config: Config) -> Iterator[Finding]:
+    """Compare the dollars that are followed here, by what they traded at lately."""
+    if market_place(config).is_new:
+        return
+    with suppress(UnusableStore, ServiceUnavailable):  # reported by the check of the market
+        prices, sol_age_s = asyncio.run(_prices(config))
+        if sol_age_s > RATE_LATE_S:
+            yield fail(
+                f"rate: SOL was not traded against a dollar for {sol_age_s} s: prices stand still",
+                "see docs/operating/troubleshoot.md#sol-has-no-rate",
+            )
+        yield from dollar_findings(prices, _dollars(config))
+
+
+def _dollars(config: Config) -> frozenset[Mint]:
+    return frozenset(map(Mint, config.market.dollars))
+
+
+async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
+    """Return recent prices of each followed dollar, and the time since the last trade of SOL."""
+    prices: dict[Mint, float] = {}
+    async with open_market(config) as market:
+        tip = await market.reader.tip()
+        if tip.time is None:
+            return prices, 0
+        sol = await market.reader.load(WSOL)
+        traded = [] if sol is None else minutes_of(sol)
+        sol_age_s = max(0, tip.time - traded[-1].start - MINUTE_S) if traded else 0
+        for dollar in sorted(_dollars(config)):
+            loaded = await market.reader.load(dollar)
+            minutes = [] if loaded is None else minutes_of(loaded)
+            if minutes and tip.time - minutes[-1].start <= PEG_FRESH_S:
+                prices[dollar] = minutes[-1].close
+    return prices, sol_age_s
+
+
+def dollar_findings(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> Iterator[Finding]:
+    """Yield which of *dollars* are off the median of all; *prices* are what they trade at."""
+    off = {mint: share for mint, share in off_peg(prices, dollars).items() if mint in prices}
+    if not off:
+        yield ok(
+            f"dollars: too few are followed here and traded within {FRESH_MINUTES} minutes to"
+            " compare them; the metric mintscope_dollar_off_peg knows those that are not followed"
+        )
+        return
+    wrong = {mint: share for mint, share in off.items() if abs(share) > PEG_MAX}
+    for mint, share in sorted(wrong.items()):
+        where = "above" if share > 0 else "below"
+        what = f"dollars: {mint} is {abs(share):.1%} {where} the median of all".replace("%", " %")
+        yield warn(what, WHAT_FOLLOWS)
+    if not wrong:
+        yield ok(f"dollars: the {len(off)} that traded lately are within 1 % of their median")

@@ -1,0 +1,117 @@
+"""`mintscope doctor`: what is wrong with this installation, and how to fix it."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from typing import Annotated, Final
+
+import typer
+
+from mintscope.app.cli.config import ConfigFile
+from mintscope.app.cli.output import AsJson, print_json
+from mintscope.app.config.groups import Config
+from mintscope.app.config.load import ConfigError, load
+from mintscope.app.doctor.chain import check_chain, check_coverage, check_dollars, check_node
+from mintscope.app.doctor.finding import Finding, Level, fail, ok
+from mintscope.app.doctor.machine import (
+    check_backups,
+    check_folder,
+    check_mail,
+    check_pages,
+    check_pepper,
+    check_ports,
+    check_signals,
+    check_sqlite,
+    check_surfaces,
+)
+from mintscope.app.doctor.store import (
+    check_limits,
+    check_market,
+    check_money,
+    check_payments,
+    check_version,
+    check_webhooks,
+)
+
+CHECKS: Final = (
+    check_folder,
+    check_sqlite,
+    check_pepper,
+    check_chain,
+    check_version,
+    check_market,
+    check_coverage,
+    check_dollars,
+    check_money,
+    check_backups,
+    check_webhooks,
+    check_limits,
+    check_payments,
+    check_mail,
+    check_signals,
+    check_pages,
+    check_ports,
+    check_surfaces,
+)
+# Their data are there once the store has this version.
+OF_STORE: Final = (
+    check_market,
+    check_coverage,
+    check_dollars,
+    check_money,
+    check_backups,
+    check_webhooks,
+    check_limits,
+    check_payments,
+)
+
+app = typer.Typer()
+
+
+@app.command()
+def doctor(
+    *,
+    node: Annotated[
+        bool, typer.Option("--node", help="Watch the node alone: will it do, yes or no?")
+    ] = False,
+    seconds: Annotated[
+        int, typer.Option(min=1, max=3_600, metavar="SECONDS", help="How long to watch it.")
+    ] = 30,
+    plan_units: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="UNITS", help="The units of its plan in a month, a unit a call."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+    config: ConfigFile = None,
+) -> None:
+    """Check the installation; exit 1 if something keeps the service from working."""
+    found = []
+    checks = [partial(check_node, seconds=seconds, units_a_month=plan_units)] if node else CHECKS
+    for finding in _findings(config, checks):
+        found.append(finding)
+        if not as_json:
+            typer.echo(finding)
+    if as_json:
+        print_json([finding.as_json() for finding in found])
+    raise typer.Exit(1 if any(finding.level is Level.FAIL for finding in found) else 0)
+
+
+def _findings(
+    file: ConfigFile, checks: Sequence[Callable[[Config], Iterable[Finding]]]
+) -> Iterator[Finding]:
+    """Yield what every check finds, when it finds it."""
+    try:
+        loaded = load(file)
+    except ConfigError as error:
+        for problem in error.problems:
+            yield fail(f"configuration: {problem}", "mintscope config --markdown lists all")
+        return
+    yield ok(f"configuration: {loaded.file or 'no file, environment and defaults'}")
+    waits = False
+    for check in checks:
+        if waits and check in OF_STORE:
+            continue
+        for finding in check(loaded.config):
+            waits = waits or check is check_version
+            yield finding

@@ -1,0 +1,277 @@
+"""Checks this machine: folder, disk, SQLite, pepper, ports.
+
+Checks what people see and get: the address of the pages, e-mails, alerts.
+
+Visits the running service as directories do, where they can reach it.
+
+Checks of the newest backup and of its age.
+"""
+
+import asyncio
+import os
+import shutil
+import socket
+from collections.abc import Iterator
+from contextlib import closing
+from tempfile import TemporaryFile
+from typing import Final
+from urllib.parse import urlsplit
+
+import httpx
+
+from mintscope.app.accounts import mail_server_trouble
+from mintscope.app.config.config import MailConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.config.values import is_loopback
+from mintscope.app.directories.listing import Expected, ServiceSilent, Visitor, look
+from mintscope.app.doctor.finding import Finding, fail, ok, warn
+from mintscope.app.mcp import has_mcp
+from mintscope.app.site import in_url, origins_of
+from mintscope.app.stores.backups import newest
+from mintscope.app.stores.stores import (
+    OTHERS,
+    engine_version,
+    expect_pepper,
+    money_place,
+    pepper_file,
+)
+from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.credentials import PEPPER_BYTES_MIN
+from mintscope.kit.errors import UnusablePepper, UnusableStore
+from mintscope.kit.time import DAY_MS, HOUR_MS
+
+GIB: Final = 1024**3
+DISK_BYTES_MIN: Final = GIB // 2
+DISK_BYTES_LOW: Final = 5 * GIB
+PROBE_TIMEOUT_S: Final = 2.0
+
+
+def check_folder(config: Config) -> Iterator[Finding]:
+    """Write where files are to be kept, and look for room."""
+    folder = config.data_dir
+    existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
+    try:
+        with TemporaryFile(dir=existing):
+            pass
+    except OSError as error:
+        fix = "let this user write there, or set data_dir"
+        yield fail(f"data folder: cannot write in {existing}: {error.strerror}", fix)
+        return
+    free_bytes = shutil.disk_usage(existing).free
+    room = f"data folder: {folder}, {free_bytes / GIB:.1f} GiB free"
+    if free_bytes < DISK_BYTES_MIN:
+        yield fail(room, "make room, or set data_dir to a larger disk")
+    elif free_bytes < DISK_BYTES_LOW:
+        yield warn(room, "make room, or keep less: market.retention_*")
+    else:
+        yield ok(room if folder.exists() else f"{room}, made at the first start")
+    if folder.exists() and folder.stat().st_mode & OTHERS:
+        what = f"data folder: {folder} is open to other users"
+        if config.data_dir_may_be_open:
+            yield warn(what, f"chmod 700 {folder}")
+        else:
+            fix = f"chmod 700 {folder}, or set data_dir_may_be_open"
+            yield fail(f"{what}: the service does not start", fix)
+
+
+def check_sqlite(_config: Config) -> Iterator[Finding]:
+    """Refuse an SQLite that can corrupt a write-ahead log."""
+    try:
+        yield ok(f"SQLite: {engine_version()}")
+    except UnusableStore as error:
+        yield fail(f"SQLite: {error}", "install a newer apsw")
+
+
+def check_pepper(config: Config) -> Iterator[Finding]:
+    """Check that the pepper is there, and that other users cannot read it."""
+    path = pepper_file(config)
+    if config.credits.pepper is not None:
+        yield ok("pepper: configured; keep a copy, without it every credit token is void")
+    elif not path.exists():
+        yield ok(f"pepper: {path} is made at the first start; back it up then")
+    elif not os.access(path, os.R_OK):
+        yield fail(f"pepper: {path} cannot be read", "run as the user who owns the data folder")
+    else:
+        yield _check_pepper_file(config)
+
+
+def _check_pepper_file(config: Config) -> Finding:
+    path = pepper_file(config)
+    try:
+        expect_pepper(config)
+    except UnusablePepper as error:
+        fix = f"restore it from your backup: {2 * PEPPER_BYTES_MIN} hexadecimal digits"
+        return fail(f"pepper: {error}; the service does not start", fix)
+    return ok(f"pepper: {path}; keep a copy, without it every credit token is void")
+
+
+def check_ports(config: Config) -> Iterator[Finding]:
+    """Listen where each process should, unless it already does."""
+    api = config.api
+    metrics = config.metrics
+    web = config.web
+    yield _port("api.port", api.host, api.port, "/healthz")
+    if metrics.enabled:
+        yield _port("metrics.ingest_port", metrics.host, metrics.ingest_port, "/metrics")
+        yield _port("metrics.api_port", metrics.host, metrics.api_port, "/metrics")
+    if web.enabled and web.admin_port is not None:
+        yield _port("web.admin_port", web.admin_host, web.admin_port, "/")
+
+
+def _port(key: str, host: str, port: int, path: str) -> Finding:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        with socket.create_server((host, port), family=family):
+            return ok(f"port: {port} on {host} is free")
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if _is_ours(host, port, path):
+        return ok(f"port: {port} on {host} is served by mintscope")
+    return fail(f"port: cannot listen on {port} of {host}: {reason}", f"set {key} to another")
+
+
+def _is_ours(host: str, port: int, path: str) -> bool:
+    place = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
+    try:
+        answer = httpx.get(f"http://{in_url(place)}:{port}{path}", timeout=PROBE_TIMEOUT_S)
+    except httpx.HTTPError:
+        return False
+    return "x-request-id" in answer.headers or "mintscope_" in answer.text
+
+
+def check_pages(config: Config) -> Iterator[Finding]:
+    """Check the origin of forms, and whether passwords cross a network in the clear."""
+    api = config.api
+    if not config.web.enabled:
+        yield ok("pages: not served; set web.enabled to serve them")
+        return
+    origin = origins_of(api.origin, api.host, api.port)[0]
+    if api.origin is None and not is_loopback(api.host):
+        yield warn(
+            f"pages: forms are accepted from {origin} only",
+            "set api.origin to the address in the browser",
+        )
+    elif not origin.startswith("https://") and not is_loopback(api.host):
+        yield warn(
+            f"pages: {origin} sends passwords in the clear, and browsers drop its session cookie",
+            "serve them behind a TLS proxy, and set api.origin to its https address",
+        )
+    else:
+        yield ok(f"pages: {origin}")
+
+
+def check_mail(config: Config) -> Iterator[Finding]:
+    """Check where e-mails go, their sender, and what their links begin with."""
+    mail = config.mail
+    if mail.delivery == "none":
+        yield warn(
+            "mail: e-mails stay in the outbox: agents cannot confirm, nor people reset a password",
+            "set mail.delivery",
+        )
+        return
+    if mail.delivery == "page":
+        yield ok("mail: e-mails are shown at /mailbox, to everyone on this machine")
+        return
+    yield from _check_addresses(config)
+    yield _check_server(mail)
+
+
+def _check_addresses(config: Config) -> Iterator[Finding]:
+    origin = config.api.origin or f"http://{config.api.host}:{config.api.port}"
+    address = urlsplit(origin)
+    is_here = is_loopback(address.hostname or "")
+    what = f"mail: the links in e-mails begin with {origin}"
+    if config.api.origin is None:
+        yield warn(what, "set api.origin to the address clients use")
+    elif address.scheme != "https" and not is_here:
+        yield warn(f"{what}: anyone on the network can read them", "serve the pages over https")
+    domain = config.mail.sender.rpartition("@")[2]
+    if domain == "localhost" and not is_here:
+        yield warn(
+            f"mail: the sender is {config.mail.sender}, which other mail servers refuse",
+            "set mail.sender to an address the mail server may send from",
+        )
+
+
+def _check_server(mail: MailConfig) -> Finding:
+    where = f"{mail.host}:{mail.port}"
+    why = asyncio.run(mail_server_trouble(mail))
+    if why is not None:
+        return fail(
+            f"mail: {where} cannot be used: {why}",
+            "see mail.host, mail.port, mail.security, mail.username, mail.timeout_s",
+        )
+    who = f", signed in as {mail.username}" if mail.username else ""
+    return ok(f"mail: {where} accepts e-mails, {mail.security}{who}")
+
+
+def check_signals(config: Config) -> Iterator[Finding]:
+    """Check whether alert rules are looked at, and where their webhooks may go."""
+    signals = config.signals
+    api = config.api
+    hosts = [api.host] if api.origin is None else [api.host, urlsplit(api.origin).hostname or ""]
+    is_here = all(map(is_loopback, hosts))
+    if not signals.enabled:
+        yield warn("signals: alert rules are kept, and fire nothing", "set signals.enabled")
+    elif signals.webhook_loopback and not is_here:
+        yield warn(
+            f"signals: webhooks may go to this machine, and clients of {hosts[-1]} say where",
+            "unset signals.webhook_loopback",
+        )
+    else:
+        yield ok(f"signals: up to {signals.per_account_max} an account, webhooks are sent")
+
+
+UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"  # in messages of OpenSSL
+
+
+def check_surfaces(config: Config) -> Iterator[Finding]:
+    """Say of each description whether it is as directories want it; one line if all are."""
+    origin = config.api.origin
+    if origin is None:
+        yield ok("surfaces: not looked at; set api.origin to be found by directories")
+        return
+    found = []
+    try:
+        with closing(Visitor(origin)) as visitor:
+            for finding in look(visitor, expected_of(config)):
+                found.append(finding)
+                yield finding
+    except ServiceSilent as error:
+        fix = "start it, and run doctor again; clients must reach it there"
+        if UNTRUSTED in str(error):
+            fix = "clients refuse its certificate: renew it, and serve the whole chain"
+        yield warn(f"surfaces: {origin} does not answer: {error}", fix)
+        return
+    if not found:
+        yield ok(f"surfaces: {origin} is as directories want it; see `mintscope listing`")
+
+
+def expected_of(config: Config) -> Expected:
+    """Return what the configuration says is served."""
+    return Expected(
+        has_sales=config.payments.enabled,
+        has_contact=config.api.contact is not None,
+        has_pages=config.web.enabled,
+        has_mcp=has_mcp(config.mcp),
+    )
+
+
+def check_backups(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
+    """Show the place of the newest backup; warn if it is older than a day, or if there is none."""
+    if money_place(config).is_new:
+        return
+    try:
+        backup = newest(config)
+    except UnusableStore:  # the check of the money reports it
+        return
+    if backup is None:
+        fix = "mintscope backup --to DIR, each hour: mintscope-backup.timer of deploy/systemd"
+        yield warn("backup: none is noted", fix)
+        return
+    age_ms = (clock or SystemClock()).now() - backup.at
+    what = f"backup: {backup.place}, {age_ms / HOUR_MS:.1f} h old"
+    if age_ms > DAY_MS:
+        yield warn(what, "does the timer run? Its log says why not")
+    else:
+        yield ok(what)

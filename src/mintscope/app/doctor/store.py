@@ -1,0 +1,333 @@
+"""Checks the stores: the age of the market, and the sums of the money.
+
+Checks payments: fee payer, payment token, treasury, price and sales.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Final
+
+from mintscope.alerts.evaluation import QueueLength
+from mintscope.app import payments as wiring
+from mintscope.app.cli.output import moment
+from mintscope.app.config.groups import Config
+from mintscope.app.config.load import OpenSecret
+from mintscope.app.doctor.finding import Finding, Level, collect, fail, ok, warn
+from mintscope.app.payments import (
+    CannotSell,
+    accepted_terms,
+    fee_payer_of,
+    known_terms,
+    price_source,
+)
+from mintscope.app.stores.stores import (
+    expect_limits,
+    market_place,
+    money_place,
+    open_market,
+    open_money,
+    pepper_file,
+    retention_of,
+    webhooks_place,
+)
+from mintscope.app.stores.upgrade import waiting_migrations
+from mintscope.client.keypair import UnusableKeypair
+from mintscope.credits.invariants import Walked
+from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.errors import (
+    NeedsUpgrade,
+    ServiceUnavailable,
+    StoreUnavailable,
+    UnusablePepper,
+    UnusableStore,
+)
+from mintscope.kit.time import DAY_S, MONTHS
+from mintscope.market.ports import MarketOverview
+from mintscope.market.timeframe import Timeframe
+from mintscope.payments.ports import Budget
+from mintscope.payments.pricing import Doubt
+from mintscope.payments.protocol.envelope import Terms
+from mintscope.payments.protocol.memo import UnusablePaymentToken
+from mintscope.payments.settlement import ChainUnavailable
+
+GIB: Final = 1024**3
+# Of a candle with its indexes and what is free between them, measured.
+FILE_CANDLE_BYTES: Final = 120
+SERVER_CANDLE_BYTES: Final = 255
+ADDED_UP_MAX: Final = 200_000  # entries: some 0.3 s
+
+
+def check_version(config: Config) -> Iterator[Finding]:
+    """Say which migrations the store waits for; a check never runs them."""
+    try:
+        found = waiting_migrations(config)
+    except UnusableStore:  # each check says so
+        return
+    if found:
+        yield warn(
+            f"store: {len(found)} migrations wait, the first is {found[0]}; what the store holds is"
+            " checked after them",
+            "back up, then start the service or run mintscope migrate",
+        )
+
+
+def fix_of(error: Exception, lost: str = "restore a backup, or use another data_dir") -> str:
+    """Return what to do about a store that cannot be used; *lost*: if it is none of ours."""
+    if isinstance(error, NeedsUpgrade):
+        return "start the service or run mintscope migrate"
+    if isinstance(error, StoreUnavailable | ServiceUnavailable):
+        return "is it running, is there room, and is it overloaded? Nothing says that data is lost"
+    return lost
+
+
+def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
+    """Check how old the market is, and what is missing in it."""
+    place = market_place(config)
+    if place.is_new:
+        yield ok(f"market: {place.name} is made at the first start")
+        return
+    try:
+        overview = asyncio.run(_overview(config))
+    except (UnusableStore, ServiceUnavailable) as error:
+        yield fail(f"market: {error}", fix_of(error))
+        return
+    yield _check_lag(overview, config, clock or SystemClock())
+    if overview.candles_a_day is not None:
+        yield ok(_disk(overview.candles_a_day, config))
+    if not overview.tracked_count:
+        yield warn("market: no token is tracked", "mintscope tokens add MINT")
+    if overview.gap_count:
+        yield _check_gaps(overview, config)
+
+
+def _check_gaps(overview: MarketOverview, config: Config) -> Finding:
+    """Say which gaps there are, and who mends them."""
+    what = (
+        f"market: {overview.gap_count} gaps, {overview.gap_slots} slots without blocks, the"
+        f" newest at slot {overview.newest_gap}"
+    )
+    does_nothing = not config.chain.gap_calls_per_day or overview.follows_files
+    if overview.gaps_given_up or does_nothing:
+        told = f"; {overview.gaps_given_up} given up" if overview.gaps_given_up else ""
+        return warn(
+            what + told,
+            "candles lack their swaps: mintscope gaps fill; a second node: chain.second_rpc_url",
+        )
+    return warn(
+        what,
+        "candles lack their swaps; ingest mends them by itself: mintscope gaps list says how far"
+        " it is",
+    )
+
+
+async def _overview(config: Config) -> MarketOverview:
+    async with open_market(config) as market:
+        return await market.reader.overview()
+
+
+def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Finding:
+    if overview.slot is None or overview.time is None:
+        return warn("market: no block yet", "start mintscope serve, and wait for the node")
+    age_s = max(0, clock.now() // 1000 - overview.time)
+    what = f"market: slot {overview.slot}, {age_s} s old, {overview.tracked_count} tokens tracked"
+    if overview.follows_files:
+        return ok(f"{what}; its clock is that of the files")
+    if age_s > config.api.stale_after_s:
+        return fail(f"{what}: too old to serve", "is ingest running? Its log says why it waits")
+    if age_s > config.api.degraded_after_s:
+        return warn(f"{what}: served as degraded", "is the node slow? See mintscope_ingest_lag_s")
+    return ok(what)
+
+
+def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
+    """Say what a day costs on disk, and what all that is kept will cost."""
+    bytes_each = FILE_CANDLE_BYTES if config.store is None else SERVER_CANDLE_BYTES
+    keep_s = retention_of(config).keep_s
+    day = sum(candles_a_day.values())
+    kept = sum(count * keep_s[each] // DAY_S for each, count in candles_a_day.items())
+    return (
+        f"market: a day adds about {day:,} candles, {day * bytes_each / GIB:,.2f} GiB; with what"
+        f" market.retention_* keeps there are {kept * bytes_each / GIB:,.2f} GiB in the end"
+    )
+
+
+def check_money(config: Config) -> Iterator[Finding]:
+    """Add up the credit accounts, and try the pepper."""
+    place = money_place(config)
+    pepper = pepper_file(config)
+    if place.is_new and config.credits.pepper is None and pepper.exists():
+        yield fail(
+            f"money: expected {place.name}, as {pepper} is there; the service does not start",
+            "restore a backup, or start once with --new if this is meant to be a new installation",
+        )
+        return
+    if place.is_new:
+        yield ok(f"money: {place.name} is made at the first start")
+        return
+    try:
+        if config.credits.pepper is None and not pepper.exists():  # opening would make a new one
+            raise UnusablePepper(
+                f"expected the pepper of these accounts at {pepper}; it is not there"
+            )
+        yield asyncio.run(_sums(config))
+    except (UnusableStore, ServiceUnavailable) as error:
+        fix = fix_of(error, "restore database and pepper from the same backup")
+        yield fail(f"money: {error}", fix)
+
+
+async def _sums(config: Config) -> Finding:
+    """Add up what can be added up at once; say of more when it was audited last."""
+    async with open_money(config, SystemClock()) as money:
+        accounts = money.credits  # refuses another pepper
+        walked = await money.audit_books.walked()
+        if max(walked.entry_count, walked.account_count) > ADDED_UP_MAX:
+            return _audited(walked)
+        wrong = len(await accounts.contradictions())
+    if wrong:
+        fix = "stop selling, keep a copy of the file, and report this"
+        return fail(f"money: {wrong} accounts do not equal the sum of their entries", fix)
+    return ok(f"money: every account equals the sum of its entries{_closed(walked)}")
+
+
+def _audited(walked: Walked) -> Finding:
+    what = (
+        f"money: {walked.account_count:,} accounts and {walked.entry_count:,} entries are too many"
+        " to add up here"
+    )
+    if walked.finished_at is None:
+        fix = "wait for the audits of an api that sells: see mintscope_audit_entries_left"
+        return warn(f"{what}, and no audit has come to their end", fix)
+    return ok(
+        f"{what}; an audit of all of them ended at {moment(walked.finished_at)}{_closed(walked)}"
+    )
+
+
+def _closed(walked: Walked) -> str:
+    """Return the month that was closed last, in words."""
+    if walked.closed is None:
+        return ""
+    year, number = divmod(walked.closed, MONTHS)
+    return f"; {year}-{number + 1:02d} and the months before are closed"
+
+
+def check_webhooks(config: Config) -> Iterator[Finding]:
+    """Count the webhooks that wait."""
+    place = webhooks_place(config)
+    if place.is_new or money_place(config).is_new:
+        yield ok(f"webhooks: {place.name} is made at the next start")
+        return
+    try:
+        waiting, oldest = asyncio.run(_waiting(config))
+    except (UnusableStore, ServiceUnavailable) as error:
+        fix = "start the database of store, or correct store"
+        if config.store is None:
+            fix = "restore it from a backup, or move it away: webhooks of a day may be sent again"
+        yield fail(f"webhooks: {error}", fix)
+        return
+    age_s = 0 if oldest is None else (SystemClock().now() - oldest) // 1000
+    if age_s > config.signals.webhook_retry_s:
+        what = f"webhooks: {waiting:,} wait, the oldest for {age_s:,} s"
+        yield warn(what, "is an api process running, and signals.enabled? Its log says why")
+    else:
+        yield ok(f"webhooks: {waiting:,} wait")
+
+
+async def _waiting(config: Config) -> QueueLength:
+    async with open_money(config, SystemClock()) as money:
+        return await money.webhooks.read(lambda queue: queue.length())
+
+
+def check_limits(config: Config) -> Iterator[Finding]:
+    """Check that the store in which limits are counted answers."""
+    try:
+        is_shared = asyncio.run(expect_limits(config))
+    except StoreUnavailable as error:
+        yield warn(
+            f"limits: their store does not answer: {error}",
+            f"start it, or correct store; each api process admits 1/{config.replicas_max} of each",
+        )
+    except UnusableStore as error:
+        yield fail(f"limits: {error}", "install it, or unset store")
+    else:
+        how = "counted together" if is_shared else "counted in the memory of the api process"
+        yield ok(f"limits: {how}")
+
+
+SOL: Final = 10**9
+
+
+def check_payments(config: Config) -> Iterator[Finding]:
+    """Check everything that a sale needs."""
+    payments = config.payments
+    if not payments.enabled:
+        yield ok("payments: not enabled; set payments.enabled to sell")
+        return
+    try:
+        fee_payer = fee_payer_of(payments)
+        known = known_terms(payments, fee_payer)
+        accepted = accepted_terms(payments, known)
+    except (UnusableKeypair, CannotSell, OpenSecret) as error:
+        yield fail(f"payments: {error}", "`solana-keygen new -o FILE` makes a key for fees")
+        return
+    yield ok(f"payments: fee payer {fee_payer.pubkey()}, treasury of {payments.pay_to}")
+    yield from collect(_check_chain(config, accepted))
+    yield from collect(_check_price(config))
+    yield from collect(_check_sales(config))
+
+
+async def _check_chain(config: Config, accepted: Sequence[Terms]) -> AsyncIterator[Finding]:
+    terms = accepted[0]
+    async with wiring.open_settlement(config.chain, accepted, SystemClock()) as chain:
+        try:
+            for each in accepted:
+                await chain.expect_usable(each.asset)
+                yield ok(f"payments: token {each.asset} and treasury account {each.treasury}")
+            lamports = await chain.lamports(terms.fee_payer)
+            wiring.expect_funds(lamports, terms.fee_payer)
+        except ChainUnavailable as error:
+            yield fail(f"payments: the node does not answer: {error}", "see its line above")
+            return
+        except (UnusablePaymentToken, CannotSell) as error:
+            yield Finding(Level.FAIL, f"payments: {error}")
+            return
+    what = f"payments: {lamports / SOL:g} SOL for network fees"
+    if lamports < Budget().fund_lamports_min:
+        yield fail(f"{what}, so nothing is sold", f"send some to {terms.fee_payer}")
+    elif lamports < config.payments.fee_payer_lamports_min:
+        yield warn(what, f"send some to {terms.fee_payer}; 0.1 lasts for 10,000 payments")
+    else:
+        yield ok(what)
+
+
+async def _check_price(config: Config) -> AsyncIterator[Finding]:
+    endpoint = wiring.payment_endpoint(config.chain)
+    is_new = market_place(config).is_new
+    if config.payments.price_source == "market" and is_new:
+        yield ok("payments: the price comes with the market, after the first start")
+        return
+    async with open_market(config) as market, AsyncExitStack() as stack:
+        source = price_source(config, endpoint, market.reader, stack)
+        found = await source.read(SystemClock().now())
+    if isinstance(found, Doubt):
+        yield warn(f"payments: no price, so nothing is sold: {found}", "see payments.price_source")
+    else:
+        yield ok(f"payments: {found.usd} USD for one {config.payments.asset_symbol}")
+
+
+async def _check_sales(config: Config) -> AsyncIterator[Finding]:
+    if money_place(config).is_new:
+        return
+    try:
+        async with open_money(config, SystemClock()) as money:
+            why = await money.sales_books.why_stopped()
+    except UnusableStore:
+        return  # the money's own check says so
+    except ServiceUnavailable as error:
+        yield fail(f"payments: {error}", "is the disk full?")
+        return
+    if why is not None:
+        fix = "look into it; when it is understood, mintscope sales resume"
+        yield fail(f"payments: sales are stopped: {why}", fix)
+    else:
+        yield ok("payments: sales are open")

@@ -1,0 +1,351 @@
+"""Signals, looked at by one api process of the installation and sent by all of them.
+
+The data of the status page, gathered from the parts of this process.
+
+The list of tokens, kept by each api process.
+
+The reports, kept by each api process, and the streams of their changes.
+
+The market as pages show it.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, TypeVar
+
+from mintscope.accounts.people.rows import AccountStore
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.alerts.alerts import AlertBounds, Alerts, AlertWriter, ReadSymbols, no_symbols
+from mintscope.alerts.conditions import Tracks
+from mintscope.alerts.deliveries import Deliveries
+from mintscope.alerts.evaluation import Evaluation, WebhookQueue
+from mintscope.alerts.evaluator import AlertEvaluator
+from mintscope.alerts.webhooks import Receivers, WebhookPost, WebhookSender
+from mintscope.api.events import StreamBounds, Streams
+from mintscope.api.failures import RETRY_S
+from mintscope.api.health import ReadCoverage, no_coverage
+from mintscope.api.routes import LISTS, ListParts
+from mintscope.app.config.config import ApiConfig
+from mintscope.app.config.groups import Config, ListsConfig, SignalsConfig
+from mintscope.app.maintenance import running
+from mintscope.app.mcp import has_mcp
+from mintscope.app.payments import Sales
+from mintscope.app.running.kernels import telling_what_is_compiled
+from mintscope.app.stores.market import Market
+from mintscope.app.stores.stores import waiting
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.check import Check, result_of
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ErrorCode, ServiceUnavailable, UnusableStore
+from mintscope.kit.limits import Limit, Limits
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import SECOND_MS
+from mintscope.market.coverage import CoverageReader
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow.broadcaster import Broadcaster
+from mintscope.market.follow.list_cache import ListCache, ListKeeper, NextFold
+from mintscope.market.follow.tailer import CoverageTailer, LogTailer
+from mintscope.market.listing.columns import load_list_kernels
+from mintscope.market.listing.listed import ListedTokens, ListQuestion, TokenLists
+from mintscope.market.log import LogReader
+from mintscope.market.ports import MarketReader
+from mintscope.market.report import Reports
+from mintscope.market.series.pools import SeriesReader
+from mintscope.payments.audit import violation_of
+from mintscope.payments.books import ScanScope
+from mintscope.site.sol import MarketParts
+from mintscope.site.status import AgeRules, BooksStatus, MarketStatus, ServiceStatus
+
+HOLDER_BYTES: Final = 8
+NOTING_MS: Final = 5 * SECOND_MS  # for what became of a webhook to be written down
+
+
+def make_signals(
+    config: SignalsConfig,
+    store: AccountStore,
+    queue: WebhookQueue | None,
+    secrets: AccountSecrets,
+    clock: Clock,
+) -> Alerts:
+    """Return who keeps signals; *queue*: None where no webhooks are sent."""
+    bounds = AlertBounds(
+        per_user_max=config.per_account_max,
+        of_all_max=config.of_all_max,
+        mints_max=config.mints_max,
+        emails_day_max=config.emails_per_day_max,
+        emails_of_alert_max=config.emails_per_alert_max,
+        allows_loopback=config.webhook_loopback,
+    )
+    return Alerts(
+        store=store,
+        queue=queue,
+        secrets=secrets,
+        clock=clock,
+        entropy=os.urandom,
+        bounds=bounds,
+    )
+
+
+@asynccontextmanager
+async def signalling(  # noqa: PLR0913 - one argument for each part
+    config: SignalsConfig,
+    *,
+    reader: LogReader,
+    store: AccountStore,
+    queue: WebhookQueue,
+    pepper: bytes,
+    limits: Limits,
+    clock: Clock,
+    symbols: ReadSymbols = no_symbols,
+) -> AsyncIterator[list[Check]]:
+    """Evaluate signals and send their webhooks during the block; yield the check of signals."""
+    if not config.enabled:
+        yield []
+        return
+    watcher = make_watcher(config, reader, store, clock, symbols)
+    receivers = Receivers(limits, clock, per_minute=config.webhooks_per_minute_max)
+    deliveries = make_deliveries(config, store, queue, pepper, clock)
+    sender = make_sender(config, deliveries, receivers, clock)
+    async with running(watcher.run, "signals"), running(sender.run, "webhooks"):
+        yield [Check("signals", watcher.expect_looking, is_vital=False)]
+
+
+def make_watcher(
+    config: SignalsConfig,
+    reader: LogReader,
+    store: AccountStore,
+    clock: Clock,
+    symbols: ReadSymbols = no_symbols,
+) -> AlertEvaluator:
+    """Return what looks at signals; *symbols* returns what tokens are called."""
+    return AlertEvaluator(
+        reader=reader,
+        writer=AlertWriter(
+            store=store,
+            clock=clock,
+            holder=os.urandom(HOLDER_BYTES),
+            emails_day_max=config.emails_per_day_max,
+            emails_of_alert_max=config.emails_per_alert_max,
+            email_pause_ms=config.email_pause_s * SECOND_MS,
+            symbols=symbols,
+            lease_ms=int(config.takeover_s * SECOND_MS),
+        ),
+        evaluation=Evaluation(
+            tracks=Tracks(config.mints_max), firings_hour_max=config.firings_per_hour_max
+        ),
+        clock=clock,
+        wait=partial(asyncio.sleep, config.poll_interval_ms / 1000),
+    )
+
+
+def make_deliveries(
+    config: SignalsConfig, store: AccountStore, queue: WebhookQueue, pepper: bytes, clock: Clock
+) -> Deliveries:
+    """Return what leases webhooks and notes what came of them."""
+    return Deliveries(
+        store=store,
+        queue=queue,
+        secrets=AccountSecrets.derive(pepper),
+        clock=clock,
+        retry_ms_max=config.webhook_retry_s * SECOND_MS,
+        lease_ms=int(config.webhook_timeout_s * SECOND_MS) + NOTING_MS,
+        waiting_max=config.webhooks_waiting_max,
+        kept_max=config.firings_kept_max,
+    )
+
+
+def make_sender(
+    config: SignalsConfig, deliveries: Deliveries, receivers: Receivers, clock: Clock
+) -> WebhookSender:
+    """Return what sends webhooks."""
+    post = WebhookPost(
+        timeout_s=config.webhook_timeout_s,
+        allows_loopback=config.webhook_loopback,
+        admit=receivers.admit_address,
+    )
+    return WebhookSender(deliveries=deliveries, post=post, receivers=receivers, clock=clock)
+
+
+GAPS_SHOWN: Final = 5
+READ_S: Final = 2.0
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class StatusReader:
+    """Reads the status; what cannot be read in time is None.
+
+    sales        None where nothing is sold
+    started_at   when this process began to answer
+    rules        how late data may be
+    coverage     what was read and missed lately
+    """
+
+    checks: Sequence[Check]
+    reader: MarketReader
+    follower: LogTailer
+    sales: Sales | None
+    started_at: UnixMs
+    rules: AgeRules
+    coverage: ReadCoverage = no_coverage
+
+    async def __call__(self) -> ServiceStatus:
+        """Return the status as it is now."""
+        results, market, books = await asyncio.gather(
+            asyncio.gather(*map(result_of, self.checks)),
+            _in_time(self._market()),
+            _in_time(self._books()),
+        )
+        names = [check.name for check in self.checks]
+        return ServiceStatus(
+            checks=dict(zip(names, results, strict=True)),
+            market=market,
+            books=books,
+            started_at=self.started_at,
+            is_selling=self.sales is not None,
+            rules=self.rules,
+            coverage=self.coverage(),
+        )
+
+    async def _market(self) -> MarketStatus:
+        overview, gaps = await self.reader.overview(), await self.reader.gaps(GAPS_SHOWN)
+        return MarketStatus(
+            slot=overview.slot,
+            folded_slot=overview.folded_slot,
+            age_ms=self.follower.age_ms(),
+            tracked_count=overview.tracked_count,
+            gap_count=overview.gap_count,
+            gap_slots=overview.gap_slots,
+            gaps=gaps,
+            pace=self.follower.pace(),
+            finality=self.follower.finality(),
+        )
+
+    async def _books(self) -> BooksStatus | None:
+        if self.sales is None:
+            return None
+        books = self.sales.maintenance.books
+        why, scan = await books.why_stopped(), await books.scan(ScanScope.NEW)
+        return BooksStatus(violation_of(why), None if scan is None else scan.finished_at)
+
+
+def age_rules(api: ApiConfig) -> AgeRules:
+    """Return what is done with data of what age."""
+    return AgeRules(api.degraded_after_s, api.stale_after_s, RETRY_S[ErrorCode.DATA_STALE])
+
+
+async def _in_time(reading: Coroutine[Any, Any, T]) -> T | None:
+    try:
+        async with asyncio.timeout(READ_S):
+            return await reading
+    except (ServiceUnavailable, UnusableStore, TimeoutError):
+        return None
+
+
+@asynccontextmanager
+async def listing(
+    config: ListsConfig, market: Market, follower: LogTailer, clock: Clock, origin: str
+) -> AsyncIterator[tuple[ListParts, list[Check]]]:
+    """Keep the list current during the block; clients reach this service at *origin*.
+
+    The first check fails until the list is loaded: this process should get no requests before.
+    The second fails if the list is no longer updated.
+    """
+    with telling_what_is_compiled():
+        load_list_kernels()
+    wait = NextFold(follower.folded, follower.finality, clock, refresh_s=config.refresh_s)
+    keeper = ListKeeper(market.list_snapshots, clock)
+    lister = ListCache(market.lists, clock, wait=wait, keeper=keeper)
+    limit = Limit(name=LISTS.name, count=config.limit_requests, window_s=config.limit_window_s)
+    async with running(lister.run, "lists"):
+        checks = [
+            Check("lists", lister.expect_loaded),
+            Check("list_age", lister.expect_current, is_vital=False),
+        ]
+        yield ListParts(lister, limit, origin, follower.follows_files), checks
+
+
+def symbols_of(lists: ListParts) -> ReadSymbols:
+    """Return what finds the symbols of mints in the list; of none while it is loaded."""
+
+    async def read(mints: Collection[Mint]) -> Mapping[Mint, str]:
+        try:
+            listed = lists.lists.newest()
+        except ServiceUnavailable:
+            return {}
+        return await asyncio.to_thread(_symbols, listed, mints)
+
+    return read
+
+
+def _symbols(listed: ListedTokens, mints: Collection[Mint]) -> Mapping[Mint, str]:
+    asked = ListQuestion(among=tuple(mints), limit=len(mints))
+    found = [line.listed for line in listed.page(asked).lines]
+    return {each.mint: each.symbol for each in found if each.symbol}
+
+
+@asynccontextmanager
+async def following(
+    config: Config, reader: LogReader, coverage: CoverageReader, clock: Clock
+) -> AsyncIterator[tuple[LogTailer, Streams, CoverageTailer]]:
+    """Follow *reader* and *coverage* during the block, and look after streams."""
+    with telling_what_is_compiled():
+        market = LiveMarket(config.market.live_mints_max)
+    async with waiting(config) as wait:
+        follower = LogTailer(reader, market, clock, wait=wait)
+        streams = Streams(Broadcaster(follower, market, clock), clock, stream_bounds(config))
+        covered = CoverageTailer(coverage, market.cover, share_min=config.api.read_share_min)
+        await covered.try_to_look()  # so that the first report has it
+        async with (
+            running(follower.run, "follow"),
+            running(streams.run, "streams"),
+            running(covered.run, "coverage"),
+        ):
+            yield follower, streams, covered
+
+
+def stream_bounds(config: Config) -> StreamBounds:
+    """Return the bounds of streams in *config*.
+
+    One whose client reads nothing ends in half of the time that an answer may be left unread, so
+    that it can learn why.
+    """
+    return StreamBounds(
+        streams_max=config.streams.open_max,
+        streams_per_account_max=config.streams.per_account_max,
+        mints_max=config.streams.mints_max,
+        behind_s_max=config.api.answer_timeout_s / 2,
+        stale_after_s=config.api.stale_after_s,
+    )
+
+
+def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
+    config: Config,
+    reports: Reports,
+    series: SeriesReader,
+    lists: TokenLists,
+    streams: Streams,
+    ledger: CreditLedger,
+    limits: Limits,
+) -> MarketParts:
+    """Return what pages show of the market, and to whom."""
+    return MarketParts(
+        reports=reports,
+        series=series,
+        lists=lists,
+        streams=streams,
+        ledger=ledger,
+        limits=limits,
+        degraded_after_s=config.api.degraded_after_s,
+        stale_after_s=config.api.stale_after_s,
+        showcase=frozenset(map(Mint, config.web.showcase)),
+        free_views_per_day=config.web.free_views_per_day,
+        tracks_per_day=config.web.tracks_per_day,
+        live_pages_max=config.web.live_pages_max,
+        has_mcp=has_mcp(config.mcp),
+    )

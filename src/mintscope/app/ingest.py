@@ -1,0 +1,242 @@
+"""`mintscope ingest`: the process that writes the market."""
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+from typing import Final
+
+import structlog
+
+from mintscope.app.config.config import ChainConfig
+from mintscope.app.config.groups import Config, MarketConfig
+from mintscope.app.maintenance import (
+    machine_checks,
+    run_until_signalled,
+    running,
+    serving_metrics,
+    watching,
+)
+from mintscope.app.running.decode_worker import decoding_ahead
+from mintscope.app.running.decoding import decoder, programs_read
+from mintscope.app.running.kernels import load_ingest_kernels, telling_what_is_compiled
+from mintscope.app.running.logging import set_level
+from mintscope.app.running.processes import Apply, Backoff, Reread, held, reloading
+from mintscope.app.sources import backfills_beside, following, mending_gaps, reading_backfills
+from mintscope.app.stores.stores import Market, expect_own_stores, open_market, turn
+from mintscope.ingest.coverage import VenueWatch, show_programs
+from mintscope.ingest.pipeline import Ingest, Writing, WrongChain, newest_stored
+from mintscope.kit.check import Check
+from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.errors import StoreUnavailable
+from mintscope.kit.machine import expect_batches
+from mintscope.kit.primitives import MICRO_USD, Mint, Slot
+from mintscope.market.mint_accounts import keep_facts
+from mintscope.market.ports import Floor
+from mintscope.market.quotes import QuoteMints
+from mintscope.market.shard import parse_shard
+from mintscope.solana.blocks import WSOL, Source
+from mintscope.solana.files import FileSource, Progress
+from mintscope.solana.finality_meter import FinalityMeter
+from mintscope.solana.geyser.shelf import StreamWatch
+from mintscope.solana.node import WatchedNode, WatchedSource
+from mintscope.solana.poll import Poller, Polling
+from mintscope.solana.rpc import Rpc
+
+__all__ = ["WrongChain"]
+
+log = structlog.get_logger()
+
+OURS: Final = {"", "chain", "geyser", "dex", "market", "log", "metrics", "watch"}
+APPLIED: Final[Mapping[str, Apply]] = {"log.level": lambda config: set_level(config.log.level)}
+
+
+async def run_ingest(
+    config: Config,
+    progress: Progress,
+    *,
+    is_new: bool = False,
+    reread: Reread | None = None,
+) -> int | None:
+    """Follow the chain into the store until the source ends or a signal comes; return the signal.
+
+    progress  called with (slots read, slots to read) while history is read
+    is_new    an emptied store, or that of another installation, is meant
+    reread    reads the configuration again, at a SIGHUP
+    Raises    FolderInUse, UnusableStore, and errors of the source that need an operator
+    """
+    clock = SystemClock()
+    metrics = config.metrics
+    with held(config, "ingest"), serving_metrics(metrics, metrics.ingest_port):
+        with telling_what_is_compiled():
+            load_ingest_kernels()
+        work = _run(config, progress, clock, is_new=is_new)
+        with reloading(config, reread, APPLIED, ours=_is_ours):
+            return await run_until_signalled(work)
+
+
+def _is_ours(key: str) -> bool:
+    """Return whether ingest uses the setting *key*."""
+    section, _, _ = key.rpartition(".")
+    return section in OURS
+
+
+async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool) -> None:
+    """Ingest; while the disk is full or fails, wait and go on from what was stored."""
+    writing = Writing()
+    checks = [*machine_checks(config), Check("market", writing.expect_stored)]
+    async with watching(checks, clock, has_readiness=False):
+        await _run_on(config, progress, clock, writing, is_new=is_new)
+
+
+async def _run_on(
+    config: Config, progress: Progress, clock: Clock, writing: Writing, *, is_new: bool
+) -> None:
+    backoff = Backoff()
+    while True:
+        start_s = clock.monotonic_s()
+        try:
+            expect_own_stores(config, is_new=is_new, writes=True)
+            await _run_once(config, progress, clock)
+        except StoreUnavailable as trouble:
+            wait_s = backoff.after(clock.monotonic_s() - start_s)
+            writing.note(trouble)
+            log.warning("market cannot be written", reason=str(trouble), wait_s=wait_s)
+            await asyncio.sleep(wait_s)
+        else:
+            return
+
+
+async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
+    """Ingest while it is this process's turn to write."""
+    own = turn(config)
+    async with own.held():
+        working = asyncio.create_task(_ingest(config, progress, clock, own.epoch))
+        keeping = asyncio.create_task(own.keep())
+        try:
+            done, _ = await asyncio.wait({working, keeping}, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in (working, keeping):
+                task.cancel()
+            await asyncio.gather(working, keeping, return_exceptions=True)
+
+
+async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int | None) -> None:
+    meter = FinalityMeter()
+    async with (
+        open_market(config, epoch=epoch) as market,
+        _keeping_facts(config.chain, market, clock),
+        reading_backfills(config, market, clock),
+        mending_gaps(config, market, clock),
+        _source(config, clock, progress, meter) as (source, checks),
+        AsyncExitStack() as stack,
+    ):
+        venues = VenueWatch()
+        checks.append(Check("venues", venues.expect_none_silent))
+        kept = market.ingest_checks
+        watch = watching(
+            checks,
+            clock,
+            has_readiness=False,
+            keep=lambda failing: kept.keep(failing, clock.now()),
+        )
+        await stack.enter_async_context(watch)
+        expect_batches()
+        show_programs(program.name for program in programs_read(config.dex))
+        decode = decoder(config.dex)
+        ahead = stack.enter_context(decoding_ahead(config.dex, decode)) if has_two(config) else None
+        await Ingest(
+            source=source,
+            store=market.store,
+            decode=decode,
+            clock=clock,
+            mints=_first_mints(config),
+            floor=_floor(config.market),
+            shard=parse_shard(config.market.shard),
+            follows_files=config.chain.source == "files",
+            quote_mints=QuoteMints(
+                frozenset(map(Mint, config.market.dollars)),
+                frozenset(map(Mint, config.market.staking_tokens)),
+            ),
+            history=market.history_join,
+            ahead=ahead,
+            finality=lambda: meter.behind,
+            venues=venues,
+        ).run()
+
+
+def has_two(config: Config) -> bool:
+    """Say whether a second process may decode: there is a processor for it, and shared memory."""
+    is_possible = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
+    return config.chain.decode_ahead and is_possible
+
+
+def _first_mints(config: Config) -> list[Mint]:
+    """Return the mints tracked on a fresh installation, the payment token among them."""
+    payments = config.payments
+    sold_for = [payments.asset] if payments.enabled else []
+    return [*dict.fromkeys(map(Mint, [WSOL, *sold_for, *config.market.mints]))]
+
+
+@asynccontextmanager
+async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> AsyncIterator[None]:
+    """Read what the tracked mints are beside the block, over connections of its own."""
+    if chain.source == "files":
+        yield
+        return
+    async with (
+        Rpc(backfills_beside(chain), clock=clock) as rpc,
+        running(partial(keep_facts, rpc, market.facts, clock), "mint facts"),
+    ):
+        yield
+
+
+def _floor(market: MarketConfig) -> Floor | None:
+    if market.track == "list":
+        return None
+    return Floor(
+        swaps_min=market.floor_swaps_per_day,
+        volume_min=market.floor_usd_per_day * MICRO_USD,
+        dead_after_days=market.dead_after_days,
+    )
+
+
+@asynccontextmanager
+async def _source(
+    config: Config, clock: Clock, progress: Progress, meter: FinalityMeter
+) -> AsyncIterator[tuple[Source, list[Check]]]:
+    """Open the source of blocks; yield it, and its checks."""
+    chain = config.chain
+    if chain.source == "files":
+        yield FileSource(chain.files, progress=progress), []
+        return
+    async with following(chain, clock) as asked:
+        node = WatchedNode(asked, clock)
+        polling = Polling(
+            start=chain.start if isinstance(chain.start, str) else Slot(chain.start),
+            backfill_s=chain.backfill_s,
+            requests_in_flight=chain.requests_in_flight,
+            poll_interval_ms=chain.poll_interval_ms,
+            gap_after_s=chain.gap_after_s,
+            max_gap_s=chain.max_gap_s,
+        )
+        checks = [Check("node", lambda: node.expect_current(*newest_stored()))]
+        if chain.source == "geyser":
+            # Only here: grpcio and protobuf are an extra that others need not have.
+            from mintscope.app.stream import stream_of  # noqa: PLC0415 - see above
+
+            watch = StreamWatch(clock)
+            checks.append(Check("geyser", watch.expect_blocks))
+            source: Source = stream_of(
+                config, node, polling, clock=clock, progress=progress, meter=meter, watch=watch
+            )
+        else:
+            source = Poller(node, polling, clock=clock, progress=progress, meter=meter)
+        watched = WatchedSource(
+            source=source, node=node, clock=clock, stall_after_s=chain.stall_after_s
+        )
+        yield watched, checks

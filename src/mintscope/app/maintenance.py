@@ -1,0 +1,196 @@
+"""Checks that a process runs by itself: its own, its machine, and its public address.
+
+Common parts of every process of the service: metrics, signals, tasks without an end.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from typing import Any, Final, TypeAlias
+
+import structlog
+from prometheus_client import REGISTRY
+
+from mintscope import __version__
+from mintscope.app.config.config import MetricsConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.running.processes import Backoff, commit
+from mintscope.kit.check import Check, result_of
+from mintscope.kit.checks import Attempts, CheckWatch, Keep
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.machine import Machine, PublicAddress, freeze_startup_objects, give_memory_back
+from mintscope.kit.metrics import BUILD_INFO, EMAILS, TASK_FAILURES, WEBHOOKS, serve_metrics
+from mintscope.kit.time import HOUR_S
+
+Work: TypeAlias = Callable[[], Coroutine[Any, Any, None]]
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+
+log = structlog.get_logger()
+
+
+def serving_metrics(metrics: MetricsConfig, port: int) -> AbstractContextManager[object]:
+    """Serve the metrics of this process on *port*, if they are enabled.  Raises OSError."""
+    BUILD_INFO.labels(__version__, commit() or "unknown").set(1)
+    return serve_metrics(metrics.host, port) if metrics.enabled else nullcontext()
+
+
+@asynccontextmanager
+async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> AsyncIterator[None]:
+    """Run *work*, which has no end, beside the block; when it ends all the same, run it again.
+
+    Only a bug ends it.  The process goes on: what it sells does not depend on this task alone.
+    """
+    task = asyncio.create_task(_run_forever(work, name, sleep), name=name)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _run_forever(work: Work, name: str, sleep: Sleep) -> None:
+    loop = asyncio.get_running_loop()
+    backoff = Backoff()
+    TASK_FAILURES.labels(name)  # shown as 0 from the start
+    while True:
+        began_s = loop.time()
+        trouble: Exception | None = None
+        try:
+            await work()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it must be told
+            trouble = error
+        wait_s = backoff.after(loop.time() - began_s)
+        TASK_FAILURES.labels(name).inc()
+        log.error("task ended", task=name, restart_in_s=round(wait_s, 2), exc_info=trouble)
+        await sleep(wait_s)
+
+
+async def run_until_signalled(work: Coroutine[Any, Any, None]) -> int | None:
+    """Run *work* to its end, or cancel it at SIGINT or SIGTERM; return the signal, if any."""
+    task = asyncio.create_task(work)
+    came = list[int]()
+
+    def stop(number: int) -> None:
+        came.append(number)
+        task.cancel()
+
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop, number)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not task.cancelled():
+            raise
+    return came[0] if came else None
+
+
+@asynccontextmanager
+async def keeping_memory_small() -> AsyncIterator[None]:
+    """Keep memory small during the block; everything that stays is made before it."""
+    async with running(give_memory_back, "memory"):
+        freeze_startup_objects()
+        yield
+
+
+WEBHOOKS_FAILED_MAX: Final = 5  # in a row
+
+
+@asynccontextmanager
+async def watching(
+    checks: Sequence[Check], clock: Clock, *, has_readiness: bool, keep: Keep | None = None
+) -> AsyncIterator[None]:
+    """Log during the block those of *checks* that begin to fail, and that pass again.
+
+    has_readiness   whether the vital checks decide the readiness of this process
+    keep            stores failing checks for other processes; None: not needed
+    """
+
+    async def look() -> Mapping[str, str]:
+        results = await asyncio.gather(*map(result_of, checks))
+        return dict(zip([check.name for check in checks], results, strict=True))
+
+    vital = [check.name for check in checks if check.is_vital] if has_readiness else []
+    watch = CheckWatch(look, clock, vital, keep)
+    try:
+        async with running(watch.run, "checks"):
+            yield
+    finally:
+        watch.forget()
+
+
+def machine_checks(config: Config) -> list[Check]:
+    """Return the checks of this machine, and show its metrics from now on."""
+    watch = config.watch
+    machine = Machine(
+        config.data_dir,
+        disk_bytes_min=watch.disk_free_bytes_min,
+        memory_share_min=watch.memory_free_share_min,
+        wal_bytes_max=watch.wal_bytes_max,
+    )
+    machine.measure()
+    checks = [
+        Check("disk", machine.expect_disk, is_vital=False),
+        Check("memory", machine.expect_memory, is_vital=False),
+    ]
+    if config.store is None:
+        checks.append(Check("wal", machine.expect_short_log, is_vital=False))
+    return checks
+
+
+def backup_checks(config: Config) -> list[Check]:
+    """Return the check of the newest backup, by the age in the metrics; none if it is switched off.
+
+    It passes until that age was read.
+    """
+    hours_max = config.watch.backup_age_max_hours
+
+    async def expect_young() -> None:
+        age_s = REGISTRY.get_sample_value("mintscope_backup_age_s")
+        if age_s is not None and age_s > hours_max * HOUR_S:
+            raise ServiceUnavailable(
+                f"the newest backup is {age_s / HOUR_S:.0f} h old, more than {hours_max}: does the"
+                " timer of mintscope backup run? Its log says why not"
+            )
+
+    return [Check("backup", expect_young, is_vital=False)] if hours_max else []
+
+
+@asynccontextmanager
+async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[list[Check]]:
+    """Check `api.origin` during the block; yield the check, or none if it is switched off."""
+    origin = config.api.origin
+    if origin is None or not config.watch.public_address:
+        yield []
+        return
+    address = PublicAddress(origin, clock, days_min=config.watch.certificate_min_days)
+    async with running(address.run, "address"):
+        yield [Check("address", address.expect_reachable, is_vital=False)]
+
+
+def delivery_checks(config: Config, clock: Clock) -> list[Check]:
+    """Return the checks that e-mails and webhooks are delivered, for those that are sent."""
+    checks = []
+    if config.mail.delivery == "smtp":
+        emails = Attempts(
+            EMAILS,
+            clock,
+            good="sent",
+            bad="failed",
+            failures_max=1,
+            advice="the mail server takes no e-mail: mintscope doctor tries it, see mail.host",
+        )
+        checks.append(Check("mail", emails.expect_success, is_vital=False))
+    if config.signals.enabled:
+        webhooks = Attempts(
+            WEBHOOKS,
+            clock,
+            good="delivered",
+            bad="failed",
+            failures_max=WEBHOOKS_FAILED_MAX,
+            advice="receivers of webhooks accept none, or the way out of this machine is shut",
+        )
+        checks.append(Check("webhooks", webhooks.expect_success, is_vital=False))
+    return checks

@@ -1,0 +1,97 @@
+"""/mcp on the listener of an api process.
+
+`mintscope mcp`: MCP on standard input and output, by a service over HTTP.
+"""
+
+import gc
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from mintscope.api.failures import ENVELOPE, ErrorWriter
+from mintscope.app.config.groups import McpConfig
+from mintscope.app.maintenance import running
+from mintscope.app.stores.stores import extra
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import UnusableStore
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.limits import Limit
+from mintscope.mcp.budget import HEADER, UnreadableBudget, read_budget
+from mintscope.mcp.calls import PATH, create_endpoint, create_mcp
+
+
+class WithMcp:
+    """The ASGI application in front of both: MCP at its path, all else as it was."""
+
+    def __init__(self, app: ASGIApp, mcp: ASGIApp) -> None:
+        self._app = app
+        self._mcp = mcp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        app = self._mcp if scope["path"] == PATH else self._app
+        await app(scope, receive, send)
+
+
+def has_mcp(config: McpConfig) -> bool:
+    """Say whether MCP clients are served: it is enabled, and the extra is installed."""
+    return config.enabled and find_spec("mcp") is not None
+
+
+@dataclass(frozen=True, slots=True)
+class McpService:
+    """Where MCP clients are served: on the listener of the API, or nowhere.
+
+    limit   of messages, by address; what a tool asks is counted by the API as well
+    """
+
+    config: McpConfig
+    limits: AddressLimits
+    limit: Limit
+    clock: Clock
+
+    @asynccontextmanager
+    async def beside(self, app: ASGIApp, api: ASGIApp) -> AsyncIterator[ASGIApp]:
+        """Yield *app* with MCP beside it, whose tools ask *api*; or *app* alone."""
+        if not has_mcp(self.config):
+            yield app
+            return
+        endpoint = create_endpoint(api, self.limits, on_loaded=gc.freeze)
+        errors = ErrorWriter(lambda _path: ENVELOPE, self.clock)
+        mcp = create_mcp(endpoint, limit=self.limits.of(self.limit), write_error=errors)
+        async with running(endpoint.run, "mcp"):
+            yield WithMcp(app, mcp)
+
+
+class CannotBridge(Exception):
+    """The message says what was expected and what was there."""
+
+
+async def run_bridge(
+    url: str, credential: str | None, *, max_credits: int | None, max_usd: str | None
+) -> None:
+    """Serve standard input and output until the first ends.
+
+    url                    of the service, without a path
+    max_credits, max_usd   the most that all calls together may take, within 24 hours
+    Raises                 CannotBridge
+    """
+    headers = {} if credential is None else {"Authorization": f"Bearer {credential}"}
+    parts = [] if max_credits is None else [f"credits={max_credits}"]
+    parts += [] if max_usd is None else [f"usd={max_usd}"]
+    try:
+        if parts:
+            headers[HEADER] = ", ".join([*parts, f"session={secrets.token_hex(8)}"])
+            read_budget([headers[HEADER]])
+        with extra("mcp", "mcp", "mcp"):
+            from mintscope.mcp.app import NoService, bridge  # noqa: PLC0415 - extra
+    except (UnreadableBudget, UnusableStore) as cause:
+        raise CannotBridge(str(cause)) from cause
+    try:
+        await bridge(url.rstrip("/") + PATH, headers)
+    except NoService as cause:
+        raise CannotBridge(str(cause)) from cause

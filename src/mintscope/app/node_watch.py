@@ -1,0 +1,170 @@
+"""The measures of `mintscope doctor --node`: a node of which each block is taken for a while."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import httpx
+from typing_extensions import override
+
+from mintscope.app.config.config import ChainConfig
+from mintscope.app.sources import node_endpoint
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import Slot
+from mintscope.kit.time import DAY_S
+from mintscope.solana.finality import EVERY_S, FAST_EVERY_S, finality_now
+from mintscope.solana.finality_meter import Behind
+from mintscope.solana.pace import Pace
+from mintscope.solana.rpc import Commitment, Missing, Rpc, RpcFailure
+from mintscope.solana.wire import JsonTransactions
+
+# Of ingest, which the watch leaves out: requests that come too early, and questions for finality.
+EARLY_SHARE: Final = 0.15
+
+
+@dataclass(slots=True, kw_only=True)
+class NodeWatch:
+    """The measures.
+
+    software            version of what it runs; "" if it does not say
+    seconds             how long it was watched
+    version             newest transaction version in its blocks that it withheld at first
+    first_available     oldest slot it has
+    pace                of the chain, as the node reports it; None if it does not
+    final               how far its newest final slot was behind; None if the pace is not known
+    start, head         newest slot when the watch began and ended
+    took_s              how long each block took
+    raw_bytes           of the transactions, unpacked
+    wire_bytes          as they came
+    calls               every request
+    polls               those of them for the newest slot, which ingest seldom asks for
+    behind              blocks not yet here when the watch ended
+    failures            answers that were none
+    """
+
+    genesis_hash: str
+    version: int
+    first_available: Slot
+    start: Slot
+    head: Slot
+    software: str = ""
+    pace: Pace | None = None
+    final: Behind | None = None
+    seconds: float = 0.0
+    took_s: list[float] = field(default_factory=list)
+    raw_bytes: int = 0
+    wire_bytes: int = 0
+    calls: int = 0
+    polls: int = 0
+    behind: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    @property
+    def calls_a_day(self) -> int:
+        """About how many requests ingest sends this node in a day."""
+        blocks_a_day = (self.calls - self.polls) / max(self.seconds, 1e-9) * DAY_S
+        is_slow = self.final is not None and not self.final.is_fast
+        finality_a_day = DAY_S / (EVERY_S if is_slow else FAST_EVERY_S)
+        return round(blocks_a_day * (1 + EARLY_SHARE) + finality_a_day)
+
+
+class _Counted(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, counting: "_Counting") -> None:
+        self._stream = stream
+        self._counting = counting
+
+    @override
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for chunk in self._stream:
+            self._counting.wire_bytes += len(chunk)
+            yield chunk
+
+    @override
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+class _Counting(httpx.AsyncHTTPTransport):
+    """Counts what goes over the wire."""
+
+    calls = 0
+    wire_bytes = 0
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self.calls += 1
+        response = await super().handle_async_request(request)
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Counted(response.stream, self)
+        return response
+
+
+async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWatch:
+    """Follow the node of *chain* for *seconds*.  Raises SourceError without any answer."""
+    counting = _Counting()
+    async with Rpc(node_endpoint(chain), clock=clock, transport=counting) as rpc:
+        head = await rpc.slot(Commitment.CONFIRMED)
+        watch = NodeWatch(
+            genesis_hash=await rpc.genesis_hash(),
+            version=rpc.newest_version,
+            first_available=await rpc.first_available(),
+            start=head,
+            head=head,
+            software=await _software(rpc),
+            pace=await rpc.pace(),
+        )
+        watch.final = await finality_now(rpc, watch.pace)
+        await _follow(rpc, chain, clock, seconds, watch)
+        watch.version = rpc.newest_version
+    watch.calls = counting.calls
+    watch.wire_bytes = counting.wire_bytes
+    return watch
+
+
+async def _software(rpc: Rpc) -> str:
+    try:
+        return await rpc.software()
+    except RpcFailure:  # providers may leave it out, and nothing depends on it
+        return ""
+
+
+async def _follow(
+    rpc: Rpc, chain: ChainConfig, clock: Clock, seconds: float, watch: NodeWatch
+) -> None:
+    begin_s = clock.monotonic_s()
+    waiting = deque([watch.head])
+    running: set[asyncio.Task[None]] = set()
+    while (watch_s := clock.monotonic_s() - begin_s) < seconds:
+        watch.polls += 1
+        try:
+            head = await rpc.slot(Commitment.CONFIRMED)
+        except RpcFailure as failure:
+            watch.failures.append(str(failure))
+            head = watch.head
+        waiting.extend(Slot(slot) for slot in range(watch.head + 1, head + 1))
+        watch.head = max(watch.head, head)
+        running = {task for task in running if not task.done()}
+        while waiting and len(running) < chain.requests_in_flight:
+            running.add(asyncio.create_task(_take(rpc, waiting.popleft(), clock, watch)))
+        await asyncio.sleep(chain.poll_interval_ms / 1000)
+    watch.seconds = watch_s
+    watch.behind = len(waiting) + sum(not task.done() for task in running)
+    for task in running:
+        task.cancel()
+    await asyncio.gather(*running, return_exceptions=True)
+
+
+async def _take(rpc: Rpc, slot: Slot, clock: Clock, watch: NodeWatch) -> None:
+    start_s = clock.monotonic_s()
+    try:
+        block = await rpc.block(slot, Commitment.CONFIRMED)
+    except RpcFailure as failure:
+        watch.failures.append(str(failure))
+        return
+    if isinstance(block, Missing):
+        return
+    watch.took_s.append(clock.monotonic_s() - start_s)
+    if isinstance(block.transactions, JsonTransactions):
+        watch.raw_bytes += sum(map(len, block.transactions.entries))

@@ -1,0 +1,563 @@
+"""Selling in one process: built as configured; what cannot work is refused before it begins.
+
+The token that is taken, its recipient and the payer of network fees, as configured.
+
+Prices of the tokens that payments are taken in, as configured.
+
+Recognises and adopts payments that a restored store does not know.
+
+Look-ups on chain of payments that support searches for; nothing is changed.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Final, TypeAlias
+
+import structlog
+from solders.keypair import Keypair
+
+from mintscope.api.x402 import bundle_offers, report_offers
+from mintscope.app.config.config import ChainConfig
+from mintscope.app.config.groups import Config, PaymentsConfig
+from mintscope.app.config.load import expect_closed
+from mintscope.app.stores.stores import Money, open_market
+from mintscope.client.keypair import UnusableKeypair, parse_keypair, read_keypair
+from mintscope.credits.sign_in import RotationStore
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import NeedsOperator, PriceUnavailable, ServiceUnavailable, UnusableStore
+from mintscope.kit.limits import Limits
+from mintscope.kit.metrics import TRIALS_REFUSED
+from mintscope.kit.primitives import Mint, Signature, Wallet
+from mintscope.kit.secrets import flaw_of_key
+from mintscope.market.log import LogReader
+from mintscope.payments.audit import Auditor, Recognise, Recognised, SoldItem, recognise
+from mintscope.payments.chain import price_sources
+from mintscope.payments.chain.price_sources import RpcReserves, Vaults, other_chain
+from mintscope.payments.chain.settlement import RpcSettlement
+from mintscope.payments.facilitator import Facilitator
+from mintscope.payments.maintenance import PaymentMaintenance, tell_unreadable
+from mintscope.payments.merchant import AcceptedToken, Adopter, Merchant
+from mintscope.payments.payment import Landed
+from mintscope.payments.ports import WALLET_LAMPORTS_MIN, Budget
+from mintscope.payments.price_cache import PinnedPrice, PriceCache, PriceSource
+from mintscope.payments.pricing import Doubt
+from mintscope.payments.protocol.envelope import TOKEN_PROGRAM, Terms
+from mintscope.payments.protocol.memo import UnusablePaymentToken
+from mintscope.payments.reconciler import Reconciler, Secrets
+from mintscope.payments.search import Seen
+from mintscope.payments.settlement import ChainUnavailable, PaymentChain
+from mintscope.payments.trials import Trials
+from mintscope.solana.blocks import Endpoint
+from mintscope.solana.pace import Pace
+
+USDC_DECIMALS: Final = 6
+
+
+class CannotSell(NeedsOperator):
+    """The configuration cannot sell; the message says why, and how to fix it."""
+
+
+def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
+    """Return the terms of every payment.  Raises CannotSell."""
+    if payments.pay_to is None:
+        raise CannotSell("payments.pay_to: expected the treasury's wallet; none is configured")
+    if str(fee_payer.pubkey()) == payments.pay_to:
+        raise CannotSell(
+            "payments.pay_to: expected another wallet than the fee payer's, whose key is on this"
+            " machine: name the treasury"
+        )
+    return Terms(
+        network=payments.network,
+        asset=Mint(payments.asset),
+        decimals=payments.decimals,
+        token_program=Wallet(payments.token_program),
+        pay_to=Wallet(payments.pay_to),
+        fee_payer=Wallet(str(fee_payer.pubkey())),
+    )
+
+
+def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]:
+    """Return the terms of the payment token, and of USDC beside it, whether or not it is taken.
+
+    Payments in USDC are settled and recognised also once it is no longer taken.
+    Raises    CannotSell
+    """
+    terms = terms_of(payments, fee_payer)
+    if payments.usdc_mint == payments.asset:
+        return (terms,)
+    usdc = replace(
+        terms,
+        asset=Mint(payments.usdc_mint),
+        decimals=USDC_DECIMALS,
+        token_program=TOKEN_PROGRAM,
+    )
+    return (terms, usdc)
+
+
+def accepted_terms(payments: PaymentsConfig, known: Sequence[Terms]) -> Sequence[Terms]:
+    """Return those of the *known* terms that are offered.  Raises CannotSell."""
+    if payments.also_usdc and len(known) == 1:
+        raise CannotSell(
+            "payments.also_usdc: expected a payment token other than USDC; payments.asset is USDC:"
+            " take also_usdc out"
+        )
+    return known if payments.also_usdc else known[:1]
+
+
+def fee_payer_of(payments: PaymentsConfig) -> Keypair:
+    """Return the key that pays the network fees.
+
+    Raises UnusableKeypair; OpenSecret if others may read its file; CannotSell if there is none,
+    or one that others can guess.
+    """
+    if payments.fee_payer_key is not None:
+        return parse_keypair(payments.fee_payer_key.get_secret_value())
+    if payments.fee_payer_file is None:
+        raise CannotSell("payments.fee_payer_file: expected a key that pays the network fees")
+    expect_closed(payments.fee_payer_file)
+    keypair = read_keypair(payments.fee_payer_file)
+    flaw = flaw_of_key(keypair.secret())
+    if flaw is not None:
+        raise CannotSell(
+            f"payments.fee_payer_file: expected a key of your own in {payments.fee_payer_file};"
+            f" {flaw}"
+        )
+    return keypair
+
+
+USDC_NAME: Final = "USD Coin"
+USDC_SYMBOL: Final = "USDC"
+USDC_USD: Final = Decimal(1)  # by definition: where it is worth less, the treasury bears that
+
+
+def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
+    payments: PaymentsConfig,
+    price: PriceSource,
+    *,
+    accepted: Sequence[Terms],
+    chain: PaymentChain,
+    reader: LogReader,
+    clock: Clock,
+) -> Sequence[AcceptedToken]:
+    """Return the tokens of the *accepted* terms; *price* is the payment token's, the first's."""
+    own, *beside = accepted
+
+    def token(
+        terms: Terms, source: PriceSource, asset: Mint | None, name: str, symbol: str
+    ) -> AcceptedToken:
+        price_cache = PriceCache(
+            price_sources.UsableToken(
+                price_sources.OwnChain(
+                    price_sources.TrueClock(source, chain, clock), chain, reader
+                ),
+                chain,
+                asset,
+            ),
+            decimals=terms.decimals,
+            clock=clock,
+            sol=price_sources.SolPrice(reader),
+            fee_share_max=payments.fee_share_max,
+        )
+        return AcceptedToken(terms=terms, price_cache=price_cache, name=name, symbol=symbol)
+
+    return [
+        token(own, price, None, payments.asset_name, payments.asset_symbol),
+        *(
+            token(each, PinnedPrice(USDC_USD), each.asset, USDC_NAME, USDC_SYMBOL)
+            for each in beside
+        ),
+    ]
+
+
+def price_source(
+    config: Config, endpoint: Endpoint, reader: LogReader, stack: AsyncExitStack
+) -> PriceSource:
+    """Return the configured source; *stack* closes what it opens."""
+    payments = config.payments
+    match payments.price_source:
+        case "pinned":
+            return PinnedPrice(payments.price_usd)
+        case "feed":
+            if payments.price_feed_url is None:
+                raise CannotSell("payments.price_feed_url: expected the feed of the price")
+            feed = price_sources.FeedPrice(payments.price_feed_url.get_secret_value())
+            stack.push_async_callback(feed.aclose)
+            return feed
+        case "market":
+            asset = Mint(payments.asset)
+            pairs = (pool.partition(":") for pool in payments.pools)
+            pools = [Vaults(Wallet(base), Wallet(quote)) for base, _, quote in pairs]
+            dollars = frozenset(map(Mint, config.market.dollars))
+            reserves = RpcReserves(endpoint, base=asset, pools=pools, dollars=dollars)
+            stack.push_async_callback(reserves.aclose)
+            return price_sources.MarketPrice(
+                reader, reserves, asset=asset, decimals=payments.decimals, dollars=dollars
+            )
+
+
+def adopter_of(
+    chain: RpcSettlement, known: Sequence[Terms], money: Money, reader: LogReader, clock: Clock
+) -> Adopter:
+    """Build what adopts payments; reports are recognised of those mints that are tracked.
+
+    known    the terms of every token that may have been paid with
+    """
+    secrets = Secrets.derive(money.pepper, money.roots)
+
+    def recognised(wire: bytes, offers: Iterable[SoldItem]) -> Recognised | None:
+        sold = list(offers)
+        keys = [each.quote for each in secrets.in_force(clock.now())]
+        found = (recognise(wire, sold, terms=each, quote_key=key) for each in known for key in keys)
+        return next((each for each in found if each is not None), None)
+
+    async def recognised_anywhere(wire: bytes) -> Recognised | None:
+        found = recognised(wire, bundle_offers())
+        if found is not None:
+            return found
+        _, mints = await reader.tracked()
+        return await asyncio.to_thread(recognised, wire, report_offers(mints))  # they may be many
+
+    return Adopter(
+        records=chain,
+        chain=chain,
+        store=money.payments,
+        adoptions=money.adoptions,
+        recognise=recognised_anywhere,
+        secrets=secrets,
+        clock=clock,
+        entropy=os.urandom,
+    )
+
+
+log = structlog.get_logger()
+
+PAYMENT_LAMPORTS: Final = 10_001
+Measured: TypeAlias = Callable[[], Pace | None]
+
+
+def unmeasured() -> None:
+    """Return no pace: that of the payments' node is measured."""
+
+
+CLOSING: Final = (Doubt.OTHER_CHAIN, Doubt.UNUSABLE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sales:
+    """Everything that sells in this process."""
+
+    facilitator: Facilitator
+    payment_tokens: Sequence[AcceptedToken]
+    chain: PaymentChain
+    rotations: RotationStore
+    adopter: Adopter
+    maintenance: PaymentMaintenance
+    reader: LogReader
+
+    async def expect_ready(self, *, is_restart: bool = False) -> None:
+        """Check the payment token, the treasury and the fee payer before anything is sold.
+
+        A node that does not answer is no reason to refuse those who have credits.  Neither is
+        anything else once the service ran: with *is_restart* it is logged, and maintenance
+        keeps sales closed as long as it lasts.
+        Raises    UnusablePaymentToken, CannotSell
+        """
+        try:
+            await self._expect_own_chain()
+            for each in self.payment_tokens:
+                await self.chain.expect_usable(each.terms.asset)
+            expect_funds(await self.maintenance.look_at_fees(), self.facilitator.terms.fee_payer)
+        except ChainUnavailable as trouble:
+            log.warning("nothing is sold until the node answers", reason=str(trouble))
+        except (CannotSell, UnusablePaymentToken) as trouble:
+            if not is_restart:
+                raise
+            log.warning("nothing can be sold after a restart", reason=str(trouble))
+        with suppress(ChainUnavailable):
+            await self.chain.refresh_offer()  # so that the first 402 carries a blockhash
+        for each in self.payment_tokens:
+            with suppress(PriceUnavailable):
+                await each.price_cache.price_list()  # so that the first client finds a price
+
+    async def _expect_own_chain(self) -> None:
+        with suppress(UnusableStore, ServiceUnavailable):  # each look at a price compares again
+            other = await other_chain(self.chain, self.reader)
+            if other is not None:
+                raise CannotSell(other)
+
+    async def expect_open(self) -> None:
+        """Raise ServiceUnavailable while sales are closed to anybody."""
+        closure = self.maintenance.closure
+        if closure is not None:
+            raise ServiceUnavailable(f"closed: {closure.why}")
+
+    async def expect_selling(self) -> None:
+        """Raise ServiceUnavailable while sales are closed, or a treasury takes no payment."""
+        await self.expect_open()
+        for each in self.payment_tokens:
+            if each.price_cache.doubt in CLOSING:
+                raise ServiceUnavailable(f"closed in {each.symbol}: {each.price_cache.doubt}")
+
+    async def expect_prices(self) -> None:
+        """Raise ServiceUnavailable while a payment token has no price, and is not accepted."""
+        for each in self.payment_tokens:
+            if (doubt := each.price_cache.doubt) is not None:
+                raise ServiceUnavailable(f"no price of {each.symbol}: {doubt}")
+
+    async def expect_chain(self) -> None:
+        """Raise ServiceUnavailable if the node does not answer."""
+        try:
+            await self.chain.lamports(self.facilitator.terms.fee_payer)
+        except ChainUnavailable as trouble:
+            raise ServiceUnavailable("the chain's node does not answer") from trouble
+
+    def merchant(self, origin: str) -> Merchant:
+        """Return what the API sells with; clients reach it at *origin*."""
+        return Merchant(
+            facilitator=self.facilitator,
+            payment_tokens=self.payment_tokens,
+            rotations=self.rotations,
+            adopter=self.adopter,
+            origin=origin,
+            closure=lambda: self.maintenance.closure,
+        )
+
+
+def expect_funds(lamports: int, fee_payer: Wallet) -> None:
+    """Expect the fee payer to afford a payment.  Raises CannotSell."""
+    needed = WALLET_LAMPORTS_MIN + PAYMENT_LAMPORTS
+    if lamports < needed:
+        raise CannotSell(
+            f"fee payer {fee_payer}: expected at least {needed} lamports; it has {lamports}:"
+            " send it some SOL, 0.1 lasts for 10,000 payments"
+        )
+
+
+@asynccontextmanager
+async def open_sales(  # noqa: PLR0913 - one argument for each part
+    config: Config,
+    *,
+    money: Money,
+    reader: LogReader,
+    clock: Clock,
+    pace: Measured = unmeasured,
+    limits: Limits | None = None,
+) -> AsyncIterator[Sales]:
+    """Build what sells; *pace* returns the pace of the chain as the log's follower measures it.
+
+    limits    counts payments that fail; None: they are not counted
+
+    Raises CannotSell, UnusableKeypair.
+    """
+    payments = config.payments
+    endpoint = payment_endpoint(config.chain)
+    known = known_terms(payments, fee_payer_of(payments))
+    accepted = accepted_terms(payments, known)
+    async with AsyncExitStack() as stack:
+        chain = await stack.enter_async_context(
+            open_settlement(config.chain, known, clock, pace, reader)
+        )
+        price = money.shared(price_source(config, endpoint, reader, stack))
+        tokens = payment_tokens_of(
+            payments, price, accepted=accepted, chain=chain, reader=reader, clock=clock
+        )
+        facilitator = _facilitator(
+            payments, accepted, money=money, chain=chain, limits=limits, clock=clock
+        )
+        adopter = adopter_of(chain, known, money, reader, clock)
+        yield Sales(
+            facilitator=facilitator,
+            payment_tokens=tokens,
+            chain=chain,
+            rotations=money.rotations,
+            adopter=adopter,
+            maintenance=_maintenance(
+                payments,
+                money=money,
+                facilitator=facilitator,
+                chain=chain,
+                payment_tokens=tokens,
+                recognise=adopter.recognise,
+                spends_kept_months=config.credits.spends_kept_months or None,
+            ),
+            reader=reader,
+        )
+
+
+def _facilitator(  # noqa: PLR0913 - one argument for each part
+    payments: PaymentsConfig,
+    accepted: Sequence[Terms],
+    *,
+    money: Money,
+    chain: RpcSettlement,
+    limits: Limits | None,
+    clock: Clock,
+) -> Facilitator:
+    trials = None
+    if limits is not None:
+        most = payments.failed_trials_per_minute_max
+        trials = Trials(limits, most, buyers=money.buyers, on_refused=TRIALS_REFUSED.inc)
+    return Facilitator(
+        trials=trials,
+        terms=accepted[0],
+        also=accepted[1:],
+        secrets=Secrets.derive(money.pepper, money.roots),
+        fee_payer=fee_payer_of(payments),
+        store=money.payments,
+        adoptions=money.adoptions,
+        chain=chain,
+        clock=clock,
+        entropy=os.urandom,
+        budget=budget_of(payments),
+        slot_s=chain.slot_s,
+    )
+
+
+def budget_of(payments: PaymentsConfig) -> Budget:
+    """Return what may be lost in any hour."""
+    return Budget(
+        failures=payments.failures_per_hour_max,
+        in_flight_new_payer=payments.in_flight_per_new_payer_max,
+        in_flight_payer=payments.in_flight_per_payer_max,
+        in_flight_address=payments.in_flight_per_address_max,
+        fee_lamports=payments.fees_per_hour_lamports,
+        in_flight_fee_lamports=payments.fees_in_flight_lamports,
+    )
+
+
+@asynccontextmanager
+async def open_adopter(
+    config: Config, *, money: Money, reader: LogReader, clock: Clock
+) -> AsyncIterator[Adopter]:
+    """Build what adopts payments, for a command.  Raises CannotSell, UnusableKeypair."""
+    known = known_terms(config.payments, fee_payer_of(config.payments))
+    async with open_settlement(config.chain, known, clock) as chain:
+        yield adopter_of(chain, known, money, reader, clock)
+
+
+def _maintenance(  # noqa: PLR0913 - one argument for each part
+    payments: PaymentsConfig,
+    *,
+    money: Money,
+    facilitator: Facilitator,
+    chain: RpcSettlement,
+    payment_tokens: Sequence[AcceptedToken],
+    recognise: Recognise,
+    spends_kept_months: int | None,
+) -> PaymentMaintenance:
+    clock = facilitator.clock
+    slot_s = chain.slot_s
+    reconciler = Reconciler(
+        store=money.payments,
+        chain=chain,
+        clock=clock,
+        slot_s=slot_s,
+        on_unreadable=tell_unreadable,
+    )
+    auditor = Auditor(
+        books=money.audit_books,
+        orphans=money.orphan_books,
+        recognise=recognise,
+        treasury=money.treasury_books,
+        history=chain,
+        reconciler=reconciler,
+        clock=clock,
+        assets=[None, *(each.terms.asset for each in payment_tokens[1:])],
+        spends_kept_months=spends_kept_months,
+    )
+    return PaymentMaintenance(
+        chain=chain,
+        store=money.payments,
+        books=money.maintenance_books,
+        turn=money.audit_turn,
+        orphans=money.orphan_books,
+        auditor=auditor,
+        reconciler=reconciler,
+        price_caches=[each.price_cache for each in payment_tokens],
+        clock=clock,
+        slot_s=slot_s,
+        fee_payer=facilitator.terms.fee_payer,
+        lamports_min=payments.fee_payer_lamports_min,
+        budget=facilitator.budget,
+    )
+
+
+def open_settlement(
+    chain: ChainConfig,
+    known: Sequence[Terms],
+    clock: Clock,
+    pace: Measured = unmeasured,
+    reader: LogReader | None = None,
+) -> RpcSettlement:
+    """Return the client that settles payments, a context manager.
+
+    reader    of the log of the same chain, which shows how far the chain has come
+    """
+
+    async def followed_slot() -> int:
+        if reader is None:
+            return 0
+        try:
+            tip = await reader.tip()
+        except (ServiceUnavailable, UnusableStore):
+            return 0  # as far as is known: ingest has not made the log yet
+        return 0 if tip.slot is None or tip.follows_files else tip.slot
+
+    return RpcSettlement(
+        payment_endpoint(chain),
+        terms=known,
+        clock=clock,
+        pace=pace,
+        followed_slot=followed_slot,
+    )
+
+
+def payment_endpoint(chain: ChainConfig) -> Endpoint:
+    """Return the node that payments are settled through."""
+    return Endpoint(
+        url=chain.rpc_url.get_secret_value(),
+        headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainAnswers:
+    """The answers of the node.
+
+    why_not    why the node was not asked, "" if it was
+    """
+
+    seen: Mapping[Signature, Seen] = field(default_factory=dict)
+    why_not: str = ""
+
+
+async def ask_chain(
+    config: Config, money: Money, clock: Clock, signatures: Sequence[Signature], *, has_row: bool
+) -> ChainAnswers:
+    """Return the sightings of *signatures* on chain, as many as one search finds.
+
+    has_row    they are payments of ours; else each is checked for that
+    """
+    if not signatures:
+        return ChainAnswers()
+    try:
+        async with (
+            open_market(config) as market,
+            open_adopter(config, money=money, reader=market.reader, clock=clock) as adopter,
+        ):
+            sightings = await adopter.chain.look(signatures)
+            seen = [Seen(sighting=each) for each in sightings]
+            if has_row or not isinstance(sightings[0], Landed):
+                return ChainAnswers(seen=dict(zip(signatures, seen, strict=True)))
+            wire = await adopter.records.recorded(signatures[0])
+            recognised = None if wire is None else await adopter.recognise(wire)
+            bought = None if recognised is None else recognised.offer.name
+            return ChainAnswers(seen={signatures[0]: Seen(sighting=sightings[0], bought=bought)})
+    except (NeedsOperator, UnusableKeypair, UnusableStore, ServiceUnavailable) as trouble:
+        return ChainAnswers(why_not=str(trouble))
+    except ChainUnavailable as trouble:
+        return ChainAnswers(why_not=f"the chain's node does not answer: {trouble}")

@@ -1,0 +1,1 @@
+"""Processes: start, stop, reload, log."""

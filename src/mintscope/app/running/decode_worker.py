@@ -1,0 +1,83 @@
+"""The process that decodes for ingest, and how ingest comes to have it.
+
+It is run as `python -m` this module with the programs of `dex.programs`, then the numbers of the
+socket that it is asked over and of the memory that blocks lie in.
+"""
+
+import signal
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+from mintscope.app.config.groups import DexConfig
+from mintscope.app.running.decoding import decoder
+from mintscope.ingest.decoding import DecodeAhead, DecodeWorker, answer
+from mintscope.ingest.slots import Decode
+from mintscope.kit.machine import expect_batches
+from mintscope.solana.transaction import Transactions
+from mintscope.solana.wire import JsonTransactions
+
+MODULE: Final = "mintscope.app.running.decode_worker"
+JSON = "json"
+PROTOBUF = "protobuf"
+
+
+@contextmanager
+def decoding_ahead(dex: DexConfig, decode: Decode) -> Iterator[DecodeAhead]:
+    """Have a second process at hand, which decodes with *decode*'s programs as it does."""
+    ahead = DecodeAhead(decode, worker_of(dex))
+    try:
+        yield ahead
+    finally:
+        ahead.close()
+
+
+def worker_of(dex: DexConfig) -> DecodeWorker:
+    """Return the second process; it starts when it is first asked."""
+    return DecodeWorker([sys.executable, "-m", MODULE, *dex.programs], pack)
+
+
+def pack(transactions: Transactions) -> tuple[str, Sequence[memoryview]]:
+    """Return the form of *transactions*, and the bytes of each."""
+    if isinstance(transactions, JsonTransactions):
+        return JSON, [memoryview(entry) for entry in transactions.entries]
+    # Only where a stream is followed: protobuf is an extra.
+    from mintscope.solana.geyser.transactions import (  # noqa: PLC0415 - see above
+        ProtobufTransactions,
+    )
+
+    assert isinstance(transactions, ProtobufTransactions)
+    return PROTOBUF, [memoryview(entry.SerializeToString()) for entry in transactions.entries]
+
+
+def unpack(form: str, parts: Sequence[memoryview]) -> Transactions:
+    """Return what was packed."""
+    if form == JSON:
+        return JsonTransactions([msgspec.Raw(part) for part in parts])
+    from mintscope.solana.geyser.transactions import (  # noqa: PLC0415 - as above
+        ProtobufTransactions,
+    )
+    from mintscope.solana.yellowstone.geyser_pb2 import (  # noqa: PLC0415 - as above
+        SubscribeUpdateTransactionInfo,
+    )
+
+    return ProtobufTransactions(
+        [SubscribeUpdateTransactionInfo.FromString(bytes(part)) for part in parts]
+    )
+
+
+def main() -> None:
+    """Answer until the parent closes its end."""
+    for each in (signal.SIGINT, signal.SIGTERM):  # the parent's to obey; with it this one ends
+        signal.signal(each, signal.SIG_IGN)
+    *programs, socket_number, memory_number = sys.argv[1:]
+    expect_batches()
+    decode = decoder(DexConfig(programs=tuple(programs)))
+    answer(decode, unpack, int(socket_number), int(memory_number))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+"""The decoder with the programs of the configuration, and joined with the reader of JSON."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from mintscope.app.config.groups import DexConfig
+from mintscope.app.config.values import parse_program
+from mintscope.dex.decode import decode_block
+from mintscope.dex.outcome import Decoded
+from mintscope.dex.program import Program
+from mintscope.dex.programs import BY_ADDRESS, TABLE, added
+from mintscope.dex.trace import Roles
+from mintscope.ingest.slots import Decode
+from mintscope.solana.wire import JsonTransactions, read_transaction
+
+
+def programs_read(dex: DexConfig) -> Sequence[Program]:
+    """Return the programs of the table, then those that the operator added and it has not.
+
+    The table wins: a newer release may know what an older configuration adds.
+    """
+    programs = [added(*parse_program(text)) for text in dex.programs]
+    return [*TABLE, *(one for one in programs if one.address not in BY_ADDRESS)]
+
+
+def decoder(dex: DexConfig) -> Decode:
+    """Return what reads blocks, with the programs that the operator added."""
+    return partial(decode_block, roles=Roles(programs_read(dex)))
+
+
+def decode_json_transactions(transactions: Sequence[msgspec.Raw]) -> Decoded:
+    """Return what the transactions of a getBlock result decode to."""
+    return decode_block(JsonTransactions(transactions))
+
+
+def decode_json_transaction(transaction: bytes | msgspec.Raw) -> Decoded:
+    """Return what a getTransaction result decodes to."""
+    read = read_transaction(transaction, 0)
+    return decode_block([] if read is None else [read])

@@ -1,0 +1,82 @@
+"""Writes down what this process counted, each minute, into the numbers of the hour.
+
+Counts that were not written when the process ends are lost: a minute at most.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+from prometheus_client import REGISTRY
+
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.kit.audit import HOURS_KEPT, HourSeries, Series, hour_of, requests_of
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.metrics import REQUESTS
+
+ROUND_S: Final = 60.0
+COUNTERS: Final[dict[Series, tuple[str, dict[str, str]]]] = {
+    HourSeries.PAID: ("mintscope_payments_issued_total", {}),
+    HourSeries.CREDITS_SOLD: ("mintscope_credits_sold_total", {}),
+    HourSeries.CREDITS_USED: ("mintscope_debits_total", {"outcome": "spent"}),
+}
+
+log = structlog.get_logger()
+
+
+@dataclass(eq=False, repr=False)
+class HourWriter:
+    """Adds what was counted since its last round.
+
+    age_ms   that of the newest block
+    fund     the lamports of the fee payer that are not reserved; None: nothing is sold
+    """
+
+    store: AccountStore
+    clock: Clock
+    age_ms: Callable[[], int | None]
+    fund: Callable[[], Awaitable[int | None]] | None
+    _written: Mapping[Series, int] = field(default_factory=dict, init=False)
+
+    async def run(self) -> None:
+        """Write once a minute until cancelled."""
+        self._written = counted()
+        while True:
+            await asyncio.sleep(ROUND_S)
+            await self.round()
+
+    async def round(self) -> None:
+        """Write what is new; what cannot be written now is written in the next round."""
+        now = self.clock.now()
+        total = counted()
+        hour = hour_of(self.clock.now())
+        new = {series: count - self._written.get(series, 0) for series, count in total.items()}
+        values = {series: count for series, count in new.items() if count > 0}
+        age_ms = self.age_ms()
+        if age_ms is not None:
+            values[HourSeries.LAG_MS] = age_ms
+
+        def write(rows: AccountRows) -> None:
+            rows.hours.add(hour, values)
+            rows.hours.purge(hour - HOURS_KEPT)
+
+        try:
+            fund = None if self.fund is None else await self.fund()
+            if fund is not None:
+                values[HourSeries.FUND] = fund
+            await self.store.transact(write)
+        except ServiceUnavailable as trouble:
+            log.warning("numbers of the hour could not be written", reason=str(trouble), at=now)
+        else:
+            self._written = total
+
+
+def counted() -> dict[Series, int]:
+    """Return what this process has counted since its start."""
+    found = {requests_of(status): count for status, count in REQUESTS.by_status().items()}
+    for series, (name, labels) in COUNTERS.items():
+        found[series] = int(REGISTRY.get_sample_value(name, labels) or 0)
+    return found

@@ -1,0 +1,222 @@
+"""SIGHUP: applies settings that may change while a process runs, and names the others.
+
+The commit that this mintscope was built from, if it is known.
+
+How long to wait before what failed is tried again: little at first, then ever longer.
+
+The folder of all files, held by one process for each role.
+
+Messages of the parent of the processes of a service to each of them about the others.
+
+The socket that clients connect to: the parent of the api makes it, or the api itself.
+"""
+
+import re
+import signal
+from asyncio import get_running_loop
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata
+from pathlib import Path
+from socket import socket
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from mintscope.app.config.config import ApiConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.config.load import ConfigError, settings
+from mintscope.app.stores import folder
+from mintscope.kit.http.listening import listen
+
+Reread = Callable[[], Config]
+Apply = Callable[[Config], None]
+
+log = structlog.get_logger()
+
+
+def values_of(config: Config) -> dict[str, Any]:
+    """Return every setting of *config* by its key."""
+    return {each.key: each.value(config) for _, _, group in settings() for each in group}
+
+
+class Reloading:
+    """The settings that a process runs with, some of which can change.
+
+    reread    reads the configuration again.  Raises ConfigError
+    applied   the functions that apply a new setting, by its key
+    ours      returns whether this process uses a key; others are ignored
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        reread: Reread,
+        applied: Mapping[str, Apply],
+        *,
+        ours: Callable[[str], bool] = lambda _: True,
+    ) -> None:
+        self._now = values_of(config)
+        self._reread = reread
+        self._applied = applied
+        self._ours = ours
+
+    def again(self) -> Sequence[str]:
+        """Read the configuration again, apply settings that may change, and log the others.
+
+        Returns the keys of the settings that were applied.
+
+        Settings that need a restart are named each time until the restart.
+        """
+        try:
+            config = self._reread()
+        except ConfigError as error:
+            log.error("settings_not_reloaded", problems=error.problems)  # noqa: TRY400 - not a bug
+            return ()
+        found = values_of(config)
+        changed = {key for key, value in found.items() if value != self._now[key]}
+        changed = {key for key in changed if self._ours(key)}
+        taken_over = sorted(changed & self._applied.keys())
+        for apply in {self._applied[key] for key in taken_over}:
+            apply(config)
+        self._now |= {key: found[key] for key in taken_over}
+        log.info("settings_reloaded", changed=taken_over)
+        waiting = sorted(changed - self._applied.keys())
+        if waiting:
+            log.warning("restart needed", settings=waiting)
+        return taken_over
+
+
+@contextmanager
+def reloading(
+    config: Config,
+    reread: Reread | None,
+    applied: Mapping[str, Apply],
+    *,
+    ours: Callable[[str], bool] = lambda _: True,
+) -> Iterator[None]:
+    """Read the settings again at each SIGHUP during the block, in the event loop.
+
+    reread   None: a SIGHUP is ignored
+    """
+    loop = get_running_loop()
+    on_signal = _nothing if reread is None else Reloading(config, reread, applied, ours=ours).again
+    loop.add_signal_handler(signal.SIGHUP, on_signal)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)
+
+
+def _nothing() -> None: ...
+
+
+COMMIT: Final = re.compile(r"[0-9a-f]{40}")
+SHOWN: Final = 12  # hexadecimal digits
+
+
+@cache
+def commit() -> str | None:
+    """Return the first 12 digits of the commit that was installed; None if it is not known.
+
+    A wheel holds it (hatch_build.py); pip records it for an installation from a repository (PEP
+    610); a checkout has it in .git.
+    """
+    found = _built_in() or _installed() or _checked_out(Path(__file__).resolve())
+    return None if found is None else found[:SHOWN]
+
+
+def _built_in() -> str | None:
+    try:
+        return _commit(Path(__file__).with_name("commit.txt").read_text().strip())
+    except OSError:
+        return None
+
+
+def _installed() -> str | None:
+    try:
+        text = metadata.distribution("mintscope").read_text("direct_url.json")
+        origin = msgspec.json.decode(text or "{}")
+        return _commit(str(origin.get("vcs_info", {}).get("commit_id", "")))
+    except (metadata.PackageNotFoundError, msgspec.DecodeError, AttributeError):
+        return None
+
+
+def _checked_out(file: Path) -> str | None:
+    """Return the commit of the checkout that *file* is in."""
+    try:
+        git = next(each / ".git" for each in file.parents if (each / ".git").exists())
+        if git.is_file():  # of a worktree: it names the folder of the worktree
+            git = (git.parent / git.read_text().removeprefix("gitdir:").strip()).resolve()
+        head = (git / "HEAD").read_text().strip()
+        reference = head.removeprefix("ref:").strip()
+        if reference == head:
+            return _commit(head)
+        shared = git / "commondir"
+        folders = [git, (git / shared.read_text().strip()).resolve()] if shared.exists() else [git]
+        for folder in folders:
+            if (folder / reference).exists():
+                return _commit((folder / reference).read_text().strip())
+            packed = folder / "packed-refs"
+            lines = packed.read_text().splitlines() if packed.exists() else []
+            for line in lines:
+                if line.endswith(f" {reference}"):
+                    return _commit(line.partition(" ")[0])
+    except (OSError, StopIteration):
+        pass
+    return None
+
+
+def _commit(text: str) -> str | None:
+    return text if COMMIT.fullmatch(text) else None
+
+
+FIRST_S: Final = 0.05
+LONGEST_S: Final = 5.0
+STEADY_S: Final = 60.0
+DOUBLINGS_MAX: Final = 20
+
+
+@dataclass(slots=True)
+class Backoff:
+    """The waits between the runs of one thing, from 0.05 s to 5 s; a steady run starts over."""
+
+    _failures: int = 0
+
+    def after(self, ran_s: float) -> float:
+        """Return how many seconds to wait after a run of *ran_s* seconds."""
+        if ran_s >= STEADY_S:
+            self._failures = 0
+        wait_s = min(FIRST_S * 2.0 ** min(self._failures, DOUBLINGS_MAX), LONGEST_S)
+        self._failures += 1
+        return wait_s
+
+
+def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractContextManager[None]:
+    """Hold the folder of all files for *role*, unless they are kept elsewhere.
+
+    Raises FolderInUse, FolderOpen.
+    """
+    if config.store is not None:  # there the database says who may write
+        return nullcontext()
+    may_be_open = config.data_dir_may_be_open
+    return folder.held(config.data_dir, role, may_be_open=may_be_open, patience_s=patience_s)
+
+
+class Sibling(msgspec.Struct, frozen=True):
+    """How one process is.
+
+    restarts     how often it was started again
+    is_stopped   it has ended, and is not started again before an operator has decided
+    """
+
+    restarts: int = 0
+    is_stopped: bool = False
+
+
+def bind(api: ApiConfig) -> socket:
+    """Return the socket that clients connect to.  Raises OSError for an address in use."""
+    return listen(api.host, api.port)

@@ -1,0 +1,556 @@
+"""Processes started by a command: started again when they end, and ended with it.
+
+Common parts of every process: its log, and the lines that it logs as it starts and stops.
+
+Answers on a listening socket while the process that serves it does not run.
+
+`mintscope serve`: ingest and api side by side, each started again when it ends.
+"""
+
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Annotated, Final, NoReturn, Self
+
+import msgspec
+import structlog
+import typer
+
+from mintscope import __version__
+from mintscope.app.cli.config import ConfigFile, configured, shown
+from mintscope.app.cli.output import stop
+from mintscope.app.config.config import LogConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.config.load import Loaded, load, settings
+from mintscope.app.config.load import settings as settings_of_all
+from mintscope.app.running.logging import configure_logging, set_level
+from mintscope.app.running.processes import (
+    Apply,
+    Backoff,
+    Reloading,
+    Reread,
+    Sibling,
+    bind,
+    commit,
+    held,
+)
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.errors import (
+    ErrorCode,
+    FolderInUse,
+    NeedsOperator,
+    StoreUnavailable,
+    UnusableStore,
+)
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import iso_time_ms
+from mintscope.solana.blocks import SourceError
+
+EXIT_FAILED: Final = 1
+EXIT_OPERATOR: Final = 3  # a restart does not help until an operator has decided
+
+log = structlog.get_logger()
+
+IsNew = Annotated[
+    bool,
+    typer.Option("--new", help="A store that was emptied, or is another installation's, is meant."),
+]
+
+
+class ChildEnded(Exception):
+    """A process ended for good without which the others have nothing to do.
+
+    needs_operator    it ended with EXIT_OPERATOR, and so does the command that started it
+    """
+
+    def __init__(self, message: str, *, needs_operator: bool) -> None:
+        super().__init__(message)
+        self.needs_operator = needs_operator
+
+
+def logs_json(log_config: LogConfig) -> bool:
+    """Return whether lines are JSON: by default if stderr is no terminal."""
+    if log_config.format == "auto":
+        return not sys.stderr.isatty()
+    return log_config.format == "json"
+
+
+@dataclass(slots=True)
+class Life:
+    """One run of a process.
+
+    reason   why it ends by itself, or the name of the signal that ended it
+    """
+
+    tells_json: bool
+    began_s: float
+    reason: str = "its work is done"
+
+    def note_signal(self, number: int | None) -> None:
+        """Note the signal that ends the process, if one does."""
+        if number is not None:
+            self.reason = signal.Signals(number).name
+
+    def stops(self, exit_code: int, reason: str | None = None) -> None:
+        """Log that the process stops, with the reason."""
+        ran_s = round(time.monotonic() - self.began_s, 1)
+        tell = log.info if exit_code == 0 else log.error
+        tell("stops", reason=reason or self.reason, exit_code=exit_code, ran_s=ran_s)
+
+
+@contextmanager
+def living(process: str, loaded: Loaded, *, in_use: int = EXIT_OPERATOR) -> Iterator[Life]:
+    """Log that *process* starts, with its settings, and that it stops, with the reason.
+
+    Each line names it.  Errors end it as in `ending_in_words`.
+    """
+    is_json = logs_json(loaded.config.log)
+    configure_logging(loaded.config.log.level, json_lines=is_json)
+    life = Life(is_json, time.monotonic())
+    with structlog.contextvars.bound_contextvars(process=process):
+        settings_changed = changed_settings(loaded)
+        log.info("starts", version=__version__, commit=commit(), settings=settings_changed)
+        with ending_in_words(in_use, life):
+            yield life
+        life.stops(0)
+
+
+def changed_settings(loaded: Loaded) -> dict[str, str]:
+    """Return the settings that differ from their defaults, as `mintscope config` shows them."""
+    return {
+        setting.key: shown(setting.value(loaded.config))
+        for _, _, group in settings()
+        for setting in group
+        if setting.value(loaded.config) != setting.field.get_default(call_default_factory=True)
+    }
+
+
+@contextmanager
+def ending_in_words(in_use: int = EXIT_OPERATOR, life: Life | None = None) -> Iterator[None]:
+    """End the command with one message, and with EXIT_OPERATOR if an operator must decide.
+
+    in_use    the exit code if another process has its role
+    life      logs the message instead, if its lines are JSON
+    """
+    try:
+        yield
+    except ChildEnded as error:
+        _end(life, error, EXIT_OPERATOR if error.needs_operator else EXIT_FAILED)
+    except NeedsOperator as error:
+        _end(life, error, EXIT_OPERATOR)
+    except FolderInUse as error:
+        _end(life, error, in_use)
+    except (OSError, StoreUnavailable, SourceError) as error:
+        _end(life, error, EXIT_FAILED)
+    except UnusableStore as error:
+        _end(life, error, EXIT_OPERATOR)
+    except Exception as bug:
+        if life is None or not life.tells_json or isinstance(bug, typer.Exit):
+            raise
+        log.exception("process failed")
+        life.stops(EXIT_FAILED, repr(bug))
+        raise typer.Exit(EXIT_FAILED) from None
+
+
+def _end(life: Life | None, error: Exception, exit_code: int) -> NoReturn:
+    if life is None or not life.tells_json:
+        stop(f"mintscope: {error}", exit_code)
+    life.stops(exit_code, str(error))
+    raise typer.Exit(exit_code) from None
+
+
+WAITING_MAX: Final = 64  # answered at each look, so that the parent looks at its children between
+LINGERING_MAX: Final = 256
+LINGER_S: Final = 1.0  # for a client to read the answer before its connection is closed
+READ_BYTES_MAX: Final = 64 * 1024
+RETRY_AFTER_S: Final = 5
+# A payment may have been sent by an earlier request: of that nothing is known here.
+MESSAGE: Final = (
+    "The service cannot start; it is tried again. This request charged nothing. If it carries a"
+    " payment, do not pay again: send the same payment again, with the same Idempotency-Key."
+)
+
+
+class OutOfService:
+    """Answers 503 SERVICE_UNAVAILABLE to who connects to *listener*, whatever is asked.
+
+    It keeps at most 256 connections, each for a second, and waits for none of them.
+    """
+
+    def __init__(self, listener: socket.socket) -> None:
+        self._listener = listener
+        self._answered: deque[tuple[float, socket.socket]] = deque()
+
+    def answer(self) -> None:
+        """Answer those who have connected."""
+        for _ in range(WAITING_MAX):
+            if not select.select([self._listener], [], [], 0)[0]:
+                return
+            with suppress(OSError):  # it has left again, or there is no file left for it
+                client, _ = self._listener.accept()
+                self._tell(client)
+        self.close(older_than_s=LINGER_S)
+
+    def close(self, *, older_than_s: float = 0.0) -> None:
+        """Close the connections that were answered *older_than_s* seconds ago."""
+        until_s = time.monotonic() - older_than_s
+        while self._answered and (
+            self._answered[0][0] <= until_s or len(self._answered) > LINGERING_MAX
+        ):
+            _, client = self._answered.popleft()
+            with suppress(OSError):  # what is unread at the close would take the answer back
+                client.recv(READ_BYTES_MAX)
+            client.close()
+
+    def _tell(self, client: socket.socket) -> None:
+        client.settimeout(0.0)
+        self._answered.append((time.monotonic(), client))
+        with suppress(BlockingIOError):  # its request is still on the way
+            client.recv(READ_BYTES_MAX)
+        client.send(_response(SystemClock().now()))
+        client.shutdown(socket.SHUT_WR)
+
+
+def _response(now: UnixMs) -> bytes:
+    body = msgspec.json.encode(
+        {
+            "success": False,
+            "error": {
+                "code": ErrorCode.SERVICE_UNAVAILABLE,
+                "message": MESSAGE,
+            },
+            "meta": {"timestamp": iso_time_ms(now)},
+        }
+    )
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\n"
+        "Content-Type: application/json\r\n"
+        "Cache-Control: no-store\r\n"
+        f"Retry-After: {RETRY_AFTER_S}\r\n"
+        f"Content-Length: {len(body)}\r\n"
+        "Connection: close\r\n\r\n"
+    )
+    return head.encode() + body
+
+
+STOP_TIMEOUT_S: Final = 15.0
+POLL_S: Final = 0.05
+ANSWER_S: Final = 0.5  # a start that is further away is not waited for by clients
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """The meaning of the end of a process for the others.
+
+    may_end       it may end well, and then stays ended
+    has_memory    it keeps in memory what the others rely on: it is never started again
+    is_vital      the others end with it when it ends for good
+    again         what its arguments end with when it is started again
+    """
+
+    may_end: bool = False
+    has_memory: bool = False
+    is_vital: bool = False
+    again: Sequence[str] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class _Child:
+    """One process, from its first run to its last."""
+
+    name: str
+    arguments: Sequence[str]
+    role: Role
+    listener: socket.socket | None
+    out_of_service: OutOfService | None
+    process: subprocess.Popen[bytes] | None = None
+    started_s: float = 0.0
+    start_again_s: float = float("inf")
+    sibling: Sibling = field(default_factory=Sibling)
+    backoff: Backoff = field(default_factory=Backoff)
+
+
+class Children:
+    """Runs `mintscope` commands beside this one; one that ends is started again.
+
+    A child that ends with EXIT_OPERATOR stays ended, and the others are notified.
+
+    environment   theirs; None: ours
+
+    Each child holds the read end of a pipe whose other end is ours.  We write there what became
+    of the others.  When we die, even by SIGKILL, the pipe closes and `attach` ends the child.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str] | None = None,
+        *,
+        command: Sequence[str] = (sys.executable, "-m", "mintscope", "--attached"),
+    ) -> None:
+        self._environment = environment
+        self._command = command
+        self._children: list[_Child] = []
+        self._stopping = threading.Event()
+        self._hung_up = threading.Event()
+        self._on_hang_up: Callable[[], Sequence[str]] = lambda: ()
+        self.stopped_by: int | None = None  # the signal that stopped it, if one did
+
+    def __enter__(self) -> Self:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._on_signal)
+        signal.signal(signal.SIGHUP, lambda *_: self._hung_up.set())
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """Stop them all at once; those that others rely on stop when the others have."""
+        for has_memory in (False, True):
+            _stop([each for each in self._children if each.role.has_memory is has_memory])
+        for child in self._children:
+            if child.out_of_service is not None:
+                child.out_of_service.close()
+
+    def start(
+        self,
+        name: str,
+        arguments: Sequence[str],
+        *,
+        role: Role = Role(),
+        listener: socket.socket | None = None,
+    ) -> None:
+        """Start `mintscope` with *arguments*; it inherits *listener*, whose clients it serves.
+
+        While it does not run, its clients wait; when it is not about to, they hear 503.
+        """
+        child = _Child(
+            name=name,
+            arguments=arguments,
+            role=role,
+            listener=listener,
+            out_of_service=None if listener is None else OutOfService(listener),
+        )
+        self._children.append(child)
+        self._run(child)
+
+    def on_hang_up(self, reload: Callable[[], Sequence[str]]) -> None:
+        """Call *reload* at each SIGHUP, then pass the signal on to the children.
+
+        reload    returns the names of children that are to be restarted instead
+        """
+        self._on_hang_up = reload
+
+    @property
+    def stopping(self) -> bool:
+        """Whether SIGINT or SIGTERM has come."""
+        return self._stopping.is_set()
+
+    def pause(self, seconds: float) -> None:
+        """Wait *seconds*, less when asked to stop; start again what has ended.
+
+        Raises ChildEnded when one has ended for good without which the others cannot work.
+        """
+        end_s = time.monotonic() + seconds
+        while not self._stopping.wait(min(POLL_S, max(0.0, end_s - time.monotonic()))):
+            if self._hung_up.is_set():
+                self._hung_up.clear()
+                self._hang_up(self._on_hang_up())
+            for child in self._children:
+                self._look_at(child)
+            if time.monotonic() >= end_s:
+                return
+
+    def wait(self) -> None:
+        """Wait until asked to stop.  Raises ChildEnded as `pause` does."""
+        while not self.stopping:
+            self.pause(1)
+
+    def _run(self, child: _Child) -> None:
+        again = child.role.again if child.sibling.restarts else ()
+        child.process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own arguments
+            [*self._command, *child.arguments, *again],
+            stdin=subprocess.PIPE,
+            env=self._environment,
+            start_new_session=True,  # Ctrl-C reaches us alone, we stop them in order
+            pass_fds=[] if child.listener is None else [child.listener.fileno()],
+        )
+        assert child.process.stdin is not None
+        os.set_blocking(child.process.stdin.fileno(), False)
+        child.started_s, child.start_again_s = time.monotonic(), float("inf")
+        self._tell()
+
+    def _hang_up(self, begun_again: Sequence[str]) -> None:
+        """Ask every child to read its settings again, or end it so that it is restarted."""
+        for child in self._children:
+            if child.process is not None:
+                is_ended = child.name in begun_again
+                child.process.send_signal(signal.SIGTERM if is_ended else signal.SIGHUP)
+
+    def _look_at(self, child: _Child) -> None:
+        """Note that *child* has ended, or start it again when it is time."""
+        now_s = time.monotonic()
+        if child.out_of_service is not None:
+            child.out_of_service.close(older_than_s=LINGER_S)
+        if child.process is None:
+            is_soon = child.start_again_s - now_s <= ANSWER_S
+            if child.out_of_service is not None and not is_soon and not self._is_served(child):
+                child.out_of_service.answer()
+            if now_s >= child.start_again_s:
+                child.sibling = Sibling(restarts=child.sibling.restarts + 1)
+                self._run(child)
+            return
+        code = child.process.poll()
+        if code is None:
+            return
+        _close_pipe(child.process)
+        child.process = None
+        if code == 0 and child.role.may_end:
+            return
+        if code == EXIT_OPERATOR or child.role.has_memory:
+            self._give_up(child, code)
+            return
+        wait_s = child.backoff.after(now_s - child.started_s)
+        child.start_again_s = now_s + wait_s
+        log.warning(
+            "process ended", process=child.name, exit_code=code, restart_in_s=round(wait_s, 2)
+        )
+
+    def _is_served(self, child: _Child) -> bool:
+        """Say whether another process serves the clients of *child*."""
+        return any(
+            other.listener is child.listener and other.process is not None
+            for other in self._children
+        )
+
+    def _give_up(self, child: _Child, code: int) -> None:
+        if child.role.is_vital:
+            raise ChildEnded(
+                f"{child.name} ended with exit code {code}; its last lines say why",
+                needs_operator=code == EXIT_OPERATOR,
+            )
+        log.error("process ended for good", process=child.name, exit_code=code)
+        child.sibling = Sibling(restarts=child.sibling.restarts, is_stopped=True)
+        self._tell()
+
+    def _tell(self) -> None:
+        """Send every child the state of all of them; one that has just ended hears nothing."""
+        told = {child.name: child.sibling for child in self._children}
+        line = msgspec.json.encode(told) + b"\n"
+        for child in self._children:
+            if child.process is not None and child.process.stdin is not None:
+                with suppress(BrokenPipeError, BlockingIOError):
+                    os.write(child.process.stdin.fileno(), line)
+
+    def _on_signal(self, number: int, _frame: FrameType | None) -> None:
+        self.stopped_by = number
+        self._stopping.set()
+
+
+def _stop(children: Sequence[_Child]) -> None:
+    """Ask all of *children* to end, then wait for each; kill what takes too long."""
+    running = [child.process for child in children if child.process is not None]
+    for process in running:
+        process.terminate()
+    end_s = time.monotonic() + STOP_TIMEOUT_S
+    for process in running:
+        try:
+            process.wait(max(0.0, end_s - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        _close_pipe(process)
+
+
+def _close_pipe(process: subprocess.Popen[bytes]) -> None:
+    assert process.stdin is not None
+    process.stdin.close()
+
+
+# Credentials of its stream: the process restarts with new ones within a moment.
+OF_INGEST_ALONE: Final = "geyser."
+
+app = typer.Typer()
+
+
+@app.command()
+def serve(
+    *,
+    config: ConfigFile = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1, max=64, metavar="N", help="How many api processes; several need a `store`."
+        ),
+    ] = 1,
+    is_new: IsNew = False,
+) -> None:
+    """Run ingest and api side by side until Ctrl-C; one that ends is started again."""
+    loaded = configured(config)
+    if workers > 1 and loaded.config.store is None:
+        raise typer.BadParameter(
+            "expected the setting store for several workers: SQLite has one writer, and a second"
+            " process makes every debit slower",
+            param_hint="--workers",
+        )
+    options = [] if config is None else ["--config", str(config)]
+    if is_new:
+        options.append("--new")
+    settings = loaded.config
+    is_file = loaded.config.chain.source == "files"
+    with living("serve", loaded, in_use=EXIT_FAILED) as life, held(settings, "serve"):
+        for role in ("ingest", "api"):  # children of a `serve` that was killed end in a moment
+            with held(settings, role, patience_s=STOP_TIMEOUT_S):
+                pass
+        # Clients that connect while the api is started again wait in this socket.
+        with bind(settings.api) as listener, Children() as children:
+            children.on_hang_up(_reloads(settings, lambda: load(config).config))
+            # Files come to an end; what was read from them is served on.
+            children.start("ingest", ["ingest", *options], role=Role(may_end=is_file))
+            for worker in range(1, workers + 1):
+                start_api(children, listener, options, worker=worker)
+            children.wait()
+            life.note_signal(children.stopped_by)
+            listener.close()  # the last one to hold it is the api, which ends
+
+
+def _reloads(settings: Config, reread: Reread) -> Callable[[], Sequence[str]]:
+    """Return the handler of SIGHUP, which returns the names of processes to restart."""
+    keys = [each.key for _, _, group in settings_of_all() for each in group]
+    applied: dict[str, Apply] = {
+        key: lambda _: None for key in keys if key.startswith(OF_INGEST_ALONE)
+    }
+    applied["log.level"] = lambda config: set_level(config.log.level)
+    own = Reloading(settings, reread, applied, ours=lambda key: key in applied)
+
+    def reload() -> Sequence[str]:
+        is_begun_again = any(key.startswith(OF_INGEST_ALONE) for key in own.again())
+        return ["ingest"] if is_begun_again else []
+
+    return reload
+
+
+def start_api(
+    children: Children,
+    listener: socket.socket,
+    options: Sequence[str] = (),
+    *,
+    worker: int = 1,
+) -> None:
+    """Start an api that serves the clients of *listener*; without it there is no service.
+
+    worker   which one of several, from 1
+    """
+    arguments = ["api", "--listener", str(listener.fileno()), *options]
+    if worker > 1:
+        arguments += ["--worker", f"{worker}"]
+    role = Role(is_vital=True, again=("--again",))
+    name = "api" if worker == 1 else f"api-{worker}"
+    children.start(name, arguments, role=role, listener=listener)

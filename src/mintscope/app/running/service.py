@@ -1,0 +1,197 @@
+"""`mintscope ingest`: the process that reads the chain.
+
+`mintscope api`: the process that serves clients.
+
+`mintscope mcp`: a service as MCP tools, on standard input and output.
+"""
+
+import asyncio
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final, Self
+
+import typer
+import uvloop
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from mintscope.app.api import run_api
+from mintscope.app.cli.config import ConfigFile, configured
+from mintscope.app.cli.output import stop
+from mintscope.app.config.groups import Config
+from mintscope.app.config.load import load
+from mintscope.app.ingest import run_ingest
+from mintscope.app.mcp import CannotBridge, run_bridge
+from mintscope.app.running.logging import announce
+from mintscope.app.running.serve import IsNew, living
+from mintscope.app.running.tracing import Siblings
+from mintscope.app.site import in_url
+from mintscope.client.cli.connection import CREDENTIAL_VARIABLE, CredentialFile, Url, credential_of
+from mintscope.kit.credentials import CredentialKind
+
+LINE_EVERY_PERCENT: Final = 20
+
+app = typer.Typer()
+
+
+@app.command()
+def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
+    """Read the chain and write the market; one process per installation."""
+    loaded = configured(config)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until its handler is set
+    with living("ingest", loaded) as life, CommandHistory(tells_json=life.tells_json) as history:
+        reread = lambda: load(config).config  # noqa: E731 - of one line
+        life.note_signal(
+            uvloop.run(run_ingest(loaded.config, history, is_new=is_new, reread=reread))
+        )
+
+
+class CommandHistory:
+    """A progress bar on a terminal, or else a line now and then; silent once caught up.
+
+    Call it with (done, all).  All may grow while the chain goes on, and done is below
+    zero if a source goes back to replace orphaned blocks.
+
+    tells_json   the lines are those of the log
+    """
+
+    def __init__(self, *, tells_json: bool = False) -> None:
+        self._tells_json = tells_json
+        self._console = Console(stderr=True)
+        self._bar = Progress(
+            TextColumn("reading history"),
+            BarColumn(),
+            TaskProgressColumn(),
+            TimeRemainingColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        )
+        self._task = self._bar.add_task("history", total=None)
+        self._percent_told = 0
+        self._is_over = False
+
+    def __enter__(self) -> Self:
+        self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._bar.stop()
+
+    def __call__(self, done: int, total: int) -> None:
+        """Show that *done* of *total* are read."""
+        if self._is_over:
+            return
+        if done >= total:
+            self._is_over = True
+            self._bar.stop()
+            self._tell("history read, following the chain")
+            return
+        self._bar.update(self._task, completed=done, total=total)
+        percent = 100 * done // max(total, 1)
+        if not self._console.is_terminal and percent >= self._percent_told + LINE_EVERY_PERCENT:
+            self._percent_told = percent
+            self._tell("reading history", percent)
+
+    def _tell(self, what: str, percent: int | None = None) -> None:
+        if self._tells_json:
+            announce(what, **({} if percent is None else {"percent": percent}))
+        else:
+            self._console.print(what if percent is None else f"{what}: {percent} %")
+
+
+@app.command()
+def api(
+    context: typer.Context,
+    *,
+    config: ConfigFile = None,
+    listener: Annotated[
+        int | None, typer.Option(hidden=True, help="File descriptor of a listening socket.")
+    ] = None,
+    worker: Annotated[
+        int, typer.Option(min=1, max=64, hidden=True, help="Which one of several, from 1.")
+    ] = 1,
+    is_new: IsNew = False,
+    again: Annotated[bool, typer.Option("--again", hidden=True, help="It ran before.")] = False,
+) -> None:
+    """Serve clients: the API and the pages."""
+    siblings: Siblings = context.obj or Siblings(has_parent=False)
+    siblings.is_restart = again
+    loaded = configured(config)
+    settings = of_worker(loaded.config, worker)
+    # uvicorn raises a signal again when it has stopped; by then there is nothing left to stop.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: None)
+    name = "api" if worker == 1 else f"api-{worker}"
+    with living(name, replace(loaded, config=settings)) as life:
+        serving = run_api(
+            settings,
+            _announce_address if life.tells_json else _tell_address,
+            siblings,
+            listener,
+            is_new=is_new,
+            reread=lambda: of_worker(load(config).config, worker),
+        )
+        life.note_signal(uvloop.run(serving))
+
+
+def of_worker(settings: Config, worker: int) -> Config:
+    """Return the settings of one of several workers: their own ports follow each other."""
+    metrics = settings.metrics
+    web = settings.web
+    more = worker - 1
+    metrics = metrics.model_copy(update={"api_port": metrics.api_port + more})
+    if web.admin_port is not None:
+        web = web.model_copy(update={"admin_port": web.admin_port + more})
+    return settings.model_copy(update={"metrics": metrics, "web": web})
+
+
+def _tell_address(host: str, port: int) -> None:
+    typer.echo(f"serving http://{in_url(host)}:{port}", err=True)
+
+
+def _announce_address(host: str, port: int) -> None:
+    announce("serving", address=f"http://{in_url(host)}:{port}")
+
+
+EXIT_NO_SERVICE: Final = 1
+PAYS: Final = (CredentialKind.CREDIT_TOKEN, CredentialKind.API_KEY)
+
+
+@app.command()
+def mcp(
+    url: Url,
+    credential_file: CredentialFile = None,
+    max_credits: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="The most that all calls may take.", show_default=False),
+    ] = None,
+    max_usd: Annotated[
+        str | None,
+        typer.Option(metavar="USD", help="The most that all payments may be.", show_default=False),
+    ] = None,
+) -> None:
+    """Serve the tools of a service to an MCP client, on standard input and output.
+
+    It ends when its input does.  The service counts what calls take, and refuses those that would
+    take more than you allow.
+    """
+    credential = _credential(credential_file)
+    try:
+        asyncio.run(run_bridge(url, credential, max_credits=max_credits, max_usd=max_usd))
+    except CannotBridge as cause:
+        stop(str(cause), EXIT_NO_SERVICE)
+
+
+def _credential(file: Path | None) -> str | None:
+    try:
+        text = credential_of(file)
+    except ValueError as flaw:
+        raise typer.BadParameter(str(flaw), param_hint="--credential-file") from None
+    if text is not None and not text.startswith(tuple(kind.prefix for kind in PAYS)):
+        raise typer.BadParameter(
+            "expected svc_credit_<64 hex>, or svc_live_<80 hex>; it holds something else",
+            param_hint=f"--credential-file or {CREDENTIAL_VARIABLE}",
+        )
+    return text

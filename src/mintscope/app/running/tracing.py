@@ -1,0 +1,118 @@
+"""Traces by OpenTelemetry, if configured: a span for each request and each settlement.
+
+The processes beside this one: how they are, by the parent of all of them.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+
+from mintscope import __version__
+from mintscope.app.config.groups import TracingConfig
+from mintscope.app.running.processes import Sibling, commit
+from mintscope.app.stores.stores import extra
+from mintscope.kit.check import Check
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.metrics import RESTARTS, SPANS, Attributes
+
+PATH: Final = "/v1/traces"
+TIMEOUT_S: Final = 5
+FLUSH_S: Final = 2.0  # at the end, for spans that wait to be sent
+NS: Final = 1_000_000_000
+MS_NS: Final = 1_000_000
+QUEUE_MAX: Final = 2_048  # spans that wait to be sent; beyond it they are dropped
+
+
+@contextmanager
+def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]:
+    """Send spans that end during the block to the collector of *config*, in batches, by a thread.
+
+    Spans are lost while the collector is unreachable; requests do not wait for it.
+    Raises UnusableStore if the extra is not installed
+    """
+    if config.otlp_url is None:
+        yield
+        return
+    with extra("otel", "opentelemetry-sdk", "tracing.otlp_url"):
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import (  # noqa: PLC0415 - extra
+            OTLPSpanExporter,
+        )
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415 - extra
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415 - extra
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415 - extra
+        from opentelemetry.sdk.trace.sampling import TraceIdRatioBased  # noqa: PLC0415 - extra
+        from opentelemetry.trace import SpanKind, Status, StatusCode  # noqa: PLC0415 - extra
+
+    resource = Resource.create(
+        {
+            "service.name": f"mintscope-{service}",
+            "service.version": __version__,
+            "mintscope.commit": commit() or "unknown",
+        }
+    )
+    url = config.otlp_url.get_secret_value().rstrip("/")
+    exporter = OTLPSpanExporter(endpoint=f"{url}{PATH}", timeout=TIMEOUT_S)
+    provider = TracerProvider(resource=resource, sampler=TraceIdRatioBased(config.share_max))
+    provider.add_span_processor(BatchSpanProcessor(exporter, max_queue_size=QUEUE_MAX))
+    tracer = provider.get_tracer("mintscope", __version__)
+
+    def note(name: str, elapsed_s: float, attributes: Attributes) -> None:
+        end_ns = clock.now() * MS_NS
+        span = tracer.start_span(
+            name,
+            kind=SpanKind.SERVER,
+            attributes=dict(attributes),
+            start_time=end_ns - int(elapsed_s * NS),
+        )
+        if int(attributes.get("http.response.status_code", 0)) >= 500:  # noqa: PLR2004 - of HTTP
+            span.set_status(Status(StatusCode.ERROR))
+        span.end(end_time=end_ns)
+
+    SPANS.listener = note
+    try:
+        yield
+    finally:
+        SPANS.listener = None
+        ending = threading.Thread(target=provider.shutdown, name="traces", daemon=True)
+        ending.start()
+        ending.join(FLUSH_S)
+        give_up: Callable[[], None] = exporter.shutdown
+        give_up()  # spans that are not sent by now are lost
+
+
+PARENT_SAYS: Final = "processes"
+
+
+class Siblings:
+    """The last message of the parent; nothing in a process without one.
+
+    is_restart   the parent has started this process again
+    """
+
+    def __init__(self, *, has_parent: bool) -> None:
+        self._has_parent = has_parent
+        self.is_restart = False
+        self._known: dict[str, Sibling] = {}
+
+    def hear(self, line: bytes) -> None:
+        """Take in a *line* of the parent: every process by its name, in JSON."""
+        self._known = msgspec.json.decode(line, type=dict[str, Sibling])
+        for name, sibling in self._known.items():
+            RESTARTS.labels(name).set(sibling.restarts)
+
+    async def expect_none_stopped(self) -> None:
+        """Raise ServiceUnavailable while a process is stopped for good."""
+        stopped = sorted(name for name, sibling in self._known.items() if sibling.is_stopped)
+        if stopped:
+            raise ServiceUnavailable(
+                f"{', '.join(stopped)} has ended and is not started again; its log says why"
+            )
+
+    @property
+    def checks(self) -> list[Check]:
+        """The check of /v1/health and /readyz; none without a parent."""
+        return [Check(PARENT_SAYS, self.expect_none_stopped)] if self._has_parent else []

@@ -1,0 +1,230 @@
+"""One listener, two applications: programs are sent to the API, people to the pages."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, Final
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from mintscope.api.description.openapi import Identity, describe
+from mintscope.api.description.operation import Operation
+from mintscope.api.discovery.surfaces import PATHS as DESCRIPTIONS
+from mintscope.api.failures import write_refusal
+from mintscope.api.health import open_checkout
+from mintscope.api.x402 import bundle_resource
+from mintscope.app.accounts import Accounts
+from mintscope.app.config.config import WebConfig
+from mintscope.app.config.values import is_loopback
+from mintscope.app.web_api import CORS
+from mintscope.app.web_site import create_web
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.clock import Clock
+from mintscope.kit.http.application import HttpApplication, make_server, serving_beside
+from mintscope.kit.http.listening import listen
+from mintscope.kit.http.rate_limit import AddressLimits
+from mintscope.kit.http.response import Bounds
+from mintscope.kit.limits import Limit
+from mintscope.mcp.calls import CORS as MCP_CORS
+from mintscope.payments.merchant import Merchant
+from mintscope.site.admin.operations import OperationParts
+from mintscope.site.render import NO_OPERATOR, Features, Operator
+from mintscope.site.sales.selling import CreditSales
+from mintscope.site.sol import MarketParts
+from mintscope.site.status import ReadStatus
+
+EVERY_ADDRESS: Final = ("0.0.0.0", "::")  # noqa: S104 - read, not bound
+
+log = structlog.get_logger()
+API_PREFIXES: Final = ("/v1/", "/api/", "/.well-known/", "/client/")
+API_PATHS: Final = frozenset(("/v1", "/api", "/healthz", "/readyz", *DESCRIPTIONS))
+NOT_FOUND: Final = 404
+write_open_refusal: Final = partial(write_refusal, cors=(CORS, MCP_CORS))
+"""Refuses on the listener of the API: its paths and those of MCP are open to other origins."""
+
+
+class Site:
+    """The ASGI application in front of both; what neither has is answered as clients accept it."""
+
+    def __init__(self, *, api: ASGIApp, pages: ASGIApp, has_page: Callable[[str], bool]) -> None:
+        self._api = api
+        self._pages = pages
+        self._has_page = has_page
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if is_for_api(scope["path"]):
+            await self._api(scope, receive, send)
+        elif _accepts_html(scope):
+            await self._pages(scope, receive, send)
+        elif self._has_page(scope["path"]):
+            await self._answer_program(scope, receive, send)
+        else:
+            await self._api(scope, receive, send)
+
+    async def _answer_program(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send what is at a path of the pages, the envelope if there is nothing."""
+        is_missing = False
+
+        async def send_what_is_there(message: Message) -> None:
+            nonlocal is_missing
+            if message["type"] == "http.response.start":
+                is_missing = message["status"] == NOT_FOUND
+            if not is_missing:
+                await send(message)
+
+        await self._pages(scope, receive, send_what_is_there)
+        if is_missing:
+            await self._api(scope, receive, send)
+
+
+def is_for_api(path: str) -> bool:
+    """Return whether *path* is one of the API's, answered or not."""
+    return path in API_PATHS or path.startswith(API_PREFIXES)
+
+
+def _accepts_html(scope: Scope) -> bool:
+    """Return whether the client is a browser: it accepts HTML, or a script of ours sends it."""
+    return any(
+        (name == b"accept" and b"text/html" in value.lower()) or name == b"hx-request"
+        for name, value in scope["headers"]
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Pages:
+    """Where the pages are served: on the listener of the API, or administration on its own."""
+
+    web: WebConfig
+    accounts: Accounts
+    limits: AddressLimits
+    other_limit: Limit
+    clock: Clock
+    ledger: CreditLedger | None = None
+    market: MarketParts | None = None
+    sales: CreditSales | None = None
+    status: ReadStatus | None = None
+    operations: OperationParts | None = None
+    has_payments: bool = False
+
+    @property
+    def operator(self) -> Operator:
+        """Who operates the service."""
+        return NO_OPERATOR if self.operations is None else self.operations.operator
+
+    def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
+        """Return what answers on the listener of *api*: it alone, or with the pages."""
+        if not self.web.enabled:
+            return api
+        features = Features(
+            has_administration=self.web.admin_port is None,
+            has_payments=self.has_payments or self.sales is not None,
+            needs_second_factor=self.web.second_factor_for_administrators,
+            operator=self.operator,
+        )
+        pages = self._create(features, origins, described(api, origins[0]))
+        return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)
+
+    def administration(self, origins: Sequence[str]) -> HttpApplication:
+        """Return what answers on a listener of its own for administrators."""
+        return self._create(
+            Features(
+                has_people=False,
+                needs_second_factor=self.web.second_factor_for_administrators,
+                operator=self.operator,
+            ),
+            origins,
+        )
+
+    @asynccontextmanager
+    async def serving_administrators(self, bounds: Bounds) -> AsyncIterator[None]:
+        """Serve administrators on their own listener, if one is configured.  Raises OSError."""
+        if not self.web.enabled or self.web.admin_port is None:
+            yield
+            return
+        listener = listen(self.web.admin_host, self.web.admin_port)
+        host, port = listener.getsockname()[:2]
+        origins = origins_of(None, host, port)
+        server = make_server(
+            self.administration(origins),
+            clock=self.clock,
+            addresses=self.limits.addresses,
+            bounds=bounds,
+            write_refusal=write_refusal,
+        )
+        async with serving_beside(server, listener):
+            log.info("serving administrators", address=origins[0])
+            yield
+
+    def _create(
+        self,
+        features: Features,
+        origins: Sequence[str],
+        describe_api: Callable[[], Mapping[str, Any]] | None = None,
+    ) -> HttpApplication:
+        return create_web(
+            parts=replace(
+                self.accounts.web_parts(),
+                market=self.market,
+                sales=self.sales,
+                describe=describe_api,
+                ledger=self.ledger,
+                status=self.status,
+                operations=self.operations,
+            ),
+            origins=origins,
+            clock=self.clock,
+            limits=self.limits,
+            limit=self.other_limit,
+            writes=self.accounts.writes,
+            features=features,
+        )
+
+
+def credit_sales(
+    merchant: Merchant, ledger: CreditLedger, expect_open: Callable[[], Awaitable[None]]
+) -> CreditSales:
+    """Return what the pages sell with: what the API does, under the same names."""
+    return CreditSales(
+        checkout=open_checkout(ledger, merchant),
+        merchant=merchant,
+        resource=bundle_resource,
+        expect_open=expect_open,
+    )
+
+
+def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | None:
+    """Return what makes the OpenAPI document of *api*, which people reach at *origin*.
+
+    None where something stands before it that does not say what it serves.
+    """
+    if not isinstance(api, HttpApplication):
+        return None
+    operations = [route for route in api.router if isinstance(route, Operation)]
+    return partial(describe, operations, Identity(origin=origin))
+
+
+def origins_of(configured: str | None, host: str, port: int) -> list[str]:
+    """Return where people see the pages: as configured, else as this machine reaches *host*.
+
+    The first is the one for links in e-mails.
+    """
+    if configured is not None:
+        return [configured]
+    if host in EVERY_ADDRESS:
+        host = "127.0.0.1"
+    named = in_url(host)
+    names = [named, "localhost"] if is_loopback(host) else [named]
+    return [f"http://{name}:{port}" for name in dict.fromkeys(names)]
+
+
+def resource_origin(configured: str | None, host: str, port: int) -> str:
+    """Return what the URL of a resource for sale begins with: by default where the API listens."""
+    return configured or f"http://{in_url(host)}:{port}"
+
+
+def in_url(host: str) -> str:
+    """Return *host* as a URL writes it: an IPv6 address in brackets."""
+    return f"[{host}]" if ":" in host else host

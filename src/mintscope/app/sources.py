@@ -1,0 +1,444 @@
+"""Reading a mint's past: the node, the decoder, the store and the fold, put together.
+
+The node that is configured: as blocks are read from it, and as it is asked beside them.
+
+Mending gaps, in the process of ingest.
+
+Reading the pasts that administrators ask for, in the process of ingest.
+
+Requests of `mintscope doctor` to a source of blocks: as ingest makes them, but only once.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from mintscope.app.config.config import ChainConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.maintenance import running
+from mintscope.app.running.decoding import decoder
+from mintscope.app.stores.stores import Market, reading_turn
+from mintscope.dex.swap import Swap
+from mintscope.history.backfill import IncompleteBackfill, MendPlan, Survey
+from mintscope.history.mending import DailyCalls, GapMending, is_read, settled
+from mintscope.history.ports import Kind
+from mintscope.history.source import (
+    Allow,
+    HistoryReader,
+    PacedNode,
+    Progress,
+    blocks_of,
+    cost_of,
+    find_pools,
+)
+from mintscope.history.worker import BackfillQueue, fold_backfill
+from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.time import MINUTE_S, SECOND_MS, utc
+from mintscope.market.engine.fold import read_state
+from mintscope.market.mint_accounts import MINTS_A_CALL, Read, read_facts
+from mintscope.market.quotes import oriented
+from mintscope.solana.blocks import WSOL, Endpoint, Gap
+from mintscope.solana.files import FileSource
+from mintscope.solana.finality import finality_now, watch_migration
+from mintscope.solana.finality_meter import Finality
+from mintscope.solana.node import Node, PreferredNodes
+from mintscope.solana.pace import Pace
+from mintscope.solana.rpc import Commitment, Missing, Rpc
+from mintscope.solana.transaction import Transaction, UnreadableTransaction
+
+__all__ = ["Progress", "is_read", "settled"]
+
+
+def node_endpoint(chain: ChainConfig) -> Endpoint:
+    """Return the node that blocks are read from."""
+    return Endpoint(
+        url=chain.rpc_url.get_secret_value(),
+        headers={name: value.get_secret_value() for name, value in chain.rpc_headers.items()},
+        timeout_s=chain.timeout_s,
+        requests_in_flight=chain.requests_in_flight,
+        max_transaction_version=chain.max_transaction_version,
+    )
+
+
+def backfills_beside(chain: ChainConfig) -> Endpoint:
+    """Return the node, to be asked one question at a time, and once.
+
+    A client of its own asks it: a limit that the node names for such a question holds no block up.
+    """
+    return replace(node_endpoint(chain), attempts_max=1, requests_in_flight=1)
+
+
+@asynccontextmanager
+async def following(
+    chain: ChainConfig, clock: Clock, *, transport: httpx.AsyncBaseTransport | None = None
+) -> AsyncIterator[Node]:
+    """Open the nodes that blocks are read from, and watch which kind of finality the first has."""
+    first = node_endpoint(chain)
+    async with (
+        Rpc(first, clock=clock, transport=transport) as rpc,
+        Rpc(backfills_beside(chain), clock=clock, transport=transport) as aside,
+        running(partial(watch_migration, aside, asyncio.sleep), "migration"),
+    ):
+        if chain.second_rpc_url is None:
+            yield rpc
+            return
+        url = chain.second_rpc_url.get_secret_value()
+        async with Rpc(replace(first, url=url, headers={}), clock=clock) as second:
+            yield PreferredNodes([rpc, second], clock)
+
+
+POOLS_MAX: Final = 20
+BEFORE_THE_FIRST_S: Final = 3_600  # a repeated read begins so long before: rates rest on a minute
+
+
+@asynccontextmanager
+async def open_backfill(
+    config: Config, market: Market, calls_per_s: float, *, allow: Allow | None = None
+) -> AsyncIterator["BackfillReading"]:
+    """Connect to the node that pasts are read from.
+
+    allow   awaited before each request
+    """
+    endpoint = node_endpoint(config.chain)
+    clock = SystemClock()
+    async with PacedNode(endpoint, clock=clock, calls_per_s=calls_per_s, allow=allow) as node:
+        yield BackfillReading(config, market, node, calls_per_s)
+
+
+class BackfillReading:
+    """Reads pasts; every verb raises SourceError, ServiceUnavailable."""
+
+    def __init__(self, config: Config, market: Market, node: PacedNode, calls_per_s: float) -> None:
+        self._block = decoder(config.dex)
+        self._market = market
+        self._node = node
+        self._calls_per_s = calls_per_s
+
+    @property
+    def calls(self) -> int:
+        """The requests so far."""
+        return self._node.calls
+
+    async def survey(
+        self,
+        mint: Mint,
+        from_time: UnixS,
+        *,
+        pools: Collection[str] = (),
+        rate_pools: Collection[str] = (),
+    ) -> Survey:
+        """Return what to read since *from_time*, as far as the node reaches back, and its cost.
+
+        pools, rate_pools   what to read; where none is named, what is found
+        Raises              ValueError in words where there is nothing to read
+        """
+        first = await _first_candle(self._market, mint)
+        addresses = await self._addresses(mint, pools=pools, rate_pools=rate_pools)
+        oldest = await self._node.reaches_back_to()
+        if oldest is not None:
+            from_time = max(from_time, oldest)
+        if first is not None and from_time >= first + MINUTE_S:  # the candle of a minute
+            raise ValueError(
+                f"{mint} has candles since {_at(first)}, which would be lost: expected a node that"
+                f" reaches back before them; this one does to {_at(from_time)}"
+            )
+        rate = self._calls_per_s
+        cost = await cost_of(self._node, addresses, from_time=from_time, calls_per_s=rate)
+        return Survey(from_time, addresses, cost)
+
+    async def _addresses(
+        self, mint: Mint, *, pools: Collection[str], rate_pools: Collection[str]
+    ) -> Mapping[str, Kind]:
+        jobs = self._market.history_jobs
+        if not pools:
+            logged = await jobs.pools(mint)
+            found = await find_pools(self._node, self._decode, mint)
+            pools = sorted({*logged, *found}, key=lambda pool: -found.get(pool, 0))[:POOLS_MAX]
+        if not pools:
+            raise ValueError(f"no pool of {mint} was found: name its pools with --pool")
+        if not rate_pools:
+            rates = await jobs.pools(WSOL)
+            rate_pools = sorted(rates, key=lambda pool: -rates[pool])[:1]
+        if not rate_pools:
+            raise ValueError("no pool of SOL and dollars is in the log: name one with --rate-pool")
+        return dict.fromkeys(rate_pools, Kind.RATE) | dict.fromkeys(pools, Kind.POOL)
+
+    async def traded(self, gap: Gap) -> Collection[Mint]:
+        """Return the mints with a swap in *gap*.  Raises SourceError where it is not whole here."""
+        found = set()
+        async for block in blocks_of(self._node, gap):
+            seen = map(oriented, self._block(block.transactions).swaps)
+            found |= {each.base for each in seen if each is not None}
+        return found
+
+    async def read(
+        self, mint: Mint, from_time: UnixS, progress: Progress, *, incomplete: bool = False
+    ) -> int:
+        """Read and fold all of *mint* that is final now; ingest may join it then.
+
+        After a failure call it again: it goes on.  Return how many transactions were never given:
+        unless an *incomplete* past will do, IncompleteBackfill is raised where there is one.
+        """
+        node = self._node
+        store = self._market.history_reading
+        reader = HistoryReader(
+            node, store, self._decode, in_flight=node.in_flight, progress=progress
+        )
+        await reader.round(mint, from_time)
+        job = await self._market.history_jobs.one(mint)  # before it is joined: then it is dropped
+        missing = 0 if job is None else job.missing
+        if missing and not incomplete:
+            raise IncompleteBackfill(left_out(missing))
+        await fold_backfill(self._market.past_folding, mint)
+        return missing
+
+    def _decode(
+        self, transactions: Sequence[Transaction | UnreadableTransaction]
+    ) -> Sequence[Swap]:
+        decoded = self._block(transactions)
+        return [*decoded.swaps, *decoded.migrations]
+
+
+async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool = False) -> UnixS:
+    """Return where a past of *mint* begins that was asked for since *from_time*.
+
+    again     from before the first candle, which is replaced
+    Raises    ValueError in words where nothing is missing, or it can have no past
+    """
+    first = await _first_candle(market, mint)
+    if first is not None and again:
+        return min(from_time, UnixS(first - BEFORE_THE_FIRST_S))
+    if first is not None and first <= from_time:
+        raise ValueError(
+            f"{mint} has candles since {_at(first)}: nothing is missing"
+            f" (mintscope history {mint} --again reads them again)"
+        )
+    return from_time
+
+
+async def _first_candle(market: Market, mint: Mint) -> UnixS | None:
+    """Return when the first candle of *mint* is, None without one."""
+    tracked = await market.tracking.one(mint)
+    if mint == WSOL:
+        raise ValueError(
+            "expected another mint: every price rests on that of SOL, which is followed always"
+        )
+    if tracked is None:
+        raise ValueError(f"{mint} is not tracked: mintscope tokens add {mint}")
+    if tracked.state is None:
+        return None
+    return UnixS(int(read_state(tracked.state)["first"][0]))
+
+
+def _at(time: UnixS) -> str:
+    return f"{utc(UnixMs(time * SECOND_MS)):%Y-%m-%d %H:%M} UTC"
+
+
+def left_out(missing: int) -> str:
+    """Say that a node did not give *missing* transactions, and what that means."""
+    transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
+    return f"{transactions} that the node lists it did not give: candles would lack their swaps"
+
+
+def of_the_second_node(config: Config) -> Config:
+    """Return *config* with the second node, if there is one, in the place of the first."""
+    chain = config.chain
+    if chain.second_rpc_url is None:
+        return config
+    second = chain.model_copy(update={"rpc_url": chain.second_rpc_url, "rpc_headers": {}})
+    return config.model_copy(update={"chain": second})
+
+
+@asynccontextmanager
+async def mending_gaps(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
+    """Mend gaps beside the block, over connections of its own."""
+    if config.chain.source == "files":
+        yield
+        return
+    async with (
+        gap_mending(config, market, clock) as mending,
+        running(mending.run, "gaps"),
+    ):
+        yield
+
+
+@asynccontextmanager
+async def gap_mending(config: Config, market: Market, clock: Clock) -> AsyncIterator[GapMending]:
+    """Connect to the node that gaps are mended from: the second one, if there is one."""
+    chain = config.chain
+    calls = DailyCalls(market.gap_mends, clock, chain.gap_calls_per_day)
+    pace = chain.history_calls_per_s
+    node = of_the_second_node(config)
+    async with open_backfill(node, market, pace, allow=calls.take) as reading:
+        yield GapMending(
+            mends=market.gap_mends,
+            reader=market.reader,
+            tracking=market.tracking,
+            reading=market.history_reading,
+            jobs=market.history_jobs,
+            source=_Source(market, reading, chain.gap_rate_pools),
+            turn=partial(reading_turn, config),
+            plan=MendPlan(chain.gap_mend_after_s, chain.gap_attempts_max, chain.gap_calls_per_day),
+            clock=clock,
+        )
+
+
+class _Source:
+    """Implements GapSource."""
+
+    def __init__(
+        self, market: Market, reading: BackfillReading, rate_pools: Collection[str]
+    ) -> None:
+        self._market = market
+        self._reading = reading
+        self._rate_pools = rate_pools
+
+    async def traded(self, gap: Gap) -> Collection[Mint]:
+        return await self._reading.traded(gap)
+
+    async def begin(self, mint: Mint, since: UnixS) -> UnixS:
+        return await begin_of(self._market, mint, since, again=True)
+
+    async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
+        return await self._reading.survey(mint, from_time, rate_pools=self._rate_pools)
+
+    async def read(self, mint: Mint, from_time: UnixS) -> int:
+        return await self._reading.read(mint, from_time, lambda _what, _count: None)
+
+
+@asynccontextmanager
+async def reading_backfills(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
+    """Read what administrators ask for beside the block, over connections of its own."""
+    if config.chain.source == "files":
+        yield
+        return
+    async with open_backfill(config, market, config.chain.history_calls_per_s) as reading:
+        asked = BackfillQueue(
+            queue=market.history_queue,
+            reading=market.history_reading,
+            jobs=market.history_jobs,
+            past=_Past(market, reading),
+            turn=partial(reading_turn, config),
+            clock=clock,
+        )
+        async with running(asked.run, "asked pasts"):
+            yield
+
+
+class _Past:
+    """Implements BackfillSource."""
+
+    def __init__(self, market: Market, reading: BackfillReading) -> None:
+        self._market = market
+        self._reading = reading
+
+    async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
+        begin = await begin_of(self._market, mint, from_time)
+        found = await self._reading.survey(mint, begin)
+        await begin_of(self._market, mint, found.from_time)  # what the node has may be here already
+        return found
+
+    async def read(self, mint: Mint, from_time: UnixS, progress: Progress) -> int:
+        return await self._reading.read(mint, from_time, progress)
+
+
+# An operator waits for the answer.
+TIMEOUT_S_MAX: Final = 10.0
+ATTEMPTS_MAX: Final = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockProbe:
+    """The answer of a node to a request for one block.
+
+    absence        why it has no such block, in its words; None if it has
+    transactions   how many the block holds
+    took_s         how long the answer took
+    """
+
+    absence: str | None
+    transactions: int
+    took_s: float
+
+
+class NodeProbe:
+    """The questions of the doctor.  Each raises SourceError without a usable answer."""
+
+    def __init__(self, rpc: Rpc, clock: Clock) -> None:
+        self._rpc = rpc
+        self._clock = clock
+
+    async def health(self) -> str:
+        """Return "ok", or what the node says of itself."""
+        return await self._rpc.health()
+
+    async def genesis_hash(self) -> str:
+        """Return the name of the cluster."""
+        return await self._rpc.genesis_hash()
+
+    async def newest_slot(self) -> Slot:
+        """Return the newest confirmed slot."""
+        return await self._rpc.slot(Commitment.CONFIRMED)
+
+    async def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots; None if the node does not know."""
+        return await self._rpc.pace()
+
+    async def finality(self) -> Finality:
+        """Return the finality of the node, in seconds at its own pace."""
+        behind = await finality_now(self._rpc, await self._rpc.pace())
+        return Finality(await self._rpc.alpenglow(), behind)
+
+    @property
+    def knows_confirmed(self) -> bool:
+        """Whether the node knows the level `confirmed`, as far as it was asked."""
+        return self._rpc.knows_confirmed
+
+    async def block_time(self, slot: Slot) -> UnixS | None:
+        """Return when *slot* was made, None where the chain does not know."""
+        return await self._rpc.block_time(slot)
+
+    async def probe_block(self, slot: Slot) -> BlockProbe:
+        """Ask for a whole block, and take the time."""
+        start_s = self._clock.monotonic_s()
+        block = await self._rpc.block(slot, Commitment.CONFIRMED)
+        took_s = self._clock.monotonic_s() - start_s
+        if isinstance(block, Missing):
+            return BlockProbe(absence=block.absence, transactions=0, took_s=took_s)
+        return BlockProbe(absence=None, transactions=len(block.transactions), took_s=took_s)
+
+
+@asynccontextmanager
+async def open_node(chain: ChainConfig, clock: Clock) -> AsyncIterator[NodeProbe]:
+    """Connect to the node that blocks are read from.  Raises SourceError."""
+    timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
+    endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=ATTEMPTS_MAX)
+    async with Rpc(endpoint, clock=clock) as rpc:
+        yield NodeProbe(rpc, clock)
+
+
+async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:
+    """Return what each of *mints* is, or why it is no mint.  Raises SourceError."""
+    clock = SystemClock()
+    timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
+    endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=1)
+    async with Rpc(endpoint, clock=clock) as rpc:
+        found: Read = {}
+        for start in range(0, len(mints), MINTS_A_CALL):
+            found |= await read_facts(rpc, mints[start : start + MINTS_A_CALL], clock)
+        return found
+
+
+async def holds_blocks(path: Path) -> bool:
+    """Return whether the first block of *path* can be read.  Raises SourceError."""
+    async with aclosing(FileSource([path]).updates(None)) as updates:
+        async for _ in updates:
+            return True
+    return False

@@ -1,0 +1,1 @@
+"""Stores of an installation: open, upgrade, copy, back up."""

@@ -1,0 +1,325 @@
+"""The files of an installation on SQLite, as tables to copy from and into.
+
+Tables that are copied, and the databases to copy from and into.
+
+From one installation into another: rows in the order of their keys, and a check of each.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, NamedTuple, Protocol
+
+import apsw
+import msgspec
+
+from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, WEBHOOKS_FILE
+from mintscope.kit.errors import UnusableStore
+from mintscope.kit.sql.database import Row
+from mintscope.kit.sql.sqlite import open_store, transaction
+
+# Tables of a database, not of the installation.
+NOT_COPIED: Final = {
+    *("migration", "sqlite_sequence", "copy_progress"),
+    *("credit_batch", "credit_writer", "ingest_epoch", "limit_window"),
+    *("replica_settings", "token_price", "backup_taken", "list_snapshot", "list_snapshot_piece"),
+}
+# Rows that a new schema holds already.
+MADE_BY_MIGRATIONS: Final = {"progress", "credit_day_mark", "credit_received_mark"}
+
+
+class Relation(NamedTuple):
+    """A table of both engines.
+
+    columns   their types, as PostgreSQL names them, by their names
+    key       the columns of its primary key
+    """
+
+    name: str
+    columns: Mapping[str, str]
+    key: Sequence[str]
+
+
+class Side(Protocol):
+    """An installation's tables, for reading."""
+
+    def tables(self) -> Mapping[str, Relation]:
+        """Return them by name."""
+
+    def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
+        """Return the rows behind key *after*, in the order of the key."""
+
+    def sequences(self) -> Mapping[str, int]:
+        """Return the largest number ever given, of tables that number their rows."""
+
+    def close(self) -> None:
+        """Let go of files and connections."""
+
+
+class Target(Side, Protocol):
+    """One that is copied into."""
+
+    def begin(self, source: str) -> None:
+        """Let rows be added without the guards of the schema, from *source* alone.
+
+        Raises NotEmpty if anything else is there.
+        """
+
+    def add(self, table: Relation, rows: Sequence[Row]) -> None:
+        """Add rows, all or none."""
+
+    def end(self, sequences: Mapping[str, int]) -> None:
+        """Put the guards back, which check what is there."""
+
+
+class CannotCopy(UnusableStore):
+    """The message says what was expected and what was there."""
+
+
+def keyed(table: Relation, row: Row) -> list[object]:
+    """Return the key of *row*."""
+    places = list(table.columns)
+    return [row[places.index(name)] for name in table.key]
+
+
+def quoted(names: Sequence[str], more: str = "") -> str:
+    """Return *names* for a statement, each with *more* behind it."""
+    return ", ".join(f'"{name}"{more}' for name in names)
+
+
+def reading(table: Relation, *, after: bool, order: Sequence[str]) -> str:
+    """Return the statement that reads a part of *table*.
+
+    order   how each column of the key is compared
+    """
+    marks = ", ".join("?" * len(order))
+    compared = ", ".join(order)
+    behind = f"WHERE ({compared}) > ({marks})" if after else ""
+    return (
+        f'SELECT {quoted(list(table.columns))} FROM "{table.name}" {behind}'  # noqa: S608 - ours
+        f" ORDER BY {compared} LIMIT ?"
+    )
+
+
+FILES: Final = {"money": MONEY_FILE, "market": MARKET_FILE, "webhooks": WEBHOOKS_FILE}
+TYPES: Final = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea", "TEXT": "text"}
+NAMES: Final = "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+TRIGGERS: Final = "SELECT name, sql FROM sqlite_master WHERE type = 'trigger' ORDER BY name"
+MARK: Final = "CREATE TABLE copy_progress (source TEXT NOT NULL, guard TEXT NOT NULL) STRICT"
+
+
+class SqliteSide:
+    """Implements Target over the files in *folder*, which are made if they are not there."""
+
+    def __init__(self, folder: Path, *, is_new: bool = False) -> None:
+        if not is_new and not (folder / MONEY_FILE).exists():
+            raise UnusableStore(f"expected {MONEY_FILE} in {folder}; it is not there")
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._files = [
+            open_store(folder / name, kind, is_copied_into=is_new) for kind, name in FILES.items()
+        ]
+        if not is_new:
+            for db in self._files:  # every read sees what was committed by now
+                db.execute("BEGIN")
+                db.execute("SELECT 1 FROM migration").get  # noqa: B018 - it fixes what is seen
+
+    def tables(self) -> Mapping[str, Relation]:
+        """Return them by name."""
+        return {name: table for name, (_, table) in self._tables.items()}
+
+    def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
+        """Return the rows behind key *after*, in the order of the key."""
+        order = [f'"{name}"' for name in table.key]
+        statement = reading(table, after=after is not None, order=order)
+        return self._file(table).execute(statement, [*(after or ()), rows_max]).fetchall()
+
+    def sequences(self) -> Mapping[str, int]:
+        """Return the largest number ever given, of tables that number their rows."""
+        found: dict[str, int] = {}
+        for db in self._files:
+            if db.table_exists(None, "sqlite_sequence"):
+                rows = db.execute("SELECT name, seq FROM sqlite_sequence")
+                found.update({str(name): int(str(seq)) for name, seq in rows})
+        return found
+
+    def begin(self, source: str) -> None:
+        """Take the triggers away, and note how to put them back."""
+        for db in self._files:
+            if db.table_exists(None, "copy_progress"):
+                _expect_same(db, source)
+                continue
+            _expect_empty(db)
+            with transaction(db):
+                db.execute(MARK)
+                db.execute("INSERT INTO copy_progress VALUES (?, '')", (source,))
+                for name, sql in db.execute(TRIGGERS).fetchall():
+                    db.execute("INSERT INTO copy_progress VALUES (?, ?)", (source, sql))
+                    db.execute(f'DROP TRIGGER "{name}"')
+                for name in MADE_BY_MIGRATIONS:
+                    if db.table_exists(None, name):
+                        db.execute(f'DELETE FROM "{name}"')  # noqa: S608 - ours
+
+    def add(self, table: Relation, rows: Sequence[Row]) -> None:
+        """Add rows, all or none."""
+        db = self._file(table)
+        marks = ", ".join("?" * len(table.columns))
+        columns = quoted(list(table.columns))
+        with _without_foreign_keys(db), transaction(db):
+            db.executemany(
+                f'INSERT INTO "{table.name}" ({columns}) VALUES ({marks})',  # noqa: S608 - ours
+                rows,
+            )
+
+    def end(self, sequences: Mapping[str, int]) -> None:
+        """Put the triggers back, once every reference has what it refers to."""
+        for db in self._files:
+            if broken := db.execute("PRAGMA foreign_key_check").fetchone():
+                raise CannotCopy(f"expected every reference to be met; this one is not: {broken}")
+            guards = db.execute("SELECT guard FROM copy_progress WHERE guard <> ''").fetchall()
+            with transaction(db):
+                for (sql,) in guards:
+                    db.execute(str(sql))
+                for name, last in sequences.items():
+                    _number_on(db, name, last)
+                db.execute("DROP TABLE copy_progress")
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for db in self._files:
+            db.close()
+
+    @cached_property
+    def _tables(self) -> dict[str, tuple[apsw.Connection, Relation]]:
+        return {
+            str(name): (db, _table(db, str(name)))
+            for db in self._files
+            for (name,) in db.execute(NAMES).fetchall()
+            if name not in NOT_COPIED
+        }
+
+    def _file(self, table: Relation) -> apsw.Connection:
+        return self._tables[table.name][0]
+
+
+def _table(db: apsw.Connection, name: str) -> Relation:
+    columns = db.execute(f'PRAGMA table_info("{name}")').fetchall()
+    key = sorted((int(place), column) for _, column, _, _, _, place in columns if place)
+    types = {str(column): TYPES[str(kind)] for _, column, kind, _, _, _ in columns}
+    return Relation(name, types, [str(column) for _, column in key])
+
+
+def _expect_same(db: apsw.Connection, source: str) -> None:
+    begun = db.execute("SELECT source FROM copy_progress LIMIT 1").get
+    if begun != source:
+        raise CannotCopy(f"expected to go on with the copy of {begun}; was asked to copy {source}")
+
+
+def _expect_empty(db: apsw.Connection) -> None:
+    for (name,) in db.execute(NAMES).fetchall():
+        if name in NOT_COPIED or name in MADE_BY_MIGRATIONS:
+            continue
+        if db.execute(f'SELECT EXISTS (SELECT 1 FROM "{name}")').get:  # noqa: S608 - ours
+            raise CannotCopy(f"expected an empty target; there are rows in {name}")
+
+
+def _number_on(db: apsw.Connection, name: str, last: int) -> None:
+    """Let no number be given twice, also where the last rows were deleted."""
+    if not db.table_exists(None, "sqlite_sequence"):
+        return
+    db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
+    if last and not db.changes() and db.table_exists(None, name):  # it never had a row here
+        db.execute("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", (name, last))
+
+
+@contextmanager
+def _without_foreign_keys(db: apsw.Connection) -> Iterator[None]:
+    db.execute("PRAGMA foreign_keys = OFF")
+    try:
+        yield
+    finally:
+        db.execute("PRAGMA foreign_keys = ON")
+
+
+ROWS_MAX: Final = 2_000
+
+Progress = Callable[[str, int], None]
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class Sum(NamedTuple):
+    """The comparison of a table.
+
+    total   of all integers in it
+    hash    of every row, in the order of the key
+    """
+
+    rows: int
+    total: int
+    hash: str
+
+
+def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[str, Sum]:
+    """Copy every row of *source*, and compare; return what was compared.
+
+    A copy that was interrupted goes on behind the last row that is there.
+
+    name       of the source, so that only a copy of the same goes on
+    progress   called with (table, rows)
+    Raises     CannotCopy
+    """
+    tables = source.tables()
+    if tables.keys() != target.tables().keys():
+        differ = sorted(tables.keys() ^ target.tables().keys())
+        raise CannotCopy(f"expected the same tables on both sides; these differ: {differ}")
+    target.begin(name)
+    for table in tables.values():
+        _copy_table(source, target, table, progress)
+    sums = {table.name: _compared(source, target, table, progress) for table in tables.values()}
+    target.end(source.sequences())
+    return sums
+
+
+def _copy_table(source: Side, target: Target, table: Relation, progress: Progress) -> None:
+    for rows in _parts(source, table, after=_last(target, table)):
+        target.add(table, rows)
+        progress(f"copied {table.name}", len(rows))
+
+
+def _last(target: Target, table: Relation) -> list[object] | None:
+    last = None
+    for rows in _parts(target, table):
+        last = keyed(table, rows[-1])
+    return last
+
+
+def _compared(source: Side, target: Target, table: Relation, progress: Progress) -> Sum:
+    expected = _sum(source, table, progress)
+    found = _sum(target, table, progress)
+    if found != expected:
+        raise CannotCopy(
+            f"expected {expected.rows} rows of {table.name}, integers that add up to"
+            f" {expected.total} and hash {expected.hash[:16]}; there are {found.rows},"
+            f" {found.total} and {found.hash[:16]}: was the source written meanwhile? Begin again"
+            " with an empty target"
+        )
+    return found
+
+
+def _sum(side: Side, table: Relation, progress: Progress) -> Sum:
+    count = total = 0
+    digest = sha256()
+    for rows in _parts(side, table):
+        for row in rows:
+            total += sum(value for value in row if isinstance(value, int))
+            digest.update(_encode(tuple(row)))
+        count += len(rows)
+        progress(f"compared {table.name}", len(rows))
+    return Sum(count, total, digest.hexdigest())
+
+
+def _parts(side: Side, table: Relation, after: list[object] | None = None) -> Iterator[list[Row]]:
+    while rows := list(side.rows(table, after, ROWS_MAX)):
+        yield rows
+        after = keyed(table, rows[-1])

@@ -1,0 +1,154 @@
+"""The folder of an embedded installation: its files, its pepper, one process for each role.
+
+The pepper is the key of every stored hash, in a file of its own outside the database.
+"""
+
+import fcntl
+import os
+import stat
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from secrets import token_bytes, token_hex
+from typing import IO, Final
+
+from mintscope.kit.credentials import PEPPER_BYTES_MIN
+from mintscope.kit.errors import FolderInUse, FolderOpen, UnusablePepper
+from mintscope.kit.secrets import Root, flaw_of_key, parse_root
+
+MARKET_FILE: Final = "market.sqlite"
+MONEY_FILE: Final = "money.sqlite"
+WEBHOOKS_FILE: Final = "webhooks.sqlite"
+PEPPER_FILE: Final = "pepper"
+ROOTS_FILE: Final = "roots"  # what signs in its place, once it was rotated
+LOOK_AGAIN_S: Final = 0.05
+OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
+
+
+@contextmanager
+def held(
+    folder: Path, role: str, *, may_be_open: bool = False, patience_s: float = 0.0
+) -> Iterator[None]:
+    """Hold *folder* for *role* until the block ends; the kernel releases it if the process dies.
+
+    may_be_open   hold it although other users of the machine may look into it
+    patience_s    how long to wait for another process to let go of it
+    Raises        FolderInUse while another process holds it; FolderOpen
+    """
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not may_be_open:
+        _expect_closed(folder)
+    with (folder / f"{role}.lock").open("w") as file:
+        end_s = time.monotonic() + patience_s
+        while not _is_locked(file):
+            if time.monotonic() >= end_s:
+                raise FolderInUse(
+                    f"expected to be the only {role} of {folder}; another one is running"
+                )
+            time.sleep(LOOK_AGAIN_S)
+        yield
+
+
+def _expect_closed(folder: Path) -> None:
+    mode = stat.S_IMODE(folder.stat().st_mode)
+    if mode & OTHERS:
+        raise FolderOpen(
+            f"expected {folder} to be closed to other users, for it holds secrets and balances;"
+            f" its mode is {mode:o}: chmod 700 {folder}, or set data_dir_may_be_open"
+        )
+
+
+def _is_locked(file: IO[str]) -> bool:
+    """Lock *file* if no other process does; return whether it is ours."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> bytes:
+    """Return the pepper kept at *path*; create it if the file is missing and *may_make* is true.
+
+    It must be backed up apart from the database: without it every issued
+    credential is void.
+
+    signs     quotes and receipts derive from it, because no root has replaced it
+    may_make  no credential was hashed with another pepper yet
+    Raises    UnusablePepper for a file that holds something else, that other users may read, or,
+              if it *signs*, whose content others can guess
+    """
+    if not path.exists():
+        if not may_make:
+            raise UnusablePepper(
+                f"expected the pepper of these credentials at {path}; there is none: copy it from"
+                " a backup, or from the machine that the store was moved from"
+            )
+        _make_pepper(path)
+    try:
+        pepper = bytes.fromhex(path.read_text().strip())
+    except (OSError, ValueError) as cause:
+        raise UnusablePepper(f"expected {PEPPER_BYTES_MIN} bytes in hex at {path}") from cause
+    if len(pepper) < PEPPER_BYTES_MIN:
+        raise UnusablePepper(
+            f"expected at least {PEPPER_BYTES_MIN} bytes in hex at {path}; there were {len(pepper)}"
+        )
+    _expect_secret(path)
+    flaw = flaw_of_key(pepper)
+    if flaw is not None and signs:
+        raise UnusablePepper(
+            f"expected a pepper of your own at {path}; {flaw}: if credentials were issued with it,"
+            " `mintscope secrets rotate` lets another secret sign"
+        )
+    return pepper
+
+
+def load_roots(path: Path) -> Sequence[Root]:
+    """Return the roots kept at *path*, none if there is no such file.  Raises UnusablePepper."""
+    if not path.exists():
+        return ()
+    _expect_secret(path)
+    try:
+        return [parse_root(line) for line in path.read_text().splitlines()]
+    except (OSError, ValueError) as cause:
+        raise UnusablePepper(f"{path}: {cause}") from cause
+
+
+def keep_roots(path: Path, roots: Iterable[Root]) -> None:
+    """Keep *roots* at *path*, all or none, in the place of what is there."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = _write_secret(path, "".join(f"{each}\n" for each in roots))
+    draft.replace(path)
+
+
+def _expect_secret(path: Path) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & OTHERS:
+        raise UnusablePepper(
+            f"expected {path} to be closed to other users, for every secret derives from it; its"
+            f" mode is {mode:o}: chmod 600 {path}"
+        )
+
+
+def _write_secret(path: Path, text: str) -> Path:
+    """Write *text* to a file beside *path*, durably; return it."""
+    draft = path.with_name(f"{path.name}.{token_hex(4)}")
+    draft.touch(mode=0o600, exist_ok=False)
+    with draft.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    return draft
+
+
+def _make_pepper(path: Path) -> None:
+    """Write a new pepper whole or not at all; the first writer wins."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = _write_secret(path, token_bytes(PEPPER_BYTES_MIN).hex() + "\n")
+    try:
+        path.hardlink_to(draft)
+    except FileExistsError:
+        pass
+    finally:
+        draft.unlink()

@@ -1,0 +1,198 @@
+"""The market over one database, whatever engine it is of."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import cached_property
+from typing import TYPE_CHECKING, Protocol
+
+from mintscope.app.stores.money import Port
+from mintscope.history.backfill import BackfillJobs, GapMends, HistoryQueue
+from mintscope.history.jobs_store import SqlBackfillJobs, SqlHistory
+from mintscope.history.join_store import SqlGapMends
+from mintscope.history.ports import BackfillFolding, BackfillMerge, HistoryJobs, HistoryReading
+from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAccess
+from mintscope.market.coverage import CoverageReader
+from mintscope.market.listing.snapshot import ListReader, ListSnapshots
+from mintscope.market.listing.store import SqlListReader, SqlListSnapshots
+from mintscope.market.mint_facts import MintFactStore
+from mintscope.market.ports import MarketReader, MarketStore, Retention, Tracking
+from mintscope.market.series.pools import SeriesReader
+from mintscope.market.series.store import SqlSeries
+from mintscope.market.store.log_reader import SqlLogReader
+from mintscope.market.store.log_writer import (
+    SqlIngestChecks,
+    SqlMarketStore,
+    SqlMintFacts,
+    SqlTracking,
+)
+from mintscope.market.store.mints import MarketTables
+
+if TYPE_CHECKING:
+    from mintscope.history.backfill import Imports
+
+
+class MarketEngine(Protocol):
+    """The parts that differ in each engine."""
+
+    @property
+    def tables(self) -> MarketTables:
+        """Its own parts."""
+
+    @property
+    def version(self) -> Callable[[Database], int] | None:
+        """Shows a reader cheaply whether anything was committed, if it can."""
+
+    def written(self) -> DatabaseAccess[Database]:
+        """Return a connection that may write."""
+
+    def beside(self) -> AccessInThreads[Database]:
+        """Return one that may write, in a thread."""
+
+    def ingested(self) -> DatabaseAccess[Database]:
+        """Return one for ingest: it writes while it is the turn of this process."""
+
+    def read(self) -> AccessInThreads[Database]:
+        """Return a connection that reads, in a thread."""
+
+
+class Market:
+    """The ports of the market; each is opened at first use.
+
+    stack   lets go of them
+    """
+
+    def __init__(
+        self,
+        engine: MarketEngine,
+        stack: AsyncExitStack,
+        *,
+        follows_all: bool,
+        retention: Retention,
+    ) -> None:
+        self._engine = engine
+        self._stack = stack
+        self._follows_all = follows_all
+        self._retention = retention
+
+    @cached_property
+    def store(self) -> MarketStore:
+        """The only writer of the swap log."""
+        engine = self._engine
+        return self._opened(
+            SqlMarketStore(
+                engine.ingested(),
+                engine.tables,
+                follows_all=self._follows_all,
+                retention=self._retention,
+            )
+        )
+
+    @property
+    def reader(self) -> MarketReader:
+        """Reads the swap log, and says where the market stands."""
+        return self._reader
+
+    @property
+    def coverage(self) -> CoverageReader:
+        """Exchanges read and missed, over time."""
+        return self._reader
+
+    @cached_property
+    def _reader(self) -> SqlLogReader:
+        return self._opened(SqlLogReader(self._engine.read(), self._engine.version))
+
+    @cached_property
+    def series(self) -> SeriesReader:
+        """Candles, indicators and swaps by the page."""
+        return self._opened(SqlSeries(self._engine.read()))
+
+    @cached_property
+    def lists(self) -> ListReader:
+        """Reads of lists of all tokens."""
+        return self._opened(SqlListReader(self._engine.read()))
+
+    @cached_property
+    def list_snapshots(self) -> ListSnapshots:
+        """Snapshots of lists, which api processes store for those that start."""
+        return self._opened(SqlListSnapshots(self._engine.read(), self._engine.beside()))
+
+    @cached_property
+    def tracking(self) -> Tracking:
+        """The list of tracked mints."""
+        return self._opened(SqlTracking(self._engine.written()))
+
+    @property
+    def history_reading(self) -> HistoryReading:
+        """The past of mints, for its reader."""
+        return self._history
+
+    @property
+    def past_folding(self) -> BackfillFolding:
+        """The past of mints, for its fold."""
+        return self._history
+
+    @property
+    def history_jobs(self) -> HistoryJobs:
+        """The past of mints, for an operator."""
+        return self._history
+
+    @cached_property
+    def _history(self) -> SqlHistory:
+        return self._opened(SqlHistory(self._engine.beside()))
+
+    @property
+    def history_asks(self) -> BackfillJobs:
+        """Pasts that administrators ask for, for them."""
+        return self._asks
+
+    @property
+    def history_queue(self) -> HistoryQueue:
+        """Pasts that administrators ask for, for ingest."""
+        return self._asks
+
+    @cached_property
+    def _asks(self) -> SqlBackfillJobs:
+        return self._opened(SqlBackfillJobs(self._engine.beside()))
+
+    @cached_property
+    def gap_mends(self) -> GapMends:
+        """Gaps that ingest mends by itself."""
+        return self._opened(SqlGapMends(self._engine.beside()))
+
+    @cached_property
+    def imports(self) -> "Imports":
+        """Candles of providers."""
+        # Only here: see history_join.
+        from mintscope.history import join_store as imports  # noqa: PLC0415 - see above
+
+        return self._opened(imports.SqlImports(self._engine.written()))
+
+    @cached_property
+    def history_join(self) -> BackfillMerge:
+        """Takes a past that was read into the market, for ingest."""
+        # Only here: it folds, and numba takes long to load for commands that need none of it.
+        from mintscope.history import join_store as join  # noqa: PLC0415 - see above
+
+        engine = self._engine
+        return self._opened(
+            join.SqlBackfillMerge(engine.ingested(), engine.tables, self._retention)
+        )
+
+    @cached_property
+    def facts(self) -> MintFactStore:
+        """Facts of mints, as a node last gave them."""
+        return self._opened(SqlMintFacts(self._engine.written()))
+
+    @cached_property
+    def ingest_checks(self) -> SqlIngestChecks:
+        """The failing checks of ingest, for ingest to write."""
+        return self._opened(SqlIngestChecks(self._engine.beside()))
+
+    @cached_property
+    def failing_ingest_checks(self) -> SqlIngestChecks:
+        """The failing checks of ingest, for an api to read."""
+        return self._opened(SqlIngestChecks(self._engine.read()))
+
+    def _opened(self, port: Port) -> Port:
+        self._stack.push_async_callback(port.close)
+        return port

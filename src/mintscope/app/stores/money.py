@@ -1,0 +1,319 @@
+"""Credits, payments and accounts over one database, whatever engine it is of.
+
+AccountStore over transactions of a database.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from functools import cached_property
+from typing import Protocol, TypeVar
+
+from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
+from mintscope.accounts.mail.store import SqlEmailRows, SqlProofRows
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.store import (
+    NO_END,
+    AccountConnections,
+    Columns,
+    SqlAppRows,
+    SqlIdempotencyRows,
+    SqlPasskeyRows,
+    SqlRecoveryRows,
+    SqlSessionRows,
+    SqlSignInRows,
+    SqlUserRows,
+    Table,
+)
+from mintscope.accounts.signups.store import SqlApplicationRows
+from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
+from mintscope.alerts.evaluation import WebhookQueue
+from mintscope.alerts.queue_store import SqlWebhookQueue
+from mintscope.alerts.store import SqlAlertEmailRows, SqlAlertRows, SqlFiringRows, SqlLeaseRows
+from mintscope.credits.ledger import CreditAccounts, CreditLedger
+from mintscope.credits.sign_in import RotationStore
+from mintscope.credits.store.ledger import GroupCreditLedger
+from mintscope.kit.audit import EVERYTHING, Event, EventFilter
+from mintscope.kit.clock import Clock
+from mintscope.kit.secrets import Root
+from mintscope.kit.sql.database import Database
+from mintscope.payments.audit import OrphanBooks
+from mintscope.payments.books import (
+    AuditBooks,
+    AuditLease,
+    MaintenanceBooks,
+    SalesBooks,
+    TreasuryBooks,
+)
+from mintscope.payments.history import PaymentHistory
+from mintscope.payments.ports import PaymentStore
+from mintscope.payments.price_cache import PriceSource
+from mintscope.payments.reconciler import AdoptionStore
+from mintscope.payments.store.books import SqlHourRows, SqlPaymentBooks
+from mintscope.payments.store.payments import SqlPaymentStore
+from mintscope.payments.trials import Buyers
+from mintscope.watchlists.store import SqlWatchedRows, SqlWatchlistRows
+
+T = TypeVar("T")
+
+
+class SqlAccountStore:
+    """Implements AccountStore."""
+
+    def __init__(self, connections: AccountConnections) -> None:
+        self._connections = connections
+
+    async def transact(self, work: Callable[[AccountRows], T]) -> T:
+        """Return what *work* returns, once what it changed is durable; in the writer's thread."""
+        return await self._connections.write(lambda db: work(rows_of(db)))
+
+    async def claim(self, work: Callable[[AccountRows], T]) -> T:
+        """Return what *work* returns, which changes only rows that it has claimed."""
+        return await self._connections.write(lambda db: work(rows_of(db)), beside=True)
+
+    async def read(self, work: Callable[[AccountRows], T]) -> T:
+        """Return what *work* returns, which changes nothing."""
+        return await self._connections.read(lambda db: work(rows_of(db)))
+
+
+class SqlEventRows(Table[int, Event]):
+    """Implements EventRows."""
+
+    NAME = "account_event"
+    COLUMNS = Columns(Event, "account_event")
+    SOURCE = "account_event WHERE"
+
+    def insert(self, event: Event) -> None:
+        """Add *event*."""
+        self._add(asdict(event))
+
+    def newest(
+        self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
+    ) -> Sequence[tuple[int, Event]]:
+        """Return up to *limit* events with their numbers, newest first, older than *before*."""
+        conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
+        values: list[object] = [before]
+        if wanted.who:
+            conditions.append("(actor = ? OR subject = ?)")
+            values += [wanted.who, wanted.who]
+        if wanted.action:
+            conditions.append("substr(action, 1, length(?)) = ?")
+            values += [wanted.action, wanted.action]
+        events = f"SELECT id, {self.COLUMNS.text} FROM account_event"  # noqa: S608  a constant
+        page = f"WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?"
+        rows = self._db.execute(f"{events} {page}", (*values, limit))
+        return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
+
+
+def rows_of(db: Database) -> AccountRows:
+    """Return the tables of *db*, inside a transaction."""
+    keys = SqlApiKeyRows(db)
+    emails = SqlEmailRows(db)
+    signals = SqlAlertRows(db)
+    firings = SqlFiringRows(db)
+    users = SqlUserRows(db)
+    return AccountRows(
+        users=users,
+        names=users,
+        applications=SqlApplicationRows(db),
+        api_keys=keys,
+        user_keys=keys,
+        key_addresses=SqlKeyAddressRows(db),
+        sessions=SqlSessionRows(db),
+        proofs=SqlProofRows(db),
+        apps=SqlAppRows(db),
+        recovery_codes=SqlRecoveryRows(db),
+        passkeys=SqlPasskeyRows(db),
+        sign_ins=SqlSignInRows(db),
+        emails=emails,
+        outbox=emails,
+        events=SqlEventRows(db),
+        hours=SqlHourRows(db),
+        credits=SqlCreditRows(db),
+        moves=SqlMoveRows(db),
+        wallets=SqlWalletRows(db),
+        watchlists=SqlWatchlistRows(db),
+        watched=SqlWatchedRows(db),
+        made=SqlIdempotencyRows(db),
+        signals=signals,
+        active=signals,
+        firings=firings,
+        fired=firings,
+        told=SqlAlertEmailRows(db, firings, signals),
+        turn=SqlLeaseRows(db),
+    )
+
+
+class Opened(Protocol):
+    """Resources to release at the end."""
+
+    async def close(self) -> None:
+        """Let go of files and connections."""
+
+
+class OpenedCredits(CreditAccounts, Opened, Protocol):
+    """Credit accounts, for a command."""
+
+
+class SharedSource(PriceSource, Opened, Protocol):
+    """A price that many processes sell at."""
+
+
+class MoneyEngine(Protocol):
+    """The parts that differ in each engine.  Each method opens something that is to be closed."""
+
+    def kept_pepper(self, *, signs: bool) -> bytes:
+        """Return the pepper that is kept beside the database, made at first use.
+
+        signs    no root has taken its place
+        """
+
+    def ledger(self, pepper: bytes, clock: Clock) -> GroupCreditLedger:
+        """Return credits, for a process that serves."""
+
+    def credits(self, pepper: bytes) -> OpenedCredits:
+        """Return credit accounts, for a command."""
+
+    def payments(self) -> SqlPaymentStore:
+        """Return what was paid for."""
+
+    def books(self) -> SqlPaymentBooks:
+        """Return the books of payments."""
+
+    def accounts(self) -> AccountConnections:
+        """Return what reads and writes the accounts."""
+
+    def shared(self, price: PriceSource) -> SharedSource | None:
+        """Return *price* as all processes at this database have it; None: only one sells."""
+
+
+Port = TypeVar("Port", bound=Opened)
+
+
+class Money:
+    """The ports of credits, payments and accounts; each is opened at first use.
+
+    stack    lets go of them
+    queue    opens the queue of webhooks
+    pepper   None: the one kept beside the database
+    roots    what signs in its place, one after the other
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each part
+        self,
+        engine: MoneyEngine,
+        stack: AsyncExitStack,
+        *,
+        queue: Callable[[], SqlWebhookQueue],
+        pepper: bytes | None,
+        clock: Clock,
+        roots: Sequence[Root] = (),
+    ) -> None:
+        self._engine = engine
+        self._stack = stack
+        self._queue = queue
+        self._configured_pepper = pepper
+        self._clock = clock
+        self.roots = roots
+
+    @cached_property
+    def pepper(self) -> bytes:
+        """The key of every stored hash, and the root of every other secret until one is rotated."""
+        return self._configured_pepper or self._engine.kept_pepper(signs=not self.roots)
+
+    @cached_property
+    def ledger(self) -> CreditLedger:
+        """Credits, for a process that serves."""
+        return self._opened(self._engine.ledger(self.pepper, self._clock))
+
+    @cached_property
+    def credits(self) -> CreditAccounts:
+        """Credit accounts, for a command."""
+        return self._opened(self._engine.credits(self.pepper))
+
+    @property
+    def payments(self) -> PaymentStore:
+        """Payments and their outcomes."""
+        return self._payments
+
+    @property
+    def adoptions(self) -> AdoptionStore:
+        """Gives rows to payments that are on chain and had none."""
+        return self._payments
+
+    @property
+    def rotations(self) -> RotationStore:
+        """Moves the credits of a token to a new one."""
+        return self._payments
+
+    @property
+    def buyers(self) -> Buyers:
+        """Wallets that have paid before."""
+        return self._payments
+
+    @cached_property
+    def _payments(self) -> SqlPaymentStore:
+        return self._opened(self._engine.payments())
+
+    @property
+    def audit_books(self) -> AuditBooks:
+        """The books of payments, for the auditor."""
+        return self._books
+
+    @property
+    def audit_turn(self) -> AuditLease:
+        """Which process audits."""
+        return self._books
+
+    @property
+    def treasury_books(self) -> TreasuryBooks:
+        """The books of payments, for comparing the treasury's history."""
+        return self._books
+
+    @property
+    def maintenance_books(self) -> MaintenanceBooks:
+        """The books of payments, for payment maintenance."""
+        return self._books
+
+    @property
+    def orphan_books(self) -> OrphanBooks:
+        """The payments on chain that have no row."""
+        return self._books
+
+    @property
+    def payment_search(self) -> SqlPaymentBooks:
+        """The books of payments, for searches of support."""
+        return self._books
+
+    @property
+    def payment_history(self) -> PaymentHistory:
+        """The books of payments, for pages."""
+        return self._books
+
+    @property
+    def sales_books(self) -> SalesBooks:
+        """The books of payments, for an operator."""
+        return self._books
+
+    @cached_property
+    def _books(self) -> SqlPaymentBooks:
+        return self._opened(self._engine.books())
+
+    @cached_property
+    def accounts(self) -> AccountStore:
+        """People, agents, API keys and e-mails."""
+        return SqlAccountStore(self._opened(self._engine.accounts()))
+
+    @cached_property
+    def webhooks(self) -> WebhookQueue:
+        """Webhooks that wait, and the outcome of those that do not."""
+        return self._opened(self._queue())
+
+    def shared(self, price: PriceSource) -> PriceSource:
+        """Return *price* as all processes at this database have it."""
+        shared = self._engine.shared(price)
+        return price if shared is None else self._opened(shared)
+
+    def _opened(self, port: Port) -> Port:
+        self._stack.push_async_callback(port.close)
+        return port

@@ -1,0 +1,194 @@
+"""The openers of this engine: each yields ports of the core over one database."""
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from functools import partial
+from pathlib import Path
+
+from mintscope.accounts.people.store import AccountConnections
+from mintscope.alerts.queue_store import SqlWebhookQueue
+from mintscope.app.stores.folder import load_pepper
+from mintscope.app.stores.market import Market
+from mintscope.app.stores.money import Money
+from mintscope.app.stores.postgres_side import is_auditor
+from mintscope.credits.store.postgres import PostgresCreditAccounts, PostgresCreditLedger
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import StoreUnavailable, UnusableStore
+from mintscope.kit.secrets import Root
+from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAway, DatabaseError
+from mintscope.kit.sql.group_commit import PATIENCE_S
+from mintscope.kit.sql.identity import IS_USED
+from mintscope.kit.sql.migrating import migrate_tables
+from mintscope.kit.sql.postgres import PostgresDatabase, WriteLock
+from mintscope.kit.sql.postgres_limits import PostgresWindows
+from mintscope.market.ports import DEFAULT_RETENTION, Retention
+from mintscope.market.store.postgres import PostgresMarketTables
+from mintscope.payments.price_cache import PriceSource
+from mintscope.payments.store.books import SqlPaymentBooks
+from mintscope.payments.store.payments import SqlPaymentStore
+from mintscope.payments.store.postgres import SharedPrice
+
+
+def payment_store(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
+    """Return the payments in the database of *dsn*."""
+    reading = AccessInThreads(partial(PostgresDatabase, dsn))
+    return SqlPaymentStore(PostgresDatabase(dsn), reading, patience_s=patience_s)
+
+
+def payment_books(dsn: str) -> SqlPaymentBooks:
+    """Return the books of the payments in the database of *dsn*."""
+    database = PostgresDatabase(dsn)
+    return SqlPaymentBooks(database, is_auditor=partial(is_auditor, database))
+
+
+def account_connections(dsn: str, *, patience_s: float = PATIENCE_S) -> AccountConnections:
+    """Return what reads and writes the accounts in the database of *dsn*."""
+    reading = AccessInThreads(partial(PostgresDatabase, dsn))
+    return AccountConnections(PostgresDatabase(dsn), reading, patience_s=patience_s)
+
+
+def webhook_queue(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlWebhookQueue:
+    """Return the queue of webhooks in the database of *dsn*: tables, and a lock, of its own."""
+    reading = AccessInThreads(partial(PostgresDatabase, dsn), threads=1)
+    writing = PostgresDatabase(dsn, WriteLock.WEBHOOKS)
+    return SqlWebhookQueue(AccountConnections(writing, reading, patience_s=patience_s))
+
+
+@asynccontextmanager
+async def open_market(
+    dsn: str,
+    *,
+    follows_all: bool = False,
+    retention: Retention = DEFAULT_RETENTION,
+    epoch: int | None = None,
+) -> AsyncIterator[Market]:
+    """Open the market in the database of *dsn*, its schema migrated.
+
+    follows_all   track every mint that trades, not only those listed
+    retention     how long candles are kept
+    epoch         ingest writes while no later one has begun; None: nothing is ingested
+    Raises        UnusableStore, StoreUnavailable while the server does not answer
+    """
+    try:
+        migrate_tables(dsn, "market")
+        async with AsyncExitStack() as stack:
+            tables = _MarketOfEpoch(dsn, epoch)
+            yield Market(tables, stack, follows_all=follows_all, retention=retention)
+    except DatabaseError as cause:
+        raise _unusable(cause) from cause
+
+
+@asynccontextmanager
+async def open_money(
+    dsn: str,
+    *,
+    pepper: bytes | None,
+    pepper_file: Path,
+    clock: Clock,
+    roots: Sequence[Root] = (),
+) -> AsyncIterator[Money]:
+    """Open credits, payments and accounts in the database of *dsn*, its schema migrated.
+
+    pepper    None: the one kept in *pepper_file*, made if there is none
+    roots     what signs in its place, one after the other
+    Raises    UnusableStore, StoreUnavailable while the server does not answer
+    """
+    try:
+        migrate_tables(dsn, "money")
+        async with AsyncExitStack() as stack:
+            yield Money(
+                _MoneyTables(dsn, pepper_file),
+                stack,
+                queue=partial(webhook_queue, dsn),
+                pepper=pepper,
+                clock=clock,
+                roots=roots,
+            )
+    except DatabaseError as cause:
+        raise _unusable(cause) from cause
+
+
+def open_windows(dsn: str) -> PostgresWindows:
+    """Return the windows of rate limits in the database of *dsn*, its schema migrated.
+
+    Raises UnusableStore, StoreUnavailable while the server does not answer
+    """
+    try:
+        migrate_tables(dsn, "limits")
+    except DatabaseError as cause:
+        raise _unusable(cause) from cause
+    return PostgresWindows(dsn)
+
+
+class _MarketOfEpoch:
+    """Implements MarketEngine over a database."""
+
+    tables = PostgresMarketTables()
+    version = None
+
+    def __init__(self, dsn: str, epoch: int | None) -> None:
+        self._dsn = dsn
+        self._epoch = epoch
+
+    def written(self) -> AccessInThreads[Database]:
+        return _in_a_thread(partial(PostgresDatabase, self._dsn, WriteLock.MARKET))
+
+    def beside(self) -> AccessInThreads[Database]:
+        return self.written()
+
+    def ingested(self) -> AccessInThreads[Database]:
+        connect = partial(PostgresDatabase, self._dsn, WriteLock.MARKET, epoch=self._epoch)
+        return _in_a_thread(connect)
+
+    def read(self) -> AccessInThreads[Database]:
+        return self.written()
+
+
+class _MoneyTables:
+    """Implements MoneyEngine over a database."""
+
+    def __init__(self, dsn: str, pepper_file: Path) -> None:
+        self._dsn = dsn
+        self._pepper_file = pepper_file
+
+    def kept_pepper(self, *, signs: bool) -> bytes:
+        with closing(PostgresDatabase(self._dsn)) as db:
+            may_make = not db.execute(IS_USED).get
+        return load_pepper(self._pepper_file, signs=signs, may_make=may_make)
+
+    def ledger(self, pepper: bytes, clock: Clock) -> PostgresCreditLedger:
+        return PostgresCreditLedger(self._dsn, pepper=pepper, clock=clock)
+
+    def credits(self, pepper: bytes) -> PostgresCreditAccounts:
+        return PostgresCreditAccounts(self._dsn, pepper=pepper)
+
+    def payments(self) -> SqlPaymentStore:
+        return payment_store(self._dsn)
+
+    def books(self) -> SqlPaymentBooks:
+        return payment_books(self._dsn)
+
+    def accounts(self) -> AccountConnections:
+        return account_connections(self._dsn)
+
+    def shared(self, price: PriceSource) -> SharedPrice:
+        return SharedPrice(price, _in_a_thread(partial(PostgresDatabase, self._dsn)))
+
+
+def _in_a_thread(connect: Callable[[], Database]) -> AccessInThreads[Database]:
+    return AccessInThreads(connect, threads=1)
+
+
+def open_tables(dsn: str, kind: str) -> PostgresDatabase:
+    """Return a connection to the tables of *kind*, money or market, their schema migrated.
+
+    Raises UnusableStore, DatabaseError
+    """
+    migrate_tables(dsn, kind)
+    return PostgresDatabase(dsn)
+
+
+def _unusable(cause: DatabaseError) -> UnusableStore:
+    error = StoreUnavailable if isinstance(cause, DatabaseAway) else UnusableStore
+    what = "takes too long" if "statement timeout" in str(cause) else "does not answer"
+    return error(f"the database {what}: {cause}")

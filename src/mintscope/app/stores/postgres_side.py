@@ -1,0 +1,197 @@
+"""The schema of an installation on PostgreSQL, as tables to copy from and into.
+
+Whether a process of the service uses a database: each holds a lock that it shares.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
+from typing import Final
+
+from mintscope.app.stores.copying import (
+    MADE_BY_MIGRATIONS,
+    NOT_COPIED,
+    CannotCopy,
+    Relation,
+    reading,
+)
+from mintscope.kit.errors import NeedsUpgrade
+from mintscope.kit.sql.database import TRY, Batch, Row, SessionLock
+from mintscope.kit.sql.migrating import is_copied_into, migrate, waits_for
+from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.kit.sql.processes import session
+
+KINDS: Final = ("money", "market")
+STATEMENT_MS: Final = 600_000  # an index or a reference over a whole table
+PATIENT: Final = "SELECT set_config('idle_in_transaction_session_timeout', '0', false)"
+COLUMNS: Final = """
+SELECT table_name, column_name, data_type FROM information_schema.columns
+ WHERE table_schema = current_schema() ORDER BY table_name, ordinal_position
+"""
+KEYS: Final = """
+SELECT tables.relname, attribute.attname
+  FROM pg_index JOIN pg_class AS tables ON tables.oid = pg_index.indrelid
+  JOIN pg_attribute AS attribute
+    ON attribute.attrelid = tables.oid AND attribute.attnum = ANY(pg_index.indkey)
+ WHERE pg_index.indisprimary AND tables.relnamespace = current_schema()::regnamespace
+ ORDER BY tables.relname, array_position(pg_index.indkey::int2[], attribute.attnum)
+"""
+REFERENCES: Final = """
+SELECT tables.relname, pg_constraint.conname, pg_get_constraintdef(pg_constraint.oid)
+  FROM pg_constraint JOIN pg_class AS tables ON tables.oid = pg_constraint.conrelid
+ WHERE contype = 'f' AND connamespace = current_schema()::regnamespace
+ ORDER BY 1, 2
+"""
+NUMBERED: Final = """
+SELECT table_name, column_name FROM information_schema.columns
+ WHERE table_schema = current_schema() AND is_identity = 'YES' ORDER BY 1
+"""
+LAST: Final = """
+SELECT coalesce(last_value, 0) FROM pg_sequences
+ WHERE format('%I.%I', schemaname, sequencename) = pg_get_serial_sequence(?, ?)
+"""
+NUMBER_ON: Final = "SELECT setval(pg_get_serial_sequence(?, ?), ?)"
+MARK: Final = "CREATE TABLE copy_progress (source text NOT NULL, guard text NOT NULL)"
+
+
+class PostgresSide:
+    """Implements Target over the schema of *dsn*, which is brought up to date first.
+
+    is_new   it is copied into; else every read sees what was committed when it was opened
+    """
+
+    def __init__(self, dsn: str, *, is_new: bool = False) -> None:
+        self._db = PostgresDatabase(dsn, statement_ms=STATEMENT_MS)
+        self._stack = ExitStack()
+        self._stack.callback(self._db.close)
+        if not is_copied_into(self._db):
+            if not is_new and (waiting := waits_for(dsn)):
+                raise NeedsUpgrade(
+                    f"expected a source of this version; {len(waiting)} migrations wait: run"
+                    " mintscope migrate first, or copy with the version that it has"
+                )
+            for kind in KINDS:
+                migrate(self._db, kind)
+        self._db.execute(PATIENT)
+        if not is_new:
+            self._stack.enter_context(self._db.snapshot())
+
+    def tables(self) -> Mapping[str, Relation]:
+        """Return them by name."""
+        return self._tables
+
+    def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
+        """Return the rows behind key *after*, in the order of the key."""
+        order = [  # as SQLite orders texts, whatever the collation of the database
+            f'"{name}" COLLATE "C"' if table.columns[name] == "text" else f'"{name}"'
+            for name in table.key
+        ]
+        statement = reading(table, after=after is not None, order=order)
+        return list(self._db.execute(statement, [*(after or ()), rows_max]))
+
+    def sequences(self) -> Mapping[str, int]:
+        """Return the largest number ever given, of tables that number their rows."""
+        return {
+            table: int(self._db.execute(LAST, (f'"{table}"', column)).get or 0)
+            for table, column in list(self._db.execute(NUMBERED))
+        }
+
+    def begin(self, source: str) -> None:
+        """Take triggers and references away, and note how to put them back."""
+        if is_copied_into(self._db):
+            begun = self._db.execute("SELECT source FROM copy_progress LIMIT 1").get
+            if begun != source:
+                raise CannotCopy(
+                    f"expected to go on with the copy of {begun}; was asked to copy {source}"
+                )
+            return
+        self._expect_empty()
+        with self._db.transaction():
+            self._db.execute(MARK)
+            for guard in ("", *self._taken_away()):
+                self._db.execute("INSERT INTO copy_progress VALUES (?, ?)", (source, guard))
+            for name in MADE_BY_MIGRATIONS:
+                self._db.execute(f'DELETE FROM "{name}"')  # noqa: S608 - ours
+
+    def add(self, table: Relation, rows: Sequence[Row]) -> None:
+        """Add rows, all or none."""
+        columns = {f'"{name}"': kind for name, kind in table.columns.items()}
+        with self._db.transaction():
+            self._db.executemany(Batch(f'"{table.name}"', columns), rows)
+
+    def end(self, sequences: Mapping[str, int]) -> None:
+        """Put triggers and references back, which checks that each reference is met."""
+        with self._db.transaction():
+            guards = self._db.execute("SELECT guard FROM copy_progress WHERE guard <> ''")
+            for (guard,) in guards:
+                self._db.execute(guard)
+            for table, column in list(self._db.execute(NUMBERED)):
+                largest = self._db.execute(
+                    f'SELECT coalesce(max("{column}"), 0) FROM "{table}"'  # noqa: S608 - ours
+                ).get
+                last = max(largest, sequences.get(table, 0))
+                if last:
+                    self._db.execute(NUMBER_ON, (f'"{table}"', column, last))
+            self._db.execute("DROP TABLE copy_progress")
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._stack.close()
+
+    @cached_property
+    def _tables(self) -> Mapping[str, Relation]:
+        columns: dict[str, dict[str, str]] = {}
+        for table, column, kind in self._db.execute(COLUMNS):
+            columns.setdefault(table, {})[column] = kind
+        keys: dict[str, list[str]] = {}
+        for table, column in self._db.execute(KEYS):
+            keys.setdefault(table, []).append(column)
+        return {
+            name: Relation(name, columns[name], keys[name])
+            for name in sorted(columns)
+            if name not in NOT_COPIED
+        }
+
+    def _expect_empty(self) -> None:
+        for name in self._tables.keys() - MADE_BY_MIGRATIONS:
+            found = self._db.execute(f'SELECT 1 FROM "{name}" LIMIT 1')  # noqa: S608 - ours
+            if found.get is not None:
+                raise CannotCopy(f"expected an empty target; there are rows in {name}")
+
+    def _taken_away(self) -> list[str]:
+        """Take the guards away; return the statements that put them back."""
+        back = []
+        for table, name, definition in list(self._db.execute(REFERENCES)):
+            self._db.execute(f'ALTER TABLE "{table}" DROP CONSTRAINT "{name}"')
+            back.append(f'ALTER TABLE "{table}" ADD CONSTRAINT "{name}" {definition}')
+        for table in self._tables:
+            self._db.execute(f'ALTER TABLE "{table}" DISABLE TRIGGER USER')
+            back.append(f'ALTER TABLE "{table}" ENABLE TRIGGER USER')
+        return back
+
+
+LET_GO: Final = "SELECT pg_advisory_unlock_all()"
+# One that is frozen or cut off loses it; who audits asks every few seconds.
+BE_AUDITOR: Final = """
+SELECT set_config('idle_session_timeout', ?2, false),
+       pg_try_advisory_lock(hashtext(current_schema()), ?1::integer)
+"""
+SILENT_MS_MAX: Final = 60_000
+
+
+def is_auditor(db: PostgresDatabase) -> bool:
+    """Say whether *db* is that of the one process that audits; it is, until its connection ends."""
+    _, is_first = db.execute(BE_AUDITOR, (SessionLock.AUDITING, f"{SILENT_MS_MAX}")).get
+    return bool(is_first)
+
+
+@contextmanager
+def expecting_no_process(dsn: str) -> Iterator[None]:
+    """Keep processes from serving during the block.  Raises CannotCopy while one does."""
+    with session(dsn) as connection:
+        for lock, name in ((SessionLock.INGESTING, "ingest"), (SessionLock.SERVING, "api")):
+            row = connection.execute(TRY, (lock,)).fetchone()
+            if row is None or not row[0]:
+                raise CannotCopy(f"expected no mintscope {name} on this database; one is running")
+        yield
+        connection.execute(LET_GO)  # for the server, a session ends a moment after it was closed

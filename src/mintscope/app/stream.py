@@ -1,0 +1,68 @@
+"""The gRPC stream of `chain.source = "geyser"`; importing this needs the extra `geyser`."""
+
+from collections.abc import AsyncIterator
+from itertools import cycle
+
+from mintscope.app.config.groups import Config, GeyserConfig
+from mintscope.dex.token_accounts import SPL, SPL_2022
+from mintscope.kit.clock import Clock
+from mintscope.solana.blocks import LOGGED_PROGRAMS
+from mintscope.solana.finality_meter import FinalityMeter
+from mintscope.solana.geyser.shelf import StreamWatch
+from mintscope.solana.geyser.stream import GeyserEndpoint, GeyserSource, StreamEnded, ask_version
+from mintscope.solana.node import Node
+from mintscope.solana.poll import Polling, Progress
+
+VERSION_TIMEOUT_S = 10.0
+
+
+def stream_of(  # noqa: PLR0913 - one argument for each part
+    config: Config,
+    repairer: Node,
+    polling: Polling,
+    *,
+    clock: Clock,
+    progress: Progress,
+    meter: FinalityMeter,
+    watch: StreamWatch,
+) -> GeyserSource:
+    """Return the source that reads the configured servers.
+
+    The token programs are the filter: what exchanges tokens calls one of them, also a program that
+    the table does not list.  Order books that fill without a call stand beside them.  A server
+    that does not take so many addresses is asked for all transactions.
+    """
+    return GeyserSource(
+        endpoints(config.geyser),
+        [SPL, SPL_2022, *LOGGED_PROGRAMS],
+        repairer,
+        polling,
+        clock=clock,
+        progress=progress,
+        meter=meter,
+        watch=watch,
+    )
+
+
+def endpoints(geyser: GeyserConfig) -> list[GeyserEndpoint]:
+    """Return the servers in order of preference, each with its x-token.
+
+    Raises OSError where the file of certificates cannot be read.
+    """
+    ca = None if geyser.ca_file is None else geyser.ca_file.read_bytes()
+    tokens = cycle([token.get_secret_value() for token in geyser.x_tokens] or [""])
+    return [
+        GeyserEndpoint(url=url.get_secret_value(), x_token=token, ca=ca)
+        for url, token in zip(geyser.urls, tokens, strict=False)
+    ]
+
+
+async def versions(geyser: GeyserConfig) -> AsyncIterator[tuple[str, str | None, str]]:
+    """Yield for each server its host, its version (None without an answer) and what it said."""
+    for endpoint in endpoints(geyser):
+        try:
+            version = await ask_version(endpoint, VERSION_TIMEOUT_S)
+        except StreamEnded as end:
+            yield endpoint.where, None, f"{end.reason}: {end}"
+        else:
+            yield endpoint.where, version, ""

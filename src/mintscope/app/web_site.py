@@ -1,0 +1,276 @@
+"""The pages in one screen.
+
+How a page is made
+    1. A module for each group of pages, with a class that holds what it needs and has `routes()`,
+       which yields a `PageRoute` for each method of each path.  `groups_of` names it.
+    2. A handler is `async def show(self, request: PageRequest) -> PageResponse`.  It returns
+       `Page("x.html", {facts})`, `Redirect("/path", notice="key of page.NOTICES")` or
+       `PlainText(...)`.  A form with a mistake is the same page again, `Page(...,
+       errors={field: message}, values={...}, status=422)`.  It may raise what `failures.FAILURES`
+       has words for: NotFound, BadRequest, ...
+    3. Before a handler runs, `endpoints` has checked the route's `access` (SIGNED_IN sends
+       strangers to sign in, FRESH asks for the password again), the Origin and `csrf` of a form,
+       and its size.  `request.signed_in` is the session.  GET changes nothing.
+    4. A template extends `base.html` and fills `title` and `main`; `head` takes its stylesheet and
+       `scripts` its scripts.  The navigation shows a place once there is a page at it.  Forms are
+       made of the macros in `macros.html`: `{{ csrf(session) }}` first, then `field(...)`,
+       `button(...)`.  Every text is escaped, a missing name is an error.  No script or style in a
+       template: `static/`.  A moment is `moment(at)`, an age `time(at)`: `times.js` shows them in
+       the reader's zone.
+    5. Pages work without scripts.  htmx may make them quicker: `htmx.html` in the block `scripts`,
+       and `hx-post` beside a form's own action, with `hx-target` and `hx-select` naming the same
+       element; the server sends whole pages and knows nothing of it.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+from mintscope.accounts.keys.keys import ApiKeys
+from mintscope.accounts.keys.pages import KeyPages
+from mintscope.accounts.people.changes import AccountDeletion, AddressChanges
+from mintscope.accounts.people.factor_pages import FactorPages, SecondStepPages
+from mintscope.accounts.people.factors import Factors
+from mintscope.accounts.people.pages import (
+    AccountDeletionPages,
+    AccountPages,
+    AddressPages,
+    EntryPages,
+    LinkPages,
+)
+from mintscope.accounts.people.people import People
+from mintscope.accounts.people.second_step import SecondStep
+from mintscope.accounts.signups.pages import ReviewPages
+from mintscope.accounts.signups.reviews import Reviews
+from mintscope.accounts.signups.signups import Signups
+from mintscope.accounts.wallets.credits import AccountCredits, Wallets
+from mintscope.alerts.alerts import Alerts
+from mintscope.alerts.pages import AlertPages
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.clock import Clock
+from mintscope.kit.http.application import HttpApplication
+from mintscope.kit.http.rate_limit import AddressLimits, WriteBudget
+from mintscope.kit.http.routes import Router
+from mintscope.kit.limits import Limit, Limiter
+from mintscope.payments.history import NO_ASSETS
+from mintscope.site.admin.operations import BackfillPages, OperationPages, OperationParts
+from mintscope.site.admin.overview import OverviewPages, UserPages
+from mintscope.site.admin.payments import MoneyPages
+from mintscope.site.docs.docs import DocsPages
+from mintscope.site.docs.reference import Reference
+from mintscope.site.endpoints import PageEndpoints
+from mintscope.site.front import FrontPages, LiveFront, PersonCredits
+from mintscope.site.live import OpenPages
+from mintscope.site.page import Page
+from mintscope.site.render import Features, PageWriter, static_files
+from mintscope.site.routes import (
+    SEGMENT,
+    Mailbox,
+    MailboxPages,
+    OwnOrigins,
+    PageGroup,
+    PageRoute,
+    get,
+    shows,
+)
+from mintscope.site.sales.buying import BuyPages
+from mintscope.site.sales.payments import PaymentPages
+from mintscope.site.sales.selling import CreditSales, PricingPages, StatementPages
+from mintscope.site.sol import MarketParts
+from mintscope.site.status import ReadStatus, StatusPages
+from mintscope.site.token.pages import TokenPages, UntrackedTokens, Views
+from mintscope.site.tokens.live import TokensPages
+from mintscope.site.tokens.tokens import SearchPages, TokenLines, TokenSearch, Watching
+from mintscope.watchlists.pages import WatchlistPages
+from mintscope.watchlists.watchlists import Watchlists
+
+FORMS: Final = Limit(name="forms", count=60, window_s=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebParts:
+    """The services behind the pages.
+
+    mailbox   holds e-mails that are not sent; None where they are sent
+    market    what pages of tokens show; None where there are none
+    sales     None where nothing is for sale
+    describe  returns the OpenAPI document of the API beside the pages; None where there is none
+    ledger    has the history of credits; None if pages do not show it
+    status    has the state of the service; None if pages do not show it
+    """
+
+    people: People
+    signup: Signups
+    keys: ApiKeys
+    credits: AccountCredits
+    review: Reviews
+    factors: Factors
+    second_step: SecondStep
+    addresses: AddressChanges
+    leaving: AccountDeletion
+    watchlists: Watchlists
+    signals: Alerts
+    signal_tests: Limiter
+    wallets: Wallets
+    mailbox: Mailbox | None = None
+    operations: OperationParts | None = None
+    market: MarketParts | None = None
+    sales: CreditSales | None = None
+    describe: Callable[[], Mapping[str, Any]] | None = None
+    ledger: CreditLedger | None = None
+    status: ReadStatus | None = None
+
+
+def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> Iterator[PageGroup]:
+    """Yield every group of pages that is served with *features*."""
+    people = parts.people
+    yield from _market_pages(parts, features, origins[0])
+    second_step = SecondStepPages(parts.second_step)
+    yield EntryPages(people, second_step, may_sign_up=features.has_people)
+    yield second_step
+    if features.has_people:
+        yield OperatorPages()
+        yield LinkPages(people, parts.signup)
+        yield KeyPages(parts.keys, parts.credits, origin=origins[0])
+        yield AccountPages(people)
+        yield from _sale_pages(parts, origins[0])
+        yield AddressPages(parts.addresses)
+        yield FactorPages(parts.factors)
+        yield AccountDeletionPages(parts.leaving, parts.credits)
+        if parts.mailbox is not None:
+            yield MailboxPages(parts.mailbox, origins)
+    if features.has_administration:
+        yield ReviewPages(parts.review)
+        yield UserPages(parts.review)
+        yield _money_pages(parts)
+        if parts.operations is not None:
+            yield OverviewPages(parts.operations, parts.review)
+            lists = None if parts.market is None else parts.market.lists
+            yield OperationPages(parts.operations, parts.review, lists)
+            yield BackfillPages(parts.operations, parts.review)
+
+
+def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[PageGroup]:
+    """Yield the first page, and those of the market if it is shown."""
+    market = parts.market if features.has_people else None
+    watching = Watching(parts.watchlists)
+    own_credits = PersonCredits(parts.credits, parts.ledger)
+    lines = live = None
+    if market is not None:
+        lines = TokenLines(market)
+        pages = OpenPages(market)
+        live = LiveFront(market, lines, pages)
+        yield TokensPages(market, lines, watching, pages)
+        yield SearchPages(market, TokenSearch(lines))
+        views = Views(market, parts.credits)
+        untracked = UntrackedTokens(market, parts.operations, parts.review)
+        yield TokenPages(market, views, watching, pages, untracked, origin=origin)
+    yield FrontPages(
+        parts.review,
+        own_credits,
+        watching,
+        live=live,
+        lines=lines,
+        has_mcp=market is not None and market.has_mcp,
+        origin=origin,
+    )
+    if parts.status is not None and features.has_people:
+        yield StatusPages(parts.status)
+    if features.has_people:
+        search = TokenSearch(lines)
+        yield WatchlistPages(parts.watchlists, lines, search)
+        reports = None if market is None else market.reports
+        yield AlertPages(parts.signals, parts.signal_tests, search, reports)
+
+
+def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
+    """Yield the pages about the API: its prices, how to pay them, its documentation."""
+    read_reference = None if parts.describe is None else _reader(parts.describe)
+    yield PricingPages(parts.sales, read_reference)
+    if parts.ledger is not None:
+        yield StatementPages(parts.credits, parts.ledger, origin=origin)
+        operations = parts.operations
+        if operations is not None and operations.payments is not None:
+            yield PaymentPages(parts.credits, parts.wallets, operations.payments, operations.assets)
+        if parts.sales is not None:
+            yield BuyPages(parts.sales, parts.credits, parts.ledger, origin=origin)
+    if read_reference is not None:
+        yield DocsPages(read_reference, origin=origin)
+
+
+def _money_pages(parts: WebParts) -> MoneyPages:
+    operations = parts.operations
+    return MoneyPages(
+        parts.review,
+        None if operations is None else operations.payments,
+        NO_ASSETS if operations is None else operations.assets,
+        parts.credits,
+        parts.wallets,
+        parts.signals,
+        parts.ledger,
+    )
+
+
+class OperatorPages:
+    """Who operates the service."""
+
+    def routes(self) -> Iterator[PageRoute]:
+        """Return the routes of this group."""
+        yield get("/operator", shows(Page("operator.html")))
+
+
+def _reader(describe: Callable[[], Mapping[str, Any]]) -> Callable[[], Reference]:
+    """Return what reads the document of *describe* once, when it is first asked for."""
+
+    @cache
+    def read() -> Reference:
+        return Reference(describe())
+
+    return read
+
+
+def create_web(  # noqa: PLR0913 - one argument for each thing that can be replaced
+    *,
+    parts: WebParts,
+    origins: Sequence[str],
+    clock: Clock,
+    limits: AddressLimits,
+    limit: Limit,
+    writes: WriteBudget | None = None,
+    features: Features | None = None,
+) -> HttpApplication:
+    """Return the pages.
+
+    origins   the addresses at which they are seen, the one in e-mails first: forms come from
+              nowhere else
+    limits    counts requests by client address
+    limit     how many requests a client may make, the forms among them
+    writes    counts what accounts change; None: by itself
+    features  which pages there are; by default all but the mailbox, which needs one
+    """
+    features = features or Features()
+    has_mailbox = features.has_people and parts.mailbox is not None
+    features = replace(features, has_mailbox=has_mailbox)
+    files = static_files()
+    own = OwnOrigins(origins)
+    pages = [page for group in groups_of(parts, features, origins) for page in group.routes()]
+    endpoints = PageEndpoints(
+        pages=pages,
+        people=parts.people,
+        writer=PageWriter(
+            static=files.address,
+            features=features,
+            pages=frozenset(page.path for page in pages if page.method == "GET"),
+            clock=clock,
+            is_secure=own.are_secure,
+        ),
+        origins=own,
+        clock=clock,
+        client=limits.addresses.key,
+        form_limit=limits.of(FORMS),
+        writes=writes or WriteBudget(limits.limits),
+        needs_second_factor=features.needs_second_factor,
+    )
+    router = Router([*endpoints.routes, *files.routes()], SEGMENT)
+    return HttpApplication(router, limit=limits.of(limit), write_error=endpoints.write_error)

@@ -1,1 +1,0 @@
-"""Applications, people, agents and their API keys: pure rules."""

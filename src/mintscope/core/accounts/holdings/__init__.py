@@ -1,1 +1,0 @@
-"""Holdings of users: credits, and wallets that they have proven to be theirs."""

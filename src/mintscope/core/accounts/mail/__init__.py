@@ -1,1 +1,0 @@
-"""E-mails as accounts know them: what is written, and the outbox."""

@@ -1,1 +1,0 @@
-"""People: signing up, signing in, sessions and passwords."""

@@ -1,1 +1,0 @@
-"""Alert rules of users: kept, evaluated, and sent by webhook or e-mail."""

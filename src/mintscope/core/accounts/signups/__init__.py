@@ -1,1 +1,0 @@
-"""Applications of agents: from the sign-up to the API key."""

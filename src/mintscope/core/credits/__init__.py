@@ -1,1 +1,0 @@
-"""Prepaid credits: the rules and the port of the ledger.  Pure."""

@@ -1,1 +1,0 @@
-"""Program bytes to swaps.  Pure."""

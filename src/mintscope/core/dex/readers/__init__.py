@@ -1,1 +1,0 @@
-"""Readers of swaps that transfers alone do not show."""

@@ -1,1 +1,0 @@
-"""Swaps to candles to indicators to a report.  Pure."""

@@ -1,1 +1,0 @@
-"""The basis of a price, and its confidence."""

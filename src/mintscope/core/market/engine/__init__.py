@@ -1,1 +1,0 @@
-"""The incremental engine: states, kernels and the two folds over the swap log."""

@@ -1,1 +1,0 @@
-"""The past of a mint, read after it was followed."""

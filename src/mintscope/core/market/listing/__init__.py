@@ -1,1 +1,0 @@
-"""The list of all tokens that are followed: what it shows of each, sorted and searched."""

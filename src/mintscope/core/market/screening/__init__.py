@@ -1,1 +1,0 @@
-"""Conditions over all tokens of a list: grammar, values, and pages of what they find."""

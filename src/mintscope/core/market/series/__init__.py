@@ -1,1 +1,0 @@
-"""Series of a mint, by the page: its candles, what they say, and its swaps."""

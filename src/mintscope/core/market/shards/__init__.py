@@ -1,1 +1,0 @@
-"""A market in parts, by mint."""

@@ -1,1 +1,0 @@
-"""Alert rules over the values of a report: what they say, and when they fire."""

@@ -1,1 +1,0 @@
-"""Payments: their rules from the quote to the settled receipt."""

@@ -1,1 +1,0 @@
-"""The books of payments: invariants, the treasury and the audit."""

@@ -1,1 +1,0 @@
-"""Prices: the price of the payment token and the price list."""

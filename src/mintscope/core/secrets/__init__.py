@@ -1,1 +1,0 @@
-"""The secrets that an operator configures: which of them others can guess."""

@@ -1,0 +1,1 @@
+"""Credit tokens: ledger, rotation, sign-in with a wallet."""

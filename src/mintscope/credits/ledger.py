@@ -1,0 +1,300 @@
+"""The credit ledger: an append-only journal and the balances it implies.
+
+A balance is the sum of its account's entries and never negative; only the
+ledger itself decides a spend, in one statement.  Accounts never disappear.
+
+Debits of several credits, and those of API keys: all or nothing.
+
+The credit ledger for those who cannot wait: balances in memory, and debits confirmed later.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol, runtime_checkable
+
+import msgspec
+
+from mintscope.kit.credentials import CreditToken
+from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.time import Month
+
+STATEMENT_LINES: Final = 100
+STATEMENT_DAYS: Final = 30
+ACCOUNTS_A_PAGE: Final = 200
+FIRST: Final = CreditAccount(0)  # before every account
+
+
+class Spent(msgspec.Struct, frozen=True, gc=False):
+    """One credit was taken, durably; *balance* is what remained, >= 0."""
+
+    balance: int
+
+
+class Empty(msgspec.Struct, frozen=True, gc=False):
+    """The account holds no credit; nothing was taken."""
+
+
+class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
+    """Something that moved a balance, and what the balance was then."""
+
+    kind: str
+    delta: int
+    balance: int
+    at: UnixMs
+
+
+class DayUse(msgspec.Struct, frozen=True, gc=False):
+    """Credits that requests took on one day, in UTC, less what was given back.
+
+    day    since 1970-01-01
+    """
+
+    day: int
+    credits: int
+
+
+class Statement(msgspec.Struct, frozen=True, gc=False):
+    """Where the credits of an account came from and went, as of one moment.
+
+    spent      in all, in requests; what was given back counts as an entry
+    entries    the newest STATEMENT_LINES that were no spends, newest first
+    days       the newest STATEMENT_DAYS on which something was spent, newest first
+    """
+
+    balance: int
+    spent: int
+    entries: Sequence[LedgerEntry]
+    days: Sequence[DayUse] = ()
+
+
+class CreditLedger(Protocol):
+    """The ledger as the API uses it; each verb is atomic.
+
+    Raises ServiceUnavailable from every verb when the store does not answer;
+    nothing has been taken then, or it is given back by a reversal.
+    """
+
+    async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count* (>= 1)."""
+
+    async def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*, None if there is none.
+
+        A credit token that was rotated has none any more.
+
+        Any text may be asked for: malformed, mistyped and unknown ones go the
+        same way, in the same time.
+        """
+
+    async def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of the chain of rotations that *account* came from."""
+
+    async def spend(self, account: CreditAccount) -> Spent | Empty:
+        """Take one credit if there is one; return once that is durable."""
+
+    async def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+
+    async def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits came from and went."""
+
+    async def expect_writable(self) -> None:
+        """Write something durably, or raise ServiceUnavailable."""
+
+
+class AccountLine(msgspec.Struct, frozen=True):
+    """The facts of an account for operators; *credit_count* it was given in all."""
+
+    account: CreditAccount
+    hint: str
+    note: str
+    issued_at: UnixMs
+    credit_count: int
+    balance: int
+
+
+class KindLine(msgspec.Struct, frozen=True):
+    """All entries of one kind of an account."""
+
+    kind: str
+    delta: int
+    first_at: UnixMs
+    last_at: UnixMs
+
+
+class CreditAccounts(Protocol):
+    """The accounts as an operator looks at them.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def page(
+        self, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
+    ) -> Sequence[AccountLine]:
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
+
+    async def ending_in(
+        self, ending: str, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
+    ) -> Sequence[AccountLine]:
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*.
+
+        The oldest is first.
+        """
+
+    async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
+        """Return the sums of the entries of *account* by kind, spends last.
+
+        Spends that are added up by day have the day alone.
+        """
+
+    async def contradictions(self) -> Sequence[CreditAccount]:
+        """Return the accounts whose balance contradicts their entries since the last close."""
+
+
+KEPT_MS: Final = 10 * 60_000  # for how long an answer that was paid for is given again
+
+
+class Debit(msgspec.Struct, frozen=True, gc=False):
+    """*credit_count* credits of *account*, >= 1, spent by the API key of id *key*.
+
+    once    the name of the answer that they buy, of this account: while it is kept, KEPT_MS, no
+            more credits are taken for it; None: it has none
+    """
+
+    account: CreditAccount
+    credit_count: int
+    key: int | None = None
+    once: str | None = None
+
+
+class Reversal(msgspec.Struct, frozen=True, gc=False):
+    """Credits to give back; those of an API key count less in the month they were taken in.
+
+    minute    the number of the minute they were taken for in advance: they are given back only
+              while it is under way in the store, and so once
+    once      the name of the answer they were taken for, which is not kept any longer
+    """
+
+    account: CreditAccount
+    credit_count: int
+    key: int | None = None
+    month: Month | None = None
+    minute: int | None = None
+    once: str | None = None
+
+
+class Debited(msgspec.Struct, frozen=True, gc=False):
+    """All credits of *debit* were taken, durably, in *month*; *balance* remained then, >= 0.
+
+    minute      the number of the minute that is under way in the store; None: they were taken for
+                what is sent at once
+    is_repeat   none were taken now: the answer of this name was paid for before
+    """
+
+    debit: Debit
+    balance: int
+    month: Month
+    minute: int | None = None
+    is_repeat: bool = False
+
+    def reversal(self, credit_count: int | None = None) -> Reversal:
+        """Return what gives *credit_count* of them back, by default all."""
+        taken = self.debit
+        count = credit_count
+        if count is None:
+            count = taken.credit_count
+        assert 1 <= count <= taken.credit_count
+        assert not self.is_repeat
+        month = None if taken.key is None else self.month
+        return Reversal(taken.account, count, taken.key, month, self.minute, taken.once)
+
+
+class TooFew(msgspec.Struct, frozen=True, gc=False):
+    """The account holds *balance* credits, fewer than were asked for; nothing was taken."""
+
+    balance: int
+
+
+class CapReached(msgspec.Struct, frozen=True, gc=False):
+    """So many would exceed what the API key may spend in *month*; nothing was taken."""
+
+    month: Month
+
+
+DebitOutcome = Debited | TooFew | CapReached
+
+
+@runtime_checkable
+class DebitLedger(Protocol):
+    """The ledger for those who take several credits at once, or for an API key.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def debit(self, debit: Debit) -> DebitOutcome:
+        """Take all credits of *debit* or none; return once that is durable.
+
+        One that has left by then has them back, also those of a process that died.
+        """
+
+    async def prepay(self, debit: Debit) -> DebitOutcome:
+        """Do what `debit` does, for a minute of a stream that begins.
+
+        The same commit notes that it is under way. Debits that a dead process has noted are given
+        back by the next one, or by another, so that nothing is taken of which nothing was sent.
+        """
+
+    def note_sent(self, debited: Debited) -> None:
+        """Note that something was sent of the minute *debited*, or that it is over.
+
+        A later commit keeps it: until then the minute is given back if this process dies.
+        """
+
+    async def give_back(self, debited: Debited, credit_count: int) -> None:
+        """Give back *credit_count* of what was taken, once for each; return once it is durable.
+
+        Where the store does not answer they stay owed, and are given back as soon as it does.
+        """
+
+    def owe(self, reversal: Reversal) -> None:
+        """Give back what *reversal* says, with a later commit: its answer could not be sent."""
+
+
+class Remembered(msgspec.Struct, frozen=True, gc=False):
+    """An account that is in memory; *root* is the first of its chain of rotations."""
+
+    account: CreditAccount
+    root: CreditAccount
+
+
+class DebitWaiter(Protocol):
+    """Gets the outcome of a debit once, in the event loop; a future is one.
+
+    Its reaction is short: others of its batch wait for it.
+    """
+
+    def done(self) -> bool:
+        """Return whether it waits no longer: it has the outcome, or has left."""
+
+    def set_result(self, outcome: Spent | Empty, /) -> None:
+        """Report the outcome."""
+
+    def set_exception(self, failure: Exception, /) -> None:
+        """Report why there is none."""
+
+
+@runtime_checkable
+class InstantLedger(Protocol):
+    """A CreditLedger that need not be awaited for an account it has met before."""
+
+    def recall(self, bearer: bytes) -> Remembered | None:
+        """Return the earlier results of `find` and `root` for *bearer*, from memory.
+
+        None where they were not asked lately, or the account was empty when it last spent: a hint
+        only, another process may have filled it.
+        """
+
+    def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
+        """Take one credit if there is one; *waiter* gets the outcome once that is durable.
+
+        One that has left by then has its credit back.  Raises ServiceUnavailable.
+        """

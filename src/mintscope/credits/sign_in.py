@@ -1,0 +1,351 @@
+"""Signing in with a wallet, to spend the credits that it has bought without a credit token.
+
+A 402 has a challenge: a nonce that only we can make, for one resource and from one moment on.  The
+wallet signs the text that the challenge spells, by Sign-In With Solana.  Nothing is stored of a
+challenge; the nonce of one that took credits is, so that it takes none again.
+
+Source    x402 v2, specs/extensions/sign-in-with-x.md; CAIP-122
+
+Texts of ours that a wallet signs: nothing is stored of them.
+
+Moving credits to a new credit token: all of one, or on proof those that a wallet paid for.
+
+The wallet signs a text of ours that names this service, the purchase and the wallet; nothing is
+stored of it. It proves the credits that its own purchases brought and that are left, the oldest
+being spent first. Credits that others paid for stay with the credit token, and credits that its
+holder has rotated are the holder's alone.
+"""
+
+import hmac
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import Enum, StrEnum, auto
+from hashlib import sha256
+from typing import Any, Final, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+from solders.pubkey import Pubkey
+from solders.signature import Signature as Ed25519
+
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.errors import Undecodable, decode_base64, decode_json, parsed_by_others
+from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
+from mintscope.kit.time import DAY_MS, iso_time
+
+SIGN_IN: Final = "sign-in-with-x"
+VALID_S: Final = 300
+AHEAD_S: Final = 60  # how far the clock of a replica that wrote a challenge may be ahead
+DRAWN_BYTES: Final = 8
+HEADER_BYTES_MAX: Final = 4 * 1024
+STATEMENT: Final = "Spend credits of this wallet"
+VERSION: Final = "1"
+TYPE: Final = "ed25519"
+_SCHEMA: Final = {"type": "object"}
+
+
+class SignIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The content of the header SIGN-IN-WITH-X: the challenge, the wallet, its signature."""
+
+    domain: str
+    address: str
+    uri: str
+    version: str
+    chain_id: str
+    type: str
+    nonce: str
+    issued_at: str
+    signature: str
+    statement: str | None = None
+    expiration_time: str | None = None
+    not_before: str | None = None
+    request_id: str | None = None
+    resources: tuple[str, ...] | None = None
+
+    @property
+    def name(self) -> str:
+        """The name of what its nonce buys, by which it buys nothing else."""
+        return sha256(f"sign-in\n{self.nonce}".encode()).hexdigest()
+
+
+class SignInFlaw(StrEnum):
+    """Why a sign-in proves nothing; the values of the official words."""
+
+    DOMAIN = "invalid_siwx_domain_mismatch"
+    URI = "invalid_siwx_uri_mismatch"
+    CHAIN = "invalid_siwx_unsupported_chain"
+    TOO_OLD = "invalid_siwx_issued_at_too_old"
+    NONCE = "invalid_siwx_nonce"
+    SIGNATURE = "invalid_siwx_signature"
+
+
+class Target(msgspec.Struct, frozen=True):
+    """The subject of a sign-in: the product at *path* of *origin*; *network* is CAIP-2."""
+
+    origin: str
+    path: str
+    network: str
+
+    @property
+    def domain(self) -> str:
+        """Host and port."""
+        return urlsplit(self.origin).netloc
+
+    @property
+    def uri(self) -> str:
+        """Where it is sold, without the query."""
+        return self.origin + self.path
+
+
+_DECODER: Final = msgspec.json.Decoder(SignIn)
+
+
+def write_challenge(key: bytes, target: Target, *, now: UnixMs, drawn: bytes) -> dict[str, Any]:
+    """Return the challenge for *target*, as an extension of a 402.
+
+    drawn      DRAWN_BYTES at random
+    """
+    assert len(drawn) == DRAWN_BYTES
+    uri = target.uri
+    issued_at = iso_time(now)
+    info = {
+        "domain": target.domain,
+        "uri": uri,
+        "version": VERSION,
+        "nonce": _nonce(key, uri, issued_at, drawn),
+        "issuedAt": issued_at,
+        "statement": STATEMENT,
+    }
+    chains = [{"chainId": target.network, "type": TYPE}]
+    return {SIGN_IN: {"info": info, "supportedChains": chains, "schema": _SCHEMA}}
+
+
+def decode_sign_in(header: str) -> SignIn:
+    """Return what SIGN-IN-WITH-X holds.  Raises Undecodable, whatever the text."""
+    if len(header) > HEADER_BYTES_MAX:
+        raise Undecodable(f"expected at most {HEADER_BYTES_MAX} characters; was {len(header)}")
+    return decode_json(decode_base64(header), _DECODER)
+
+
+def find_flaw(
+    keys: Iterable[bytes], sign_in: SignIn, target: Target, *, now: UnixMs
+) -> SignInFlaw | None:
+    """Return why *sign_in* proves nothing for *target*; None if it is good.
+
+    keys    those that challenges are good of, as `write_challenge` took them
+    """
+    if sign_in.domain != target.domain:
+        return SignInFlaw.DOMAIN
+    if sign_in.uri != target.uri:
+        return SignInFlaw.URI
+    if (sign_in.chain_id, sign_in.type, sign_in.version) != (target.network, TYPE, VERSION):
+        return SignInFlaw.CHAIN
+    if not _is_ours(keys, sign_in):
+        return SignInFlaw.NONCE
+    issued_s = datetime.fromisoformat(sign_in.issued_at).timestamp()  # it is text of ours
+    if not -AHEAD_S <= now / 1000 - issued_s <= VALID_S:
+        return SignInFlaw.TOO_OLD
+    return None if _is_signed(sign_in) else SignInFlaw.SIGNATURE
+
+
+def text_of(sign_in: SignIn) -> str:
+    """Return the text that the wallet signs.  Source: Sign-In With Solana, CAIP-122."""
+    return (
+        f"{sign_in.domain} wants you to sign in with your Solana account:\n{sign_in.address}\n\n"
+        f"{sign_in.statement}\n\nURI: {sign_in.uri}\nVersion: {sign_in.version}\n"
+        f"Chain ID: {sign_in.chain_id.partition(':')[2]}\nNonce: {sign_in.nonce}\n"
+        f"Issued At: {sign_in.issued_at}"
+    )
+
+
+def wallet_of(sign_in: SignIn) -> Wallet:
+    """Return the wallet of a sign-in that `find_flaw` found to be good."""
+    return Wallet(sign_in.address)
+
+
+def _nonce(key: bytes, uri: str, issued_at: str, drawn: bytes) -> str:
+    made = hmac.digest(
+        key, f"sign-in\n{uri}\n{issued_at}\n".encode(errors="replace") + drawn, "sha256"
+    )
+    return (drawn + made[:DRAWN_BYTES]).hex()
+
+
+def _is_ours(keys: Iterable[bytes], sign_in: SignIn) -> bool:
+    """Say whether the challenge is one that was written with one of *keys*, and nothing was added.
+
+    A nonce of ours vouches for `uri` and `issuedAt`.
+    """
+    added = (sign_in.expiration_time, sign_in.not_before, sign_in.request_id, sign_in.resources)
+    if sign_in.statement != STATEMENT or any(each is not None for each in added):
+        return False
+    try:
+        drawn = bytes.fromhex(sign_in.nonce)[:DRAWN_BYTES]
+    except ValueError:
+        return False
+    told = sign_in.nonce.encode(errors="replace")
+    made = [_nonce(key, sign_in.uri, sign_in.issued_at, drawn).encode() for key in keys]
+    return any(hmac.compare_digest(each, told) for each in made)
+
+
+def _is_signed(sign_in: SignIn) -> bool:
+    try:
+        with parsed_by_others():
+            signature = Ed25519.from_string(sign_in.signature)
+            wallet = Pubkey.from_string(sign_in.address)
+            return signature.verify(wallet, text_of(sign_in).encode())
+    except ValueError:
+        return False
+
+
+NONCE_BYTES: Final = 16
+_LAST_LINE: Final = re.compile(r"Proof: (\d{1,16})-([0-9a-f]{32})-[0-9a-f]{64}")
+
+
+class ChallengeFlaw(Enum):
+    """Why a text proves nothing."""
+
+    FORGED = auto()  # not a text of ours, or one for something else
+    EXPIRED = auto()
+    SIGNATURE = auto()  # not signed by the wallet
+
+
+def write_text(key: bytes, body: str, *, now: UnixMs, nonce: bytes) -> str:
+    """Return *body* with a last line that only the holder of *key* can write."""
+    assert len(nonce) == NONCE_BYTES
+    return _text(key, body, expires_s=now // 1000 + VALID_S, nonce=nonce.hex())
+
+
+def find_text_flaw(  # noqa: PLR0913 - one argument for each part
+    key: bytes, body: str, *, wallet: Wallet, text: str, signature: bytes, now: UnixMs
+) -> ChallengeFlaw | None:
+    """Say why *text* and *signature*, both as sent, are not *body* signed by *wallet*."""
+    last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
+    if last_line is None:
+        return ChallengeFlaw.FORGED
+    expires_s = int(last_line[1])
+    nonce = last_line[2]
+    ours = _text(key, body, expires_s=expires_s, nonce=nonce)
+    if not hmac.compare_digest(ours.encode(), text.encode(errors="replace")):
+        return ChallengeFlaw.FORGED
+    if now > expires_s * 1000:
+        return ChallengeFlaw.EXPIRED
+    if not _is_challenge_signed(wallet, text, signature):
+        return ChallengeFlaw.SIGNATURE
+    return None
+
+
+def _text(key: bytes, body: str, *, expires_s: int, nonce: str) -> str:
+    proof = f"Proof: {expires_s}-{nonce}"
+    mac = hmac.new(key, (body + proof).encode(), "sha256").hexdigest()
+    return f"{body}{proof}-{mac}"
+
+
+def _is_challenge_signed(wallet: Wallet, text: str, signature: bytes) -> bool:
+    try:
+        with parsed_by_others():
+            return Ed25519.from_bytes(signature).verify(Pubkey.from_string(wallet), text.encode())
+    except ValueError:
+        return False
+
+
+EVERY_MS: Final = DAY_MS  # between two rotations of one purchase by its wallet
+SETTLED_MS: Final = 600_000  # while it is younger and in use, its buyer has the token
+
+
+class RotationDenied(Enum):
+    """Why nothing is moved."""
+
+    FORGED = auto()  # not a text of ours, or one for something else
+    EXPIRED = auto()
+    SIGNATURE = auto()  # not signed by the wallet that paid
+    TOO_SOON = auto()  # rotated within a day, or just bought and in use
+    ROTATED = auto()  # the credits went to another credit token before
+    EMPTY = auto()  # there are no credits, or none that this proof is of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchased:
+    """Where the credits of a purchase are now.
+
+    holder        the account that holds them, beside whatever else came to it
+    rotated_at    None for never
+    """
+
+    payer: Wallet
+    holder: CreditAccount
+    bought_at: UnixMs
+    rotated_at: UnixMs | None
+    is_used: bool
+
+
+class RotationStore(Protocol):
+    """Raises ServiceUnavailable from every verb when the store does not answer."""
+
+    async def find_purchase(self, signature: Signature) -> Purchased | None:
+        """Return the issued purchase of credits that the transaction paid for."""
+
+    async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
+        """Return the account with most credits, if there is one, whose credits *wallet* has bought.
+
+        All that are left on it are of purchases of *wallet*, and belong to no user.
+        """
+
+    async def rotate(
+        self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move all credits of *holder* to a new token, in one transaction; return how many.
+
+        Denied, in that transaction, if there are none or *holder* was rotated before.
+        """
+
+    async def claim(
+        self, purchase: Signature, token_hash: CredentialHash, hint: str, *, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move what the payer of *purchase* proves to a new token; return how many credits.
+
+        All its purchases count whose credits are where those of *purchase* are. `decide` is
+        asked in the transaction that moves them.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A request for a rotation: by whom, of what, at which service."""
+
+    origin: str
+    purchase: Signature
+    wallet: Wallet
+
+
+def rotation_write_challenge(key: bytes, claim: Claim, *, now: UnixMs, nonce: bytes) -> str:
+    """Return the text that the wallet must sign."""
+    return write_text(key, _body(claim), now=now, nonce=nonce)
+
+
+def rotation_find_flaw(
+    key: bytes, claim: Claim, *, text: str, signature: bytes, now: UnixMs
+) -> RotationDenied | None:
+    """Say why *text* and *signature*, both as sent, do not prove *claim*."""
+    flaw = find_text_flaw(
+        key, _body(claim), wallet=claim.wallet, text=text, signature=signature, now=now
+    )
+    return None if flaw is None else RotationDenied[flaw.name]
+
+
+def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
+    """Say why the wallet that paid may not rotate this purchase now."""
+    if purchased.rotated_at is not None and now - purchased.rotated_at < EVERY_MS:
+        return RotationDenied.TOO_SOON
+    if purchased.is_used and now - purchased.bought_at < SETTLED_MS:
+        return RotationDenied.TOO_SOON
+    return None
+
+
+def _body(claim: Claim) -> str:
+    return (
+        f"{claim.origin} wants you to sign in with your wallet to move the credits of a"
+        " purchase to a new credit token. This costs nothing.\n"
+        f"\nPurchase: {claim.purchase}\nWallet: {claim.wallet}\n"
+    )

@@ -1,0 +1,313 @@
+"""Months of the journal, closed one after the other, and compared in each walk after that.
+
+    closing    the sums of the walk for each account and each API key become rows of the month,
+               if the opening balance plus its entries make the closing balance
+    months     the rows of each closed month still add up, and agree with the kept journal
+
+Each row is hashed with the one before it, and the last of a month with the first of the next: no
+row of a closed month can be changed, added or removed alone.  Once a month is closed, its spends
+are no longer needed and may be deleted.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Final, NamedTuple
+
+import structlog
+
+from mintscope.credits.invariants import Invariant, Violation
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import Batch, Database, Row
+from mintscope.kit.time import DAY_MS, MONTHS, Month, month_of
+
+# For so long the version before this one may be started again, which expects every spend.
+KEPT_AT_LEAST_MS: Final = 7 * DAY_MS
+
+# The balance of an account at the last close; NULL if it had no entry by then.
+CLOSED_BALANCE: Final = """
+(SELECT closed.balance FROM closed_balance AS closed
+  WHERE closed.account = {account} AND closed.month <= :closed
+  ORDER BY closed.month DESC LIMIT 1)
+"""
+LAST_CLOSED: Final = """
+SELECT month, last_entry, rotated, frozen, hash FROM closed_month ORDER BY month DESC LIMIT 1
+"""
+
+# Taken by the one process that goes on from a place.
+HELD: Final = """
+SELECT hash FROM audit_walk WHERE number = ? AND stage = ? AND place = ? /* FOR UPDATE */
+"""
+GO_ON: Final = "UPDATE audit_walk SET stage = ?, place = ?, hash = ?, month = ?"
+
+UNTIL_BALANCE: Final = """
+SELECT max(account) FROM (
+    SELECT account FROM audit_balance WHERE account > ? ORDER BY account LIMIT ?) AS next
+"""
+UNTIL_KEY: Final = """
+SELECT max(api_key) FROM (
+    SELECT api_key FROM audit_key_month WHERE api_key > ? ORDER BY api_key LIMIT ?) AS next
+"""
+# Rows of a close that was interrupted.
+CLEAR_BALANCES: Final = """
+DELETE FROM closed_balance WHERE month = :month AND account > :after AND account <= :until
+"""
+CLEAR_KEYS: Final = """
+DELETE FROM closed_key WHERE closed_in = :month AND api_key > :after AND api_key <= :until
+"""
+TO_CLOSE: Final = f"""
+SELECT account, received, spent, spend_count, first_entry, last_entry, balance,
+       coalesce({CLOSED_BALANCE.format(account="kept.account")}, 0)
+  FROM audit_balance AS kept
+ WHERE walk = :walk AND account > :after AND account <= :until ORDER BY account
+"""  # noqa: S608 - a constant
+KEYS_TO_CLOSE: Final = """
+SELECT api_key, month, credits FROM audit_key_month
+ WHERE walk = :walk AND api_key > :after AND api_key <= :until ORDER BY api_key, month
+"""
+BALANCES: Final = Batch(
+    "closed_balance",
+    dict.fromkeys(
+        (
+            *("month", "account", "received", "spent", "spend_count"),
+            *("first_entry", "last_entry", "balance"),
+        ),
+        "bigint",
+    ),
+)
+KEYS: Final = Batch(
+    "closed_key", dict.fromkeys(("closed_in", "api_key", "month", "credits"), "bigint")
+)
+CLOSE: Final = """
+INSERT INTO closed_month (month, last_entry, rotated, frozen, hash, closed_at)
+VALUES (?, ?, ?, ?, ?, ?)
+"""
+
+NEXT_MONTH: Final = "SELECT min(month) FROM closed_month WHERE month > ?"
+CLOSED_AS: Final = """
+SELECT last_entry, rotated, frozen, hash,
+       (SELECT coalesce(max(b.last_entry), 0) FROM closed_month AS b WHERE b.month < m.month)
+  FROM closed_month AS m WHERE month = ?
+"""
+CLOSED_ROWS: Final = """
+SELECT c.account, c.received, c.spent, c.spend_count, c.first_entry, c.last_entry, c.balance,
+       coalesce((SELECT earlier.balance FROM closed_balance AS earlier
+                  WHERE earlier.account = c.account AND earlier.month < :month
+                  ORDER BY earlier.month DESC LIMIT 1), 0),
+       (SELECT CAST(coalesce(sum(e.delta), 0) AS bigint) FROM credit_entry AS e
+         WHERE e.account = c.account AND e.kind <> 'spend' AND e.id > :first AND e.id <= :last)
+  FROM closed_balance AS c WHERE c.month = :month AND c.account > :after
+ ORDER BY c.account LIMIT :rows
+"""
+CLOSED_UNPAID: Final = """
+SELECT e.id FROM closed_balance AS c
+  JOIN credit_entry AS e ON e.account = c.account AND e.kind <> 'spend'
+   AND e.id > :first AND e.id <= :last AND e.kind IN ('payment', 'top_up')
+  LEFT JOIN payment AS p ON p.entry = e.id
+ WHERE c.month = :month AND c.account > :after AND c.account <= :until
+   AND (p.id IS NULL OR p.state NOT IN ('issued', 'frozen'))
+"""
+CLOSED_KEYS: Final = """
+SELECT api_key, month, credits FROM closed_key
+ WHERE closed_in = :month AND api_key > :after AND api_key <= :until ORDER BY api_key, month
+"""
+UNTIL_CLOSED_KEY: Final = """
+SELECT max(api_key) FROM (
+    SELECT api_key FROM closed_key WHERE closed_in = ? AND api_key > ?
+     ORDER BY api_key LIMIT ?) AS next
+"""
+
+# Spends that are not added up by day yet are not deleted.
+FORGETTABLE: Final = """
+SELECT min(entry) FROM (
+    SELECT coalesce(max(last_entry), 0) AS entry FROM closed_month
+     WHERE month < :month AND closed_at < :closed_before
+     UNION ALL SELECT entry FROM credit_day_mark
+     UNION ALL SELECT coalesce(max(id), 0) - 1 FROM credit_entry) AS bounds
+"""
+FORGOTTEN: Final = "SELECT forgotten FROM audit_walk /* FOR UPDATE */"
+NEXT_ENTRIES: Final = """
+SELECT max(id) FROM (
+    SELECT id FROM credit_entry WHERE id > ? AND id <= ? ORDER BY id LIMIT ?) AS next
+"""
+FORGET: Final = "DELETE FROM credit_entry WHERE id > ? AND id <= ? AND kind = 'spend'"
+FORGET_UNTIL: Final = "UPDATE audit_walk SET forgotten = ?"
+
+log = structlog.get_logger()
+
+
+class Close(NamedTuple):
+    """The close of a month.
+
+    last_entry        the last entry of the month
+    rotated, frozen   sums of the journal up to that entry
+    hash              of all rows closed by then
+    """
+
+    month: int
+    last_entry: int
+    rotated: int
+    frozen: int
+    hash: bytes
+
+
+NOTHING: Final = Close(0, 0, 0, 0, bytes(32))
+
+
+class Place(NamedTuple):
+    """The place of a walk: in the rows of *month* after *place*, with the hash so far."""
+
+    number: int
+    stage: str
+    place: int
+    month: int
+
+
+def last_close(db: Database) -> Close:
+    """Return the last close, NOTHING if no month is closed."""
+    row = db.execute(LAST_CLOSED).fetchone()
+    return NOTHING if row is None else Close(*row)
+
+
+def chained(before: bytes, kind: str, rows: Iterable[Sequence[object]]) -> bytes:
+    """Return the SHA-256 hash of the last of *rows*, each with the hash of the one before it."""
+    for row in rows:
+        before = sha256(before + f"{kind}:{','.join(map(str, row))}".encode()).digest()
+    return before
+
+
+def hash_of(before: bytes, close: Close) -> bytes:
+    """Return the hash of *close*; *before* is that of its last row."""
+    return chained(before, "month", [close[:4]])
+
+
+class ClosedMonths:
+    """Closes months over one connection, compares closed ones, and deletes old spends."""
+
+    def __init__(self, db: Database, *, rows_a_part: int) -> None:
+        self._db = db
+        self._rows = rows_a_part
+
+    def add_balances(self, at: Place, then: str, last: Close) -> tuple[list[Violation], bool]:
+        """Close the next accounts; *then* is the next stage.  Return also if the walk may go on.
+
+        A month whose sums contradict each other is not closed.
+        """
+        with self._db.transaction(beside=True):
+            held = self._db.execute(HELD, at[:3]).fetchone()
+            if held is None:
+                return [], True  # another process has done so
+            until = self._db.execute(UNTIL_BALANCE, (at.place, self._rows)).get
+            if until is None:
+                self._db.execute(GO_ON, (then, 0, held[0], at.month))
+                return [], True
+            bounds = {"month": at.month, "after": at.place, "until": until}
+            rows = list(
+                self._db.execute(TO_CLOSE, {**bounds, "walk": at.number, "closed": last.month})
+            )
+            if wrong := [row[0] for row in rows if not adds_up(row)]:
+                return [Violation(Invariant.BALANCE_IS_SUM, f"{each}") for each in wrong], False
+            self._db.execute(CLEAR_BALANCES, bounds)
+            self._db.executemany(BALANCES, [(at.month, *row[:7]) for row in rows])
+            now = chained(held[0], "balance", (row[:7] for row in rows))
+            self._db.execute(GO_ON, (at.stage, until, now, at.month))
+        return [], True
+
+    def add_keys(self, at: Place) -> bytes | None:
+        """Close the spending of the next API keys; after the last, return the hash of its row."""
+        with self._db.transaction(beside=True):
+            held = self._db.execute(HELD, at[:3]).fetchone()
+            if held is None:
+                return None
+            until = self._db.execute(UNTIL_KEY, (at.place, self._rows)).get
+            if until is None:
+                return bytes(held[0])
+            bounds = {"month": at.month, "after": at.place, "until": until}
+            rows = list(self._db.execute(KEYS_TO_CLOSE, {**bounds, "walk": at.number}))
+            self._db.execute(CLEAR_KEYS, bounds)
+            self._db.executemany(KEYS, [(at.month, *row) for row in rows])
+            now = chained(held[0], "key", rows)
+            self._db.execute(GO_ON, (at.stage, until, now, at.month))
+        return None
+
+    def close(self, close: Close, at: UnixMs) -> None:
+        """Store *close*, in the transaction under way."""
+        self._db.execute(CLOSE, (*close, at))
+        log.info("month_closed", month=name_of(close.month), last_entry=close.last_entry)
+
+    def compare_balances(self, at: Place, then: str, before: bytes) -> list[Violation]:
+        """Compare the next accounts of a closed month with the journal and the month before."""
+        last_entry, _, _, _, first = self._db.execute(CLOSED_AS, (at.month,)).get
+        bounds = {"month": at.month, "after": at.place, "first": first, "last": last_entry}
+        with self._db.snapshot():
+            rows = list(self._db.execute(CLOSED_ROWS, {**bounds, "rows": self._rows}))
+            until = rows[-1][0] if rows else at.place
+            unpaid = list(self._db.execute(CLOSED_UNPAID, {**bounds, "until": until}))
+        if not rows:
+            self._go_on(then, 0, before, at.month)
+            return []
+        now = chained(before, "balance", (row[:7] for row in rows))
+        self._go_on(at.stage, until, now, at.month)
+        wrong = [row[0] for row in rows if not adds_up(row) or row[8] != row[1]]
+        return [
+            *(Violation(Invariant.BALANCE_IS_SUM, f"{account}") for account in wrong),
+            *(Violation(Invariant.ENTRY_IS_PAID, f"{entry}") for (entry,) in unpaid),
+        ]
+
+    def compare_keys(self, at: Place, balances: str, then: str, before: bytes) -> list[Violation]:
+        """Hash the next keys of a closed month; after the last, compare its hash and go on.
+
+        balances, then   the stage of the next month's accounts, and the one after the last month
+        """
+        until = self._db.execute(UNTIL_CLOSED_KEY, (at.month, at.place, self._rows)).get
+        if until is not None:
+            bounds = {"month": at.month, "after": at.place, "until": until}
+            rows = list(self._db.execute(CLOSED_KEYS, bounds))
+            self._go_on(at.stage, int(until), chained(before, "key", rows), at.month)
+            return []
+        last_entry, rotated, frozen, kept, _ = self._db.execute(CLOSED_AS, (at.month,)).get
+        self.begin_after(at.month, kept, balances, then)
+        if hash_of(before, Close(at.month, last_entry, rotated, frozen, b"")) == kept:
+            return []
+        return [Violation(Invariant.MONTHS_ARE_CHAINED, name_of(at.month))]
+
+    def begin_after(self, month: int, before: bytes, balances: str, then: str) -> None:
+        """Go to the month that was closed after *month*, or to *then* if there is none."""
+        following = self._db.execute(NEXT_MONTH, (month,)).get
+        if following is None:
+            self._go_on(then, 0, b"", 0)
+        else:
+            self._go_on(balances, 0, before, int(following))
+
+    def forget(self, now: UnixMs, kept_months: int) -> bool:
+        """Delete the next spends of months closed over *kept_months* ago; return if any were."""
+        bounds = {"month": month_of(now) - kept_months, "closed_before": now - KEPT_AT_LEAST_MS}
+        with self._db.transaction(beside=True):
+            forgotten = self._db.execute(FORGOTTEN).get
+            if forgotten is None:
+                return False
+            last = int(self._db.execute(FORGETTABLE, bounds).get)
+            until = self._db.execute(NEXT_ENTRIES, (forgotten, last, self._rows)).get
+            if until is None:
+                return False
+            self._db.execute(FORGET, (forgotten, until))
+            self._db.execute(FORGET_UNTIL, (until,))
+        return True
+
+    def _go_on(self, stage: str, place: int, before: bytes, month: int) -> None:
+        with self._db.transaction(beside=True):
+            self._db.execute(GO_ON, (stage, place, before, month))
+
+
+def adds_up(row: Row) -> bool:
+    """Return whether the opening balance plus its entries make the balance of a closed row."""
+    received = row[1]
+    spent = row[2]
+    balance = row[6]
+    opening = row[7]
+    return bool(opening + received - spent == balance)
+
+
+def name_of(month: int) -> str:
+    """Return *month* as 2026-11."""
+    year, number = divmod(Month(month), MONTHS)
+    return f"{year}-{number + 1:02d}"

@@ -1,0 +1,423 @@
+"""The ledger of credits over any engine: its tables behind a group commit, and a memory.
+
+Reads and writes of the ledger on the credit tables of an engine.
+
+Credit accounts over any engine, as an operator looks at them.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha256
+from typing import Final, Protocol, TypeVar
+
+import structlog
+
+from mintscope.credits.ledger import (
+    ACCOUNTS_A_PAGE,
+    FIRST,
+    AccountLine,
+    Debit,
+    Debited,
+    DebitOutcome,
+    DebitWaiter,
+    Empty,
+    KindLine,
+    Remembered,
+    Reversal,
+    Spent,
+    Statement,
+    TooFew,
+)
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CreditToken
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.metrics import DEBITS
+from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.sql.database import DatabaseAccess
+from mintscope.kit.sql.group_commit import PATIENCE_S, GroupCommit
+
+
+class ReadsCredits(Protocol):
+    """Reads the credit tables; raises the errors of its engine."""
+
+    def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*."""
+
+    def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of the chain of rotations that *account* came from."""
+
+    def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+
+    def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits of *account* came from and went, as of one moment."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class ListsCredits(Protocol):
+    """Lists all credit accounts; raises the errors of its engine."""
+
+    def page(self, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
+
+    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+
+    def summary(self, account: CreditAccount) -> list[KindLine]:
+        """Return the sums of the entries of *account* by kind, spends last."""
+
+    def contradictions(self) -> list[CreditAccount]:
+        """Return the accounts whose balance contradicts their entries since the last close."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class WritesCredits(Protocol):
+    """Writes the credit tables, from one thread."""
+
+    def issue(
+        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
+    ) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count*."""
+
+    def expect_writable(self) -> None:
+        """Write something durably, or raise."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class TakesCredits(Protocol):
+    """Takes credits in batches, and gives them back, from the same thread."""
+
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
+        """Take one credit for each of *accounts*, first come first served, in one commit."""
+
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each or none, first come first served, in one commit.
+
+        All of them have a name, `once`, or none has: nothing is taken for an answer that is kept.
+        """
+
+    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Do what `debit` does, and note the minutes that begin, in the same commit."""
+
+    def note_sent(self, minutes: Sequence[int]) -> None:
+        """Note that *minutes* are under way no more, with a later commit."""
+
+    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
+        """Give back what each says; what was taken for a minute only while it is under way."""
+
+    def note_answered(self, batch_count: int) -> None:
+        """Note that the requests of the first *batch_count* batches were answered."""
+
+    def rest(self, at: UnixMs) -> None:
+        """Do what can wait, while no request waits."""
+
+
+KNOWN_MAX: Final = 100_000
+UNAVAILABLE: Final = "The credit ledger does not answer; nothing was charged."
+
+log = structlog.get_logger()
+
+
+class GroupCreditLedger:
+    """Implements InstantLedger and DebitLedger; lives in one event loop.
+
+    Spends are committed in groups, in a thread.  Lookups that repeat, and stay the same, are
+    remembered.
+
+    taking, writing   over one connection
+    errors            of the engine; they become ServiceUnavailable
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each part
+        self,
+        taking: TakesCredits,
+        writing: WritesCredits,
+        reading: DatabaseAccess[ReadsCredits],
+        *,
+        clock: Clock,
+        errors: type[Exception],
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._clock = clock
+        self._known: dict[bytes, CreditAccount] = {}
+        self._roots: dict[CreditAccount, CreditAccount] = {}
+        self._remembered: dict[bytes, Remembered] = {}
+        self._drained: set[CreditAccount] = set()  # empty when they last spent
+        self._owed: deque[Reversal] = deque()
+        self._sent: deque[int] = deque()  # minutes that are under way no more
+        self._answered_count = 0  # batches
+        self._taking = taking
+        self._writing = writing
+        self._reading = reading
+        self._errors = errors
+        self._debiting = self._commit_debits  # one object: a batch is of one commit
+        self._debiting_once = self._commit_once
+        self._prepaying = self._commit_minutes
+        self._group: GroupCommit[CreditAccount, Spent | Empty] = GroupCommit(
+            self._commit,
+            unheard=self._owe,
+            delivered=self._note_delivered,
+            rest=self._rest,
+            patience_s=patience_s,
+        )
+
+    async def issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count*."""
+        return await self._group.run(lambda: self._issue(token, credit_count, note))
+
+    async def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*; it is remembered for `recall`.
+
+        The store is asked each time: another process may have rotated the token.
+        """
+        with self._unavailable():
+            account = await self._reading.run(lambda book: book.find(bearer))
+        digest = sha256(bearer.encode()).digest()
+        if account is None:
+            self._known.pop(digest, None)
+            return None
+        if len(self._known) >= KNOWN_MAX:
+            self._known.clear()
+        self._known[digest] = account
+        return account
+
+    async def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of its chain of rotations; it is remembered, for it stays."""
+        root = self._roots.get(account)
+        if root is None:
+            with self._unavailable():
+                root = await self._reading.run(lambda book: book.root(account))
+            if len(self._roots) >= KNOWN_MAX:
+                self._roots.clear()
+            self._roots[account] = root
+        return root
+
+    async def spend(self, account: CreditAccount) -> Spent | Empty:
+        """Take one credit if there is one; return once that is durable."""
+        return await self._group.submit(account)
+
+    async def debit(self, debit: Debit) -> DebitOutcome:
+        """Take all credits of *debit* or none; return once that is durable."""
+        commit = self._debiting if debit.once is None else self._debiting_once
+        outcome: DebitOutcome = await self._group.submit_by(commit, debit)
+        return outcome
+
+    async def prepay(self, debit: Debit) -> DebitOutcome:
+        """Take all credits of *debit* or none, for a minute that is under way from then on."""
+        outcome: DebitOutcome = await self._group.submit_by(self._prepaying, debit)
+        return outcome
+
+    def note_sent(self, debited: Debited) -> None:
+        """Note that the minute *debited* is under way no more; a later commit keeps it."""
+        assert debited.minute is not None
+        self._sent.append(debited.minute)
+
+    async def give_back(self, debited: Debited, credit_count: int) -> None:
+        """Give back *credit_count* of what was taken; they stay owed if the store refuses."""
+        self._owed.append(debited.reversal(credit_count))
+        await self._group.run(self._give_back_now)
+
+    def owe(self, reversal: Reversal) -> None:
+        """Give back what *reversal* says, with the next commit or within a moment of rest."""
+        self._owed.append(reversal)
+        self._group.rest_soon()
+
+    def recall(self, bearer: bytes) -> Remembered | None:
+        """Return the earlier results of `find` and `root` for *bearer*; None if it is empty."""
+        digest = sha256(bearer).digest()
+        remembered = self._remembered.get(digest) or self._remember(digest)
+        return None if remembered is None or remembered.account in self._drained else remembered
+
+    def spend_for(self, account: CreditAccount, waiter: DebitWaiter) -> None:
+        """Take one credit if there is one; *waiter* gets the outcome once that is durable."""
+        self._group.submit_for(account, waiter)
+
+    async def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        with self._unavailable():
+            return await self._reading.run(lambda book: book.balance(account))
+
+    async def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits came from and went."""
+        with self._unavailable():
+            return await self._reading.run(lambda book: book.statement(account))
+
+    async def expect_writable(self) -> None:
+        """Write something durably, or raise ServiceUnavailable."""
+        await self._group.run(self._expect_writable)
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the engine."""
+        await self._group.close()
+        self._rest()
+        self._writing.close()
+        self._reading.close()
+
+    def _commit(self, accounts: Sequence[CreditAccount]) -> Sequence[Spent | Empty]:
+        try:
+            with self._unavailable():
+                self._give_back()
+                outcomes = self._taking.spend(accounts, self._clock.now())
+        except ServiceUnavailable:
+            DEBITS.labels("failed").inc(len(accounts))
+            raise
+        self._note_drained(accounts, outcomes)
+        empty_count = sum(isinstance(each, Empty) for each in outcomes)
+        DEBITS.labels("empty").inc(empty_count)
+        DEBITS.labels("spent").inc(len(outcomes) - empty_count)
+        return outcomes
+
+    def _commit_debits(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
+        return self._committed(debits, lambda: self._taking.debit(debits, self._clock.now()))
+
+    def _commit_once(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
+        return self._committed(debits, lambda: self._taking.debit(debits, self._clock.now()))
+
+    def _commit_minutes(self, debits: Sequence[Debit]) -> Sequence[DebitOutcome]:
+        return self._committed(debits, lambda: self._taking.prepay(debits, self._clock.now()))
+
+    def _committed(
+        self, debits: Sequence[Debit], take: Callable[[], list[DebitOutcome]]
+    ) -> Sequence[DebitOutcome]:
+        try:
+            with self._unavailable():
+                self._give_back()
+                outcomes = take()
+        except ServiceUnavailable:
+            DEBITS.labels("failed").inc(len(debits))
+            raise
+        for outcome in outcomes:
+            if isinstance(outcome, Debited):
+                label = "repeated" if outcome.is_repeat else "spent"
+                DEBITS.labels(label).inc(outcome.debit.credit_count)
+            else:
+                DEBITS.labels("empty" if isinstance(outcome, TooFew) else "capped").inc()
+        return outcomes
+
+    def _remember(self, digest: bytes) -> Remembered | None:
+        account = self._known.get(digest)
+        root = None if account is None else self._roots.get(account)
+        if account is None or root is None:
+            return None
+        if len(self._remembered) >= KNOWN_MAX:
+            self._remembered.clear()
+        remembered = self._remembered[digest] = Remembered(account, root)
+        return remembered
+
+    def _note_drained(
+        self, accounts: Sequence[CreditAccount], outcomes: Sequence[Spent | Empty]
+    ) -> None:
+        for account, outcome in zip(accounts, outcomes, strict=True):
+            if isinstance(outcome, Empty) or not outcome.balance:
+                if len(self._drained) >= KNOWN_MAX:
+                    self._drained.clear()
+                self._drained.add(account)
+            elif account in self._drained:
+                self._drained.discard(account)
+
+    def _issue(self, token: CreditToken, credit_count: int, note: str) -> CreditAccount:
+        with self._unavailable():
+            return self._writing.issue(token, credit_count, note=note, at=self._clock.now())
+
+    def _expect_writable(self) -> None:
+        with self._unavailable():
+            self._writing.expect_writable()
+
+    def _owe(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
+        """Note the debits whose requests were answered, or ended, before they were done."""
+        for account, outcome in unheard:
+            if isinstance(outcome, Spent):
+                self._owed.append(Reversal(account, 1))
+            elif isinstance(outcome, Debited) and not outcome.is_repeat:
+                self._owed.append(outcome.reversal())
+        self._group.rest_soon()
+
+    def _note_delivered(self) -> None:
+        self._answered_count += 1
+
+    def _give_back_now(self) -> None:
+        with self._unavailable():
+            self._give_back()
+
+    def _give_back(self) -> None:
+        """Reverse what is owed; it stays owed if the store refuses."""
+        answered_count = self._answered_count  # before what they are owed is looked at
+        if self._sent:
+            self._taking.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
+        owed = [self._owed.popleft() for _ in range(len(self._owed))]
+        if owed:
+            try:
+                self._taking.give_back(owed, self._clock.now())
+            except self._errors:
+                self._owed.extend(owed)
+                raise
+            DEBITS.labels("reversed").inc(sum(each.credit_count for each in owed))
+        self._taking.note_answered(answered_count)
+
+    @contextmanager
+    def _unavailable(self) -> Iterator[None]:
+        try:
+            yield
+        except self._errors as cause:
+            log.exception("the ledger does not answer")
+            raise ServiceUnavailable(UNAVAILABLE) from cause
+
+    def _rest(self) -> None:
+        try:
+            self._give_back()
+            self._taking.rest(self._clock.now())
+        except self._errors:
+            log.warning("could not tidy up the ledger", exc_info=True)
+
+
+T = TypeVar("T")
+
+
+class TableCreditAccounts:
+    """Implements CreditAccounts; reads are made in threads.
+
+    errors   of the engine; they become ServiceUnavailable
+    """
+
+    def __init__(self, listing: ListsCredits, *, errors: type[Exception]) -> None:
+        self._listing = listing
+        self._errors = errors
+
+    async def page(
+        self, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
+    ) -> Sequence[AccountLine]:
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
+        return await self._read(lambda: self._listing.page(after, limit))
+
+    async def ending_in(
+        self, ending: str, *, after: CreditAccount = FIRST, limit: int = ACCOUNTS_A_PAGE
+    ) -> Sequence[AccountLine]:
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+        return await self._read(lambda: self._listing.ending_in(ending, after, limit))
+
+    async def summary(self, account: CreditAccount) -> Sequence[KindLine]:
+        """Return the sums of the entries of *account* by kind, spends last."""
+        return await self._read(lambda: self._listing.summary(account))
+
+    async def contradictions(self) -> Sequence[CreditAccount]:
+        """Return the accounts whose balance contradicts their entries since the last close."""
+        return await self._read(self._listing.contradictions)
+
+    async def close(self) -> None:
+        """Let go of the connection."""
+        self._listing.close()
+
+    async def _read(self, work: Callable[[], T]) -> T:
+        try:
+            return await asyncio.to_thread(work)
+        except self._errors as cause:
+            log.exception("the ledger does not answer")
+            raise ServiceUnavailable(UNAVAILABLE) from cause

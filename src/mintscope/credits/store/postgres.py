@@ -1,0 +1,475 @@
+"""The numbers of batches of debits: what became of one whose answer was lost, or not given.
+
+A batch is a row until its requests were answered, so that a replica that dies leaves those behind
+that it did not answer, and another one gives them back.
+
+The credit tables on PostgreSQL: their statements over one connection.
+
+SQL is the authority: any number of replicas may spend, issue and read at once.
+
+CreditLedger and CreditAccounts on PostgreSQL.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from secrets import randbits
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from mintscope.credits.ledger import (
+    KEPT_MS,
+    AccountLine,
+    CapReached,
+    DayUse,
+    Debit,
+    Debited,
+    DebitOutcome,
+    Empty,
+    KindLine,
+    LedgerEntry,
+    Reversal,
+    Spent,
+    Statement,
+    TooFew,
+)
+from mintscope.credits.store.ledger import GroupCreditLedger, TableCreditAccounts
+from mintscope.credits.store.postgres_minutes import CLEAR, LEFT, NOW, PREPAY, TAKEN_FOR
+from mintscope.credits.store.statements import (
+    ADD,
+    BALANCE,
+    DAYS,
+    ENTRIES,
+    FIND,
+    FORGET_KEPT,
+    OPEN_ACCOUNT,
+    RECEIVED,
+    ROOT,
+    SentMinutes,
+    contradictions,
+    ending_in,
+    one_by_one,
+    page_of,
+    reverse,
+    summary_of,
+    tell_given_back,
+)
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CreditToken, hash_credential, hint
+from mintscope.kit.errors import UnusableStore
+from mintscope.kit.metrics import DEBITS
+from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.sql.database import AccessInThreads, DatabaseAway, DatabaseError
+from mintscope.kit.sql.group_commit import PATIENCE_S
+from mintscope.kit.sql.postgres import HERE, PostgresDatabase
+from mintscope.kit.time import DAY_MS, Month, month_of
+
+# The test and the change are one statement: for each account as many credits as were asked for, or
+# as many as there are.  Rows are locked in the order of their numbers, so that no two batches wait
+# for each other, and in a mode that lets others refer to an account.  A trigger moves the balances.
+SPEND: Final = """
+WITH asked AS (
+    SELECT account, count(*) AS n FROM unnest(?1::bigint[]) AS account GROUP BY account),
+held AS (
+    SELECT a.id, a.balance, least(a.balance, asked.n) AS taken
+      FROM asked JOIN credit_account AS a ON a.id = asked.account
+     WHERE a.balance >= 1 ORDER BY a.id FOR NO KEY UPDATE OF a),
+spent AS (
+    INSERT INTO credit_entry (account, kind, delta, balance, at)
+    SELECT id, 'spend', -taken, balance - taken, ?2::bigint FROM held
+    RETURNING account, delta, balance),
+answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
+INSERT INTO credit_batch (id, at, writer, spent)
+SELECT ?3::bigint, ?2::bigint, ?4::bigint,
+       coalesce(json_agg(json_build_array(account, delta, balance))::text, '[]') FROM spent
+RETURNING spent
+"""
+
+# The same for debits that are taken whole or not at all, in the function of the migrations.
+DEBIT: Final = """
+WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
+INSERT INTO credit_batch (id, at, writer, spent, debited)
+VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
+        debit(?1::bigint[], ?6::bigint[], ?7::bigint[], ?2::bigint, ?8::bigint))
+RETURNING debited
+"""
+
+DEBIT_ONCE: Final = """
+WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
+INSERT INTO credit_batch (id, at, writer, spent, debited)
+VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
+        debit_once(?1::bigint[], ?6::bigint[], ?7::bigint[], ?2::bigint, ?8::bigint,
+                   ?9::text[], ?10::bigint))
+RETURNING debited
+"""
+
+# A batch that is still on its way is waited for; one that never came cannot come any more.
+FORBID: Final = "INSERT INTO credit_batch (id, at) VALUES (?, ?) ON CONFLICT DO NOTHING"
+LOOK_UP: Final = "SELECT coalesce(begun, debited, spent) FROM credit_batch WHERE id = ?"
+ANSWERED: Final = "DELETE FROM credit_batch WHERE id = ANY(?1::bigint[])"
+TAKE_BACK: Final = """
+DELETE FROM credit_batch WHERE id = ? AND spent IS NOT NULL RETURNING coalesce(debited, spent)
+"""
+
+# By the clock of the database.  After a gap, others may not have come back yet.
+BE_SEEN: Final = f"""
+INSERT INTO credit_writer AS known (id, since, seen_at)
+SELECT ?1::bigint, now, now FROM (SELECT {NOW} AS now) AS clock
+    ON CONFLICT (id) DO UPDATE SET seen_at = excluded.seen_at, since =
+       CASE WHEN known.seen_at < excluded.seen_at - ?2 THEN excluded.since ELSE known.since END
+RETURNING seen_at - since
+"""  # noqa: S608 - a constant
+LEFT_BEHIND: Final = f"""
+SELECT batch.id FROM credit_batch AS batch JOIN credit_writer AS known ON known.id = batch.writer
+ WHERE batch.spent IS NOT NULL AND known.seen_at < {NOW} - ?1 ORDER BY batch.id LIMIT 1000
+"""  # noqa: S608 - a constant
+FORGET: Final = "DELETE FROM credit_batch WHERE at < ? AND (spent IS NULL OR writer IS NULL)"
+FORGET_WRITERS: Final = f"""
+DELETE FROM credit_writer AS known WHERE seen_at < {NOW} - ?1
+   AND NOT EXISTS (SELECT 1 FROM credit_batch AS batch WHERE batch.writer = known.id)
+"""  # noqa: S608 - a constant
+
+LOOK_UP_S: Final = 30.0  # clients are refused before; what was taken is given back
+PAUSE_S: Final = 0.1
+SEEN_EVERY_S: Final = 10.0
+GAP_MS: Final = 30_000  # several of those
+DEAD_MS: Final = 60_000  # longer than a look-up takes
+decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
+decode_debited: Final = msgspec.json.Decoder(list[tuple[int, int, int, int | None, Month]]).decode
+decode_once: Final = msgspec.json.Decoder(
+    list[tuple[int, int, int, int | None, Month, str, bool]]
+).decode
+decode_taken: Final = msgspec.json.Decoder(list[list[Any]]).decode
+
+log = structlog.get_logger()
+
+
+class CreditBatches:
+    """Debits of one replica over one connection, for one thread."""
+
+    def __init__(self, db: PostgresDatabase, now_s: Callable[[], float] = time.monotonic) -> None:
+        self._db = db
+        self._now_s = now_s
+        self._writer = randbits(63)
+        self._committed: deque[int] = deque()  # batches whose rows are there, oldest first
+        self._gone_count = 0  # of those before
+        self._answered_count = 0
+        self._doubted: list[tuple[int, Sequence[int]]] = []  # whose clients were refused; minutes
+        self.sent = SentMinutes()
+        self._seen_at_s: float | None = None
+
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[tuple[int, int, int]]:
+        """Take one credit for each of *accounts* in one commit; return account, delta, balance."""
+        return decode_spent(self._take(SPEND, list(accounts), at))
+
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each or none, in one commit."""
+        taken = self._take(DEBIT, *_asked(debits, at))
+        return [_outcome(*each) for each in zip(debits, decode_debited(taken), strict=True)]
+
+    def debit_once(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Do the same for answers with a name; take nothing for one that is kept already."""
+        names = [each.once for each in debits]
+        taken = self._take(DEBIT_ONCE, *_asked(debits, at), names, at - KEPT_MS)
+        outcomes = list[DebitOutcome]()
+        for debit, one in zip(debits, decode_once(taken), strict=True):
+            account, delta, balance, key, month, _, is_repeat = one
+            if is_repeat:
+                outcomes.append(Debited(debit, balance, month, is_repeat=True))
+            else:
+                outcomes.append(_outcome(debit, (account, delta, balance, key, month)))
+        return outcomes
+
+    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Do the same for minutes of streams, and note those that begin."""
+        minutes = [randbits(63) for _ in debits]
+        sent = list(self.sent.numbers)
+        taken = self._take(PREPAY, *_asked(debits, at), sent, minutes, minutes=minutes)
+        self.sent.cleared(len(sent), at)
+        debited = zip(debits, decode_debited(taken), minutes, strict=True)
+        return [_outcome(*each) for each in debited]
+
+    def _take(
+        self,
+        statement: str,
+        accounts: list[CreditAccount],
+        at: UnixMs,
+        *more: object,
+        minutes: Sequence[int] = (),
+    ) -> str:
+        """Return what *statement* took, also where its answer was lost.
+
+        minutes    that it begins
+        """
+        self._tend(at)
+        batch = randbits(63)
+        answered = self._answered()
+        values = (accounts, at, batch, self._writer, answered, *more)
+        try:
+            taken: str = self._db.execute(statement, values).get
+        except DatabaseAway:
+            taken = self._find_out(batch, at, minutes)
+        else:
+            self._forget(answered)
+        self._committed.append(batch)
+        return taken
+
+    def note_answered(self, batch_count: int) -> None:
+        """Note that the requests of the first *batch_count* batches were answered."""
+        self._answered_count = batch_count
+
+    def rest(self, at: UnixMs) -> None:
+        """Do what can wait: forget what was answered, give back what was not."""
+        if answered := self._answered():
+            self._db.execute(ANSWERED, (answered,))
+            self._forget(answered)
+        if self.sent.numbers:
+            self._clear_minutes(at)
+        self._tend(at)
+
+    def _clear_minutes(self, at: UnixMs) -> None:
+        sent = list(self.sent.numbers)
+        self._db.execute(CLEAR, (sent,))
+        self.sent.cleared(len(sent), at)
+
+    def _answered(self) -> list[int]:
+        return [self._committed[n] for n in range(self._answered_count - self._gone_count)]
+
+    def _forget(self, answered: list[int]) -> None:
+        for _ in answered:
+            self._committed.popleft()
+        self._gone_count += len(answered)
+
+    def _tend(self, at: UnixMs) -> None:
+        """Give back what was in doubt, and now and then what dead replicas have left behind."""
+        while self._doubted:
+            batch, minutes = self._doubted[-1]
+            self.look_up(batch, at)
+            self._give_back(batch, at, minutes)
+            self._doubted.pop()
+        if self.sent.is_due(at):
+            self._clear_minutes(at)
+        now_s = self._now_s()
+        if self._seen_at_s is None or now_s - self._seen_at_s >= SEEN_EVERY_S:
+            self._seen_at_s = now_s
+            here_ms = int(self._db.execute(BE_SEEN, (self._writer, GAP_MS)).get)
+            if here_ms >= DEAD_MS:
+                self._clear_up(at)
+
+    def _clear_up(self, at: UnixMs) -> None:
+        for (batch,) in self._db.execute(LEFT_BEHIND, (DEAD_MS,)):
+            self._give_back(batch, at)
+        with self._db.transaction():
+            left = [Reversal(*row) for row in self._db.execute(LEFT, (DEAD_MS,))]
+            credit_count = reverse(self._db, left, at)
+        tell_given_back(credit_count)
+        self._db.execute(FORGET, (at - DAY_MS,))
+        self._db.execute(FORGET_KEPT, (at - KEPT_MS,))
+        self._db.execute(FORGET_WRITERS, (DAY_MS,))
+
+    def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:
+        """Return what *batch* took, its answer having been lost; raise DatabaseAway for nothing."""
+        until_s = time.monotonic() + LOOK_UP_S
+        while True:
+            try:
+                spent = self.look_up(batch, at)
+            except DatabaseAway:
+                if time.monotonic() > until_s:
+                    self._doubted.append((batch, minutes))
+                    raise
+                time.sleep(PAUSE_S)
+                continue
+            if spent is None:
+                raise DatabaseAway("the debits did not reach the database")
+            log.warning("debits_found", batch=batch)
+            return spent
+
+    def look_up(self, batch: int, at: UnixMs) -> str | None:
+        """Return what *batch* took; None if it took nothing, and never will."""
+        self._db.execute(FORBID, (batch, at))
+        spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
+        return spent
+
+    def _give_back(self, batch: int, at: UnixMs, minutes: Sequence[int] = ()) -> None:
+        """Reverse what *batch* took, and for *minutes*; once, however many ask."""
+        with self._db.transaction():
+            taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
+            reversals = [_reversal(each) for each in taken if each[1]]
+            rows = self._db.execute(TAKEN_FOR, (list(minutes),)) if minutes else ()
+            reversals += [Reversal(*row) for row in rows]
+            credit_count = reverse(self._db, reversals, at)
+        if credit_count:
+            DEBITS.labels("reversed").inc(credit_count)
+            log.warning("debits_given_back", batch=batch, credits=credit_count)
+
+
+def _asked(
+    debits: Sequence[Debit], at: UnixMs
+) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], Month]:
+    """Return what `_take` takes for *debits*."""
+    counts = [each.credit_count for each in debits]
+    keys = [each.key for each in debits]
+    return [each.account for each in debits], at, counts, keys, month_of(at)
+
+
+def _outcome(
+    debit: Debit,
+    debited: tuple[int, int, int, int | None, Month],
+    minute: int | None = None,
+) -> DebitOutcome:
+    _, delta, balance, _, month = debited
+    if delta:
+        return Debited(debit, balance, month, minute)
+    return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
+
+
+def _reversal(taken: Sequence[Any]) -> Reversal:
+    """Return the reversal of one of a batch: of one credit each, or as `debit` returned it."""
+    account, delta, _, key, month, once = (*taken, None, None, None)[:6]
+    return Reversal(account, -delta, key, None if key is None else month, once=once)
+
+
+class PostgresCreditBook:
+    """The credit tables over one connection, for one thread."""
+
+    def __init__(self, dsn: str, *, pepper: bytes, now_ms: Callable[[], int] = HERE.now) -> None:
+        self._db = PostgresDatabase(dsn, now_ms=now_ms)
+        self._batches = CreditBatches(self._db)
+        self._pepper = pepper
+        _expect_pepper(self._db, pepper)
+
+    def issue(
+        self, token: CreditToken, credit_count: int, *, note: str, at: UnixMs
+    ) -> CreditAccount:
+        """Open the account of *token* with a grant of *credit_count*."""
+        assert credit_count >= 1
+        digest = hash_credential(token, pepper=self._pepper)
+        with self._db.transaction():
+            account = self._db.execute(OPEN_ACCOUNT, (digest, hint(token), note, at)).get
+            self._db.execute(ADD, (account, "grant", credit_count, at))
+        return CreditAccount(account)
+
+    def find(self, bearer: str) -> CreditAccount | None:
+        """Return the account of the credit token *bearer*."""
+        account = self._db.execute(FIND, (hash_credential(bearer, pepper=self._pepper),)).get
+        return None if account is None else CreditAccount(account)
+
+    def root(self, account: CreditAccount) -> CreditAccount:
+        """Return the first account of the chain of rotations that *account* came from."""
+        return CreditAccount(self._db.execute(ROOT, (account,)).get)
+
+    def balance(self, account: CreditAccount) -> int:
+        """Return the credits left."""
+        return int(self._db.execute(BALANCE, (account,)).get)
+
+    def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
+        """Take one credit for each of *accounts*, first come first served, in one commit."""
+        return one_by_one(accounts, self._batches.spend(accounts, at))
+
+    def note_answered(self, batch_count: int) -> None:
+        """Note that the requests of the first *batch_count* batches were answered."""
+        self._batches.note_answered(batch_count)
+
+    def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Take all credits of each or none, first come first served, in one commit."""
+        if debits and debits[0].once is not None:
+            return self._batches.debit_once(debits, at)
+        return self._batches.debit(debits, at)
+
+    def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
+        """Do what `debit` does, and note the minutes that begin, in the same commit."""
+        return self._batches.prepay(debits, at)
+
+    def note_sent(self, minutes: Sequence[int]) -> None:
+        """Note that *minutes* are under way no more, with a later commit."""
+        self._batches.sent.numbers.extend(minutes)
+
+    def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
+        """Give back what each says; what was taken for a minute only while it is under way."""
+        with self._db.transaction():
+            reverse(self._db, reversals, at)
+
+    def page(self, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts that follow the account *after*, oldest first."""
+        return page_of(self._db, after, limit)
+
+    def ending_in(self, ending: str, after: int, limit: int) -> list[AccountLine]:
+        """Return up to *limit* accounts after *after* whose credit token ends in *ending*."""
+        return ending_in(self._db, ending, after, limit)
+
+    def summary(self, account: CreditAccount) -> list[KindLine]:
+        """Return the sums of the entries of *account* by kind, spends last."""
+        return summary_of(self._db, account)
+
+    def statement(self, account: CreditAccount) -> Statement:
+        """Return where the credits of *account* came from and went, as of one moment."""
+        with self._db.snapshot():
+            balance = self.balance(account)
+            received = int(self._db.execute(RECEIVED, (account,)).get)
+            entries = [LedgerEntry(*row) for row in self._db.execute(ENTRIES, (account,))]
+            days = [DayUse(*map(int, row)) for row in self._db.execute(DAYS, (account,))]
+        return Statement(balance, received - balance, entries, days)
+
+    def contradictions(self) -> list[CreditAccount]:
+        """Return the accounts whose balance contradicts their entries since the last close."""
+        return contradictions(self._db)
+
+    def expect_writable(self) -> None:
+        """Write something durably, or raise; also where the machine's clock is not the server's."""
+        with self._db.transaction():
+            self._db.execute("UPDATE pepper SET check_hash = check_hash")
+        self._db.expect_clock()
+
+    def rest(self, at: UnixMs) -> None:
+        """Give back what was in doubt, or left behind by replicas that died."""
+        self._batches.rest(at)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._db.close()
+
+
+def _expect_pepper(db: PostgresDatabase, pepper: bytes) -> None:
+    """Refuse a pepper other than the one this database's hashes were made with."""
+    check_hash = hash_credential("mintscope", pepper=pepper)
+    kept = db.execute("SELECT check_hash FROM pepper").get
+    if kept is None:
+        with db.transaction():
+            db.execute(
+                "INSERT INTO pepper (id, check_hash) VALUES (1, ?) ON CONFLICT DO NOTHING",
+                (check_hash,),
+            )
+            kept = db.execute("SELECT check_hash FROM pepper").get
+    if kept != check_hash:
+        db.close()
+        raise UnusableStore(
+            "expected the pepper that the credentials in the database were hashed with;"
+            " was another one"
+        )
+
+
+class PostgresCreditLedger(GroupCreditLedger):
+    """Implements InstantLedger; lives in one event loop.  Reads are made in threads."""
+
+    def __init__(
+        self, dsn: str, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S
+    ) -> None:
+        writing = PostgresCreditBook(dsn, pepper=pepper)
+        super().__init__(
+            writing,
+            writing,
+            AccessInThreads(partial(PostgresCreditBook, dsn, pepper=pepper)),
+            clock=clock,
+            errors=DatabaseError,
+            patience_s=patience_s,
+        )
+
+
+class PostgresCreditAccounts(TableCreditAccounts):
+    """Implements CreditAccounts."""
+
+    def __init__(self, dsn: str, *, pepper: bytes) -> None:
+        super().__init__(PostgresCreditBook(dsn, pepper=pepper), errors=DatabaseError)

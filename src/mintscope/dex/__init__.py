@@ -1,0 +1,1 @@
+"""Swaps, decoded from transactions."""

@@ -1,0 +1,103 @@
+"""Batches of the token programs: many instructions in one, expanded here and nowhere else.
+
+Layout (instruction 255 of SPL Token since May 2026, and of Token-2022): byte ff, then for each
+instruction the number of its accounts u8, the length of its data u8, and the data.  The accounts
+of all of them stand one after another; any that are left over belong to none.
+"""
+
+from typing import Final, TypeAlias
+
+from based58 import b58decode
+
+from mintscope.dex.base58 import SHORT_MAX, data_of, decode
+from mintscope.dex.outcome import QuarantineReason, Unreadable
+from mintscope.solana.transaction import Instruction
+
+BATCH: Final = 0xFF
+FIRST_BYTE: Final = bytes([BATCH])
+HEADER_SIZE: Final = 2
+# A call carries at most 10 KiB; the shortest instruction takes a header and a byte.
+INSTRUCTIONS_MAX: Final = 10_240 // (HEADER_SIZE + 1)
+
+
+Opened: TypeAlias = dict[int, list[Instruction]]
+"""The content of the batches of one transaction, by the identity of the batch."""
+
+
+def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Instruction]:
+    """Return *tokens*, of the token programs, with every batch replaced by what it holds.
+
+    The same list if there is none, which is nearly always.  All hold bytes from then on.
+    A batch that is among *opened* gives the same instructions again.
+    Raises Unreadable for a batch that is cut short or asks for more accounts than it was given,
+    and for data that is not base58.
+    """
+    has_batch = False
+    try:
+        for token in tokens:  # what `data_of` does, without its calls: they are all there is to it
+            data = token.data
+            if isinstance(data, str):
+                is_short = len(data) <= SHORT_MAX
+                data = token.data = b58decode(data.encode()) if is_short else decode(data)
+            if data[:1] == FIRST_BYTE:
+                has_batch = True
+    except ValueError:
+        raise Unreadable(QuarantineReason.BAD_BASE58) from None
+    if not has_batch:
+        return tokens
+    opened = {} if opened is None else opened
+    found: list[Instruction] = []
+    for token in tokens:
+        if data_of(token)[:1] == FIRST_BYTE:
+            if id(token) not in opened:
+                held: list[Instruction] = []
+                _unpack(token, held)
+                opened[id(token)] = held
+            found += opened[id(token)]
+        else:
+            found.append(token)
+    return found
+
+
+def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instruction]:
+    """Return *tokens* as `expand` does, but those that cannot be read as they are."""
+    try:
+        return expand(tokens, opened)
+    except Unreadable:
+        found: list[Instruction] = []
+        for token in tokens:
+            try:
+                found += expand([token], opened)
+            except Unreadable:
+                found.append(token)
+        return found
+
+
+def _unpack(batch: Instruction, found: list[Instruction]) -> None:
+    """Add to *found* the instructions of *batch*, and of the batches in it.
+
+    Ends: lengths are bytes, so a batch in a batch is at most 255 long, and nests 84 levels more.
+    """
+    data = data_of(batch)
+    accounts = batch.accounts
+    size = len(data)
+    at = 1
+    taken = 0
+    while True:
+        if at + HEADER_SIZE >= size or len(found) >= INSTRUCTIONS_MAX:
+            raise Unreadable(QuarantineReason.MALFORMED_BATCH)
+        first = taken
+        taken += data[at]
+        start = at + HEADER_SIZE
+        at = start + data[at + 1]
+        if at == start or at > size or taken > len(accounts):
+            raise Unreadable(QuarantineReason.MALFORMED_BATCH)
+        one = Instruction(
+            accounts[first:taken], data[start:at], batch.program_id_index, batch.stack_height
+        )
+        if data[start] == BATCH:
+            _unpack(one, found)
+        else:
+            found.append(one)
+        if at == size:
+            return

@@ -1,0 +1,501 @@
+"""Moves under one call: transfers of tokens and of lamports, each with both owners.
+
+Wrapped SOL that leaves its account as lamports (CloseAccount, UnwrapLamports) moves as SOL does.
+WithdrawExcessLamports moves none: the token programs refuse it for wrapped SOL, and what it takes
+out of other accounts was never a token.
+
+A mint of Token-2022 may keep a fee of what is sent.  TransferCheckedWithFee names it; of the plain
+TransferChecked only the balances show it.
+
+Swaps that programs publish, by calling themselves with an event.
+
+An event is e445a52e51cb9a1d, eight bytes that name it, and its fields.  Later
+versions append fields: a prefix is read, a length is never required.  The same
+name in another program is another event, so every layout belongs to a program.
+
+Here events only confirm what the transfers show.  A disagreement means that
+one of the two is not understood.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from mintscope.dex.base58 import data_of
+from mintscope.dex.outcome import QuarantineReason, Unreadable
+from mintscope.dex.program import Call
+from mintscope.dex.swap import Swap
+from mintscope.dex.token_accounts import SPL_2022, SYSTEM, TokenAccounts
+from mintscope.solana.blocks import WSOL
+from mintscope.solana.transaction import Instruction, TokenBalance
+
+SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
+FIELDS_AT: Final = 16
+NO_FEES: Final = frozenset({0})
+U64: Final = struct.Struct("<Q").unpack_from
+
+
+class Layout(NamedTuple):
+    """Offsets of u64 fields, counted from the first field.
+
+    received   what the pool received, before or after fees: one of them must agree
+    paid       what it paid
+    aside      a referrer's share, which may leave the pool in either mint as part of the swap
+    fees       that may leave the vault beside what the trader got, all of them or some
+    pool       where the address of the pool stands
+    decides    the event's amounts are those of the swap also where the transfers differ: fees
+               stay in the vault
+    """
+
+    received: tuple[int, ...]
+    paid: int
+    aside: int | None = None
+    pool: int = 0
+    decides: bool = False
+    fees: tuple[int, ...] = ()
+
+
+LAYOUTS: Final = {
+    "pumpswap": {
+        bytes.fromhex("67f4521f2cf57777"): Layout((96,), 8, pool=112, decides=True),  # BuyEvent
+        bytes.fromhex("3e2f370aa503dc2a"): Layout((8,), 96, pool=112, decides=True),  # SellEvent
+    },
+    "raydium_launchlab": {
+        # TradeEvent: fees of the protocol, the platform, the creator and the referrer.
+        bytes.fromhex("bddb7fd34ee661ee"): Layout((88,), 96, fees=(104, 112, 120, 128))
+    },
+    "meteora_dlmm": {bytes.fromhex("516ce3becdd00ac4"): Layout((72,), 80, aside=121)},
+    "meteora_damm_v2": {
+        bytes.fromhex("1b3c15d58aaabb93"): Layout((34, 106), 50, aside=98),  # EvtSwap
+        bytes.fromhex("bd4233a826507599"): Layout((132,), 140, aside=124),  # EvtSwap2
+    },
+    "meteora_dbc": {
+        bytes.fromhex("1b3c15d58aaabb93"): Layout((138, 82), 90, aside=130),
+        bytes.fromhex("bd4233a826507599"): Layout((83,), 107, aside=147),
+        bytes.fromhex("863ba8785e3372e7"): Layout((83,), 107, aside=147),  # with a transfer hook
+    },
+}
+
+
+def verify(call: Call, swaps: list[Swap]) -> None:
+    """Compare the one swap of *call* with the event it emitted, if it is of a kind we know.
+
+    Raises Unreadable where they differ.
+    """
+    if len(swaps) != 1 or call.program.name not in LAYOUTS:
+        return
+    for data, layout in told(call):
+        aside = 0 if layout.aside is None else u64(data, layout.aside)
+        gained = swaps[0].in_amount
+        lost = swaps[0].out_amount
+        received = [u64(data, at) for at in layout.received]
+        paid = u64(data, layout.paid)
+        # Older events are shorter.
+        fees = (
+            _sums([u64(data, at) for at in layout.fees if FIELDS_AT + at + 8 <= len(data)])
+            if layout.fees
+            else NO_FEES
+        )
+        if not (gained in received or gained + aside in received) or (
+            lost != paid and lost != paid + aside and lost - paid not in fees
+        ):
+            raise Unreadable(QuarantineReason.EVENT_DISAGREES)
+        return
+
+
+def _sums(fees: list[int]) -> set[int]:
+    """Return the sum of each choice of *fees*."""
+    sums = {0}
+    for fee in fees:
+        sums |= {each + fee for each in sums}
+    return sums
+
+
+def told(call: Call) -> Iterator[tuple[bytes, Layout]]:
+    """Yield each event of *call* of a swap, with its layout."""
+    layouts = LAYOUTS.get(call.program.name)
+    if layouts is None:
+        return
+    for instruction in call.events:
+        data = data_of(instruction)
+        layout = layouts.get(data[8:FIELDS_AT])
+        if layout is not None and data[:8] == SELF_CALL:
+            yield data, layout
+
+
+def u64(event: bytes, at: int) -> int:
+    """Return the field at offset *at* of *event*."""
+    try:
+        (field,) = U64(event, FIELDS_AT + at)
+    except struct.error:
+        raise Unreadable(QuarantineReason.TRUNCATED_EVENT) from None
+    return int(field)
+
+
+# First bytes of a transfer of tokens, and how it goes on: its least size, the position of the
+# target among the accounts (1, or 2 where the mint stands between), and the offset of the amount.
+# Decimals u8 and fee u64 follow the amount as far as the size goes.
+SHAPES: Final = {
+    b"\x03": (9, 1, 1),  # Transfer
+    b"\x0c": (10, 2, 1),  # TransferChecked
+    b"\x1a\x01": (19, 2, 2),  # TransferCheckedWithFee
+}
+FEE_AT: Final = 9  # after the amount and the decimals
+# Which account MintTo, Burn and their checked forms change, and in which direction.
+SUPPLIED: Final = {b"\x07": (1, 1), b"\x0e": (1, 1), b"\x08": (0, -1), b"\x0f": (0, -1)}
+CLOSE: Final = b"\x09"
+SYNC_NATIVE: Final = b"\x11"
+UNWRAP: Final = b"\x2d"  # UnwrapLamports: then 0 for all, or 1 and an amount u64
+UNWRAP_SIZE: Final = 10
+UNWRAPPING: Final = frozenset({CLOSE, UNWRAP})
+MOVING: Final = UNWRAPPING | SHAPES.keys()
+"""First bytes of instructions after which tokens, or wrapped SOL, are another's."""
+TOUCHING_LAMPORTS: Final = UNWRAPPING | {SYNC_NATIVE}
+OPENING: Final = frozenset({b"\x01", b"\x10", b"\x12"})  # InitializeAccount, 2 and 3
+# These leave the amount of an account as it is: those above, Approve, Revoke, SetAuthority, Freeze,
+# Thaw, ApproveChecked, GetAccountDataSize, InitializeImmutableOwner, Reallocate, the extensions
+# MemoTransfer and CpiGuard, HarvestWithheldTokensToMint.
+STILL: Final = (
+    OPENING
+    | {CLOSE, SYNC_NATIVE, b"\x1a\x04"}
+    | {bytes([kind]) for kind in (4, 5, 6, 10, 11, 13, 21, 22, 29, 30, 34)}
+)
+NONE: Final[frozenset[int]] = frozenset()
+SYSTEM_TRANSFER: Final = b"\x02\x00\x00\x00"
+SYSTEM_TRANSFER_SIZE: Final = 12
+PARTIES: Final = 2
+LAMPORTS_MIN: Final = 20_000_000
+"""Lamports that are no rent and no fee: rent of a token account is a tenth of that, and programs
+that charge for a claim or an account take less."""
+BPS: Final = 10_000
+
+Move: TypeAlias = tuple[str, str, str, int, int]
+"""Source owner, target owner, mint, amount sent, amount received."""
+
+
+def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C901 - a hot loop
+    """Return every transfer of tokens and lamports under *call*."""
+    found: list[Move] = []
+    others: list[Instruction] = []
+    book = token_accounts.book
+    key = token_accounts.key
+    for instruction in call.tokens:  # every transfer of a block passes here: no call without need
+        data: Any = instruction.data  # bytes, see Call
+        shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
+        if shape is None:
+            if data[:1] in TOUCHING_LAMPORTS:
+                others.append(instruction)
+            continue
+        size, to, at = shape
+        accounts = instruction.accounts
+        if len(data) < size or len(accounts) <= to:
+            raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
+        (sent,) = U64(data, at)
+        received = sent
+        source = book.get(accounts[0])
+        target = book.get(accounts[to])
+        if to > 1:
+            mint = key(accounts[1])
+            if call.token_2022:
+                received -= _fee(instruction, shape, sent, target, token_accounts)
+        elif source is not None:
+            mint = source.mint
+        elif target is not None:
+            mint = target.mint
+        else:
+            mint = _temporary_mint(accounts, token_accounts)
+        found.append(
+            (
+                (source and source.owner) or key(accounts[0]),
+                (target and target.owner) or key(accounts[to]),
+                mint,
+                sent,
+                received,
+            )
+        )
+    if others:
+        return _with_wrapped(call, others, found, token_accounts)
+    if call.lamports:
+        found += _lamport_moves(call.lamports, NONE, token_accounts)
+    return found
+
+
+def _temporary_mint(accounts: Sequence[int], token_accounts: TokenAccounts) -> str:
+    """Return the mint that moved between two accounts which both ended with the transaction."""
+    token_accounts.complete()
+    for account in accounts[:PARTIES]:
+        if balance := token_accounts.book.get(account):
+            return balance.mint
+    raise Unreadable(QuarantineReason.UNRESOLVED_MINT)
+
+
+# --- fees that a mint keeps ------------------------------------------------------------------
+
+
+def _fee(
+    transfer: Instruction,
+    shape: tuple[int, int, int],
+    sent: int,
+    target: TokenBalance | None,
+    token_accounts: TokenAccounts,
+) -> int:
+    """Return the fee that was kept of what *transfer* *sent* to *target*."""
+    size, to, at = shape
+    fee = _named_fee(data_of(transfer), at, size)
+    taker = transfer.accounts[to]
+    if fee:
+        return sent - _arrived(taker, max(sent - fee, 0), token_accounts)
+    if fee == 0 or (target and target.owner in token_accounts.signers):
+        return 0  # what a trader gets is in no swap
+    if not token_accounts.is_of(transfer, SPL_2022):
+        return 0
+    return _withheld(transfer, sent, taker, token_accounts)
+
+
+def _named_fee(data: bytes, at: int, size: int) -> int | None:
+    """Return the fee that a transfer names, None for the kind that names none."""
+    return int.from_bytes(data[at + FEE_AT : size], "little") if size > at + FEE_AT else None
+
+
+def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
+    """Return what *account* gained by the one transfer it took part in.
+
+    The balances decide; *named*, the amount less the fee that the transfer
+    names, where they cannot: other instructions touched the account too.
+    """
+    touched = sum(account in token.accounts for token in token_accounts.token_instructions())
+    if touched != 1:
+        return named
+    before = token_accounts.before(account) or 0
+    after = token_accounts.after(account) or 0
+    return after - before if after > before else named
+
+
+def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: TokenAccounts) -> int:
+    """Return the fee that was kept of *transfer* to *account*, as the balances show; else 0."""
+    gained = (token_accounts.after(account) or 0) - (token_accounts.before(account) or 0)
+    if gained in {0, sent}:  # not recorded, or nothing was kept
+        return 0
+    kept = -gained
+    unnamed: list[Instruction] = []
+    amounts: list[int] = []
+    for token in token_accounts.token_instructions():
+        if account in token.accounts:
+            change = _change(token, account)
+            if change is None:
+                return 0
+            amount, is_unnamed = change
+            kept += amount
+            if is_unnamed:
+                unnamed.append(token)
+                amounts.append(amount)
+    if not 0 < kept < sum(amounts):
+        return 0
+    fees = zip(unnamed, _shares(kept, amounts), strict=True)
+    return next((fee for token, fee in fees if token is transfer), 0)
+
+
+def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
+    """Return what *token* adds to *account*, and whether a fee of it may be kept unnamed.
+
+    None if the instruction is not understood.
+    """
+    data = token.data
+    accounts = token.accounts
+    if isinstance(data, str):
+        return None
+    shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
+    if shape is not None:
+        size, to, _ = shape
+        is_whole = len(data) >= size and len(accounts) > to
+        return _transferred(data, shape, accounts, account) if is_whole else None
+    if data[:1] in SUPPLIED and len(data) >= FEE_AT and len(accounts) >= PARTIES:
+        at, sign = SUPPLIED[data[:1]]
+        amount = int.from_bytes(data[1:FEE_AT], "little")
+        return (sign * amount if accounts[at] == account else 0), False
+    return (0, False) if data[:1] in STILL or data[:2] in STILL else None
+
+
+def _transferred(
+    data: bytes, shape: tuple[int, int, int], accounts: Sequence[int], account: int
+) -> tuple[int, bool]:
+    """Return what the transfer *data* adds to *account*, and whether a fee may be kept unnamed."""
+    size, to, at = shape
+    (amount,) = U64(data, at)
+    fee = _named_fee(data, at, size)
+    if account == accounts[to] != accounts[0]:
+        return amount - (fee or 0), fee is None
+    is_paying = account == accounts[0] != accounts[to]
+    return (-amount if is_paying else 0), False
+
+
+def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
+    """Return how much of *kept* was kept of each of *amounts*, sent to one account.
+
+    A mint keeps a rate in 1/100 percent of each, rounded up.  Where no rate gives the sum (fees
+    have a maximum), it is shared in proportion.
+    """
+    total = sum(amounts)
+    lowest = max((kept - len(amounts)) * BPS // total, 0)
+    for rate in range(kept * BPS // total, lowest - 1, -1):
+        shares = [-(-amount * rate // BPS) for amount in amounts]
+        if sum(shares) == kept:
+            return shares
+    shares = [amount * kept // total for amount in amounts]
+    shares[-1] += kept - sum(shares)
+    return shares
+
+
+# --- wrapped SOL and lamports ----------------------------------------------------------------
+
+
+def _with_wrapped(
+    call: Call, others: list[Instruction], found: list[Move], token_accounts: TokenAccounts
+) -> list[Move]:
+    """Return *found*, the transfers of *call*, with what its *others* did to wrapped SOL."""
+    if not token_accounts.is_complete:
+        # Accounts that were closed since: only the balances before show their owners.
+        token_accounts.complete()
+        return moves(call, token_accounts)
+    synced = _synced(others)
+    found += _lamport_moves(call.lamports, synced, token_accounts)
+    found += _unwrapped(others, synced, found, token_accounts)
+    return found
+
+
+def _synced(tokens: Sequence[Instruction]) -> frozenset[int]:
+    """Return the accounts whose lamports SyncNative made wrapped SOL."""
+    return frozenset(
+        token.accounts[0] for token in tokens if token.data == SYNC_NATIVE and token.accounts
+    )
+
+
+def _lamport_moves(
+    instructions: list[Instruction], synced: frozenset[int], token_accounts: TokenAccounts
+) -> Iterator[Move]:
+    """Yield the transfers of lamports among *instructions* of the system program.
+
+    Those that a trader wraps, or gets wrapped, are the owner's of the account.  A transfer between
+    two accounts of a program leaves the first: a fee, say.
+    """
+    signers = token_accounts.signers
+    for instruction in instructions:
+        data = data_of(instruction)
+        if data[:4] != SYSTEM_TRANSFER:
+            continue
+        if len(data) < SYSTEM_TRANSFER_SIZE or len(instruction.accounts) < PARTIES:
+            raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
+        sent = int.from_bytes(data[4:12], "little")
+        giver, taker = instruction.accounts[:PARTIES]
+        source = token_accounts.key(giver)
+        target = token_accounts.key(taker)
+        if token_accounts.mint(taker) not in (None, WSOL):
+            continue  # the rent of a token account
+        if taker in synced:
+            holder = _taker(taker, synced, token_accounts)
+            if source in signers or holder in signers:
+                target = holder
+        yield source, target, WSOL, sent, sent
+
+
+def _unwrapped(
+    tokens: Sequence[Instruction],
+    synced: frozenset[int],
+    moved: Sequence[Move],
+    token_accounts: TokenAccounts,
+) -> Iterator[Move]:
+    """Yield what left accounts of wrapped SOL as lamports, beside what *moved* otherwise.
+
+    To its owner it is no movement.  SOL that a signer unwraps for another is a part of the trade
+    only if that one took part in it: else it pays for the fee of the transaction, say.
+    """
+    parties = {owner for move in moved for owner in move[:PARTIES]}
+    for token in tokens:
+        if data_of(token)[:1] not in UNWRAPPING:
+            continue
+        if len(token.accounts) < PARTIES:
+            raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
+        source, target = token.accounts[:PARTIES]
+        owner = _holder(source, token_accounts)
+        taker = _taker(target, synced, token_accounts)
+        if owner is None or owner == taker:
+            continue
+        if owner in token_accounts.signers and taker not in parties:
+            continue
+        amount = _unwrapped_amount(token, source, token_accounts)
+        if amount:
+            yield owner, taker, WSOL, amount, amount
+
+
+def _taker(account: int, synced: frozenset[int], token_accounts: TokenAccounts) -> str:
+    """Return who gains lamports sent to *account*: its owner if they are wrapped, else itself."""
+    holder = _holder(account, token_accounts) if account in synced else None
+    return holder or token_accounts.key(account)
+
+
+def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
+    """Return who owns the wrapped SOL in *account*, None if it is no account of wrapped SOL."""
+    balance = token_accounts.book.get(account)
+    if balance is None or balance.mint != WSOL:
+        return None
+    return balance.owner or token_accounts.key(account)
+
+
+def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAccounts) -> int:
+    """Return what *unwrap* took out of *account*: the amount it names, else all there was.
+
+    There was what the balance before shows, and what came and went until then.  Lamports with
+    which an account is created are its reserve.
+    """
+    named = _named_amount(unwrap)
+    if named is not None:
+        return named
+    held = token_accounts.before(account) or 0
+    lamports = 0
+    for instruction in token_accounts.moving_instructions():
+        if instruction is unwrap:
+            break
+        data = instruction.data
+        accounts = instruction.accounts
+        if isinstance(data, str) or account not in accounts:
+            continue
+        if token_accounts.is_of(instruction, SYSTEM):
+            lamports += _lamports_to(account, instruction)
+        elif data[:1] == SYNC_NATIVE:
+            held += lamports
+            lamports = 0
+        elif data[:1] in OPENING:
+            held = 0
+            lamports = 0
+        elif data[:1] in UNWRAPPING:
+            held -= _taken(instruction, account, held)
+        else:
+            change = _change(instruction, account)
+            held += 0 if change is None else change[0]
+    return max(held, 0)
+
+
+def _lamports_to(account: int, instruction: Instruction) -> int:
+    """Return the lamports that *instruction* of the system program transferred to *account*."""
+    data = data_of(instruction)
+    to = instruction.accounts[1:PARTIES]
+    is_transfer = data[:4] == SYSTEM_TRANSFER and len(to) == 1 and to[0] == account
+    return int.from_bytes(data[4:12], "little") if is_transfer else 0
+
+
+def _taken(unwrap: Instruction, account: int, held: int) -> int:
+    """Return what *unwrap* took out of *account*, in which there was *held*."""
+    if unwrap.accounts[0] != account:
+        return 0
+    named = _named_amount(unwrap)
+    return held if named is None else named
+
+
+def _named_amount(unwrap: Instruction) -> int | None:
+    """Return how much *unwrap* takes by its own data; None if that is all there is."""
+    data = data_of(unwrap)
+    if data[:2] != UNWRAP + b"\x01":
+        return None
+    if len(data) < UNWRAP_SIZE:
+        raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
+    return int.from_bytes(data[2:UNWRAP_SIZE], "little")

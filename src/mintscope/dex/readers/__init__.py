@@ -1,0 +1,1 @@
+"""Programs that need a reader of their own."""

@@ -1,0 +1,182 @@
+"""Curves that keep their SOL as lamports and pay a sale out of them without a transfer.
+
+A buyer's lamports arrive by transfer.  A program may take lamports out of its own account without
+one, so that only the balances of the transaction show what a sale paid: what the account held
+before and got by transfer, less what it holds after.  That is one number for the transaction.
+It belongs to a sale if no other call could take lamports out of that account: only its program can.
+
+LaunchLab: its event carries the reserve of the curve, of which the vault holds a part.
+
+The launcher of a token chooses the other part, the virtual reserve: it could be millions that
+have never been paid in.  So it counts at most as much as the virtual reserve of a common curve,
+that of pump.fun.
+"""
+
+from typing import Final
+
+from mintscope.dex import base58, transfers
+from mintscope.dex import moves as events
+from mintscope.dex.base58 import data_of
+from mintscope.dex.moves import PARTIES, U64, moves
+from mintscope.dex.outcome import QuarantineReason, Unreadable
+from mintscope.dex.program import EVENT_ACCOUNTS_MAX, Call, Leg
+from mintscope.dex.swap import Swap
+from mintscope.dex.token_accounts import TokenAccounts
+from mintscope.dex.transfers import exchange_of, flow_of, read_closed, swap_of
+from mintscope.kit.primitives import Mint
+from mintscope.solana.blocks import DOLLARS, WSOL
+from mintscope.solana.transaction import Instruction
+
+# buy, buy_exact_out, buy_with_be_authority: they take nothing out of the curve without a transfer.
+BUYS: Final = frozenset(
+    map(bytes.fromhex, ("66063d1201daebea", "18d3742869039938", "4f4dabed9d31ebc6"))
+)
+# The system program: CreateAccount, Transfer, CreateAccountWithSeed, TransferWithSeed.
+CREATE: Final = b"\x00\x00\x00\x00"
+TRANSFER: Final = b"\x02\x00\x00\x00"
+CREATE_SEEDED: Final = b"\x03\x00\x00\x00"
+TRANSFER_SEEDED: Final = b"\x0b\x00\x00\x00"
+LAMPORTS_AT: Final = 4
+# CloseAccount, WithdrawExcessLamports, UnwrapLamports: lamports to their second account.
+RETURNING: Final = frozenset({b"\x09", b"\x26", b"\x2d"})
+
+
+def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swap of *call* with the curve of its leg; without a leg, transfers show it.
+
+    Raises Unreadable, with SHARED_LAMPORTS if another call may have taken lamports out of the
+    curve, too, and with NO_MOVEMENT if the curve did not give one mint for another.
+    """
+    if not legs:
+        return read_closed(call, legs, token_accounts)
+    leg = legs[0]
+    accounts = call.instruction.accounts
+    if leg.pool is None or len(accounts) < leg.size:
+        raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
+    account = accounts[leg.pool]
+    curve = token_accounts.key(account)
+    token_accounts.complete()
+    moved = moves(call, token_accounts)
+    flow = flow_of(moved, (curve,))
+    exchange = exchange_of(flow)
+    if exchange is None:
+        tokens = {mint: gain for mint, gain in flow.items() if gain and mint != WSOL}
+        if not tokens and not any(flow.values()):
+            return []  # nothing was traded
+        if len(tokens) != 1 or min(tokens.values()) < 0:
+            raise Unreadable(QuarantineReason.NO_MOVEMENT)
+        paid = _paid(call, account, token_accounts)
+        ((mint, gained),) = tokens.items()
+        exchange = mint, gained, WSOL, paid
+    swap = swap_of(call, exchange, moved, token_accounts, leg=0, pool=curve, owners=(curve,))
+    held = token_accounts.lamports(account)
+    left = None if held is None else held[1]
+    if swap.in_mint == WSOL:
+        return [swap._replace(in_left=left)]
+    return [swap._replace(out_left=left)] if swap.out_mint == WSOL else [swap]
+
+
+def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
+    """Return the lamports that left *account* without a transfer, all of them in *call*."""
+    others = [
+        one
+        for one in token_accounts.instructions(call.instruction.program_id_index)
+        if one is not call.instruction and _may_take(one, account)
+    ]
+    returned = any(_returns(one, account) for one in token_accounts.token_instructions())
+    if others or returned:
+        raise Unreadable(QuarantineReason.SHARED_LAMPORTS)
+    held = token_accounts.lamports(account)
+    if held is None:
+        raise Unreadable(QuarantineReason.NO_MOVEMENT)
+    before, after = held
+    sent = sum(sent_to(account, one) for one in token_accounts.system_instructions())
+    paid = before + sent - after
+    if paid <= 0:
+        raise Unreadable(QuarantineReason.NO_MOVEMENT)
+    return paid
+
+
+def _may_take(instruction: Instruction, account: int) -> bool:
+    """Return whether *instruction* of the curve's program may take lamports out of *account*."""
+    accounts = instruction.accounts
+    if len(accounts) <= EVENT_ACCOUNTS_MAX or account not in accounts:
+        return False
+    return base58.head(instruction.data) not in BUYS
+
+
+def _returns(instruction: Instruction, account: int) -> bool:
+    """Return whether *instruction* of a token program gives lamports to *account*."""
+    taker = instruction.accounts[1:PARTIES]
+    if len(taker) != 1 or taker[0] != account:
+        return False
+    return data_of(instruction)[:1] in RETURNING
+
+
+def sent_to(account: int, instruction: Instruction) -> int:
+    """Return the lamports that *instruction* of the system program adds to *account*.
+
+    Raises Unreadable if it is cut short.
+    """
+    data = data_of(instruction)
+    accounts = instruction.accounts
+    kind = data[:LAMPORTS_AT]
+    if kind in (CREATE, TRANSFER):
+        at = LAMPORTS_AT
+        target = 1
+    elif kind == CREATE_SEEDED:  # after the base and the seed, whose length is a u64
+        size = int.from_bytes(data[36:44], "little")
+        at = 44 + size
+        target = 1
+    elif kind == TRANSFER_SEEDED:  # the base stands between
+        at = LAMPORTS_AT
+        target = 2
+    else:
+        return 0
+    if len(data) < at + 8 or len(accounts) <= target:
+        raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
+    (amount,) = U64(data, at)
+    gained = amount if accounts[target] == account else 0
+    lost = amount if accounts[0] == account else 0
+    return gained - lost
+
+
+VIRTUAL_QUOTE: Final = 48
+REAL_QUOTE_AFTER: Final = 80
+RESERVE_MAX: Final = 10**18  # raw units: more than there are of any quote
+VIRTUAL_SOL_MAX: Final = 40 * 10**9  # lamports; the common curve has 30 SOL
+VIRTUAL_DOLLARS_MAX: Final = 6_000 * 10**6
+# buy_exact_in, buy_exact_out
+LAUNCHLAB_BUYS: Final = frozenset(map(bytes.fromhex, ("faea0d7bd59c13ec", "18d3742869039938")))
+
+
+def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swap of *call* by what moved, with the reserve of its curve, the virtual one too.
+
+    Raises Unreadable
+    """
+    swaps = transfers.read(call, legs, token_accounts)
+    if len(swaps) != 1:
+        return swaps
+    (swap,) = swaps
+    is_buy = base58.head(call.instruction.data) in LAUNCHLAB_BUYS
+    reserve = _reserve(call, swap.in_mint if is_buy else swap.out_mint)
+    if reserve is None:
+        return swaps
+    return [swap._replace(in_left=reserve) if is_buy else swap._replace(out_left=reserve)]
+
+
+def _reserve(call: Call, quote: Mint) -> int | None:
+    """Return the *quote* reserve of the curve after the trade; None without its event."""
+    for data, _ in events.told(call):
+        virtual = min(events.u64(data, VIRTUAL_QUOTE), _virtual_max(quote))
+        reserve = virtual + events.u64(data, REAL_QUOTE_AFTER)
+        return reserve if 0 < reserve < RESERVE_MAX else None
+    return None
+
+
+def _virtual_max(quote: Mint) -> int:
+    """Return the part of a virtual reserve of *quote* that counts, in raw units."""
+    if quote == WSOL:
+        return VIRTUAL_SOL_MAX
+    return VIRTUAL_DOLLARS_MAX if quote in DOLLARS else 0

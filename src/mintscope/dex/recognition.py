@@ -1,0 +1,333 @@
+"""Exchanges of programs that the table does not list, recognised by their vaults.
+
+A call is an exchange if a trader gave one mint to an account and got another from an account of
+the same owner, and that owner did not sign the transaction: its tokens moved by the program's own
+authority.  The caller of the program does not matter, and no list of programs is asked.
+
+Not exchanges
+    Deposits and withdrawals   both mints go one way, or tokens of a share are made for the trader
+                               or destroyed; shares made for another owner are a fee (SPL
+                               token-swap mints its owner's fee)
+    Routers                    what they call has exchanged: their own transfers pass it on
+    Lending, perpetuals        what is paid out comes from another program that keeps it: only
+                               transfers that the program itself made count
+    Stakes and deposits        by the name of the instruction, if the program is made with Anchor;
+                               lenders and farms that are known, by their address
+    NFTs                       one piece of a mint without decimals
+    Orders, airdrops, loans    one mint moves, or no owner both gains and pays
+    Trades between two people  both sides signed
+
+An exchange may pay out to another party than the one that paid, if one of the two signed.
+
+Directly below a router, of the table or with a name, a call is believed with less: what moved in
+programs that it called counts, too, and the trader's side alone decides if no owner stands on the
+other.
+
+Signs of other exchanges that are not safely read are reported: see `readers.unread`.
+
+Names of routers and trading bots, for people.
+
+Their direct calls are read as below the routers of the table.  A program of this list that
+exchanges tokens itself is reported by its address, as every program that is not in the table is.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from mintscope.dex import base58, batch
+from mintscope.dex.base58 import data_of
+from mintscope.dex.moves import MOVING, PARTIES, SHAPES, Move, moves
+from mintscope.dex.outcome import (
+    EXCHANGES,
+    NO_EXCHANGE_PROGRAMS,
+    NO_EXCHANGES,
+    QuarantineReason,
+    Unlisted,
+    Unreadable,
+)
+from mintscope.dex.program import Call
+from mintscope.dex.programs import UNLISTED
+from mintscope.dex.readers import unread
+from mintscope.dex.readers.unread import moved_of
+from mintscope.dex.swap import RecognisedBy, Swap
+from mintscope.dex.token_accounts import TokenAccounts
+from mintscope.dex.transfers import (
+    Exchange,
+    exchange_in,
+    exchanges_of,
+    flow_of,
+    is_of_one_piece,
+    makes_shares,
+    read_closed,
+    swap_of,
+)
+
+ROUTERS: Final = {
+    "JUP4Fb2cqiRUcaTHdrPC8h2gNsA2ETXiPDD33WcGuJB": "Jupiter v4",
+    "JUP3c2Uh3WA4Ng34tw6kPd2G4C5BB21Xo36Je1s32Ph": "Jupiter v3",
+    "JUP2jxvXaqu7NQY1GmNF4m1vodw12LVXYxbFL2uJvfo": "Jupiter v2",
+    "Sett1erwx2eqT5A8uvu8GBxDFT2W5TNnhirL7hLmb8m": "0x Settler",
+    "REALp6iMBDTctQqpmhBo4PumwJGcybbnDpxtax3ara3": "Byreal router",
+    "GMGNreQcJFufBiCTLDBgKhYEfEe9B454UjpDr5CaSLA1": "GMGN 2",
+    "AveaiuA1emN71q9mS2QQ9BEWNAAHmp8sHSvwLFHQjufM": "Ave",
+    "b1oomGGqPKGD6errbyfbVMBuzSC8WtAAYo8MwNafWW1": "Bloom",
+    "BANANAjs7FJiPQqJTGFzkZJndT9o7UmKiYYGaJz6frGu": "BananaGun",
+    "MaestroAAe9ge5HTc64VbBQZ6fP77pwvrhM8i1XWSAx": "Maestro",
+    "minTcHYRLVPubRK8nt6sqe2ZpWrGDLQoNLipDJCGocY": "Mintech",
+    "Prism8hsRo6Ww5jiN5Zeh3YDPLZHqHduCPSAV7JF7qv": "Prism",
+}
+
+
+def named(program: str) -> str:
+    """Return *program*, an address, in brackets behind the name of the router if it has one."""
+    name = ROUTERS.get(program)
+    return program if name is None else f"{name} ({program})"
+
+
+REPORTED: Final = frozenset({QuarantineReason.UNKNOWN_EXCHANGE, QuarantineReason.MALFORMED_BATCH})
+"""Why a call of any program is quarantined; for another reason it is no exchange that we know."""
+
+
+def recognise(
+    calls: Sequence[Call], found: list[list[Swap] | None], token_accounts: TokenAccounts
+) -> Iterator[tuple[Call, Unreadable]]:
+    """Enter into *found* the swaps of the unlisted programs among *calls*, innermost first.
+
+    found   the swaps of each call, None if it could not be read; those of listed programs are there
+            already
+    Yields calls in which tokens were exchanged in a way that is not understood.
+    """
+    has_moved = False  # a call inside, which may be a part of an exchange
+    for number in reversed(range(len(calls))):
+        call = calls[number]
+        if call.program is not UNLISTED or not (call.tokens or has_moved):
+            continue
+        inside = range(number + 1, _end(calls, number))
+        has_exchanged = any(found[n] is None or found[n] for n in inside)
+        if has_exchanged and not call.tokens:
+            continue  # it passed on what they exchanged, read or not
+        try:
+            if has_exchanged:
+                _expect_none_beside(call, token_accounts)
+            else:
+                inner: list[Call] = []
+                if inside and (has_moved or call.tokens):
+                    inner += _moving([calls[n] for n in inside], call, token_accounts)
+                if not call.tokens and not inner:
+                    continue
+                has_moved = True
+                if not call.below_router and _is_below_named(calls, number, token_accounts):
+                    call.below_router = True
+                found[number] = _recognised(call, inner, token_accounts)
+        except Unreadable as unreadable:
+            if unreadable.reason in REPORTED:
+                found[number] = None
+                yield call, unreadable
+            # Else what moved is no exchange that we know of: a program of any kind.
+
+
+def _expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
+    """Raise Unreadable if *call* exchanged itself beside what it called, which exchanged."""
+    call.tokens = batch.expand(call.tokens, token_accounts.opened)
+    if _may_exchange(call) and not _is_no_exchange(call, token_accounts):
+        unread.expect_none_beside(call, token_accounts)
+
+
+def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swaps of *call*; *inner* calls of it moved tokens and did not exchange.
+
+    Raises Unreadable, with UNKNOWN_EXCHANGE if someone exchanged and no vaults show it.
+    """
+    if call.below_router:
+        _take_in(call, inner)
+        inner = ()
+    call.tokens = batch.expand(call.tokens, token_accounts.opened)
+    if _may_exchange(call):
+        if _is_no_exchange(call, token_accounts):
+            return []
+        swaps = read_closed(call, (), token_accounts) if call.below_router else []
+        address = token_accounts.key(call.instruction.program_id_index)
+        found = [
+            swap._replace(program=address, recognised_by=RecognisedBy.TRANSFERS)
+            for swap in swaps or _read(call, token_accounts)
+            if not is_of_one_piece(exchange_in(swap), token_accounts)
+        ]
+        if found:
+            return found
+    # Names are looked at last: mostly there is no sign of an exchange.
+    whole = unread.with_inner(call, inner, token_accounts)
+    may_exchange = unread.may_exchange(whole, call, token_accounts)
+    if may_exchange and not _is_no_exchange(call, token_accounts):
+        unread.expect_none(whole, call, token_accounts)
+    return []
+
+
+def _is_below_named(calls: Sequence[Call], number: int, token_accounts: TokenAccounts) -> bool:
+    """Return whether a router that has a name, though no row of the table, made call *number*."""
+    call = calls[number]
+    if call.inner < 0:
+        return False
+    height = _height(call)
+    for caller in reversed(calls[:number]):
+        if caller.outer != call.outer:
+            return False
+        above = _height(caller)
+        if above < height:
+            address = token_accounts.key(caller.instruction.program_id_index)
+            return above == height - 1 and address in ROUTERS
+    return False
+
+
+def _is_no_exchange(call: Call, token_accounts: TokenAccounts) -> bool:
+    """Return whether *call* exchanges nothing, by its program or by its name."""
+    address = token_accounts.key(call.instruction.program_id_index)
+    if address in NO_EXCHANGE_PROGRAMS:
+        return True
+    return base58.head(call.instruction.data) in NO_EXCHANGES
+
+
+def _moving(inner: Iterable[Call], call: Call, token_accounts: TokenAccounts) -> Iterator[Call]:
+    """Yield the *inner* calls of unlisted programs that move tokens or lamports for *call*.
+
+    Those that exchange nothing are left out; by their names alone unless that of *call* says that
+    it exchanges: the vault program of a market may call it a deposit.
+    """
+    for one in inner:
+        if one.program is not UNLISTED or not (one.tokens or one.lamports):
+            continue
+        address = token_accounts.key(one.instruction.program_id_index)
+        if address in NO_EXCHANGE_PROGRAMS:
+            continue
+        is_named = base58.head(one.instruction.data) in NO_EXCHANGES
+        if not is_named or base58.head(call.instruction.data) in EXCHANGES:
+            yield one
+
+
+def _may_exchange(call: Call) -> bool:
+    """Return whether enough moved under *call*, whose batches are expanded, for an exchange."""
+    moved = len(call.lamports) if call.below_router else 0
+    for token in call.tokens:
+        head = data_of(token)[:PARTIES]
+        if head in SHAPES or head[:1] in MOVING:
+            moved += 1
+    return moved >= PARTIES
+
+
+def _take_in(call: Call, inner: Sequence[Call]) -> None:
+    """Count what moved under *inner* calls as moved under *call*."""
+    for one in inner:
+        call.tokens = [*call.tokens, *one.tokens]
+        call.lamports = [*call.lamports, *one.lamports]
+        call.token_2022 = call.token_2022 or one.token_2022
+
+
+def described(
+    call: Call, swaps: Sequence[Swap], token_accounts: TokenAccounts
+) -> Iterator[Unlisted]:
+    """Yield *swaps* of *call*, whose program the table does not list, with what names it."""
+    address = token_accounts.key(call.instruction.program_id_index)
+    head = base58.head(call.instruction.data).hex()
+    for swap in swaps:
+        yield Unlisted(swap.signature, address, head, moved_of([exchange_in(swap)]))
+
+
+def _height(call: Call) -> int:
+    """Return how deep *call* stands, 1 at the top; 0 if unknown."""
+    return 1 if call.inner < 0 else call.instruction.stack_height or 0
+
+
+def _end(calls: Sequence[Call], number: int) -> int:
+    """Return the number behind the last call that ran inside call *number*."""
+    call = calls[number]
+    height = _height(call)
+    for n in range(number + 1, len(calls)):
+        other = calls[n]
+        if other.outer != call.outer:
+            return n
+        deeper = other.instruction.stack_height
+        if deeper is not None and deeper <= height:
+            return n
+    return len(calls)
+
+
+def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swap of *call* if its vaults show one.
+
+    Raises Unreadable, with UNKNOWN_EXCHANGE if a signer exchanged and no vaults show it.
+    """
+    token_accounts.complete()
+    # Without lamports: those pay for rent and for priority, too.
+    tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
+    tokens.token_2022 = call.token_2022
+    moved = moves(tokens, token_accounts)
+    exchanges = exchanges_of(moved)
+    if not exchanges:
+        return []
+    sides = _sides(exchanges, moved, token_accounts)
+    sides = sides or _paid_to_another(exchanges, moved, token_accounts)
+    if sides is None:
+        signers = token_accounts.signers
+        traded = [exchanges[signer] for signer in signers if signer in exchanges]
+        # Of others, at least two: one alone may keep what it buys for someone else.
+        pairs = () if traded else _mirrored(exchanges, token_accounts)
+        traded += [exchanges[trader] for trader, _ in pairs]
+        unread.report(call, traded, token_accounts)
+        return []
+    trader, owner = sides
+    exchange = exchanges[owner]
+    if makes_shares(call, exchange, token_accounts, trader):
+        return []
+    return [swap_of(call, exchange, moved, token_accounts, leg=0, pool=None, owners=(owner,))]
+
+
+def _sides(
+    exchanges: dict[str, Exchange], moved: Sequence[Move], token_accounts: TokenAccounts
+) -> tuple[str, str] | None:
+    """Return who traded and who owns the vaults; None unless it is one of each."""
+    signers = token_accounts.signers
+    pairs = _mirrored(exchanges, token_accounts)
+    signed = [pair for pair in pairs if pair[0] in signers]
+    if len(signed) == 1:
+        return signed[0]
+    if signed or not pairs:
+        return None
+    # A router's own account trades: it pays first, and the vaults answer.
+    first = next(source for source, *_ in moved if source in exchanges)
+    mirrored = [pair for pair in pairs if pair[0] == first]
+    return mirrored[0] if len(mirrored) == 1 else None
+
+
+def _mirrored(
+    exchanges: dict[str, Exchange], token_accounts: TokenAccounts
+) -> Sequence[tuple[str, str]]:
+    """Return each party with each owner, who did not sign, that got what it gave."""
+    signers = token_accounts.signers
+    return [
+        (trader, owner)
+        for trader, (taken, _, given, _) in exchanges.items()
+        for owner, (received, _, paid, _) in exchanges.items()
+        if owner not in signers and taken == paid and given == received
+    ]
+
+
+def _paid_to_another(
+    exchanges: dict[str, Exchange], moved: list[Move], token_accounts: TokenAccounts
+) -> tuple[str, str] | None:
+    """Return the trader and the owner of the vaults if one party paid and another received.
+
+    One of the two signed, and neither has another part in the call.  None unless one owner, who
+    did not sign, exchanged, each mint with one other party.
+    """
+    signers = token_accounts.signers
+    if len(exchanges) != 1:
+        return None
+    ((owner, (received, _, paid, _)),) = exchanges.items()
+    givers = {source for source, target, mint, *_ in moved if mint == received and target == owner}
+    takers = {target for source, target, mint, *_ in moved if mint == paid and source == owner}
+    if owner in signers or len(givers) != 1 or len(takers) != 1:
+        return None
+    (giver,) = givers
+    (taker,) = takers
+    if flow_of(moved, (giver,)).keys() != {received} or flow_of(moved, (taker,)).keys() != {paid}:
+        return None
+    return next(((party, owner) for party in (giver, taker) if party in signers), None)

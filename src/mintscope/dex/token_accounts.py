@@ -1,0 +1,312 @@
+"""Owners and mints of the token accounts in one transaction.
+
+The balances know every account that outlives the transaction, and so every
+vault.  A temporary one (wrapped SOL, opened and closed on the way) is known
+from the instruction that initialised it, and failing that from what it trades
+with.  Those are looked up only by readings that need them.
+"""
+
+from collections.abc import Container, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, overload
+
+from based58 import b58encode
+from typing_extensions import override
+
+from mintscope.dex import base58, batch
+from mintscope.dex.batch import Opened
+from mintscope.dex.outcome import QuarantineReason, Unreadable
+from mintscope.kit.errors import InvalidTokenAddress
+from mintscope.kit.primitives import PUBKEY_BYTES, Mint, Signature, parse_mint
+from mintscope.solana.blocks import USDC, USDT, WSOL
+from mintscope.solana.transaction import Effects, Instruction, TokenBalance, Transaction
+
+SPL: Final = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
+SPL_2022: Final = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
+ASSOCIATED: Final = "ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL"
+SPL_PROGRAMS: Final[frozenset[str | bytes]] = frozenset(
+    {SPL, SPL_2022, base58.decode(SPL), base58.decode(SPL_2022)}
+)
+SYSTEM: Final = "11111111111111111111111111111111"
+SYSTEM_PROGRAM: Final[frozenset[str | bytes]] = frozenset({SYSTEM, base58.decode(SYSTEM)})
+MOVING_PROGRAMS: Final = SPL_PROGRAMS | SYSTEM_PROGRAM
+DECIMALS: Final[dict[str, int]] = {WSOL: 9, USDC: 6, USDT: 6}
+
+NAMED_MINTS_MAX: Final = 8
+DIGITS_MAX: Final = 19  # that surely fit a u64
+
+INITIALIZE_ACCOUNT: Final = frozenset({"2", b"\x01"})  # accounts are account, mint, owner
+INITIALIZE_ACCOUNTS: Final = 3
+INITIALIZE_ACCOUNT_OF: Final = frozenset({b"\x10", b"\x12"})  # the owner is in the data instead
+CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # TransferChecked, and WithFee
+
+
+class Texts(Sequence[str]):
+    """Addresses given as bytes, each put into base58 when it is asked for."""
+
+    def __init__(self, keys: Sequence[bytes]) -> None:
+        self._keys = keys
+
+    @override
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[str]: ...
+    @override
+    def __getitem__(self, at: int | slice) -> str | Sequence[str]:
+        keys = self._keys[at]
+        return _encode(keys) if isinstance(keys, bytes) else [_encode(key) for key in keys]
+
+
+class TokenAccounts:
+    """The accounts of one transaction.
+
+    signers   the fee payer first
+    inner     the instructions that each top-level instruction called, by its position
+    is_complete   `complete` was called
+    opened    what the batches held that were expanded
+    book      token accounts by index: those alive at the end, and all once `complete`d
+    """
+
+    __slots__ = (
+        "_before",
+        "_keys",
+        "_tokens",
+        "_transaction",
+        "book",
+        "index",
+        "inner",
+        "is_complete",
+        "opened",
+        "signature",
+        "signers",
+    )
+
+    def __init__(self, transaction: Transaction) -> None:
+        keys: Any = transaction.keys  # all text, or all bytes
+        self._keys: Sequence[str] = keys if isinstance(keys[0], str) else Texts(keys)
+        self._transaction = transaction
+        self.is_complete = False
+        self._tokens: Sequence[Instruction] | None = None
+        self._before: Sequence[TokenBalance] | None = None
+        self.opened: Opened = {}
+        self.index = transaction.index
+        self.inner = {x.index: x.instructions for x in transaction.inner or ()}
+        signature = transaction.signature
+        self.signature = signature if isinstance(signature, str) else signature_of(transaction)
+        # The first key paid the fee, whatever the header says.
+        self.signers = self._keys[: transaction.signer_count or 1]
+        self.book = {balance.account_index: balance for balance in transaction.balances}
+
+    def key(self, account: int) -> str:
+        """Return the address of *account*."""
+        try:
+            return self._keys[account]
+        except IndexError:
+            raise Unreadable(QuarantineReason.UNKNOWN_ACCOUNT) from None
+
+    def mints_of(self, accounts: Sequence[int]) -> tuple[Mint, ...]:
+        """Return the first few mints of the token accounts among *accounts*."""
+        balances = filter(None, map(self.book.get, accounts))
+        mints = list(dict.fromkeys(balance.mint for balance in balances))[:NAMED_MINTS_MAX]
+        try:
+            return tuple(map(address, mints))
+        except Unreadable:
+            return ()
+
+    def owner(self, account: int) -> str:
+        """Return who owns token *account*; its own address if unknown."""
+        balance = self.book.get(account)
+        return (balance and balance.owner) or self.key(account)
+
+    def mint(self, account: int) -> str | None:
+        """Return the mint of token *account*, None if unknown."""
+        balance = self.book.get(account)
+        return None if balance is None else balance.mint
+
+    def decimals(self, mint: str) -> int | None:
+        """Return the decimals of *mint*, None if the transaction does not show them."""
+        known = DECIMALS.get(mint)
+        if known is not None:
+            return known
+        for balance in self.book.values():
+            if balance.mint == mint and balance.ui_token_amount is not None:
+                return balance.ui_token_amount.decimals
+        return self._checked_decimals(mint)
+
+    def complete(self) -> None:
+        """Enter the accounts that the transaction closed, and those it opened and closed."""
+        if self.is_complete:
+            return
+        self.is_complete = True
+        for balance in self._earlier():
+            self.book.setdefault(balance.account_index, balance)
+        for balance in self._openings():
+            self.book.setdefault(balance.account_index, balance)
+
+    def before(self, account: int) -> int | None:
+        """Return what *account* held before the transaction; None if it did not exist."""
+        for balance in self._earlier():
+            if balance.account_index == account:
+                return _amount(balance)
+        return None
+
+    def after(self, account: int) -> int | None:
+        """Return what *account* held after the transaction; None if it did not exist."""
+        for balance in self._transaction.balances:
+            if balance.account_index == account:
+                return _amount(balance)
+        return None
+
+    def lamports(self, account: int) -> tuple[int, int] | None:
+        """Return the lamports of *account* before and after; None if they were not recorded."""
+        effects = self._effects()
+        if account >= min(len(effects.pre_balances), len(effects.post_balances)):
+            return None
+        return effects.pre_balances[account], effects.post_balances[account]
+
+    def log(self) -> Sequence[str]:
+        """Return the lines of the log; none if it was not recorded."""
+        return self._effects().log_messages or ()
+
+    def _effects(self) -> Effects:
+        try:
+            return self._transaction.read_effects()
+        except ValueError:
+            raise Unreadable(QuarantineReason.MALFORMED) from None
+
+    def instructions(self, program_id_index: int) -> Sequence[Instruction]:
+        """Return every instruction of a program, at any depth, in order of execution."""
+        return self._run({program_id_index})
+
+    def system_instructions(self) -> Sequence[Instruction]:
+        """Return every instruction of the system program, at any depth, in order of execution."""
+        return self._run(self._indices(SYSTEM_PROGRAM))
+
+    def only_of(self, owners: Container[str], one: str, other: str) -> tuple[int, int] | None:
+        """Return the accounts of *owners* of two mints; None unless there is one of each."""
+        first = second = -1
+        for balance in self.book.values():
+            if balance.owner in owners:
+                if balance.mint == one and first < 0:
+                    first = balance.account_index
+                elif balance.mint == other and second < 0:
+                    second = balance.account_index
+                else:
+                    return None
+        return None if first < 0 or second < 0 else (first, second)
+
+    def left(self, account: int | None) -> int | None:
+        """Return the amount of token *account* after the transaction; None if unknown."""
+        balance = None if account is None else self.book.get(account)
+        if balance is None or balance.ui_token_amount is None:
+            return None
+        text = balance.ui_token_amount.amount
+        is_number = text.isascii() and text.isdigit() and len(text) <= DIGITS_MAX
+        return int(text) if is_number else None
+
+    def is_of(self, instruction: Instruction, program: str) -> bool:
+        """Return whether *instruction* is one of *program*."""
+        return self.key(instruction.program_id_index) == program
+
+    def _earlier(self) -> Sequence[TokenBalance]:
+        if self._before is None:
+            try:
+                self._before = self._transaction.read_earlier()
+            except ValueError:
+                raise Unreadable(QuarantineReason.MALFORMED) from None
+        return self._before
+
+    def _checked_decimals(self, mint: str) -> int | None:
+        """Return the decimals that a checked transfer of *mint* names, if there is one."""
+        for token in self.token_instructions():
+            if len(token.accounts) > 1 and self.key(token.accounts[1]) == mint:
+                data = base58.decode(token.data)
+                at = CHECKED_DECIMALS_AT.get(data[:1], len(data))
+                if at < len(data):
+                    return data[at]
+        return None
+
+    def token_instructions(self) -> Sequence[Instruction]:
+        """Return every instruction of the token programs, at any depth, in order of execution.
+
+        Those of a batch stand one by one; a malformed batch stays as it is.
+        """
+        if self._tokens is None:
+            self._tokens = batch.expand_readable(
+                self._run(self._indices(SPL_PROGRAMS)), self.opened
+            )
+        return self._tokens
+
+    def moving_instructions(self) -> Sequence[Instruction]:
+        """Return what `token_instructions` does, with those of the system program between them."""
+        return batch.expand_readable(self._run(self._indices(MOVING_PROGRAMS)), self.opened)
+
+    def _indices(self, programs: Container[str | bytes]) -> set[int]:
+        return {i for i, key in enumerate(self._transaction.keys) if key in programs}
+
+    def _run(self, wanted: Container[int]) -> list[Instruction]:
+        """Return every instruction of the *wanted* programs, at any depth, as they ran."""
+        found: list[Instruction] = []
+        for position, instruction in enumerate(self._transaction.instructions):
+            if instruction.program_id_index in wanted:
+                found.append(instruction)
+            if position in self.inner:
+                called = self.inner[position]
+                found += [one for one in called if one.program_id_index in wanted]
+        return found
+
+    def _openings(self) -> Iterator[TokenBalance]:
+        """Yield every token account that the transaction initialised."""
+        for instruction in self.token_instructions():
+            accounts = instruction.accounts
+            if not accounts or accounts[0] in self.book:
+                continue  # the balances show more: nearly every instruction is a transfer
+            data = instruction.data
+            if data in INITIALIZE_ACCOUNT and len(accounts) >= INITIALIZE_ACCOUNTS:
+                owner = self.key(accounts[2])
+            elif len(data) > PUBKEY_BYTES and len(accounts) > 1:
+                data = base58.decode(data)
+                if data[:1] not in INITIALIZE_ACCOUNT_OF or len(data) <= PUBKEY_BYTES:
+                    continue
+                owner = _encode(data[1 : 1 + PUBKEY_BYTES])
+            else:
+                continue
+            yield TokenBalance(accounts[0], self.key(accounts[1]), owner=owner)
+
+
+def signature_of(transaction: Transaction) -> Signature:
+    """Return the signature of *transaction* in base58."""
+    signature = transaction.signature
+    return Signature(b58encode(signature).decode()) if isinstance(signature, bytes) else signature
+
+
+@lru_cache(maxsize=16_384)
+def _encode(key: bytes) -> str:
+    return b58encode(key).decode()
+
+
+def _amount(balance: TokenBalance) -> int:
+    """Return the raw units of *balance*.
+
+    Raises Unreadable where it does not say.
+    """
+    text = "" if balance.ui_token_amount is None else balance.ui_token_amount.amount
+    if not (text.isascii() and text.isdigit()):
+        raise Unreadable(QuarantineReason.MALFORMED)
+    return int(text)
+
+
+@lru_cache(maxsize=65_536)
+def address(mint: str) -> Mint:
+    """Return *mint* as a Mint; the same few thousand come again and again.
+
+    Raises Unreadable for anything but the base58 form of 32 bytes.
+    """
+    try:
+        return parse_mint(mint)
+    except InvalidTokenAddress:
+        raise Unreadable(QuarantineReason.UNRESOLVED_MINT) from None

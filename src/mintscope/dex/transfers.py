@@ -1,0 +1,442 @@
+"""Swaps from what moved: the pool is the owner that received one mint and paid another.
+
+Amounts are those of the pool's side.  Where the vaults' owner is not known
+the trader's side is turned around.
+"""
+
+from collections.abc import Sequence
+from typing import Final, TypeAlias
+
+from mintscope.dex import moves as events
+from mintscope.dex.base58 import data_of
+from mintscope.dex.moves import (
+    LAMPORTS_MIN,
+    PARTIES,
+    SHAPES,
+    SYSTEM_TRANSFER,
+    U64,
+    UNWRAPPING,
+    Move,
+    moves,
+)
+from mintscope.dex.outcome import QuarantineReason, Unreadable
+from mintscope.dex.program import Call, Leg
+from mintscope.dex.swap import Swap
+from mintscope.dex.token_accounts import TokenAccounts, address
+from mintscope.solana.blocks import WSOL
+
+MINT_TO: Final = frozenset({b"\x07", b"\x0e"})  # and checked
+SUPPLY: Final = frozenset({b"\x07", b"\x08", b"\x0e", b"\x0f"})  # MintTo, Burn, and checked
+U64_MAX: Final = 2**64 - 1
+BETWEEN_VAULTS: Final = "+"
+
+Exchange: TypeAlias = tuple[str, int, str, int]
+"""Mint and amount received, mint and amount paid."""
+
+
+Flow: TypeAlias = tuple[int, int, str | None, int]
+"""Source and target account by their indices, mint (None if the transfer names none), amount."""
+
+
+def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
+    """Return one swap for each pool of *legs*, of every pool touched where there is none.
+
+    Raises Unreadable where a pool did not give one mint for another.
+    """
+    if not legs or len(token_accounts.signers) > 1:
+        token_accounts.complete()
+    moved = moves(call, token_accounts)
+    if not legs:
+        return _each(call, moved, token_accounts)
+    swaps = []
+    key = token_accounts.key
+    for number, leg in enumerate(legs):
+        owners = _owners(call, leg, token_accounts)
+        flow = flow_of(moved, owners)
+        exchange = exchange_of(flow)
+        if exchange is not None:
+            pool = leg.pool if leg.pool is None else key(call.instruction.accounts[leg.pool])
+            swap = swap_of(
+                call, exchange, moved, token_accounts, leg=number, pool=pool, owners=owners
+            )
+            swaps.append(_own_part(swap, call, leg, token_accounts) if leg.shares else swap)
+        elif not flow or any(flow.values()):
+            raise Unreadable(QuarantineReason.NO_MOVEMENT)
+        # else the transfers were of nothing, and nothing was traded
+    if call.events and not call.token_2022:
+        # A fee mint moves less than the program counts, so the two may differ there.
+        events.verify(call, swaps)
+    return swaps
+
+
+def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -> Swap:
+    """Return *swap* with what its pool owns of the vaults, which it shares with other pools.
+
+    A share is worth at least one unit of what the vault holds, and a little more as it earns.
+    """
+    accounts = call.instruction.accounts
+    left: dict[str, int | None] = {}
+    for vault, shares in leg.shares:
+        if max(vault, shares) < len(accounts):
+            mint = token_accounts.mint(accounts[vault])
+            if mint is not None:
+                left[address(mint)] = token_accounts.left(accounts[shares])
+    return swap._replace(in_left=left.get(swap.in_mint), out_left=left.get(swap.out_mint))
+
+
+def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
+    """Return the swap of a program that publishes nothing, if what moved is one.
+
+    One mint in and one out is a swap; where a supply changed it is a deposit or a withdrawal.
+    """
+    if len(call.tokens) + len(call.lamports) < PARTIES:
+        return []
+    exchange: Exchange | None = None
+    owners: tuple[str, ...] = ()
+    moved = moves(call, token_accounts)
+    leg = legs[0] if legs and len(call.instruction.accounts) >= legs[0].size else None
+    if leg is not None and (leg.owners or leg.vaults):
+        owners = _owners(call, leg, token_accounts)
+        signers = token_accounts.signers
+        if owners[0] not in signers and owners[-1] not in signers:  # else it is another layout
+            exchange = exchange_of(flow_of(moved, owners))
+    trader = None
+    if exchange is None:
+        token_accounts.complete()
+        moved = moves(call, token_accounts)
+        owners = ()
+        trader, exchange = _opposite(call, moved, token_accounts)
+    if exchange is None or makes_shares(call, exchange, token_accounts, trader):
+        return []
+    pool = None
+    if leg is not None and leg.pool is not None:
+        account = call.instruction.accounts[leg.pool]
+        named = token_accounts.key(account)
+        # Neither a signer nor a mint is a pool: the instruction has another layout.
+        if account >= len(token_accounts.signers) and named not in exchange:
+            pool = named
+    return [swap_of(call, exchange, moved, token_accounts, leg=0, pool=pool, owners=owners)]
+
+
+def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, ...]:
+    """Return who owns the vaults of *leg*."""
+    accounts = call.instruction.accounts
+    if len(accounts) < leg.size:
+        raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
+    if call.program.authority is not None:
+        return (call.program.authority,)
+    key = token_accounts.key
+    owners = leg.owners
+    if leg.vaults:
+        return tuple([token_accounts.owner(accounts[vault]) for vault in leg.vaults])
+    if len(owners) == 1:  # most pools own their vaults
+        return (key(accounts[owners[0]]),)
+    return tuple([key(accounts[owner]) for owner in owners])
+
+
+def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
+    """Return what *owners* gained of each mint."""
+    flow: dict[str, int] = {}
+    for source, target, mint, sent, received in moved:
+        if source in owners:
+            flow[mint] = flow.get(mint, 0) - sent
+        if target in owners:
+            flow[mint] = flow.get(mint, 0) + received
+    return flow
+
+
+def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
+    """Return what those gained of each mint who dealt with *owner*: what arrived, if fees are kept.
+
+    Other dealings of theirs are left out.
+    """
+    flow: dict[str, int] = {}
+    for source, target, mint, sent, received in moved:
+        if source == owner != target:
+            flow[mint] = flow.get(mint, 0) + received
+        elif target == owner != source:
+            flow[mint] = flow.get(mint, 0) - sent
+    return flow
+
+
+def exchange_of(flow: dict[str, int]) -> Exchange | None:
+    """Return the one mint received and the one paid; None for any other flow."""
+    changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
+    if len(changed) != PARTIES:
+        return None
+    (one, gained), (other, lost) = changed.items()
+    if gained < 0 < lost:
+        return other, lost, one, -gained
+    if lost < 0 < gained:
+        return one, gained, other, -lost
+    return None
+
+
+def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
+    """Return everyone who gave one mint for another, in the order they were touched."""
+    flows: dict[str, dict[str, int]] = {}
+    for source, target, mint, sent, received in moved:
+        flow = flows.setdefault(source, {})
+        flow[mint] = flow.get(mint, 0) - sent
+        flow = flows.setdefault(target, {})
+        flow[mint] = flow.get(mint, 0) + received
+    found = {}
+    for owner, flow in flows.items():
+        if len(flow) > 1 and (exchange := exchange_of(flow)) is not None:
+            found[owner] = exchange
+    return found
+
+
+def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[Swap]:
+    """Return one swap for every pool touched, in that order; each owns its vaults."""
+    exchanges = exchanges_of(moved)
+    exchanges.pop(_initiator(exchanges, token_accounts), None)
+    if not exchanges:
+        raise Unreadable(QuarantineReason.NO_MOVEMENT)
+    return [
+        swap_of(call, exchange, moved, token_accounts, leg=leg, pool=pool)
+        for leg, (pool, exchange) in enumerate(exchanges.items())
+    ]
+
+
+def _opposite(
+    call: Call, moved: list[Move], token_accounts: TokenAccounts
+) -> tuple[str | None, Exchange | None]:
+    """Return the trader and the other side, if the owner of the vaults is not known."""
+    exchanges = exchanges_of(moved)
+    if not exchanges:
+        return None, None
+    trader = _initiator(exchanges, token_accounts)
+    own = exchanges.pop(trader)
+    match list(exchanges.values()):
+        case [] if is_pool(trader, moved, token_accounts):
+            return None, own
+        case [] if _is_for_a_fee(call, own, trader, token_accounts):
+            return trader, None
+        case []:
+            return trader, exchange_of(flow_beside(moved, trader))
+        case [pool]:
+            return trader, pool
+        case _:
+            return trader, None
+
+
+def _is_for_a_fee(
+    call: Call, exchange: Exchange, trader: str, token_accounts: TokenAccounts
+) -> bool:
+    """Return whether the lamports in *exchange* of *trader* are too few for more than a fee."""
+    sides = exchange[:PARTIES], exchange[PARTIES:]
+    is_small = any(mint == WSOL and amount < LAMPORTS_MIN for mint, amount in sides)
+    if not is_small or not call.lamports:
+        return False
+    tokens = Call(call.program, call.instruction, call.outer, call.inner, call.tokens)
+    tokens.token_2022 = call.token_2022
+    return trader not in exchanges_of(moves(tokens, token_accounts))
+
+
+def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> bool:
+    """Return whether *party*, alone in having exchanged, is the pool: what it paid went to another.
+
+    It is no signer, and deals with one; or, if it deals with none, it received before it paid.
+    """
+    signers = token_accounts.signers
+    if party in signers:
+        return False
+    deals = [
+        (source, target) for source, target, *_ in moved if (source == party) != (target == party)
+    ]
+    if any(source in signers or target in signers for source, target in deals):
+        return True
+    return bool(deals) and deals[0][1] == party
+
+
+def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) -> str:
+    """Return the trader: a signer, or else (a router trades for its user) the first payer."""
+    for signer in token_accounts.signers:
+        if signer in exchanges:
+            return signer
+    return next(iter(exchanges), "")
+
+
+def _trader(exchange: Exchange, moved: list[Move], token_accounts: TokenAccounts) -> str:
+    """Return the signer on the other side of *exchange*, else the fee payer."""
+    signers = token_accounts.signers
+    if len(signers) > 1:
+        received, _, paid, _ = exchange
+        for source, target, mint, _, _ in moved:
+            if mint == received and source in signers:
+                return source
+            if mint == paid and target in signers:
+                return target
+    return signers[0]
+
+
+def changes_supply(call: Call) -> bool:
+    """Return whether tokens were made or destroyed under *call*."""
+    return any(token.data[:1] in SUPPLY for token in call.tokens)
+
+
+def makes_shares(
+    call: Call, exchange: Exchange, token_accounts: TokenAccounts, trader: str | None
+) -> bool:
+    """Return whether *call* was a deposit or a withdrawal: tokens were destroyed, or made.
+
+    Tokens of a third mint made for another owner than the *trader* are the fee of the owner.
+    trader   None: each signer
+    """
+    traders = token_accounts.signers if trader is None else (trader, *token_accounts.signers)
+    for token in call.tokens:
+        head = data_of(token)[:1]
+        if head not in SUPPLY:
+            continue
+        accounts = token.accounts
+        if head not in MINT_TO or len(accounts) < PARTIES:
+            return True
+        mint = token_accounts.key(accounts[0])
+        target = accounts[1]
+        is_known = token_accounts.mint(target) is not None
+        if mint in (exchange[0], exchange[2]) or not is_known:
+            return True
+        if token_accounts.owner(target) in traders:
+            return True
+    return False
+
+
+def exchange_in(swap: Swap) -> Exchange:
+    """Return what was exchanged in *swap*."""
+    return swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount
+
+
+def is_of_one_piece(exchange: Exchange, token_accounts: TokenAccounts) -> bool:
+    """Return whether one side of *exchange* is one piece without decimals: an NFT was traded."""
+    sides = exchange[:PARTIES], exchange[PARTIES:]
+    return any(amount == 1 and token_accounts.decimals(mint) == 0 for mint, amount in sides)
+
+
+def swap_of(  # noqa: PLR0913 - where, what and who
+    call: Call,
+    exchange: Exchange,
+    moved: list[Move],
+    token_accounts: TokenAccounts,
+    *,
+    leg: int,
+    pool: str | None,
+    owners: tuple[str, ...] = (),
+) -> Swap:
+    """Return *exchange* as a swap of *call*.
+
+    pool      None: its two vaults name it
+    owners    of the vaults; none: all but the trader may own them
+    Raises Unreadable for amounts beyond a u64.
+    """
+    received, gained, paid, lost = exchange
+    if gained > U64_MAX or lost > U64_MAX:
+        raise Unreadable(QuarantineReason.OVERFLOW)
+    trader = _trader(exchange, moved, token_accounts)
+    shows = not call.program.is_pooled
+    vaults: tuple[int | None, int | None] | None = None
+    if pool is not None:
+        vaults = token_accounts.only_of(owners, received, paid)
+    if vaults is None:
+        vaults = _vaults(call, (received, paid), token_accounts, owners=owners, trader=trader)
+    if pool is None:
+        pool = _pair(vaults, token_accounts)
+    return Swap(
+        token_accounts.signature,
+        token_accounts.index,
+        call.outer,
+        call.inner,
+        leg,
+        call.program.name,
+        pool,
+        address(received),
+        gained,
+        token_accounts.decimals(received),
+        address(paid),
+        lost,
+        token_accounts.decimals(paid),
+        trader,
+        in_left=token_accounts.left(vaults[0]) if shows else None,
+        out_left=token_accounts.left(vaults[1]) if shows else None,
+    )
+
+
+def _pair(vaults: Sequence[int | None], token_accounts: TokenAccounts) -> str:
+    """Return *vaults* as the name of their pool; the owner of one stands for another not known.
+
+    Raises Unreadable if none is.
+    """
+    known = [vault for vault in vaults if vault is not None]
+    if not known:
+        raise Unreadable(QuarantineReason.NO_MOVEMENT)
+    names = [token_accounts.key(vault) for vault in known]
+    if len(names) < PARTIES:
+        names.append(token_accounts.owner(known[0]))
+    return BETWEEN_VAULTS.join(sorted(names))
+
+
+def _vaults(
+    call: Call,
+    mints: tuple[str, str],
+    token_accounts: TokenAccounts,
+    *,
+    owners: tuple[str, ...],
+    trader: str,
+) -> tuple[int | None, int | None]:
+    """Return the vaults of *call* through which most of each mint moved.
+
+    mints     the one received and the one paid
+    owners    of the vaults; none: all but the *trader* may own them
+    None for a mint if no account differs from the trader's.
+    """
+    received, paid = mints
+    takers: dict[int, int] = {}
+    givers: dict[int, int] = {}
+    for source, target, mint, amount in _flows(call, token_accounts):
+        if mint in (received, None) and _may_own(target, owners, trader, token_accounts):
+            takers[target] = takers.get(target, 0) + amount
+        if mint in (paid, None) and _may_own(source, owners, trader, token_accounts):
+            givers[source] = givers.get(source, 0) + amount
+    return _largest(takers), _largest(givers)
+
+
+def _may_own(
+    account: int, owners: tuple[str, ...], trader: str, token_accounts: TokenAccounts
+) -> bool:
+    """Return whether *account* is one of *owners*, or of any but the *trader* if there are none."""
+    owner = token_accounts.owner(account)
+    return owner in owners if owners else owner != trader
+
+
+def _largest(amounts: dict[int, int]) -> int | None:
+    """Return the account with the largest amount, None if there is no account."""
+    if not amounts:
+        return None
+    return max(amounts, key=lambda account: (amounts[account], account))
+
+
+def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
+    """Return the transfers under *call*, which `moves` has read before: all are well-formed."""
+    found: list[Flow] = []
+    for token in call.tokens:
+        data = data_of(token)
+        shape = SHAPES.get(data[:1]) or SHAPES.get(data[:2])
+        if shape is not None:
+            _, to, at = shape
+            accounts = token.accounts
+            source = accounts[0]
+            target = accounts[to]
+            if to > 1:
+                mint: str | None = token_accounts.key(accounts[1])
+            else:
+                mint = token_accounts.mint(source) or token_accounts.mint(target)
+            found.append((source, target, mint, U64(data, at)[0]))
+        elif data[:1] in UNWRAPPING and token_accounts.mint(token.accounts[0]) == WSOL:
+            # How much it was does not matter: an account that also pays by transfer goes before.
+            found.append((token.accounts[0], token.accounts[1], WSOL, 0))
+    for instruction in call.lamports:
+        data = data_of(instruction)
+        if data[:4] == SYSTEM_TRANSFER and len(instruction.accounts) >= PARTIES:
+            source, target = instruction.accounts[:PARTIES]
+            found.append((source, target, WSOL, int.from_bytes(data[4:12], "little")))
+    return found

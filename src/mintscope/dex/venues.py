@@ -1,0 +1,320 @@
+"""Venues that are read by what moved: most publish neither events nor a description.
+
+A head names an instruction whose accounts are known: the pool, and its vaults or who owns them.
+Other instructions of these programs are read, too, unless only the heads may swap: a pool that no
+account names is named by its two vaults.  Layouts are those of public decoders and trade records of
+2026; rows that are not `proven` have not been tried on a recorded transaction.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from mintscope.dex.program import Leg, Migration, Program
+from mintscope.dex.readers import curves, manifest
+from mintscope.dex.transfers import read_closed
+
+
+def _venue(  # noqa: PLR0913 - all that tells a venue
+    name: str,
+    address: str,
+    *legs: tuple[str, Leg],
+    any_leg: Leg | None = None,
+    only_heads: bool = False,
+    proven: bool = False,
+    migrations: Mapping[bytes, Migration] | None = None,
+    is_pooled: bool = False,
+) -> Program:
+    """Return a venue that is read by what moved.
+
+    legs         heads, hex, apart by spaces, with the pool that each of them trades with
+    any_leg      the pool of every other instruction; None: its two vaults name it
+    only_heads   nothing but the heads swaps
+    migrations, is_pooled   see `Program`
+    """
+    swaps: dict[bytes, tuple[Leg, ...]] = {
+        bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()
+    }
+    if not only_heads:
+        swaps[b""] = () if any_leg is None else (any_leg,)
+    moves = migrations or {}
+    return Program(
+        name, address, swaps, read_closed, proven=proven, migrations=moves, is_pooled=is_pooled
+    )
+
+
+def _curve(name: str, address: str, *legs: tuple[str, Leg]) -> Program:
+    """Return a curve that pays sales in lamports without a transfer; see `readers.curves`."""
+    swaps: dict[bytes, tuple[Leg, ...]] = {
+        bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()
+    }
+    swaps[b""] = ()
+    how = "transfers; of sales the lamports before and after"
+    return Program(name, address, swaps, curves.read, proven=False, how=how)
+
+
+def _token_swap(name: str, address: str, *, proven: bool = False) -> Program:
+    """Return a venue with the layout of SPL token-swap, whose swaps mint the owner's fee."""
+    return _venue(name, address, ("01", Leg((1,), 0)), only_heads=True, proven=proven)
+
+
+VENUES: Final[tuple[Program, ...]] = (
+    _venue(
+        "solfi", "SoLFiHG9TfgtdUXUjWAxi3LtvYuFyDLVhBWxdMZxyCe", any_leg=Leg((1,), 1), proven=True
+    ),
+    _venue(
+        "solfi_v2", "SV2EYYJyRz2YhfXwXnhNAevDEui5Q6yrfyo13WtupPF", any_leg=Leg((), 1), proven=True
+    ),
+    _venue(
+        "humidifi",
+        "9H6tua7jkLhdm3w8BvgpTn5LZNU7g4ZynDmCiNN3q6Rp",
+        any_leg=Leg((1,), 1),
+        proven=True,
+    ),
+    _venue(
+        "zerofi", "ZERor4xhbUycZ6gb9ntrhqscUcZmAbQDjEAtCf4hbZY", any_leg=Leg((2, 4), 0), proven=True
+    ),
+    _venue(
+        "goonfi", "goonERTdGsjnkZqWuVjs73BZ3Pb9qoCUdBUL17BnS5j", any_leg=Leg((1,), 1), proven=True
+    ),
+    _venue(
+        "goonfi_v2", "goonuddtQRrWqqn5nFyczVKaie28f3kDkHWkHtURSLE", any_leg=Leg((), 1), proven=True
+    ),
+    _venue(
+        "obric_v2", "obriQD1zbpyLz95G5n7nJe6a4DPjpFwa5XYPoNm113y", any_leg=Leg((0,), 0), proven=True
+    ),
+    _venue(
+        "tessera", "TessVdML9pBGgG9yGks7o4HewRaXVAMuoVj4x83GLQH", any_leg=Leg((), 1), proven=True
+    ),
+    _venue("unnamed_amm", "6RCmQ8XMQCJnPbNDQa8U9ucAS9hk4tXQeps96V7p6aRY", proven=True),
+    _venue(
+        "bisonfi", "BiSoNHVpsVZW2F7rx2eQ59yQwKxzU5NvBcmKshCSUypi", any_leg=Leg((), 1), proven=True
+    ),
+    _venue(
+        "alphaq", "ALPHAQmeA7bjrVuccPsYPiCvsi428SNwte66Srvs4pHA", any_leg=Leg((), 1), proven=True
+    ),
+    _venue(
+        "scorch",
+        "SCoRcH8c2dpjvcJD6FiPbCSQyQgu3PcUAWj2Xxx3mqn",
+        ("01", Leg((), 11)),
+        ("02", Leg((), 15)),
+    ),
+    _venue("quantum", "QuaNtZsgYRe5Z9Bk4LZ4cTD9tbkVoyCNf1R2BN9bBDv", any_leg=Leg((), 3)),
+    Program(
+        "manifest",
+        "MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",
+        {
+            b"\x04": (Leg((), 1),),
+            b"\x0d": (Leg((), 2),),
+            b"\x06": (manifest.BATCH_UPDATE,),
+            b"": (),
+        },
+        manifest.read,
+        how="transfers; of batches the log",
+    ),
+    _venue(
+        "defituna", "fUSioN9YKKSa3CUC2YUc4tPkHJ5Y6XW1yz8y6F7qWz9", any_leg=Leg((), 4), proven=True
+    ),
+    _venue("saros_dlmm", "1qbkdrr3z4ryLA7pZykqxvxWPoeifcVKo6ZG9CfkvVE", any_leg=Leg((), 0)),
+    _venue(
+        "deriverse",
+        "DRVSpZ2YUYYKgZP8XtLhAGtT1zYSCKzeHfb4DgRnrgqD",
+        ("1a", Leg((), 5, vaults=(3, 4))),
+        is_pooled=True,
+    ),
+    _venue("aquifer", "AQU1FRd7papthgdrwPTTq5JacJh8YtwEXaBfKU3bTz45", proven=True),
+    _venue(
+        "jupiter_lend",
+        "jupZ4m2GqUCJ5iueMfzQf8khFfH31d4XAQt3RzCT9Vd",
+        ("8dac0ad04509389a ce24950ea3849401", Leg((), 1, vaults=(13, 14))),
+        only_heads=True,
+    ),
+    _venue("archer", "Archer8kgiavM61GyusMzaaS2ft5sALtNsD1HxkUPMhy"),
+    _venue("whalestreet", "FW6zUqn4iKRaeopwwhwsquTY6ABWLLgjxtrC3VPnaWBf"),
+    _venue("quay", "QUayE6nexQWYNZAEqfN8FxoNwQDSu3CAzT2qq9J1ArG"),
+    _venue(
+        "flux", "FLUX6xBayGxLX9UcimVRxXFMHH6q43mAbRvDzSpCsvfK", ("03", Leg((), 1, vaults=(2, 3)))
+    ),
+    _venue(
+        "kipseli",
+        "3TK9D8aoBFYjYZtKCjciPrVrRStsnvo7KmpcJqDavpaU",
+        ("f0e02621b01ff1af", Leg((), 1, vaults=(2, 3))),
+    ),
+    _venue("binaryfi", "B72M6nyCLFgWiJtAN4naUTminMiTmyGcEqQHXwVeRdht"),
+    _venue(
+        "riptide", "riptK81hDxhe5pW5jSzSM9iRA8azgEgLJ4dXkPtBS7j", ("02", Leg((), 1, vaults=(6, 7)))
+    ),
+    _venue("hadron", "HADRoNbLovyqhCsocfYQYB7QdfCAAinN9HTePvBCVDQ8"),
+    _venue(
+        "denali",
+        "DNL1tgEj3nJovHw9jtyCCQD3arssCJzkmpDizknwzey4",
+        ("68688356a1bdb4d8", Leg((), 1, vaults=(4, 5))),
+    ),
+    _venue(
+        "obsidian",
+        "HBVw6bZtcCaezhcBrmfyXBSBRWCdv72271xQ4GPvms2z",
+        ("01", Leg((), 1, vaults=(2, 3))),
+    ),
+    _venue("gatorswap", "gatorLx9aC1e5ZWAXscv5QRKiLXnLPLXjftVc81h1Hr"),
+    _venue("flint", "FLiNTXPwppyoJabCoxc2uiiRygAHpmMXajiDXo2Ub1z"),
+    _venue("lemmingsfi", "BQEJZUB4CzoT6UhRffoCkqCyqQNrCPCSGHcPEmsdbEsX"),
+    _venue("metric", "Bvs46DPFxiFE6YHxLDLD6QAUcmy51FyRVPZJusPxLk3j"),
+    _venue("taurusfi", "9VX8EKBg6vM6tA68xaDsPkbrx26XConZjkQmhVApUptc"),
+    _venue(
+        "metadao",
+        "FUTARELBfJfQ8RDGhg1wdhddq1odMAJUePHFuBYfUxKq",
+        ("a7610ce7ed4ea6fb", Leg((), 0, vaults=(3, 4))),
+    ),
+    _venue(
+        "omnipair",
+        "omnixgS8fnqHfCcTGKWj6JtKjzpJZ1Y5y9pyFkQDkYE",
+        ("f8c69e91e17587c8", Leg((), 0, vaults=(3, 4))),
+    ),
+    _venue(
+        "runner_rodeo",
+        "runnrXXdsSRkdueCRYxKDvSWfv6nAnrG5dcM29qj1HA",
+        ("f8c69e91e17587c8", Leg((), 0, vaults=(6, 7))),
+    ),
+    _venue(
+        "trends", "CURVEmPpijXDTNdqrA9PGP1io2rkgiVXH26xdXVGLLfz", any_leg=Leg((), 1, vaults=(7, 8))
+    ),
+    _curve(
+        "trench",
+        "8ZoPDsvLWXthQaZz6aJJEWNFBZKk2ePuygi6LHT7F7Hh",
+        ("66063d1201daebea 18d3742869039938 33e685a4017f83ad", Leg((4,), 4)),
+    ),
+    _venue(
+        "scale", "SCALEwAvEK5gtkdHiFzXfPgtk2YwJxPDzaV3aDmR7tA", any_leg=Leg((), 0, vaults=(7, 8))
+    ),
+    _venue(
+        "scale_2", "SCALEWoRSpVZpMRqHEcDfNvBh3nUSe34jDr9r689gLa", any_leg=Leg((), 0, vaults=(6, 7))
+    ),
+    _venue(
+        "virtuals",
+        "5U3EU2ubXtK84QcRjWVmYt9RaDyA8gKxdUrPFXmZyaki",
+        ("66063d1201daebea 33e685a4017f83ad", Leg((), 1, vaults=(5, 8))),
+    ),
+    _venue(
+        "stableswap",
+        "ghosty4ZU1Qk1HN7Ymz4pZ15QfspzJZgSYFkdKN6ZLK",
+        any_leg=Leg((), 10, vaults=(6, 7)),
+    ),
+    _venue("cube", "8iQtGj9mcUfFUGaiCpPy89swC3s8YTC8FhVZWfgeZhwu"),
+    _venue("stratabook", "strataZWURmW6bzMWpkLCAFxNFrQXCNSE9cSmBmdPgP"),
+    _venue("wavebreak", "waveQX2yP3H1pVU8djGvEHmYg8uamQ84AuyGtpsrXTF"),
+    _venue("orbit", "Fn3fA3fjsmpULNL7E9U79jKTe1KHxPtQeWdURCbJXCnM"),
+    _venue("exa6gyh", "ExA6GYhHAeRNMWVNLrDir1SKPJZcZA2oaPq6uriSmxfJ", proven=True),
+    _venue(
+        "jupiter_perps",
+        "PERPHjGBqRHArX4DySjwM6UJHiR3sWAatqfdBS2qQJu",
+        ("414b3f4ceb5b5b88", Leg(())),
+        only_heads=True,
+    ),
+    _venue("woofi", "WooFif76YGRNjk1pA8wCsN67aQsD9f9iLsz4NcJ1AVb"),
+    _venue("perena", "NUMERUNsFCP3kuNmWZuXtm1AaQCPj9uw6Guv2Ekoi5P"),
+    _venue(
+        "gavel", "srAMMzfVHVAtgSJc8iH6CfKzuWuUTzLHVCE81QU1rgi", ("00", Leg((), 2, vaults=(6, 7)))
+    ),
+    _venue("stabble_clmm", "6dMXqGZ3ga2dikrYS9ovDXgHGh5RUsb2RTUj6hrQXhk6"),
+    _venue(
+        "stabble",
+        "swapNyd8XiQwJ6ianp9snpu4brUqFxadzvHebnAXjJZ",
+        ("f8c69e91e17587c8", Leg((), 6, vaults=(3, 4))),
+        ("2b04ed0b1ac91e62", Leg((), 8, vaults=(5, 6))),
+        proven=True,
+        is_pooled=True,
+    ),
+    _venue(
+        "stabble_weighted",
+        "swapFpHZwjELNnjvThjajtiVmkz3yPQEHjLtka2fwHW",
+        ("f8c69e91e17587c8", Leg((), 6, vaults=(3, 4))),
+        ("2b04ed0b1ac91e62", Leg((), 8, vaults=(5, 6))),
+        proven=True,
+        is_pooled=True,
+    ),
+    _venue(
+        "openbook_v2",
+        "opnb2LAfJYbRMAHHvqjCwQxanZn7ReEHp1k81EohpZb",
+        ("032c47031ac7cb55", Leg((), 2, vaults=(6, 7))),
+        only_heads=True,
+        proven=True,
+    ),
+    _venue(
+        "goosefx_gamma",
+        "GAMMA7meSFWaBXF25oSUgmGRwaW6sCMFLmBNiMSdbHVT",
+        any_leg=Leg((), 3, vaults=(6, 7)),
+        proven=True,
+    ),
+    _venue(
+        "1dex", "DEXYosS6oEGvk8uCDayvwEZz4qEyDJRf9nFgYCaqPMTm", any_leg=Leg((), 2, vaults=(3, 4))
+    ),
+    _venue(
+        "heaven",
+        "HEAVENoP2qxoeuF8Dj2oT1GHEnu49U5mJYkdeC8BAX2o",
+        ("66063d1201daebea 33e685a4017f83ad", Leg((), 4, vaults=(10, 11))),
+    ),
+    _venue(
+        "boop",
+        "boop8hVGQGqehUK2iVEMEnMrL5RbjywRzHKBmBE7ry4",
+        ("8a7f0e5b26577369 6d3d28bbe6b087ae", Leg((), 1, vaults=(3, 4))),
+        proven=True,
+        migrations={bytes.fromhex("a859631e753158e0"): Migration((19, 20), 18, 6)},
+    ),
+    _curve(
+        "moonit",
+        "MoonCVVNZFSYkqNXP6bxHLPL6QQJiMagDL3qcqUQTrG",
+        ("66063d1201daebea 33e685a4017f83ad", Leg((2,), 2)),
+        ("4f4dabed9d31ebc6", Leg((3,), 3)),
+    ),
+    _venue(
+        "mercurial", "MERLuDFBMmsHnsBPZw2sDQZHvXFMwp8EdjudcU2HKky", any_leg=Leg((), 0), proven=True
+    ),
+    _venue(
+        "raydium_stable",
+        "5quBtoiQqxF9Jv6KYKctB59NT3gtJD2Y65kdnB1Uev3h",
+        any_leg=Leg((), 1),
+        proven=True,
+    ),
+    _venue(
+        "jupiter_rfq_v2", "fd3nMFYTQjX1yr5ER8u7tPdHJB7qt8RpDpNtLQX2Br5", proven=True, is_pooled=True
+    ),
+    _venue(
+        "aldrin",
+        "AMM55ShdkoGRB5jVYPjWziwk8m5MpwyDgsMWHaMSQWH6",
+        ("f8c69e91e17587c8", Leg((), 0, vaults=(3, 4))),
+        proven=True,
+    ),
+    _venue(
+        "aldrin_v2",
+        "CURVGoZn8zycx6FXwwevgBTB2gVvdbGTEpvMJDbgs2t4",
+        ("f8c69e91e17587c8", Leg((), 0, vaults=(3, 4))),
+    ),
+    _venue(
+        "cropper",
+        "H8W3ctz92svYg6mkn1UtGfu2aQr2fnUFHM1RhScEtQDt",
+        ("f8c69e91e17587c8", Leg((), 2, vaults=(4, 6))),
+    ),
+    _venue(
+        "crema",
+        "CLMM9tUoggJu2wagPkkqs9eFG4BWhVBZWkP1qv3Sp7tR",
+        ("f8c69e91e17587c8 85d7bfd666f33719", Leg((), 1, vaults=(6, 7))),
+    ),
+    _venue(
+        "guacswap",
+        "Gswppe6ERWKpUTXvRPfXdzHhiCyJvLadVvXGfdpBqcE1",
+        ("f8c69e91e17587c8", Leg((), 1, vaults=(4, 5))),
+    ),
+    _venue(
+        "bonkswap",
+        "BSwp6bEBihVLdqJRKGgzjcGLHkcTuzmSo1TQkHepzH8p",
+        ("f8c69e91e17587c8", Leg((), 1, vaults=(4, 5))),
+    ),
+    _venue("sanctum_infinity", "5ocnV1qiCgaQR8Jb8xWnVbApfaygJ8tNoZfgPwsgx9kx"),
+    _token_swap("saros_amm", "SSwapUtytfBdBn1b9NUGG6foMVPtcWgpRU32HToDUZr", proven=True),
+    _token_swap("fluxbeam", "FLUXubRmkEi2q6K3Y9kBPg9248ggaZVsoSFhtJHSrm1X"),
+    _token_swap("orca_v1", "DjVE6JNiYqPL2QXyCUUh8rNjHrbz9hXHNYt99MQ59qw1"),
+    _token_swap("orca_v2", "9W959DqEETiGZocYWCQPaJ6sBmUzgfxXfqGeTEdp3aQP"),
+    _token_swap("dexlab", "DSwpgjMvXhtGn6BsbqmacdBZyfLj6jSWf3HJpdJtmg6N"),
+    _token_swap("dooar", "Dooar9JkhdZ7J3LHN3A7YCuoGRUggXhQaG4kijfLGU2j"),
+    _token_swap("penguin", "PSwapMdSai8tjrEXcxFeQth87xC4rRsa4VA5mhGhXkP"),
+    _token_swap("token_swap", "SwaPpA9LAaLfeLi3a68M4DjnLqgtticKg6CnyNwgAC8"),
+)

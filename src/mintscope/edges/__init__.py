@@ -1,1 +1,0 @@
-"""One outside thing each; edges never import each other; api and web stand on `server`."""

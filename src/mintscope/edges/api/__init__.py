@@ -1,1 +1,0 @@
-"""JSON over HTTP: the routes of the specification."""

@@ -1,1 +1,0 @@
-"""The routes of accounts: sign-up, confirmation, exchange, /v1/me."""

@@ -1,1 +1,0 @@
-"""Tokens that fulfil a condition: /v1/screen."""

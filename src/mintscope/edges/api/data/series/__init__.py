@@ -1,1 +1,0 @@
-"""Series of a mint: candles, indicators and swaps, a credit a page."""

@@ -1,1 +1,0 @@
-"""The API described: its operations, and what is made of them for programs."""

@@ -1,1 +1,0 @@
-"""How programs and directories find the service: what it serves beside its API."""

@@ -1,1 +1,0 @@
-"""The routes of watchlists: /v1/groups."""

@@ -1,1 +1,0 @@
-"""The routes under /v1/account: what the user of an API key holds."""

@@ -1,1 +1,0 @@
-"""The routes of alert rules: /v1/signals."""

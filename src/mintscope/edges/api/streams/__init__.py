@@ -1,1 +1,0 @@
-"""GET /v1/stream: what changes, as it changes, by the minute."""

@@ -1,1 +1,0 @@
-"""Free data: the list of all tokens, the facts of each, and answers to build with."""

@@ -1,1 +1,0 @@
-"""The work of every api process on the swap log."""

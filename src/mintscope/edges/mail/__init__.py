@@ -1,1 +1,0 @@
-"""E-mail: its texts, its messages, and their delivery by SMTP."""

@@ -1,1 +1,0 @@
-"""Account and payment maintenance, and the hashing of passwords."""

@@ -1,1 +1,0 @@
-"""HTTP for all routes."""

@@ -1,1 +1,0 @@
-"""Payments on chain: the node, the reserves, the price sources."""

@@ -1,1 +1,0 @@
-"""Solana in: sources of blocks."""

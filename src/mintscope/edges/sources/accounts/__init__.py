@@ -1,1 +1,0 @@
-"""Accounts of the chain, asked of a node."""

@@ -1,1 +1,0 @@
-"""Blocks from the gRPC stream of a node with Yellowstone."""

@@ -1,1 +1,0 @@
-"""The past of an address, read from a node."""

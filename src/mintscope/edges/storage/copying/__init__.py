@@ -1,1 +1,0 @@
-"""Copying an installation, whatever engine it is on: table by table, and checked row by row."""

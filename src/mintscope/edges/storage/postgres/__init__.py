@@ -1,1 +1,0 @@
-"""Stores on PostgreSQL 15 or newer."""

@@ -1,1 +1,0 @@
-"""Stores written in the SQL that every engine understands."""

@@ -1,1 +1,0 @@
-"""Accounts, in the SQL that every engine understands."""

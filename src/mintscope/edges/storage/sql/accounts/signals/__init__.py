@@ -1,1 +1,0 @@
-"""Signals, in the SQL that every engine understands."""

@@ -1,1 +1,0 @@
-"""The market, in the SQL that every engine understands."""

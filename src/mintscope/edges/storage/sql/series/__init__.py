@@ -1,1 +1,0 @@
-"""Series of mints, read in the SQL that every engine understands."""

@@ -1,1 +1,0 @@
-"""The embedded store: apsw, write-ahead log, one writer a file."""

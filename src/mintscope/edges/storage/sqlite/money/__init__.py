@@ -1,1 +1,0 @@
-"""Credits and payments in SQLite."""

@@ -1,1 +1,0 @@
-"""Pages for people: sign up, sign in, API keys, review."""

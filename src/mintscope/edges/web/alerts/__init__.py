@@ -1,1 +1,0 @@
-"""Alerts as pages: what /v1/signals does for programs, for people."""

@@ -1,1 +1,0 @@
-"""The documentation as pages: what the description of the API says, for people."""

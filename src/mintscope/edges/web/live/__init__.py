@@ -1,1 +1,0 @@
-"""Open pages that follow changes: how many there may be, and one computation for all."""

@@ -1,1 +1,0 @@
-"""How a page is made: rendering, replies, failures, static files."""

@@ -1,1 +1,0 @@
-"""Pages of accounts: sign-up, sign-in, sessions, links in e-mails."""

@@ -1,1 +1,0 @@
-"""The list of tokens for people: sorted, searched, narrowed, and watched."""

@@ -1,1 +1,0 @@
-"""Watchlists as pages: what /v1/groups does for programs, for people."""

@@ -1,1 +1,0 @@
-"""Webhooks: sent to addresses that clients name, and to public ones alone."""

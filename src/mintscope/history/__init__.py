@@ -1,0 +1,1 @@
+"""Backfill of a token, mending of gaps, imports."""

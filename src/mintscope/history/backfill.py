@@ -1,0 +1,499 @@
+"""A mint's past, priced and folded as ingest would have done slot by slot at the time.
+
+Given every transaction of the mint's pools, and of the pools of SOL and dollars, candles, state
+and deciding pool come out bit for bit as of a service that had followed the mint since.
+
+Pasts that administrators ask for on a page: what becomes of each, and the ports to it.
+
+    asked -> estimated -> confirmed -> reading -> done
+                                               -> failed
+                                       cancelling -> cancelled
+
+The page asks, confirms and cancels; ingest does the rest, one past at a time.  Each step is one
+durable statement, so after a kill the next process goes on from there.
+
+Candles of a provider, put before a mint's own ones: one continuous series.
+
+Each timeframe has accumulators of its own, so only that of the imported candles changes.  They
+have no sides, so they say nothing of pressure.
+
+Gaps that ingest mends by itself: what is known of each attempt, and when the next one is due.
+
+    open -> due -> mended
+                -> attempted in vain, due again later and later -> given up
+
+Each step is one durable statement, so after a kill the next ingest goes on from there.
+"""
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from math import isfinite
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from msgspec.structs import replace
+
+from mintscope.dex.swap import Swap
+from mintscope.history.ports import BackfillSlot, BackfillSwaps, FoldedBackfill, Kind
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.time import SECOND_MS
+from mintscope.market.engine.fold import MintFold, read_state
+from mintscope.market.engine.frame import WAYPOINT_EVERY, waypoint
+from mintscope.market.engine.kernels import ACC, SERVICE, close_candle
+from mintscope.market.log import CandleRow, PricedSwap, SlotHeader, Waypoint
+from mintscope.market.pricing import (
+    PRICE_USD_MAX,
+    PRICE_USD_MIN,
+    RATE_WINDOW_S,
+    VOLUME_MAX,
+    Rate,
+    dust_volume,
+    offer_of,
+    price_slot,
+    sol_usd,
+    sol_usd_samples,
+)
+from mintscope.market.quotes import Quotes, oriented
+from mintscope.market.standing import Offer, Standing, counts_at, stand
+from mintscope.market.standings import Standings
+from mintscope.market.timeframe import Timeframe, bucket
+from mintscope.solana.blocks import WSOL, Gap, SourceError
+
+# The log keeps the swaps of 15 minutes behind its checkpoint, and the checkpoint may be ahead.
+KEPT_S: Final = 1_800
+
+
+def concerns(swap: Swap, mint: Mint) -> bool:
+    """Say whether *swap* can have a part in the past of *mint*: its own, or one of SOL."""
+    seen = oriented(swap)
+    return seen is not None and seen.base in (mint, WSOL)
+
+
+class Backfill:
+    """Slots of the past, applied oldest first."""
+
+    def __init__(self, mint: Mint) -> None:
+        self._mint = mint
+        self._fold = MintFold()
+        self._pools = Standings()
+        self._headers: deque[SlotHeader] = deque()
+        self._recent: deque[BackfillSwaps] = deque()
+        self._since: Slot | None = None
+        self._last_swap: UnixS | None = None
+        self._deciding: Standing | None = None
+
+    def apply(self, slot: BackfillSlot) -> None:
+        """Price and fold one slot; slots come in order."""
+        header = self._header(slot)
+        if self._since is None:
+            self._since = Slot(slot.slot - 1)
+        self._pools.begin(slot.slot)
+        rate = None
+        if header.sol_usd is not None and header.sol_usd_time is not None:
+            rate = Rate(header.sol_usd, header.sol_usd_time)
+        quotes = Quotes(self._pools.of, header.time)
+        priced = price_slot(slot.swaps, rate, self._pools.sets_price, quotes, header.time).swaps
+        deciding = self._pools.changed().get(self._mint)
+        self._pools.finalize(slot.slot)
+        own = [swap for swap in priced if swap.mint == self._mint]
+        if own:
+            self._keep(BackfillSwaps(slot.slot, header.time, own, deciding))
+
+    def changed(self) -> dict[Timeframe, list[CandleRow]]:
+        """Return the candles touched since the last call, oldest first."""
+        return self._fold.changed()
+
+    def folded(self) -> FoldedBackfill | None:
+        """Return what it came to so far; None before the first slot."""
+        if self._since is None:
+            return None
+        return FoldedBackfill(
+            since_slot=self._since,
+            time=self._headers[-1].time,
+            state=None if self._last_swap is None else self._fold.state(),
+            in_sol=None if self._last_swap is None else self._fold.in_sol(),
+            last_swap=self._last_swap,
+            deciding=self._deciding,
+            recent=tuple(self._recent),
+        )
+
+    def _header(self, slot: BackfillSlot) -> SlotHeader:
+        """Return the header of *slot*, with the rate it was priced at."""
+        newest = self._headers[-1] if self._headers else None
+        previous = UnixS(0) if newest is None else newest.time
+        time = previous if slot.time is None else max(slot.time, previous)
+        samples = sol_usd_samples(slot.swaps, time, self._pools.agrees(WSOL))
+        rate = sol_usd(reversed(self._headers), samples, time) if time else None
+        header = SlotHeader(
+            slot=slot.slot,
+            parent_slot=Slot(-1) if newest is None else newest.slot,
+            blockhash="",
+            time=time,
+            sol_usd=None if rate is None else rate.usd,
+            sol_usd_time=None if rate is None else rate.at,
+            samples=samples,
+        )
+        self._headers.append(header)
+        while time - self._headers[0].time > RATE_WINDOW_S and len(self._headers) > 1:
+            self._headers.popleft()
+        return header
+
+    def _keep(self, swaps: BackfillSwaps) -> None:
+        for swap in swaps.swaps:
+            self._fold.apply(swaps.time, swap)
+        self._last_swap = swaps.time
+        self._deciding = swaps.deciding or self._deciding
+        self._recent.append(swaps)
+        while swaps.time - self._recent[0].time > KEPT_S:
+            self._recent.popleft()
+
+
+def decide_again(
+    decided: Standing | None,
+    time: UnixS,
+    swaps: Sequence[PricedSwap],
+    sol_usd: float | None = None,
+) -> tuple[list[PricedSwap], Standing | None]:
+    """Return the logged *swaps* of one mint and slot as they are priced after *decided*.
+
+    Their prices stay; which of them are shown, and count as volume, is decided again.
+
+    sol_usd   the rate of the slot, which is the price of SOL itself
+    """
+    again = []
+    pools: set[str | None] = set()
+    if decided is not None:
+        pools.update(one.pool for one in decided.pools)
+    pools.update(one.pool for one in swaps if one.price_usd is not None or one.offered is not None)
+    if len(pools) == 1:
+        sol_usd = None  # each swap of SOL has its own price, as in `pricing`
+    for swap in swaps:
+        if swap.evidence is not None and swap.evidence.succeeds is not None:
+            offer = offer_of(str(swap.pool), (0.0, 0.0), swap.evidence, time)
+            decided, _ = stand(decided, offer)
+            again.append(swap)
+            continue
+        price = swap.offered
+        if price is None and swap.price_usd is not None and swap.price_sol is not None:
+            price = swap.price_usd, swap.price_sol
+        if price is None or swap.pool is None:
+            again.append(_unpriced_again(swap, decided, time))
+            continue
+        decided, sets = stand(decided, _offer(swap, swap.pool, price, time))
+        volume = _volume(swap, sets=sets)
+        if sets:
+            usd, sol = price
+            if swap.mint == WSOL and sol_usd is not None:
+                usd = sol_usd
+            own = None if usd == price[0] else price
+            new = replace(swap, volume=volume, price_usd=usd, price_sol=sol, offered=own)
+        else:
+            new = replace(swap, volume=volume, price_usd=None, price_sol=None, offered=price)
+        again.append(new)
+    return again, decided
+
+
+def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> PricedSwap:
+    """Return a logged *swap* without a price; its volume counts if its pool does."""
+    evidence = swap.evidence
+    if evidence is None or evidence.uncounted is None or swap.pool is None:
+        return swap
+    counts = counts_at(decided, swap.pool, time)
+    return replace(swap, volume=dust_volume(evidence, counts=counts))
+
+
+def _volume(swap: PricedSwap, *, sets: bool) -> int:
+    """Return what a logged *swap* counts; one of before `Uncounted` counts what it did."""
+    evidence = swap.evidence
+    if evidence is None or evidence.uncounted is None:
+        return swap.volume
+    return evidence.flow if sets and not evidence.uncounted else 0
+
+
+def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
+    """Return what a logged *swap* offers; one of before decision 60 shows its volume alone."""
+    if swap.evidence is None:
+        return Offer(pool, pool, *price, swap.volume, None, time)
+    return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)
+
+
+OPEN_MAX: Final = 20  # that wait for something at a time
+ENDED_MAX: Final = 100  # that are kept to look at
+
+
+class IncompleteBackfill(SourceError):
+    """The node lists transactions that it does not give."""
+
+
+class BackfillIsRead(ValueError):
+    """Another process reads a past: one at a time does."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "another past is read now, by `mintscope history` or for an administrator: wait until"
+            " it is done, or cancel it at /admin/tokens/history"
+        )
+
+
+class BackfillState(StrEnum):
+    """How far what was asked for has come."""
+
+    ASKED = "asked"  # ingest has not looked yet what it costs
+    ESTIMATED = "estimated"  # an administrator has not said yes yet
+    CONFIRMED = "confirmed"  # it is next, or others are before it
+    READING = "reading"
+    CANCELLING = "cancelling"  # it was read; ingest drops what it has of it
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+class Cost(NamedTuple):
+    """About what reading takes.
+
+    transactions   to be listed and read
+    calls          requests
+    seconds        at the pace that is allowed
+    """
+
+    transactions: int
+    calls: int
+    seconds: float
+
+
+class Survey(NamedTuple):
+    """The estimate before anything is read.
+
+    from_time   where the past begins: no earlier than the node reaches back
+    addresses   what is read
+    """
+
+    from_time: UnixS
+    addresses: Mapping[str, Kind]
+    cost: Cost
+
+
+class BackfillJob(NamedTuple):
+    """A past that an administrator asked for.
+
+    from_time   where it begins: as was asked, then no earlier than the node reaches back
+    cost        known once it was estimated
+    listed      transactions
+    read        of them
+    words       why it failed, or what it waits for now; empty: nothing is wrong
+    ended_at    None while it is open
+    """
+
+    ask_id: int
+    mint: Mint
+    from_time: UnixS
+    asked_at: UnixMs
+    state: BackfillState
+    cost: Cost | None
+    listed: int
+    read: int
+    words: str
+    ended_at: UnixMs | None
+
+
+class BackfillJobs(Protocol):
+    """Actions of administrators on pasts.  Raises ServiceUnavailable from every verb."""
+
+    async def ask(self, mint: Mint, from_time: UnixS, now: UnixMs) -> bool:
+        """Ask for the past of *mint*; False where one is open, or OPEN_MAX of others are."""
+
+    async def newest(self, limit: int) -> Sequence[BackfillJob]:
+        """Return up to *limit*, the newest first."""
+
+    async def confirm(self, ask_id: int) -> Mint | None:
+        """Let it be read, and return its mint; None if it is not estimated, or no longer."""
+
+    async def cancel(self, ask_id: int, now: UnixMs) -> Mint | None:
+        """End it, and return its mint; None if it has ended, or ends already."""
+
+
+class HistoryQueue(Protocol):
+    """Actions of ingest on them.  Raises ServiceUnavailable from every verb."""
+
+    async def first(self, *states: BackfillState) -> BackfillJob | None:
+        """Return the one in one of *states* that was asked for first, None without any."""
+
+    async def estimated(self, ask_id: int, from_time: UnixS, cost: Cost) -> None:
+        """Note what it costs, if it is still asked for."""
+
+    async def began(self, ask_id: int, from_time: UnixS) -> bool:
+        """Note that it is read now, since *from_time*; False if it is no longer wanted."""
+
+    async def progress(self, ask_id: int, listed: int, read: int, words: str) -> bool:
+        """Note how far it is; False where it is to be cancelled, or has ended."""
+
+    async def end(self, ask_id: int, state: BackfillState, words: str, now: UnixMs) -> None:
+        """End it in *state*, unless it has ended; ENDED_MAX are kept."""
+
+
+class ImportedCandle(NamedTuple):
+    """A candle as a provider has it.
+
+    bucket   its start, Unix seconds
+    prices   USD per whole token
+    volume   micro-USD
+    """
+
+    bucket: UnixS
+    open: float
+    high: float
+    low: float
+    close: float
+    volume: int
+
+
+class CannotImport(ValueError):
+    """The candles cannot come before the mint's own ones; the message is for the operator."""
+
+
+class Imported(msgspec.Struct, frozen=True):
+    """Imported candles of one timeframe; *waiting* of them are not joined yet."""
+
+    provider: str
+    candles: int
+    waiting: int
+
+
+class Imports(Protocol):
+    """Imports of an operator.  Raises ServiceUnavailable from every verb."""
+
+    async def add(
+        self, mint: Mint, timeframe: Timeframe, provider: str, candles: Sequence[ImportedCandle]
+    ) -> None:
+        """Let ingest put *candles* before the own ones of *mint*, once it has one.
+
+        Those in or after the first own bucket are left out.  Raises CannotImport for a mint that
+        is not tracked, or whose own candles are no longer all kept.
+        """
+
+    async def counts(self, mint: Mint) -> Mapping[Timeframe, Imported]:
+        """Return what was imported for *mint*."""
+
+
+def expect_candle(candle: ImportedCandle, timeframe: Timeframe) -> None:
+    """Raise CannotImport for what cannot be a candle of *timeframe*."""
+    at = candle.bucket
+    if at < 0 or bucket(timeframe, at) != at:
+        raise CannotImport(f"expected t at the start of a candle of {timeframe}; was {at}")
+    prices = candle[1:5]
+    if not all(isfinite(price) and PRICE_USD_MIN <= price <= PRICE_USD_MAX for price in prices):
+        raise CannotImport(f"expected prices of the candle at {at} that are some; were {prices}")
+    if candle.low > min(prices) or candle.high < max(prices):
+        raise CannotImport(
+            f"expected low and high of the candle at {at} to bound it; were {prices}"
+        )
+    if not 0 <= candle.volume <= VOLUME_MAX:
+        raise CannotImport(f"expected a volume of the candle at {at}; was {candle.volume}")
+
+
+def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
+    """Return the waypoints of a whole series.
+
+    closes   (bucket, close) of every candle, oldest first; the newest is still open
+    """
+    acc = np.zeros(ACC)
+    found = []
+    for closed, (at, _) in enumerate(closes):
+        if closed:
+            close_candle(acc, closed - 1, closes[closed - 1][1], SERVICE)
+            if closed % WAYPOINT_EVERY == 0:
+                found.append(waypoint(at, closed, acc))
+    return found
+
+
+def continued(state: bytes, timeframe: Timeframe, closes: Sequence[float]) -> bytes:
+    """Return *state* with the accumulators of *timeframe* as of one series of candles.
+
+    closes   of every candle, imported and own, oldest first; the newest is still open
+    """
+    record = read_state(state)
+    frame = record["frames"][0][list(Timeframe).index(timeframe)]
+    acc = np.zeros(ACC)
+    for closed, close in enumerate(closes[:-1]):
+        close_candle(acc, closed, close, SERVICE)
+    frame["acc"] = acc
+    frame["count"] = len(closes)
+    return bytes(record.tobytes())
+
+
+class NotMendable(SourceError):
+    """A further attempt would end the same way."""
+
+
+class CallsSpent(SourceError):
+    """The requests that a day may take are used up."""
+
+
+class MendPlan(NamedTuple):
+    """How often it is tried.
+
+    after_s         from a gap to the first attempt; doubles with each further one
+    attempts_max    in vain, then the gap is given up
+    calls_per_day   requests of all attempts in a UTC day; 0: no gap is mended
+    """
+
+    after_s: float
+    attempts_max: int
+    calls_per_day: int
+
+    def pause_ms(self, attempts: int) -> int:
+        """Return how long to wait after so many *attempts* in vain, 0 for a gap that is new."""
+        return round(self.after_s * SECOND_MS) << attempts
+
+
+class GapMend(NamedTuple):
+    """How far an open gap is.
+
+    attempts      in vain
+    next_at       when the next one is due; None: ingest has not seen the gap yet
+    given_up_at   None while it is tried
+    words         why the last attempt was in vain, or what it waits for; empty: neither
+    """
+
+    gap: Gap
+    attempts: int
+    next_at: UnixMs | None
+    given_up_at: UnixMs | None
+    words: str
+
+
+class GapCounts(NamedTuple):
+    """How many gaps are open, and how many of them are given up."""
+
+    open: int
+    given_up: int
+
+
+class GapMends(Protocol):
+    """Notes of ingest on gaps.  Raises ServiceUnavailable from every verb."""
+
+    async def due(self, now: UnixMs, first_at: UnixMs) -> GapMend | None:
+        """Return the oldest open gap that is due, None without any; a new one is at *first_at*."""
+
+    async def put_off(self, gap: Gap, next_at: UnixMs, words: str) -> None:
+        """Note that it waits for something; that is no attempt."""
+
+    async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:
+        """Note an attempt in vain."""
+
+    async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:
+        """Note the last attempt, in vain: there is no other."""
+
+    async def counts(self) -> GapCounts:
+        """Return how many gaps are open."""
+
+    async def newest(self, limit: int) -> Sequence[GapMend]:
+        """Return up to *limit* open gaps, newest first."""
+
+    async def take_calls(self, day: int, wanted: int, calls_max: int) -> int:
+        """Take up to *wanted* of the *calls_max* requests of *day*; return how many were left.
+
+        day   UTC days since 1970-01-01
+        """

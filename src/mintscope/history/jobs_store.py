@@ -1,0 +1,499 @@
+"""HistoryReading, BackfillFolding and HistoryJobs: short transactions beside ingest.
+
+The statements about pasts that are read and folded.
+
+BackfillJobs and HistoryQueue: one statement for each step.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Final, TypeVar
+
+import msgspec
+from msgspec.structs import astuple
+
+from mintscope.dex.swap import Swap
+from mintscope.history.backfill import ENDED_MAX, OPEN_MAX, BackfillJob, BackfillState, Cost
+from mintscope.history.ports import (
+    BackfillSlot,
+    Cursor,
+    FoldedBackfill,
+    HistoryJob,
+    Kind,
+    ListPage,
+    ReadTransaction,
+    Stage,
+    UnreadTransaction,
+)
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.sql.database import (
+    Batch,
+    Database,
+    DatabaseAccess,
+    Row,
+    marks,
+    unavailable_on_database_error,
+)
+from mintscope.market.log import CandleRow
+from mintscope.market.series.store import details_blob
+from mintscope.market.store import fold as market
+from mintscope.market.store.log_reader import deciding_blob, swaps_blob, swaps_of
+from mintscope.market.store.log_writer import UNAVAILABLE
+from mintscope.market.store.mints import number
+from mintscope.market.timeframe import Timeframe
+from mintscope.solana.blocks import Gap
+
+BEGIN: Final = "INSERT INTO history_job (mint, from_time, stage) VALUES (?, ?, 'reading')"
+ADD_ADDRESS: Final = "INSERT INTO history_address (mint, address, kind) VALUES (?, ?, ?)"
+
+ROUND: Final = """
+UPDATE history_job SET round_slot = coalesce(round_slot, ?), stage = 'reading' WHERE mint = ?
+RETURNING round_slot
+"""
+TRY_AGAIN: Final = "UPDATE history_transaction SET tries = 0 WHERE mint = ? AND swaps IS NULL"
+TO_LIST: Final = """
+SELECT address, before, until FROM history_address
+ WHERE mint = ? AND listed_slot IS DISTINCT FROM ?
+ ORDER BY kind, address
+"""
+
+# Where several lists have a transaction, that of a pool says the order.
+ADD_LINE: Final = """
+INSERT INTO history_transaction (mint, slot, signature, address, line, time)
+VALUES (?, ?, ?, ?, ?, ?)
+ON CONFLICT (mint, slot, signature) DO UPDATE
+   SET address = excluded.address, line = excluded.line
+ WHERE ? = 'pool' AND (SELECT kind FROM history_address
+                        WHERE mint = history_transaction.mint
+                          AND address = history_transaction.address) = 'rate'
+"""
+LIST: Final = "SELECT kind, lines FROM history_address WHERE mint = :mint AND address = :address"
+MOVE_CURSOR: Final = """
+UPDATE history_address
+   SET top = coalesce(top, :top), before = coalesce(:before, before), lines = lines + :lines
+ WHERE mint = :mint AND address = :address
+"""
+END_LIST: Final = """
+UPDATE history_address
+   SET until = coalesce(top, until), top = NULL, before = NULL,
+       listed_slot = (SELECT round_slot FROM history_job WHERE mint = :mint)
+ WHERE mint = :mint AND address = :address
+"""
+
+# One pool and one address of the rate: each says the order of its own, which is all that counts.
+UNREAD: Final = """
+SELECT slot, signature,
+       (SELECT count(DISTINCT address) > 1 FROM history_transaction AS other
+         WHERE other.mint = unread.mint AND other.slot = unread.slot)
+       AND (SELECT max(same) > 1 FROM (SELECT count(*) AS same FROM history_address
+                                        WHERE mint = unread.mint GROUP BY kind) AS kinds)
+  FROM history_transaction AS unread
+ WHERE mint = ? AND swaps IS NULL AND tries < ?
+ ORDER BY slot
+ LIMIT ?
+"""
+SAVE: Final = """
+UPDATE history_transaction SET position = ?, tries = tries + 1, swaps = ?
+ WHERE mint = ? AND slot = ? AND signature = ?
+"""
+
+SLOTS: Final = """
+SELECT slot, time, swaps FROM history_transaction
+ WHERE mint = :mint AND swaps IS NOT NULL
+   AND slot IN (SELECT DISTINCT slot FROM history_transaction
+                 WHERE mint = :mint AND slot > :after AND swaps IS NOT NULL
+                 ORDER BY slot LIMIT :most)
+ ORDER BY slot, position, line DESC
+"""
+CANDLE_COLUMNS: Final = (
+    *("mint", "timeframe", "bucket", "open", "high", "low", "close"),
+    *("buy_volume", "sell_volume", "count"),
+)
+CANDLE_PRICES: Final = ("open", "high", "low", "close")
+CANDLES: Final = Batch(
+    "history_candle",
+    {name: market.CANDLES.columns[name] for name in CANDLE_COLUMNS},
+    "ON CONFLICT (mint, timeframe, bucket) DO UPDATE SET "
+    + ", ".join(f"{name} = excluded.{name}" for name in CANDLE_COLUMNS[3:]),
+)
+CANDLES_IN_SOL: Final = Batch(
+    "history_candle_in_sol",
+    {
+        name: kind
+        for name, kind in market.CANDLES.columns.items()
+        if name in CANDLE_COLUMNS[:3] or name.endswith("_sol")
+    },
+    "ON CONFLICT (mint, timeframe, bucket) DO UPDATE SET "
+    + ", ".join(f"{name}_sol = excluded.{name}_sol" for name in CANDLE_PRICES),
+)
+ADD_SWAPS: Final = """
+INSERT INTO history_swap (mint, slot, swaps, deciding, details) VALUES (?, ?, ?, ?, ?)
+"""
+FINISH: Final = """
+UPDATE history_job
+   SET stage = 'ready', slot = round_slot, round_slot = NULL, time = :time, state = :state,
+       in_sol = :in_sol,
+       since_slot = :since_slot, last_swap = :last_swap, deciding = :deciding,
+       missing = (SELECT count(*) FROM history_transaction WHERE mint = :mint AND swaps IS NULL)
+ WHERE mint = :mint
+"""
+JOB: Final = """
+SELECT from_time, stage, history_job.slot,
+       count(signature), count(swaps),
+       CASE WHEN stage = 'joined' THEN missing
+            ELSE sum(CASE WHEN swaps IS NULL AND tries >= ? THEN 1 ELSE 0 END) END
+  FROM history_job LEFT JOIN history_transaction ON history_transaction.mint = history_job.mint
+ WHERE history_job.mint = ?
+ GROUP BY history_job.mint
+"""
+POOLS: Final = "SELECT swaps FROM swap WHERE mint = ?"
+FILLED: Final = "UPDATE gap SET filled_at = ? WHERE first = ? AND last = ?"
+
+
+TRIES_MAX: Final = 3
+
+
+T = TypeVar("T")
+
+_swaps: Final = msgspec.msgpack.Decoder(list[Swap])
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+class SqlHistory:
+    """Implements HistoryReading, BackfillFolding and HistoryJobs."""
+
+    def __init__(self, access: DatabaseAccess[Database]) -> None:
+        self._access = access
+
+    async def begin(self, mint: Mint, from_time: UnixS, addresses: Mapping[str, Kind]) -> None:
+        """Read the past of *mint*, a tracked one, again; what was read before is dropped."""
+
+        def work(db: Database) -> None:
+            mint_id = number(db, mint)
+            db.execute("DELETE FROM history_job WHERE mint = ?", (mint_id,))
+            db.execute(BEGIN, (mint_id, from_time))
+            rows = ((mint_id, address, kind) for address, kind in addresses.items())
+            db.executemany(ADD_ADDRESS, rows)
+
+        await self._write(work)
+
+    async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[Cursor]]:
+        """Return how far the present round reaches, *slot* if it begins now, and what is left."""
+
+        def work(db: Database) -> tuple[Slot, Sequence[Cursor]]:
+            mint_id = number(db, mint)
+            reaches = db.execute(ROUND, (slot, mint_id)).get
+            db.execute(TRY_AGAIN, (mint_id,))
+            return Slot(reaches), [Cursor(*row) for row in db.execute(TO_LIST, (mint_id, reaches))]
+
+        return await self._write(work)
+
+    async def listed(self, mint: Mint, page: ListPage) -> None:
+        """Keep a page, and that it was listed; a line that is known already changes nothing."""
+
+        def work(db: Database) -> None:
+            at = {"mint": number(db, mint), "address": page.address}
+            kind, first = db.execute(LIST, at).get
+            db.executemany(
+                ADD_LINE,
+                (
+                    (at["mint"], line.slot, line.signature, page.address, place, line.time, kind)
+                    for place, line in enumerate(page.lines, first)
+                ),
+            )
+            moved = {"top": page.top, "before": page.before, "lines": len(page.lines)}
+            db.execute(MOVE_CURSOR, at | moved)
+            if page.is_last:
+                db.execute(END_LIST, at)
+
+        await self._write(work)
+
+    async def unread(self, mint: Mint, limit: int) -> Sequence[UnreadTransaction]:
+        """Return up to *limit* transactions to read, oldest first."""
+        rows = await self._read(lambda db: db.execute(UNREAD, (_id(db, mint), TRIES_MAX, limit)))
+        return [
+            UnreadTransaction(Slot(slot), sign, bool(is_mixed)) for slot, sign, is_mixed in rows
+        ]
+
+    async def save(self, mint: Mint, transactions: Sequence[ReadTransaction]) -> None:
+        """Keep what was read, and what was asked for in vain."""
+
+        def work(db: Database) -> None:
+            mint_id = _id(db, mint)
+            db.executemany(
+                SAVE,
+                (
+                    (
+                        one.position,
+                        None if one.swaps is None else _encode(one.swaps),
+                        mint_id,
+                        one.slot,
+                        one.signature,
+                    )
+                    for one in transactions
+                ),
+            )
+
+        await self._write(work)
+
+    async def drop(self, mint: Mint) -> bool:
+        """Drop what was read of *mint*; False where that is joined already."""
+
+        def work(db: Database) -> bool:
+            mint_id = _id(db, mint)
+            db.execute("DELETE FROM history_job WHERE mint = ? AND stage <> 'joined'", (mint_id,))
+            return db.execute("SELECT 1 FROM history_job WHERE mint = ?", (mint_id,)).get is None
+
+        return await self._write(work)
+
+    async def slots(self, mint: Mint, after: Slot, slots_max: int) -> Sequence[BackfillSlot]:
+        """Return up to *slots_max* slots that were read, after *after*, in order."""
+
+        def work(db: Database) -> Sequence[BackfillSlot]:
+            bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
+            return [
+                _slot(Slot(slot), [(time, blob) for _, time, blob in same])
+                for slot, same in groupby(db.execute(SLOTS, bounds), key=lambda row: int(row[0]))
+            ]
+
+        return await self._read(work)
+
+    async def restart(self, mint: Mint) -> None:
+        """Drop the candles that were folded."""
+
+        def work(db: Database) -> None:
+            db.execute("DELETE FROM history_candle WHERE mint = ?", (_id(db, mint),))
+            db.execute("DELETE FROM history_candle_in_sol WHERE mint = ?", (_id(db, mint),))
+            db.execute("DELETE FROM history_swap WHERE mint = ?", (_id(db, mint),))
+
+        await self._write(work)
+
+    async def candles(self, mint: Mint, changed: Mapping[Timeframe, Sequence[CandleRow]]) -> None:
+        """Add or replace candles."""
+
+        def work(db: Database) -> None:
+            mint_id = _id(db, mint)
+            for timeframe, rows in changed.items():
+                values = [astuple(row) for row in rows]
+                db.executemany(CANDLES, ((mint_id, timeframe, *row[:8]) for row in values))
+                in_sol = ((mint_id, timeframe, row[0], *row[8:]) for row in values)
+                db.executemany(CANDLES_IN_SOL, in_sol)
+
+        await self._write(work)
+
+    async def finish(self, mint: Mint, past: FoldedBackfill | None) -> None:
+        """End the round: ingest may join *past* now; None: there is nothing in it."""
+
+        def work(db: Database) -> None:
+            mint_id = _id(db, mint)
+            for one in () if past is None else past.recent:
+                row = (mint_id, one.slot, swaps_blob(one.swaps), deciding_blob(one.deciding))
+                db.execute(ADD_SWAPS, (*row, details_blob(one.swaps)))
+            db.execute(
+                FINISH,
+                {
+                    "mint": mint_id,
+                    "time": None if past is None else past.time,
+                    "state": None if past is None else past.state,
+                    "in_sol": None if past is None else past.in_sol,
+                    "since_slot": None if past is None else past.since_slot,
+                    "last_swap": None if past is None else past.last_swap,
+                    "deciding": None if past is None else deciding_blob(past.deciding),
+                },
+            )
+
+        await self._write(work)
+
+    async def one(self, mint: Mint) -> HistoryJob | None:
+        """Return how far the past of *mint* has come, None if none was asked for."""
+        row = await self._read(lambda db: db.execute(JOB, (TRIES_MAX, _id(db, mint))).fetchone())
+        if row is None:
+            return None
+        from_time, stage, *rest = row
+        return HistoryJob(UnixS(from_time), Stage(stage), *rest)
+
+    async def pools(self, mint: Mint) -> Mapping[str, int]:
+        """Return the pools of *mint* in the log, each with its number of swaps."""
+
+        def work(db: Database) -> Mapping[str, int]:
+            rows = db.execute(POOLS, (_id(db, mint),))
+            swaps = (swap for (blob,) in rows for swap in swaps_of(mint, blob))
+            return Counter(swap.pool for swap in swaps if swap.pool is not None)
+
+        return await self._read(work)
+
+    async def filled(self, gap: Gap, at: UnixMs) -> None:
+        """Note that the tokens which traded in *gap* were read again: it is no longer open."""
+        await self._write(lambda db: db.execute(FILLED, (at, gap.first, gap.last)))
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        self._access.close()
+
+    async def _read(self, work: Callable[[Database], T]) -> T:
+        def in_snapshot(db: Database) -> T:
+            with db.snapshot():
+                return work(db)
+
+        with unavailable_on_database_error(UNAVAILABLE):
+            return await self._access.run(in_snapshot)
+
+    async def _write(self, work: Callable[[Database], T]) -> T:
+        def in_transaction(db: Database) -> T:
+            with db.transaction():
+                return work(db)
+
+        with unavailable_on_database_error(UNAVAILABLE):
+            return await self._access.run(in_transaction)
+
+
+def _id(db: Database, mint: Mint) -> int | None:
+    """Return the number of *mint*, None if it has none."""
+    found: int | None = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
+    return found
+
+
+def _slot(slot: Slot, rows: Sequence[tuple[int | None, bytes]]) -> BackfillSlot:
+    """Return the slot that *rows*, in order, are of: each counts as one transaction of it."""
+    times = [time for time, _ in rows if time is not None]
+    swaps = [
+        swap._replace(transaction_index=index)
+        for index, (_, blob) in enumerate(rows)
+        for swap in _swaps.decode(blob)
+    ]
+    return BackfillSlot(slot, UnixS(max(times)) if times else None, swaps)
+
+
+ASK: Final = """
+INSERT INTO history_ask (mint, from_time, asked_at, state)
+SELECT :mint, :from_time, :now, 'asked'
+ WHERE (SELECT count(*) FROM history_ask WHERE ended_at IS NULL) < :most
+ON CONFLICT DO NOTHING
+RETURNING id
+"""
+COLUMNS: Final = (
+    "id, mint, from_time, asked_at, state, transactions, calls, seconds, listed, read_count, words,"
+    " ended_at"
+)
+NEWEST: Final = f"SELECT {COLUMNS} FROM history_ask ORDER BY id DESC LIMIT ?"  # noqa: S608 - ours
+CONFIRM: Final = """
+UPDATE history_ask SET state = 'confirmed' WHERE id = ? AND state = 'estimated' RETURNING mint
+"""
+# A past that is read is dropped by its reader.
+CANCEL: Final = """
+UPDATE history_ask
+   SET state = CASE WHEN state = 'reading' THEN 'cancelling' ELSE 'cancelled' END,
+       ended_at = CASE WHEN state = 'reading' THEN NULL ELSE CAST(:now AS bigint) END, words = ''
+ WHERE id = :id AND state IN ('asked', 'estimated', 'confirmed', 'reading')
+RETURNING mint
+"""
+ESTIMATED: Final = """
+UPDATE history_ask
+   SET state = 'estimated', from_time = :from_time, transactions = :transactions, calls = :calls,
+       seconds = :seconds, words = ''
+ WHERE id = :id AND state = 'asked'
+"""
+BEGAN: Final = """
+UPDATE history_ask SET state = 'reading', from_time = :from_time
+ WHERE id = :id AND state IN ('confirmed', 'reading')
+RETURNING id
+"""
+PROGRESS: Final = """
+UPDATE history_ask SET listed = :listed, read_count = :read, words = :words
+ WHERE id = :id AND state IN ('asked', 'confirmed', 'reading')
+RETURNING id
+"""
+END: Final = """
+UPDATE history_ask SET state = :state, words = :words, ended_at = :now
+ WHERE id = :id AND ended_at IS NULL
+"""
+FORGET: Final = """
+DELETE FROM history_ask
+ WHERE ended_at IS NOT NULL
+   AND id NOT IN (SELECT id FROM history_ask WHERE ended_at IS NOT NULL ORDER BY id DESC LIMIT ?)
+"""
+
+
+class SqlBackfillJobs:
+    """Implements BackfillJobs and HistoryQueue."""
+
+    def __init__(self, access: DatabaseAccess[Database]) -> None:
+        self._access = access
+
+    async def ask(self, mint: Mint, from_time: UnixS, now: UnixMs) -> bool:
+        """Ask for the past of *mint*; False where one is open, or OPEN_MAX of others are."""
+        values = {"mint": mint, "from_time": from_time, "now": now, "most": OPEN_MAX}
+        return await self._write(lambda db: db.execute(ASK, values).get is not None)
+
+    async def newest(self, limit: int) -> Sequence[BackfillJob]:
+        """Return up to *limit*, the newest first."""
+        return await self._read(lambda db: [_ask(row) for row in db.execute(NEWEST, (limit,))])
+
+    async def confirm(self, ask_id: int) -> Mint | None:
+        """Let it be read, and return its mint; None if it is not estimated, or no longer."""
+        return await self._write(lambda db: _mint(db.execute(CONFIRM, (ask_id,)).get))
+
+    async def cancel(self, ask_id: int, now: UnixMs) -> Mint | None:
+        """End it, and return its mint; None if it has ended, or ends already."""
+        values = {"id": ask_id, "now": now}
+        return await self._write(lambda db: _mint(db.execute(CANCEL, values).get))
+
+    async def first(self, *states: BackfillState) -> BackfillJob | None:
+        """Return the one in one of *states* that was asked for first, None without any."""
+        wanted = (
+            f"SELECT {COLUMNS} FROM history_ask"  # noqa: S608 - ours
+            f" WHERE state IN ({marks(states)}) ORDER BY id LIMIT 1"
+        )
+        row = await self._read(lambda db: db.execute(wanted, states).fetchone())
+        return None if row is None else _ask(row)
+
+    async def estimated(self, ask_id: int, from_time: UnixS, cost: Cost) -> None:
+        """Note what it costs, if it is still asked for."""
+        values = {"id": ask_id, "from_time": from_time, **cost._asdict()}
+        await self._write(lambda db: db.execute(ESTIMATED, values | {"seconds": int(cost.seconds)}))
+
+    async def began(self, ask_id: int, from_time: UnixS) -> bool:
+        """Note that it is read now, since *from_time*; False if it is no longer wanted."""
+        values = {"id": ask_id, "from_time": from_time}
+        return await self._write(lambda db: db.execute(BEGAN, values).get is not None)
+
+    async def progress(self, ask_id: int, listed: int, read: int, words: str) -> bool:
+        """Note how far it is; False where it is to be cancelled, or has ended."""
+        values = {"id": ask_id, "listed": listed, "read": read, "words": words}
+        return await self._write(lambda db: db.execute(PROGRESS, values).get is not None)
+
+    async def end(self, ask_id: int, state: BackfillState, words: str, now: UnixMs) -> None:
+        """End it in *state*, unless it has ended; ENDED_MAX are kept."""
+
+        def work(db: Database) -> None:
+            db.execute(END, {"id": ask_id, "state": state, "words": words, "now": now})
+            db.execute(FORGET, (ENDED_MAX,))
+
+        await self._write(work)
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        self._access.close()
+
+    async def _read(self, work: Callable[[Database], T]) -> T:
+        with unavailable_on_database_error(UNAVAILABLE):
+            return await self._access.run(work)
+
+    async def _write(self, work: Callable[[Database], T]) -> T:
+        def in_transaction(db: Database) -> T:
+            with db.transaction(beside=True):
+                return work(db)
+
+        with unavailable_on_database_error(UNAVAILABLE):
+            return await self._access.run(in_transaction)
+
+
+def _mint(found: str | None) -> Mint | None:
+    return None if found is None else Mint(found)
+
+
+def _ask(row: Row) -> BackfillJob:
+    ask_id, mint, from_time, asked_at, state, transactions, calls, seconds, *rest = row
+    cost = None if calls is None else Cost(transactions, calls, seconds)
+    return BackfillJob(ask_id, mint, from_time, asked_at, BackfillState(state), cost, *rest)

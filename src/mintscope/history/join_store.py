@@ -1,0 +1,493 @@
+"""BackfillMerge: a past becomes the mint's own, in one transaction.
+
+Imports, and how ingest takes them in.
+
+GapMends: what ingest notes in the rows of gaps, one statement for each step.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+from msgspec.structs import astuple
+
+from mintscope.history.backfill import (
+    CannotImport,
+    GapCounts,
+    GapMend,
+    Imported,
+    ImportedCandle,
+    continued,
+    decide_again,
+    waypoints_of,
+)
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.sql.database import (
+    Batch,
+    Database,
+    DatabaseAccess,
+    Row,
+    unavailable_on_database_error,
+)
+from mintscope.market.engine.fold import MintFold, read_state
+from mintscope.market.ports import CANDLES_MIN, Retention
+from mintscope.market.pricing import RATE_AGE_MAX_S, RATE_WINDOW_S
+from mintscope.market.standing import Standing
+from mintscope.market.store import log_writer
+from mintscope.market.store.fold import CANDLES, STATES, WAYPOINTS, cut_of
+from mintscope.market.store.log_reader import (
+    deciding_blob,
+    deciding_of,
+    last_seq,
+    mints_blob,
+    swaps_blob,
+    swaps_of,
+    volumes_of,
+)
+from mintscope.market.store.log_writer import UNAVAILABLE
+from mintscope.market.store.mints import ADD_EVENT, MarketTables
+from mintscope.market.timeframe import Timeframe
+from mintscope.solana.blocks import Gap
+
+TRACKED: Final = """
+SELECT id, state.state FROM mint LEFT JOIN state ON state.mint = id
+ WHERE address = ? AND since_slot IS NOT NULL
+"""
+STAGE: Final = """
+INSERT INTO import_candle VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (mint, timeframe, bucket) DO UPDATE
+   SET open = excluded.open, high = excluded.high, low = excluded.low, close = excluded.close,
+       volume = excluded.volume, provider = excluded.provider
+"""
+KEPT: Final = "SELECT count(*) FROM candle WHERE mint = ? AND timeframe = ? AND count > 0"
+COUNTS: Final = """
+SELECT timeframe, max(provider), sum(1 - is_waiting), sum(is_waiting)
+  FROM (SELECT mint, timeframe, provider, 0 AS is_waiting FROM candle WHERE provider IS NOT NULL
+        UNION ALL SELECT mint, timeframe, provider, 1 FROM import_candle) AS imported
+ WHERE mint = (SELECT id FROM mint WHERE address = ?)
+ GROUP BY timeframe
+"""
+
+# Imports that wait for a mint that has a candle of its own by now.
+WAITING: Final = """
+SELECT mint.id, address, timeframe, state.state
+  FROM import_candle JOIN mint ON mint.id = import_candle.mint
+  JOIN state ON state.mint = mint.id
+ WHERE EXISTS (SELECT 1 FROM candle WHERE candle.mint = mint.id AND count > 0
+                AND candle.timeframe = import_candle.timeframe AND provider IS NULL)
+ ORDER BY mint.id, timeframe LIMIT 1
+"""
+TAKE: Final = """
+INSERT INTO candle (mint, timeframe, bucket, open, high, low, close,
+                    buy_volume, sell_volume, count, provider, provider_volume)
+SELECT mint, timeframe, bucket, open, high, low, close, 0, 0, 1, provider, volume
+  FROM import_candle
+ WHERE mint = :mint AND timeframe = :timeframe
+   AND bucket < (SELECT min(bucket) FROM candle
+                  WHERE mint = :mint AND timeframe = :timeframe AND provider IS NULL)
+ON CONFLICT (mint, timeframe, bucket) DO UPDATE
+   SET open = excluded.open, high = excluded.high, low = excluded.low, close = excluded.close,
+       buy_volume = 0, sell_volume = 0, count = 1, provider = excluded.provider,
+       provider_volume = excluded.provider_volume
+"""
+IMPORTED_FROM: Final = """
+UPDATE state SET state = :state, imported_from =
+       (SELECT min(bucket) FROM candle WHERE mint = :mint AND provider IS NOT NULL)
+ WHERE mint = :mint
+"""
+DONE: Final = "DELETE FROM import_candle WHERE mint = ? AND timeframe = ?"
+CLOSES: Final = """
+SELECT bucket, close FROM candle WHERE mint = ? AND timeframe = ? AND count > 0 ORDER BY bucket
+"""
+
+
+class SqlImports:
+    """Implements Imports."""
+
+    def __init__(self, access: DatabaseAccess[Database]) -> None:
+        self._access = access
+
+    async def add(
+        self, mint: Mint, timeframe: Timeframe, provider: str, candles: Sequence[ImportedCandle]
+    ) -> None:
+        """Let ingest put *candles* before the own ones of *mint*, once it has one."""
+
+        def work(db: Database) -> None:
+            found = db.execute(TRACKED, (mint,)).fetchone()
+            if found is None:
+                raise CannotImport(f"{mint} is not tracked: mintscope tokens add {mint}")
+            mint_id, state = found
+            if state is not None and not _is_whole(db, mint_id, timeframe, state):
+                raise CannotImport(
+                    f"the oldest {timeframe} candles of {mint} are no longer kept, so the series"
+                    " cannot be continued: remove the mint and add it again"
+                )
+            rows = ((mint_id, timeframe, *candle, provider) for candle in candles)
+            db.executemany(STAGE, rows)
+
+        with unavailable_on_database_error(UNAVAILABLE):
+            await self._access.run(lambda db: _in_transaction(db, work))
+
+    async def counts(self, mint: Mint) -> Mapping[Timeframe, Imported]:
+        """Return what was imported for *mint*."""
+        with unavailable_on_database_error(UNAVAILABLE):
+            rows = await self._access.run(lambda db: db.execute(COUNTS, (mint,)))
+        return {Timeframe(timeframe): Imported(*counted) for timeframe, *counted in rows}
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        self._access.close()
+
+
+def _in_transaction(db: Database, work: Callable[[Database], None]) -> None:
+    with db.transaction():
+        work(db)
+
+
+def join_imported(db: Database) -> Mint | None:
+    """Put the candles that wait before the own ones of a mint, and return it; None without any.
+
+    Within a transaction of ingest.
+    """
+    found = db.execute(WAITING).fetchone()
+    if found is None:
+        return None
+    mint_id, mint, name, state = found
+    timeframe = Timeframe(name)
+    if _is_whole(db, mint_id, timeframe, state):
+        db.execute(TAKE, {"mint": mint_id, "timeframe": timeframe})
+        closes = [close for _, close in db.execute(CLOSES, (mint_id, timeframe))]
+        whole = continued(state, timeframe, closes)
+        add_waypoints(db, mint_id, timeframe)
+        db.execute(IMPORTED_FROM, {"state": whole, "mint": mint_id})
+        for kind in ("untrack", "track"):
+            db.execute(ADD_EVENT, (last_seq(db) + 1, kind, mints_blob([mint])))
+    db.execute(DONE, (mint_id, timeframe))
+    return Mint(mint)
+
+
+def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
+    """Let series begin at some of the candles of a mint, which are all there; in a transaction."""
+    db.execute("DELETE FROM waypoint WHERE mint = ? AND timeframe = ?", (mint_id, timeframe))
+    closes = [(bucket, close) for bucket, close in db.execute(CLOSES, (mint_id, timeframe))]
+    rows = ((mint_id, timeframe, *each) for each in waypoints_of(closes))
+    db.executemany(WAYPOINTS, rows)
+
+
+def _is_whole(db: Database, mint_id: int, timeframe: Timeframe, state: bytes) -> bool:
+    """Say whether every candle that the state has counted is still kept."""
+    frame = read_state(state)["frames"][0][list(Timeframe).index(timeframe)]
+    return bool(db.execute(KEPT, (mint_id, timeframe)).get == int(frame["count"]))
+
+
+READY: Final = """
+SELECT mint.id, address, history_job.slot, history_job.time, history_job.since_slot, from_time,
+       state, in_sol, last_swap, deciding, mint.since_slot
+  FROM history_job JOIN mint ON mint.id = history_job.mint
+ WHERE stage = 'ready' AND mint.since_slot IS NOT NULL
+ ORDER BY mint.id
+"""
+ANY: Final = """
+SELECT EXISTS (SELECT 1 FROM history_job WHERE stage = 'ready')
+       OR EXISTS (SELECT 1 FROM import_candle JOIN state USING (mint))
+"""
+AGAIN: Final = "UPDATE history_job SET stage = 'reading' WHERE mint = ?"
+OLDEST: Final = """
+SELECT time FROM header WHERE seq = (SELECT min(seq) FROM header WHERE is_dead = 0)
+"""
+# Without a rate none has been made for as long as one may last.
+RATED_AT: Final = """
+SELECT coalesce(sol_usd_time, time - ?) FROM header
+ WHERE is_dead = 0 AND slot <= ? ORDER BY seq DESC LIMIT 1
+"""
+
+# A longer own past may leave room for fewer of them: they are joined again, before it.
+KEEP_IMPORTED: Final = """
+INSERT INTO import_candle
+SELECT mint, timeframe, bucket, open, high, low, close, provider_volume, provider FROM candle
+ WHERE mint = ? AND provider IS NOT NULL
+ON CONFLICT DO NOTHING
+"""
+TAKE_CANDLES: Final = """
+INSERT INTO candle
+       (mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count,
+        open_sol, high_sol, low_sol, close_sol)
+SELECT mint, timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count,
+       open_sol, high_sol, low_sol, close_sol
+  FROM history_candle LEFT JOIN history_candle_in_sol USING (mint, timeframe, bucket)
+ WHERE mint = ?
+"""
+NEWEST_BUCKET: Final = "SELECT max(bucket) FROM candle WHERE mint = ? AND timeframe = ?"
+
+# Swaps that the log lacks because the mint was not followed then, and those decided otherwise.
+READ_SWAPS: Final = """
+SELECT seq, mint, swaps, deciding, details FROM history_swap JOIN header USING (slot)
+ WHERE mint = ? AND is_dead = 0
+"""
+SWAPS: Final = Batch(
+    "swap",
+    log_writer.SWAPS.columns,
+    "ON CONFLICT (seq, mint) DO UPDATE SET swaps = excluded.swaps, deciding = excluded.deciding,"
+    " bought = excluded.bought, sold = excluded.sold, details = excluded.details",
+)
+LATER: Final = """
+SELECT seq, time, sol_usd, swaps FROM swap JOIN header USING (seq)
+ WHERE mint = ? AND is_dead = 0 AND slot > ?
+ ORDER BY seq
+"""
+REPRICE: Final = """
+UPDATE swap SET swaps = ?, deciding = ?, bought = ?, sold = ? WHERE seq = ? AND mint = ?
+"""
+KEEP_DECIDING: Final = """
+INSERT INTO deciding_pool (mint, deciding) VALUES (?, ?)
+ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
+"""
+FOLLOWED_SINCE: Final = "UPDATE mint SET since_slot = ?, since_time = ? WHERE id = ?"
+# The staging goes; that it was joined, and from when, stays.
+JOINED: Final = """
+UPDATE history_job SET stage = 'joined', state = NULL, deciding = NULL WHERE mint = ?
+"""
+STAGED: Final = (
+    *("history_address", "history_transaction", "history_candle", "history_candle_in_sol"),
+    "history_swap",
+)
+
+
+class _Ready(NamedTuple):
+    mint_id: int
+    mint: Mint
+    slot: Slot
+    time: UnixS | None
+    since_slot: Slot | None
+    from_time: UnixS
+    state: bytes | None
+    in_sol: bytes | None
+    last_swap: UnixS | None
+    deciding: bytes | None
+    followed_since: Slot
+
+
+class SqlBackfillMerge:
+    """Implements BackfillMerge; used by ingest alone, beside its log writer."""
+
+    def __init__(
+        self, access: DatabaseAccess[Database], tables: MarketTables, retention: Retention
+    ) -> None:
+        self._access = access
+        self._tables = tables
+        self._retention = retention
+
+    async def join(self) -> Mint | None:
+        """Join a past that is ready, and return its mint; None if there is none to join now."""
+        return await self._access.run(self._join_one)
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        self._access.close()
+
+    def _join_one(self, db: Database) -> Mint | None:
+        if not db.execute(ANY).get:
+            return None
+        with db.transaction():
+            self._tables.written(db)
+            folded = db.execute("SELECT folded_slot FROM progress").get
+            for ready in [_Ready(*row) for row in db.execute(READY)]:
+                if folded is None or folded < ready.slot:
+                    continue
+                if not _meets_the_log(db, ready):
+                    db.execute(AGAIN, (ready.mint_id,))
+                    continue
+                self._join(db, ready)
+                return ready.mint
+            return join_imported(db)
+
+    def _join(self, db: Database, ready: _Ready) -> None:
+        fold = MintFold.from_state(ready.state, ready.in_sol)
+        state = ready.state
+        in_sol = ready.in_sol
+        last_swap = ready.last_swap
+        decided = None if ready.deciding is None else deciding_of(ready.deciding)
+        if ready.since_slot is not None:
+            db.execute(KEEP_IMPORTED, (ready.mint_id,))
+            db.execute("DELETE FROM candle WHERE mint = ?", (ready.mint_id,))
+            db.execute("DELETE FROM waypoint WHERE mint = ?", (ready.mint_id,))
+            db.execute("UPDATE state SET imported_from = NULL WHERE mint = ?", (ready.mint_id,))
+            db.execute("DELETE FROM deciding_pool WHERE mint = ?", (ready.mint_id,))
+            db.execute("UPDATE swap SET deciding = NULL WHERE mint = ?", (ready.mint_id,))
+            db.execute(TAKE_CANDLES, (ready.mint_id,))
+            for timeframe in Timeframe:
+                add_waypoints(db, ready.mint_id, timeframe)
+            taken = list(db.execute(READ_SWAPS, (ready.mint_id,)))
+            volumes = (volumes_of(swaps_of(ready.mint, row[2])) for row in taken)
+            rows = zip(taken, volumes, strict=True)
+            db.executemany(SWAPS, ((*row[:4], *of, row[4]) for row, of in rows))
+            if decided is not None:
+                db.execute(KEEP_DECIDING, (ready.mint_id, deciding_blob(decided)))
+            newest = self._go_on(db, ready, fold, decided)
+            if newest is not None:
+                state = fold.state()
+                in_sol = fold.in_sol()
+                last_swap = newest
+            self._save(db, ready, fold)
+            if state is not None:
+                db.executemany(STATES, [(ready.mint_id, state, last_swap, in_sol)])
+            since = min(ready.since_slot, ready.followed_since)
+            db.execute(FOLLOWED_SINCE, (since, ready.from_time, ready.mint_id))
+            for kind in ("untrack", "track"):
+                db.execute(ADD_EVENT, (last_seq(db) + 1, kind, mints_blob([ready.mint])))
+        for table in STAGED:
+            db.execute(f"DELETE FROM {table} WHERE mint = ?", (ready.mint_id,))  # noqa: S608 - ours
+        db.execute(JOINED, (ready.mint_id,))
+
+    def _go_on(
+        self, db: Database, ready: _Ready, fold: MintFold, decided: Standing | None
+    ) -> UnixS | None:
+        """Price again the log after the past, and fold its folded part.
+
+        Return the time of the newest swap that was folded.
+        """
+        folded_seq: int = db.execute("SELECT folded_seq FROM progress").get
+        newest = None
+        for seq, time, rate, blob in list(db.execute(LATER, (ready.mint_id, ready.slot))):
+            logged = swaps_of(ready.mint, blob)
+            swaps, after = decide_again(decided, UnixS(time), logged, rate)
+            told = deciding_blob(after) if after is not decided else None
+            changed = swaps_blob(swaps), told, *volumes_of(swaps)
+            db.execute(REPRICE, (*changed, seq, ready.mint_id))
+            decided = after
+            if seq <= folded_seq:
+                newest = UnixS(time)
+                for swap in swaps:
+                    fold.apply(newest, swap)
+        return newest
+
+    def _save(self, db: Database, ready: _Ready, fold: MintFold) -> None:
+        passed = ((ready.mint_id, timeframe, *each) for timeframe, each in fold.waypoints())
+        db.executemany(WAYPOINTS, passed)
+        for timeframe, rows in fold.changed().items():
+            db.executemany(CANDLES, ((ready.mint_id, timeframe, *astuple(row)) for row in rows))
+            bucket = db.execute(NEWEST_BUCKET, (ready.mint_id, timeframe)).get
+            if bucket is not None:
+                cut = cut_of(self._retention, ready.mint_id, timeframe, UnixS(bucket))
+                self._tables.drop_old(db, [cut], CANDLES_MIN)
+
+
+def _meets_the_log(db: Database, ready: _Ready) -> bool:
+    """Say whether the log holds everything after the past, priced as if it had been followed.
+
+    A rate rests on the swaps of a minute, so the log must have begun a minute before the rate was
+    made that the past ends with.
+    """
+    oldest: int | None = db.execute(OLDEST).get
+    rated: int | None = db.execute(RATED_AT, (RATE_AGE_MAX_S, ready.slot)).get
+    if oldest is None or rated is None or ready.followed_since > ready.slot:
+        return False
+    return rated - oldest > RATE_WINDOW_S
+
+
+COLUMNS: Final = "first, last, reason, attempts, next_at, given_up_at, words"
+SEEN: Final = "UPDATE gap SET next_at = ? WHERE next_at IS NULL AND filled_at IS NULL"
+# Asked for first: a table in which nothing is new is not written.
+NEW: Final = "SELECT 1 FROM gap WHERE next_at IS NULL AND filled_at IS NULL LIMIT 1"
+DUE: Final = f"""
+SELECT {COLUMNS} FROM gap
+ WHERE filled_at IS NULL AND given_up_at IS NULL AND next_at <= ?
+ ORDER BY first, last LIMIT 1
+"""  # noqa: S608 - ours
+NEWEST: Final = f"""
+SELECT {COLUMNS} FROM gap WHERE filled_at IS NULL ORDER BY last DESC, first DESC LIMIT ?
+"""  # noqa: S608 - ours
+PUT_OFF: Final = """
+UPDATE gap SET next_at = :at, words = :words WHERE first = :first AND last = :last
+"""
+FAILED: Final = """
+UPDATE gap SET attempts = attempts + 1, next_at = :at, words = :words
+ WHERE first = :first AND last = :last
+"""
+GIVE_UP: Final = """
+UPDATE gap SET attempts = attempts + 1, given_up_at = :at, words = :words
+ WHERE first = :first AND last = :last
+"""
+MENDING_COUNTS: Final = "SELECT count(*), count(given_up_at) FROM gap WHERE filled_at IS NULL"
+NEW_DAY: Final = "INSERT INTO gap_calls (day, calls) VALUES (?, 0) ON CONFLICT DO NOTHING"
+OLD_DAYS: Final = "DELETE FROM gap_calls WHERE day < ?"
+CALLS: Final = "SELECT calls FROM gap_calls WHERE day = ? /* FOR UPDATE */"
+TAKE_MEND: Final = "UPDATE gap_calls SET calls = calls + ? WHERE day = ?"
+
+T = TypeVar("T")
+
+
+class SqlGapMends:
+    """Implements GapMends."""
+
+    def __init__(self, access: DatabaseAccess[Database]) -> None:
+        self._access = access
+
+    async def due(self, now: UnixMs, first_at: UnixMs) -> GapMend | None:
+        """Return the oldest open gap that is due, None without any; a new one is at *first_at*."""
+        if await self._read(lambda db: db.execute(NEW).fetchone()) is not None:
+            await self._write(lambda db: db.execute(SEEN, (first_at,)))
+        row = await self._read(lambda db: db.execute(DUE, (now,)).fetchone())
+        return None if row is None else _mend(row)
+
+    async def put_off(self, gap: Gap, next_at: UnixMs, words: str) -> None:
+        """Note that it waits for something; that is no attempt."""
+        await self._note(PUT_OFF, gap, next_at, words)
+
+    async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:
+        """Note an attempt in vain."""
+        await self._note(FAILED, gap, next_at, words)
+
+    async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:
+        """Note the last attempt, in vain: there is no other."""
+        await self._note(GIVE_UP, gap, at, words)
+
+    async def counts(self) -> GapCounts:
+        """Return how many gaps are open."""
+        count, given_up = await self._read(lambda db: db.execute(MENDING_COUNTS).get)
+        return GapCounts(count, given_up)
+
+    async def newest(self, limit: int) -> Sequence[GapMend]:
+        """Return up to *limit* open gaps, newest first."""
+        return await self._read(lambda db: [_mend(row) for row in db.execute(NEWEST, (limit,))])
+
+    async def take_calls(self, day: int, wanted: int, calls_max: int) -> int:
+        """Take up to *wanted* of the *calls_max* requests of *day*; return how many were left."""
+
+        def work(db: Database) -> int:
+            db.execute(OLD_DAYS, (day,))
+            db.execute(NEW_DAY, (day,))
+            taken = max(0, min(wanted, calls_max - int(db.execute(CALLS, (day,)).get)))
+            db.execute(TAKE_MEND, (taken, day))
+            return taken
+
+        return await self._write(work)
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        self._access.close()
+
+    async def _note(self, statement: str, gap: Gap, at: UnixMs, words: str) -> None:
+        values = {"first": gap.first, "last": gap.last, "at": at, "words": words}
+        await self._write(lambda db: db.execute(statement, values))
+
+    async def _read(self, work: Callable[[Database], T]) -> T:
+        with unavailable_on_database_error(UNAVAILABLE):
+            return await self._access.run(work)
+
+    async def _write(self, work: Callable[[Database], T]) -> T:
+        def in_transaction(db: Database) -> T:
+            with db.transaction(beside=True):
+                return work(db)
+
+        return await self._read(in_transaction)
+
+
+def _mend(row: Row) -> GapMend:
+    first, last, reason, attempts, next_at, given_up_at, words = row
+    return GapMend(
+        Gap(Slot(first), Slot(last), reason), attempts, _time(next_at), _time(given_up_at), words
+    )
+
+
+def _time(value: Any) -> UnixMs | None:
+    return None if value is None else UnixMs(value)

@@ -1,0 +1,318 @@
+"""Mends gaps beside the pipeline: the past of each token that traded in one is read again.
+
+An attempt asks the node for the blocks of the oldest gap that is due.  The progress is in the
+store after each step.  After a kill the next ingest goes on from there.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+import structlog
+
+from mintscope.history.backfill import (
+    BackfillIsRead,
+    CallsSpent,
+    GapMend,
+    GapMends,
+    IncompleteBackfill,
+    MendPlan,
+    NotMendable,
+    Survey,
+)
+from mintscope.history.ports import HistoryJobs, HistoryReading, Stage
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable, UnusableStore
+from mintscope.kit.metrics import GAPS_GIVEN_UP, GAPS_MENDED, GAPS_OPEN
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.time import DAY_MS, HOUR_S, SECOND_MS
+from mintscope.market.ports import MarketReader, Tracking
+from mintscope.market.pricing import RATE_WINDOW_S
+from mintscope.solana.blocks import WSOL, Gap, SourceError
+from mintscope.solana.pace import WINDOW_S, Pace, PaceMeter
+
+LOOK_S: Final = 5.0  # between two looks at what is due
+JOIN_LOOK_S: Final = 1.0
+JOIN_LOOKS_MAX: Final = 60
+PUT_OFF_S: Final = 60.0
+CALLS_AT_ONCE: Final = 100  # taken of a day at a time: so many a kill may waste
+WORDS_MAX: Final = 500
+AWAY: Final = (ServiceUnavailable, UnusableStore)  # nothing ends: it is looked at again
+BY_HAND: Final = "mintscope gaps fill"
+TOO_NEW: Final = "waits until prices rest on no swap of the gap, and all of that is final"
+ANOTHER: Final = "waits: another past is read"
+NOT_JOINED: Final = "waits: a past is read, and ingest has not joined it yet"
+SPENT: Final = "waits for tomorrow: the requests of chain.gap_calls_per_day are used up"
+GOES_ON: Final = frozenset({ANOTHER, NOT_JOINED, SPENT})  # an attempt that was reported
+TOO_MUCH: Final = "its blocks take over half of the requests of chain.gap_calls_per_day, {}"
+BUG: Final = "an error of the service; the log of ingest has its trace"
+
+log = structlog.get_logger()
+
+
+class GapSource(Protocol):
+    """Where blocks and pasts come from.  Raises SourceError, CallsSpent from every verb."""
+
+    async def traded(self, gap: Gap) -> Collection[Mint]:
+        """Return the mints with a swap in *gap*.  Raises NotMendable for a gap that is too long."""
+
+    async def begin(self, mint: Mint, since: UnixS) -> UnixS:
+        """Return where the past of *mint* begins: before its first candle, *since* at the latest.
+
+        Raises ValueError in words if it can have no past.
+        """
+
+    async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
+        """Return what to read, and its cost.  Raises ValueError in words if there is nothing."""
+
+    async def read(self, mint: Mint, from_time: UnixS) -> object:
+        """Read and fold it; it goes on where it was.  Raises IncompleteBackfill."""
+
+
+class _Waits(Exception):
+    """It is not the time for an attempt; the message says for what."""
+
+
+class _Moment(NamedTuple):
+    """When a gap was.
+
+    time      of its first slot, about
+    settled   the first slot whose rate of SOL rests on no swap of the gap
+    """
+
+    time: UnixS
+    settled: Slot
+
+    @property
+    def since(self) -> UnixS:
+        """When the past of a token begins at the latest: prices rest on rates before the gap."""
+        return UnixS(self.time - HOUR_S)
+
+
+async def settled(reader: MarketReader, slot: Slot) -> Slot | None:
+    """Return the first slot whose rate of SOL rests on no swap of *slot* any more.
+
+    None while the log holds too few blocks to measure the pace of the chain.
+    """
+    pace = await _pace(reader)
+    return None if pace is None else _settled(slot, pace)
+
+
+async def is_read(jobs: HistoryJobs, mint: Mint, settled_slot: Slot) -> bool:
+    """Say whether a past of *mint* that reaches *settled_slot* is joined."""
+    job = await jobs.one(mint)
+    if job is None or job.stage is not Stage.JOINED or job.slot is None:
+        return False
+    return job.slot >= settled_slot
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapMending:
+    """Does it.
+
+    turn    held while a past is read; raises BackfillIsRead
+    """
+
+    mends: GapMends
+    reader: MarketReader
+    tracking: Tracking
+    reading: HistoryReading
+    jobs: HistoryJobs
+    source: GapSource
+    turn: Callable[[], AbstractAsyncContextManager[None]]
+    plan: MendPlan
+    clock: Clock
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._forever(self.count))
+            tasks.create_task(self._forever(self.mend_one))
+
+    async def _forever(self, one: Callable[[], Awaitable[bool]]) -> None:
+        while True:
+            try:
+                is_idle = not await one()
+            except AWAY as trouble:
+                log.warning("gaps cannot be looked at", reason=str(trouble))
+                is_idle = True
+            if is_idle:
+                await self.pause(LOOK_S)
+
+    async def count(self) -> bool:
+        """Show how many gaps are open, an attempt under way or not; return False."""
+        counts = await self.mends.counts()
+        GAPS_OPEN.set(counts.open)
+        GAPS_GIVEN_UP.set(counts.given_up)
+        return False
+
+    async def mend_one(self) -> bool:
+        """Make the attempt that is due; False without any."""
+        if not self.plan.calls_per_day:
+            return False
+        now = self.clock.now()
+        due = await self.mends.due(now, UnixMs(now + self.plan.pause_ms(0)))
+        if due is not None:
+            await self._attempt(due)
+        return due is not None
+
+    async def _attempt(self, due: GapMend) -> None:
+        gap = due.gap
+        tell = log.bind(first=due.gap.first, last=due.gap.last)
+        try:
+            moment = await self._moment(gap)
+            if due.words not in GOES_ON:
+                tell.info("gap_mending", attempt=due.attempts + 1)
+            failures = await self._mend(gap, moment)
+        except (_Waits, CallsSpent, BackfillIsRead) as reason:
+            await self._put_off(due, reason)
+        except (SourceError, ValueError) as failure:
+            is_last = isinstance(failure, NotMendable)
+            await self._failed(due, str(failure), is_last=is_last)
+        except AWAY:
+            raise
+        except Exception:
+            log.exception("a gap's mending ended", first=gap.first, last=gap.last)
+            await self._failed(due, BUG, is_last=False)
+        else:
+            if failures:
+                is_last = all(isinstance(each, NotMendable) for each in failures)
+                await self._failed(due, str(failures[0]), is_last=is_last)
+                return
+            await self.jobs.filled(gap, self.clock.now())
+            GAPS_MENDED.inc()
+            tell.info("gap_mended")
+
+    async def _put_off(self, due: GapMend, reason: Exception) -> None:
+        now = self.clock.now()
+        words = str(reason)
+        next_at = now + round(PUT_OFF_S * SECOND_MS)
+        if isinstance(reason, BackfillIsRead):
+            words = ANOTHER
+        elif isinstance(reason, CallsSpent):
+            words = SPENT
+            next_at = (now // DAY_MS + 1) * DAY_MS
+        if words != due.words:
+            log.info("gap_mending_waits", first=due.gap.first, last=due.gap.last, reason=words)
+        await self.mends.put_off(due.gap, UnixMs(next_at), words)
+
+    async def _failed(self, due: GapMend, words: str, *, is_last: bool) -> None:
+        """Note that an attempt was in vain, and say when the next one is."""
+        gap = due.gap
+        now = self.clock.now()
+        attempts = due.attempts + 1
+        tell = log.bind(first=gap.first, last=gap.last, attempt=attempts, reason=words)
+        if is_last or attempts >= self.plan.attempts_max:
+            await self.mends.give_up(gap, now, words[:WORDS_MAX])
+            tell.error("gap_given_up", try_by_hand=BY_HAND)
+            return
+        pause_ms = self.plan.pause_ms(attempts)
+        await self.mends.failed(gap, UnixMs(now + pause_ms), words[:WORDS_MAX])
+        tell.warning("gap_not_mended", again_in_s=pause_ms / SECOND_MS)
+
+    async def _moment(self, gap: Gap) -> _Moment:
+        """Return when *gap* was.  Raises _Waits while it is too new."""
+        overview, pace = await self.reader.overview(), await _pace(self.reader)
+        folded = overview.folded_slot
+        slot = overview.slot
+        time = overview.time
+        if folded is None or slot is None or time is None or pace is None:
+            raise _Waits(TOO_NEW)
+        settled_slot = _settled(gap.last, pace)
+        if folded < settled_slot:
+            raise _Waits(TOO_NEW)
+        ago_s = pace.seconds(slot - gap.first)
+        return _Moment(UnixS(time - round(ago_s)), settled_slot)
+
+    async def _mend(self, gap: Gap, moment: _Moment) -> list[Exception]:
+        """Read every token that traded in *gap*; return why some cannot be read."""
+        if 2 * (gap.last - gap.first + 1) > self.plan.calls_per_day:
+            raise NotMendable(TOO_MUCH.format(self.plan.calls_per_day))
+        failures: list[Exception] = []
+        for mint in sorted(set(await self.source.traded(gap)) - {WSOL}):
+            try:
+                async with self.turn():
+                    await self._read(mint, moment)
+            except BackfillIsRead:
+                raise
+            except (IncompleteBackfill, NotMendable, ValueError) as failure:
+                failures.append(failure)
+        return failures
+
+    async def _read(self, mint: Mint, moment: _Moment) -> None:
+        """Read the past of *mint* until it is joined, if it is followed and was not read since."""
+        is_begun = False
+        while not await is_read(self.jobs, mint, moment.settled):
+            if await self.tracking.one(mint) is None:
+                return
+            job = await self.jobs.one(mint)
+            begin = await self.source.begin(mint, moment.since)
+            if job is None or job.stage is Stage.JOINED:
+                if is_begun:
+                    raise ValueError(f"{mint} was joined without the gap: the node is behind")
+                await self._begin(mint, begin, moment)
+                is_begun = True
+            elif not is_begun and not job.goes_on(begin):
+                raise ValueError(
+                    f"another past of {mint} was begun and not ended: mintscope history {mint}"
+                )
+            elif job.stage is Stage.READING:
+                await self.source.read(mint, job.from_time)
+            await self._wait_while_ready(mint)
+
+    async def _begin(self, mint: Mint, begin: UnixS, moment: _Moment) -> None:
+        found = await self.source.survey(mint, begin)
+        if found.cost.calls > self.plan.calls_per_day:
+            raise NotMendable(
+                f"the past of {mint} takes about {found.cost.calls} requests, more than"
+                f" chain.gap_calls_per_day, {self.plan.calls_per_day}"
+            )
+        if found.from_time > moment.time:
+            raise ValueError(f"the node does not reach back before the gap for {mint}")
+        await self.reading.begin(mint, found.from_time, found.addresses)
+
+    async def _wait_while_ready(self, mint: Mint) -> None:
+        """Wait until ingest has joined what was read.  Raises _Waits if it takes too long."""
+        for _ in range(JOIN_LOOKS_MAX):
+            job = await self.jobs.one(mint)
+            if job is None or job.stage is not Stage.READY:
+                return
+            await self.pause(JOIN_LOOK_S)
+        raise _Waits(NOT_JOINED)
+
+
+class DailyCalls:
+    """Requests that attempts may take, counted in the store before they are made.
+
+    A kill wastes up to CALLS_AT_ONCE of them; none is made beyond *calls_per_day* in a UTC day.
+    """
+
+    def __init__(self, mends: GapMends, clock: Clock, calls_per_day: int) -> None:
+        self._mends = mends
+        self._clock = clock
+        self._calls_per_day = calls_per_day
+        self._day = -1
+        self._left = 0
+        self._lock = asyncio.Lock()
+
+    async def take(self) -> None:
+        """Take one.  Raises CallsSpent, ServiceUnavailable."""
+        async with self._lock:
+            day = self._clock.now() // DAY_MS
+            if day != self._day or not self._left:
+                self._left = await self._mends.take_calls(day, CALLS_AT_ONCE, self._calls_per_day)
+                self._day = day
+            if not self._left:
+                raise CallsSpent(SPENT)
+            self._left -= 1
+
+
+async def _pace(reader: MarketReader) -> Pace | None:
+    return PaceMeter(await reader.seconds(WINDOW_S)).pace
+
+
+def _settled(slot: Slot, pace: Pace) -> Slot:
+    return Slot(slot + pace.slots(RATE_WINDOW_S))

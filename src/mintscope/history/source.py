@@ -1,0 +1,395 @@
+"""The JSON-RPC methods that reading a past calls, at a pace that the provider's plan allows.
+
+Reads the past of a mint into its store: lists first, then each transaction, N in flight.
+
+A listed transaction is final, so none dies.  Each page and each batch is kept as it comes:
+cut off anywhere, reading goes on where it was.
+
+Which pools a mint trades in, and what reading them will cost, before anything is read.
+
+The blocks of a gap, from a node that has them.
+"""
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar
+
+import msgspec
+from typing_extensions import override
+
+from mintscope.dex.swap import Swap
+from mintscope.history.backfill import Cost, NotMendable, concerns
+from mintscope.history.ports import (
+    Cursor,
+    HistoryReading,
+    Kind,
+    Line,
+    ListPage,
+    ReadTransaction,
+    UnreadTransaction,
+)
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.market.quotes import oriented
+from mintscope.solana.blocks import Block, Endpoint, Gap, SourceError
+from mintscope.solana.node import Node
+from mintscope.solana.rpc import (
+    Commitment,
+    Missing,
+    Rpc,
+    RpcFailure,
+    RpcRefused,
+    Sleep,
+    T,
+    Trouble,
+    Unreachable,
+)
+from mintscope.solana.transaction import Transaction, UnreadableTransaction
+from mintscope.solana.wire import Answer, SlotNumber, read_transaction
+
+LINES_MAX: Final = 1_000  # of getSignaturesForAddress
+FILTER_TRANSACTION_NOT_FOUND: Final = -32020
+
+Allow = Callable[[], Awaitable[None]]
+
+
+class UnknownSignature(RpcFailure):
+    """The node does not know the transaction at which a list was to begin."""
+
+
+class LineWire(msgspec.Struct, frozen=True, rename="camel"):
+    """A transaction in the list of an address."""
+
+    signature: Annotated[Signature, msgspec.Meta(min_length=64, max_length=88)]
+    slot: SlotNumber
+    err: object = None
+    block_time: SlotNumber | None = None
+
+
+class SignedBlock(msgspec.Struct, frozen=True):
+    """getBlock with signatures alone."""
+
+    signatures: list[Signature]
+
+
+LINES: Final = msgspec.json.Decoder(Answer[list[LineWire]])
+# Bytes as they came (Raw) would do, but msgspec knows none that may be null.
+TRANSACTION: Final = msgspec.json.Decoder(Answer[dict[str, Any]])
+SIGNED: Final = msgspec.json.Decoder(Answer[SignedBlock])
+
+
+class BackfillNode(Protocol):
+    """A node that has the past; every verb raises RpcFailure without an answer."""
+
+    async def finalized(self) -> Slot:
+        """Return the newest slot that cannot die."""
+
+    async def reaches_back_to(self) -> UnixS | None:
+        """Return the time of the oldest block that it has, None where it does not know."""
+
+    async def lines(
+        self, address: str, *, before: Signature | None, until: Signature | None
+    ) -> Sequence[LineWire]:
+        """Return up to 1,000 transactions that name *address*, newest first, the failed too.
+
+        Raises UnknownSignature where the node does not know *before* or *until*.
+        """
+
+    async def transaction(self, signature: Signature) -> Transaction | UnreadableTransaction | None:
+        """Return a transaction that succeeded, None where the node has none."""
+
+    async def positions(self, slot: Slot) -> Mapping[Signature, int]:
+        """Return the place of each transaction in its block, none where it has no block."""
+
+
+class PacedNode(Rpc):
+    """Implements BackfillNode over JSON-RPC; counts what it asks.
+
+    calls       requests so far, each attempt one
+    in_flight   how many may be under way at once
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        clock: Clock,
+        calls_per_s: float,
+        allow: Allow | None = None,
+        **more: Any,
+    ) -> None:
+        """Start at most *calls_per_s* requests a second; *more* is as Rpc takes it.
+
+        allow   awaited before each; what it raises ends the call
+        """
+        super().__init__(endpoint, clock=clock, **more)
+        self.calls = 0
+        self.in_flight = endpoint.requests_in_flight
+        self._monotonic_s = clock.monotonic_s
+        self._allow = allow
+        self._pause_s = 1 / calls_per_s
+        self._next_s = float("-inf")
+        self._rest: Sleep = more.get("sleep", asyncio.sleep)
+
+    async def finalized(self) -> Slot:
+        """Return the newest slot that cannot die."""
+        return await self.slot(Commitment.FINALIZED)
+
+    async def reaches_back_to(self) -> UnixS | None:
+        """Return the time of the oldest block that it has, None where it does not know."""
+        return await self.block_time(await self.first_available())
+
+    async def lines(
+        self, address: str, *, before: Signature | None, until: Signature | None
+    ) -> Sequence[LineWire]:
+        """Return up to 1,000 transactions that name *address*, newest first, the failed too.
+
+        Raises UnknownSignature where the node does not know *before* or *until*.
+        """
+        bounds = {"before": before, "until": until}
+        options = {"commitment": Commitment.FINALIZED, "limit": LINES_MAX}
+        options |= {name: each for name, each in bounds.items() if each is not None}
+        try:
+            answer = await self._call("getSignaturesForAddress", [address, options], LINES)
+        except Unreachable as failure:
+            trouble = failure.__cause__
+            if isinstance(trouble, Trouble) and trouble.code == FILTER_TRANSACTION_NOT_FOUND:
+                raise UnknownSignature(str(failure)) from failure
+            raise
+        return _result(answer, "getSignaturesForAddress") or []
+
+    async def transaction(self, signature: Signature) -> Transaction | UnreadableTransaction | None:
+        """Return a transaction that succeeded, None where the node has none."""
+        while True:
+            asked = self._version.newest
+            options = {
+                "encoding": "json",
+                "commitment": Commitment.FINALIZED,
+                "maxSupportedTransactionVersion": asked,
+            }
+            answer = await self._call("getTransaction", [signature, options], TRANSACTION)
+            if answer.error is None or not self._version.rise(asked, answer.error.message):
+                break
+        entry = _result(answer, "getTransaction")
+        return None if entry is None else read_transaction(msgspec.json.encode(entry), 0)
+
+    async def positions(self, slot: Slot) -> Mapping[Signature, int]:
+        """Return the place of each transaction in its block, none where it has no block."""
+        options = {
+            "transactionDetails": "signatures",
+            "rewards": False,
+            "commitment": Commitment.FINALIZED,
+            "maxSupportedTransactionVersion": self._version.newest,
+        }
+        answer = await self._call("getBlock", [slot, options], SIGNED)
+        signatures = [] if answer.result is None else answer.result.signatures
+        return {signature: place for place, signature in enumerate(signatures)}
+
+    @override
+    async def _attempt(self, request: bytes, decoder: msgspec.json.Decoder[Answer[T]]) -> Answer[T]:
+        if self._allow is not None:
+            await self._allow()
+        now_s = self._monotonic_s()
+        start_s = max(now_s, self._next_s)
+        self._next_s = start_s + self._pause_s
+        if start_s > now_s:
+            await self._rest(start_s - now_s)
+        self.calls += 1
+        return await super()._attempt(request, decoder)
+
+
+def _result(answer: Answer[T], method: str) -> T | None:
+    """Return what was answered.  Raises RpcRefused for an error."""
+    if answer.error is not None:
+        raise RpcRefused(f"{method}: it said {answer.error.message[:200]!r}")
+    return answer.result
+
+
+BATCH_MAX: Final = 50  # transactions of one commit: what is read twice after a kill
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+Decode: TypeAlias = Callable[[Sequence[Transaction | UnreadableTransaction]], Sequence[Swap]]
+Progress: TypeAlias = Callable[[str, int], None]  # what, and how many more of it
+
+
+class HistoryReader:
+    """Reads one past in rounds, each up to what is final when it begins."""
+
+    def __init__(
+        self,
+        node: BackfillNode,
+        store: HistoryReading,
+        decode: Decode,
+        *,
+        in_flight: int,
+        progress: Progress,
+    ) -> None:
+        self._node = node
+        self._store = store
+        self._decode = decode
+        self._in_flight = asyncio.Semaphore(in_flight)
+        self._progress = progress
+        self._unknown: set[Signature] = set()
+
+    async def round(self, mint: Mint, from_time: UnixS) -> Slot:
+        """Read all of *mint* that is final now and not before *from_time*; return how far.
+
+        Raises RpcFailure, ServiceUnavailable; call it again to go on.
+        """
+        reaches, cursors = await self._store.round(mint, await self._node.finalized())
+        for cursor in cursors:
+            await self._list(mint, cursor, reaches, from_time)
+        while unread := await self._store.unread(mint, BATCH_MAX):
+            await self._read(mint, unread)
+        return reaches
+
+    async def _list(self, mint: Mint, cursor: Cursor, reaches: Slot, from_time: UnixS) -> None:
+        before = cursor.before
+        top = None
+        while True:
+            wires = await self._lines(cursor, before)
+            known = [wire for wire in wires if wire.slot <= reaches]
+            if top is None and known:
+                top = known[0].signature
+            wanted = [w for w in known if w.block_time is None or w.block_time >= from_time]
+            page = ListPage(
+                address=cursor.address,
+                lines=[_line(wire) for wire in wanted if wire.err is None],
+                before=wires[-1].signature if wires else None,
+                top=top,
+                is_last=len(wires) < LINES_MAX or len(wanted) < len(known),
+            )
+            await self._store.listed(mint, page)
+            self._progress("listed", len(page.lines))
+            if page.is_last:
+                return
+            before = page.before
+
+    async def _lines(self, cursor: Cursor, before: Signature | None) -> Sequence[LineWire]:
+        """Return what is older than *before*, all from the newest on if the node does not know it.
+
+        Another node may answer than the one that named it; what is listed twice changes nothing.
+        One that is unknown a second time is a failure.
+        """
+        try:
+            return await self._node.lines(cursor.address, before=before, until=cursor.until)
+        except UnknownSignature:
+            if before is None or before in self._unknown:
+                raise
+            self._unknown.add(before)
+            return await self._node.lines(cursor.address, before=None, until=cursor.until)
+
+    async def _read(self, mint: Mint, unread: Sequence[UnreadTransaction]) -> None:
+        mixed = sorted({one.slot for one in unread if one.is_mixed})
+        blocks = await self._all(mixed, self._node.positions)
+        places = dict(zip(mixed, blocks, strict=True))
+        read = await self._all(unread, lambda one: self._one(mint, one, places.get(one.slot, {})))
+        await self._store.save(mint, read)
+        self._progress("read", sum(one.swaps is not None for one in read))
+
+    async def _one(
+        self, mint: Mint, one: UnreadTransaction, places: Mapping[Signature, int]
+    ) -> ReadTransaction:
+        found = await self._node.transaction(one.signature)
+        swaps = None
+        if found is not None:
+            swaps = [swap for swap in self._decode([found]) if concerns(swap, mint)]
+        return ReadTransaction(one.slot, one.signature, places.get(one.signature, 0), swaps)
+
+    async def _all(self, items: Sequence[A], ask: Callable[[A], Awaitable[B]]) -> list[B]:
+        """Return what *ask* gives for each of *items*; raises the first failure."""
+
+        async def one(item: A) -> B:
+            async with self._in_flight:
+                return await ask(item)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(one(item)) for item in items]
+        except BaseExceptionGroup as failures:
+            raise failures.exceptions[0] from None
+        return [task.result() for task in tasks]
+
+
+def _line(wire: LineWire) -> Line:
+    time = None if wire.block_time is None else UnixS(wire.block_time)
+    return Line(wire.signature, Slot(wire.slot), time)
+
+
+SAMPLES_MAX: Final = 60  # transactions that name the mint, read to see in which pools
+
+
+async def find_pools(node: BackfillNode, decode: Decode, mint: Mint) -> Mapping[str, int]:
+    """Return pools of *mint*, each with how many of a sample of its transactions swap there.
+
+    A pool whose transactions never name the mint is not among them.  Raises RpcFailure.
+    """
+    lines = [line for line in await node.lines(mint, before=None, until=None) if line.err is None]
+    found: Counter[str] = Counter()
+    for line in lines[:: max(1, math.ceil(len(lines) / SAMPLES_MAX))]:
+        transaction = await node.transaction(line.signature)
+        for swap in decode([] if transaction is None else [transaction]):
+            seen = oriented(swap)
+            if seen is not None and seen.base == mint and swap.pool is not None:
+                found[swap.pool] += 1
+    return found
+
+
+async def cost_of(
+    node: BackfillNode, addresses: Mapping[str, Kind], *, from_time: UnixS, calls_per_s: float
+) -> Cost:
+    """Return about what reading *addresses* back to *from_time* takes: one call each to see.
+
+    The newest page says how busy an address is; it is taken to have been so all along.
+    Raises RpcFailure.
+    """
+    transactions = pages = 0
+    for address in addresses:
+        lines = await node.lines(address, before=None, until=None)
+        times = [line.block_time for line in lines if line.block_time is not None]
+        count = sum(time >= from_time for time in times)
+        if len(lines) == LINES_MAX and count == len(times) and times:
+            count = count * (times[0] - from_time) // max(times[0] - times[-1], 1)
+        transactions += count
+        pages += count // LINES_MAX + 1
+    calls = pages + transactions
+    return Cost(transactions, calls, calls / calls_per_s)
+
+
+SLOTS_MAX: Final = 2_000  # of one gap: each block takes a call
+LATER_SLOTS_MAX: Final = 1_000  # in which a block must follow
+
+
+class NotThere(SourceError):
+    """The node does not have the whole gap either."""
+
+
+async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
+    """Yield the blocks of *gap*, newest first: each is the parent that the one behind it names.
+
+    So none is left out that was part of the chain.  Raises NotThere, NotMendable, RpcFailure.
+    """
+    if gap.last - gap.first >= SLOTS_MAX:
+        raise NotMendable(f"expected at most {SLOTS_MAX} slots to look through")
+    parent = await _parent_of_the_next(node, gap.last)
+    while parent >= gap.first:
+        block = await node.block(parent, Commitment.FINALIZED)
+        if isinstance(block, Missing):
+            raise NotThere(f"the node has no block at slot {parent}, which the next one names")
+        yield block
+        parent = block.parent_slot
+
+
+async def _parent_of_the_next(node: Node, slot: Slot) -> Slot:
+    """Return the parent of the first block after *slot*."""
+    later = await node.blocks(
+        first=Slot(slot + 1), last=Slot(slot + LATER_SLOTS_MAX), commitment=Commitment.FINALIZED
+    )
+    header = await node.header(later[0], Commitment.FINALIZED) if later else None
+    if header is None or isinstance(header, Missing):
+        raise NotThere(f"the node has no final block after slot {slot}")
+    return header.parent_slot

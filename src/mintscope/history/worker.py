@@ -1,0 +1,273 @@
+"""Estimates and reads the pasts that administrators ask for, one at a time, beside the pipeline.
+
+The progress is in the store after each step.  After a kill the next ingest goes on from there.
+
+Folds what was read of a mint's past into candles that ingest can join.
+"""
+
+import asyncio
+import math
+from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar
+
+import structlog
+
+from mintscope.history.backfill import (
+    Backfill,
+    BackfillIsRead,
+    BackfillJob,
+    BackfillState,
+    HistoryQueue,
+    IncompleteBackfill,
+    Survey,
+)
+from mintscope.history.ports import BackfillFolding, HistoryJobs, HistoryReading, Stage
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable, UnusableStore
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.time import DAY_S, SECOND_MS
+from mintscope.solana.blocks import SourceError
+
+LOOK_S: Final = 1.0  # between two looks at what is asked for, and at what was cancelled
+AGAIN_S: Final = 30.0  # after a node did not answer
+FAILURES_MAX: Final = 20  # of a node, without anything that was read between them
+WORDS_MAX: Final = 500
+AWAY: Final = (ServiceUnavailable, UnusableStore)  # nothing ends: it is looked at again
+GONE: Final = "This token is followed no more."
+BUG: Final = "An error of the service ended it; the log of ingest has it."
+READ: Final = "All is read. It is joined between two blocks, within a minute."
+TOO_LATE: Final = "It was joined before it could be cancelled."
+KEPT: Final = (
+    "{}. All that was read is kept: ask again later, or join it without them by"
+    " mintscope history {} --days {} --incomplete"
+)
+
+Pause = Callable[[float], Awaitable[None]]
+
+T = TypeVar("T")
+
+log = structlog.get_logger()
+
+
+class BackfillSource(Protocol):
+    """Where a past comes from.  Raises SourceError from every verb."""
+
+    async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
+        """Return what to read, and its cost.  Raises ValueError in words if there is nothing."""
+
+    async def read(
+        self, mint: Mint, from_time: UnixS, progress: Callable[[str, int], None]
+    ) -> object:
+        """Read and fold it; it goes on where it was.  Raises IncompleteBackfill."""
+
+
+@dataclass(eq=False)
+class _Doing:
+    """The state of an ask while work is done for it."""
+
+    ask: BackfillJob
+    listed: int = 0
+    read: int = 0
+    words: str = ""
+
+    def count(self, what: str, more: int) -> None:
+        if what == "listed":
+            self.listed += more
+        else:
+            self.read += more
+
+
+@dataclass(frozen=True, kw_only=True)
+class BackfillQueue:
+    """Does what is asked for.
+
+    turn    held while a past is read; raises BackfillIsRead
+    """
+
+    queue: HistoryQueue
+    reading: HistoryReading
+    jobs: HistoryJobs
+    past: BackfillSource
+    turn: Callable[[], AbstractAsyncContextManager[None]]
+    clock: Clock
+    pause: Pause = asyncio.sleep
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._forever(self.estimate_one))
+            tasks.create_task(self._forever(self.read_one))
+
+    async def estimate_one(self) -> bool:
+        """Say what the next one costs; False if none is asked for."""
+        ask = await self.queue.first(BackfillState.ASKED)
+        if ask is not None:
+            doing = _Doing(ask)
+            await self._do(doing, self._estimate(doing))
+        return ask is not None
+
+    async def read_one(self) -> bool:
+        """Read the next one to its end, or drop one that is cancelled; False without any."""
+        ask = await self.queue.first(BackfillState.CANCELLING, BackfillState.READING)
+        ask = ask or await self.queue.first(BackfillState.CONFIRMED)
+        if ask is None:
+            return False
+        if ask.state is BackfillState.CANCELLING:
+            is_dropped = await self.reading.drop(ask.mint)
+            await self._end(
+                ask,
+                BackfillState.CANCELLED if is_dropped else BackfillState.DONE,
+                "" if is_dropped else TOO_LATE,
+            )
+        else:
+            doing = _Doing(ask, ask.listed, ask.read)
+            await self._do(doing, self._read(doing))
+        return True
+
+    async def _forever(self, one: Callable[[], Awaitable[bool]]) -> None:
+        while True:
+            try:
+                is_idle = not await one()
+            except AWAY as trouble:
+                log.warning("asked pasts cannot be looked at", reason=str(trouble))
+                is_idle = True
+            if is_idle:
+                await self.pause(LOOK_S)
+
+    async def _do(self, doing: _Doing, work: Coroutine[Any, Any, None]) -> None:
+        """Do *work* until it is done or cancelled, and report its progress; end it if it fails."""
+        task = asyncio.create_task(work)
+        ask = doing.ask
+        try:
+            while not task.done():
+                await asyncio.wait({task}, timeout=LOOK_S)
+                told = (doing.listed, doing.read, doing.words)
+                if not task.done() and not await self.queue.progress(ask.ask_id, *told):
+                    return
+            task.result()
+        except (ValueError, SourceError) as failure:
+            await self._end(ask, BackfillState.FAILED, str(failure))
+        except AWAY:
+            raise
+        except Exception:
+            log.exception("an asked past ended", mint=ask.mint)
+            await self._end(ask, BackfillState.FAILED, BUG)
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def _end(self, ask: BackfillJob, state: BackfillState, words: str) -> None:
+        await self.queue.end(ask.ask_id, state, words[:WORDS_MAX], self.clock.now())
+
+    async def _estimate(self, doing: _Doing) -> None:
+        found = await self._survey(doing)
+        await self.queue.estimated(doing.ask.ask_id, found.from_time, found.cost)
+
+    async def _survey(self, doing: _Doing) -> Survey:
+        ask = doing.ask
+        return await self._patiently(doing, lambda: self.past.survey(ask.mint, ask.from_time))
+
+    async def _read(self, doing: _Doing) -> None:
+        while True:
+            try:
+                async with self.turn():
+                    await self._read_in_turn(doing)
+                    return
+            except BackfillIsRead as other:
+                doing.words = f"Waits: {other}"
+                await self.pause(LOOK_S)
+
+    async def _read_in_turn(self, doing: _Doing) -> None:
+        ask = doing.ask
+        from_time = await self._begun(doing)
+        while from_time is not None:
+            job = await self.jobs.one(ask.mint)
+            if job is None:
+                raise ValueError(GONE)
+            if job.stage is Stage.JOINED:
+                await self._end(ask, BackfillState.DONE, "")
+                return
+            doing.listed = job.listed
+            doing.read = job.read
+            if job.stage is Stage.READY:
+                doing.words = READ
+                await self.pause(LOOK_S)
+            else:
+                await self._patiently(doing, partial(self._read_on, doing, from_time))
+                doing.words = READ
+
+    async def _begun(self, doing: _Doing) -> UnixS | None:
+        """Return since when the past is read that has begun now, or had before a kill.
+
+        None: it was cancelled meanwhile.
+        """
+        ask = doing.ask
+        job = await self.jobs.one(ask.mint)
+        if (
+            job is not None
+            and ask.state is BackfillState.READING
+            and job.from_time == ask.from_time
+        ):
+            return ask.from_time
+        if job is not None and job.goes_on(ask.from_time):
+            is_wanted = await self.queue.began(ask.ask_id, job.from_time)
+            return job.from_time if is_wanted else None
+        found = await self._survey(doing)
+        if not await self.queue.began(ask.ask_id, found.from_time):
+            return None
+        await self.reading.begin(ask.mint, found.from_time, found.addresses)
+        return found.from_time
+
+    async def _read_on(self, doing: _Doing, from_time: UnixS) -> None:
+        mint = doing.ask.mint
+        try:
+            await self.past.read(mint, from_time, doing.count)
+        except IncompleteBackfill as missing:
+            days = math.ceil((self.clock.now() / SECOND_MS - from_time) / DAY_S)
+            raise ValueError(KEPT.format(missing, mint, days)) from missing
+        except (SourceError, *AWAY):
+            raise
+        except Exception:
+            if await self.jobs.one(mint) is None:  # it was dropped under the reader
+                raise ValueError(GONE) from None
+            raise
+
+    async def _patiently(self, doing: _Doing, ask: Callable[[], Awaitable[T]]) -> T:
+        """Return what *ask* does; while the node fails, wait and ask again."""
+        failures = 0
+        before = doing.read
+        while True:
+            try:
+                found = await ask()
+            except SourceError as trouble:
+                failures = failures + 1 if doing.read == before else 1
+                if failures == FAILURES_MAX or trouble.is_refusal:
+                    raise
+                before = doing.read
+                doing.words = f"Waits for the node: {trouble}"
+                await self.pause(AGAIN_S)
+            else:
+                doing.words = ""
+                return found
+
+
+SLOTS_MAX: Final = 2_000
+AT_ONCE: Final = 100
+
+
+async def fold_backfill(store: BackfillFolding, mint: Mint) -> None:
+    """Fold all slots that were read of *mint*, oldest first, and let ingest join them."""
+    await store.restart(mint)
+    past = Backfill(mint)
+    after = Slot(-1)
+    while slots := await store.slots(mint, after, SLOTS_MAX):
+        for place, slot in enumerate(slots):
+            past.apply(slot)
+            if place % AT_ONCE == 0:
+                await asyncio.sleep(0)  # ingest may read it beside its own work
+        await store.candles(mint, past.changed())
+        after = slots[-1].slot
+    await store.finish(mint, past.folded())

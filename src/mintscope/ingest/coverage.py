@@ -1,0 +1,278 @@
+"""Counts the calls of a block by what came of them: read, read by transfers, or missed.
+
+Detection of silent venues: programs with steady swaps that have stopped.
+
+Counts what a block held that was not read, by kind.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.dex.outcome import Decoded, Moved
+from mintscope.dex.swap import RecognisedBy, Swap
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.metrics import EXCHANGED_USD, EXCHANGES, VENUE_SILENT_S
+from mintscope.kit.primitives import MICRO_USD, MINT_LENGTH_MIN, Mint, Signature, UnixS
+from mintscope.kit.time import HOUR_S, MINUTE_S
+from mintscope.market.coverage import OTHER, READ, UNLISTED, NotRead, SlotCoverage, Tally
+from mintscope.market.log import SlotHeader
+from mintscope.market.ports import UNKNOWN_PROGRAM
+from mintscope.solana.blocks import STABLES, WSOL
+
+LAMPORTS_PER_MILLIONTH_SOL: Final = 1_000
+# More than one call can move: a mistake, or invalid tokens.
+CALL_VOLUME_MAX: Final = 10**15
+# Labels of metrics: of programs that are not in the table anyone can make any number.
+MISSED: Final = "missed"
+ADDRESSES_MAX: Final = 100
+
+
+def slot_coverage(
+    header: SlotHeader, decoded: Decoded, dollars: frozenset[Mint] = STABLES
+) -> SlotCoverage:
+    """Return what the block of *header* held; its SOL is worth what *header* says.
+
+    dollars   the mints that are worth a dollar now, each of 6 decimals
+    """
+    values = _Values(header.sol_usd, dollars)
+    calls: dict[tuple[str, str], list[int]] = defaultdict(lambda: [0, 0, 0])
+    missed: dict[Mint, list[int]] = defaultdict(lambda: [0, 0, 0])
+    _add_swaps(decoded.swaps, values, calls)
+    for one in decoded.unlisted:
+        _add(calls[one.address, UNLISTED], values.of(one.moved))
+    for lost in decoded.quarantined:
+        value = values.of(lost.moved)
+        _add(calls[lost.program, lost.reason.value], value)
+        for mint in lost.mints:
+            _add(missed[mint], value)
+    return SlotCoverage(
+        slot=header.slot,
+        parent_slot=header.parent_slot,
+        time=header.time,
+        calls={key: Tally(*sums) for key, sums in calls.items()},
+        missed={mint: Tally(*sums) for mint, sums in missed.items()},
+    )
+
+
+class _Values:
+    """The values of amounts in micro-USD; None if neither SOL nor a dollar."""
+
+    def __init__(self, sol_usd: float | None, dollars: frozenset[Mint]) -> None:
+        self._sol_usd = sol_usd
+        self._dollars: frozenset[str] = dollars
+
+    def of(self, moved: Moved | None) -> int | None:
+        return None if moved is None else self.amount(moved.quote, moved.amount)
+
+    def exchanged(self, swap: Swap) -> int | None:
+        """Return the value of its dollars, else of its SOL."""
+        paid = self.amount(swap.out_mint, swap.out_amount)
+        if paid is not None and swap.out_mint in self._dollars:
+            return paid
+        received = self.amount(swap.in_mint, swap.in_amount)
+        if received is not None and (paid is None or swap.in_mint in self._dollars):
+            return received
+        return paid
+
+    def amount(self, mint: str, amount: int) -> int | None:
+        if mint in self._dollars:
+            value = amount
+        elif mint == WSOL and self._sol_usd is not None:
+            value = int(amount / LAMPORTS_PER_MILLIONTH_SOL * self._sol_usd)
+        else:
+            return None
+        return value if value <= CALL_VOLUME_MAX else None
+
+
+def _add(sums: list[int], value: int | None) -> None:
+    sums[0] += 1
+    if value is not None:
+        sums[1] += 1
+        sums[2] += value
+
+
+def _add_swaps(
+    swaps: Iterable[Swap], values: _Values, calls: dict[tuple[str, str], list[int]]
+) -> None:
+    """Add the calls of *swaps*, of which several legs are one."""
+    before = None
+    for swap in swaps:
+        if swap.recognised_by is RecognisedBy.TRANSFERS:
+            continue  # by its address, in Decoded.unlisted
+        sums = calls[swap.program, READ]
+        value = values.exchanged(swap)
+        at = swap.transaction_index, swap.outer, swap.inner
+        if at != before:
+            _add(sums, value)
+        elif value is not None:
+            sums[1] = min(sums[0], sums[1] + 1)
+            sums[2] += value
+        before = at
+
+
+class CoverageMetrics:
+    """Shows what is counted, of a bounded number of programs."""
+
+    def __init__(self) -> None:
+        self._addresses: set[str] = set()
+
+    def count(self, coverage: SlotCoverage) -> None:
+        """Add what one block held."""
+        for (program, outcome), tally in coverage.calls.items():
+            labels = self._named(program), outcome if outcome in {READ, UNLISTED} else MISSED
+            EXCHANGES.labels(*labels).inc(tally.calls)
+            EXCHANGED_USD.labels(*labels).inc(tally.volume / MICRO_USD)
+
+    def _named(self, program: str) -> str:
+        if len(program) < MINT_LENGTH_MIN or program in self._addresses:
+            return program
+        if len(self._addresses) >= ADDRESSES_MAX:
+            return OTHER
+        self._addresses.add(program)
+        return program
+
+
+def show_programs(programs: Iterable[str]) -> None:
+    """Show those of the table as 0 from the start: a rise from nothing is a rise, too."""
+    for program in programs:
+        for outcome in (READ, MISSED):
+            EXCHANGES.labels(program, outcome)
+            EXCHANGED_USD.labels(program, outcome)
+
+
+SILENT_S_MIN: Final = 30
+# Times the longest silence of the last hour or two.
+SILENT_FACTOR: Final = 4
+KEPT_S: Final = HOUR_S
+WATCHED_S_MIN: Final = 10 * MINUTE_S  # of observation before a silence counts as unusual
+SWAPS_MIN: Final = 100
+NAMED_MAX: Final = 3
+
+
+@dataclass(slots=True)
+class _Venue:
+    """Swaps of one program, by the time of the chain.
+
+    longest_s   the longest silence of this hour, and of the one before
+    """
+
+    first: UnixS
+    last: UnixS
+    begun: UnixS
+    swaps: int = 0
+    longest_s: int = 0
+    longest_before_s: int = 0
+
+    def note(self, time: UnixS, count: int) -> None:
+        if time - self.begun >= KEPT_S:
+            self.begun = time
+            self.longest_before_s = self.longest_s
+            self.longest_s = 0
+        self.longest_s = max(self.longest_s, time - self.last)
+        self.last = time
+        self.swaps += count
+
+    @property
+    def usual_s(self) -> int:
+        """The longest usual silence, at least a second."""
+        return max(self.longest_s, self.longest_before_s, 1)
+
+    def is_silent(self, now: UnixS) -> bool:
+        is_known = self.swaps >= SWAPS_MIN and self.last - self.first >= WATCHED_S_MIN
+        return is_known and now - self.last > max(SILENT_S_MIN, SILENT_FACTOR * self.usual_s)
+
+
+class VenueWatch:
+    """Follows the venues from block to block.
+
+    A venue is silent after at least half a minute without a swap, and four times its longest
+    silence within the last hour: a busy venue after half a minute, a quiet one later.
+    """
+
+    def __init__(self) -> None:
+        self._venues: dict[str, _Venue] = {}
+        self._now = UnixS(0)
+
+    def note(self, time: UnixS, swaps: Mapping[str, int]) -> None:
+        """Note the *swaps* of a block at *time*, by program."""
+        self._now = max(self._now, time)
+        for program, count in swaps.items():
+            venue = self._venues.get(program)
+            if venue is None:
+                venue = self._venues[program] = _Venue(time, time, time)
+                VENUE_SILENT_S.labels(program).set_function(
+                    lambda venue=venue: self._now - venue.last  # type: ignore[misc]
+                )
+            venue.note(time, count)
+
+    async def expect_none_silent(self) -> None:
+        """Raise ServiceUnavailable while a venue is silent."""
+        silent = {
+            program: venue for program, venue in self._venues.items() if venue.is_silent(self._now)
+        }
+        if not silent:
+            return
+        said = ", ".join(
+            f"{program} for {self._now - venue.last} s, and lately never for more than"
+            f" {venue.usual_s} s"
+            for program, venue in list(silent.items())[:NAMED_MAX]
+        )
+        raise ServiceUnavailable(
+            f"{len(silent)} programs have no swaps any more: {said}: were they upgraded, or are"
+            " transactions left out of the blocks? mintscope programs --unread"
+        )
+
+
+# Anyone can make any number of them: the rest is counted as one.
+KINDS_MAX: Final = 50
+OTHER_KIND: Final = "other"
+
+
+class UnreadCounters:
+    """One block's; a kind is a program, a reason and the first bytes of an instruction."""
+
+    def __init__(self, decoded: Decoded, dollars: frozenset[Mint]) -> None:
+        """Count what *decoded* leaves out, and what it read without a name.
+
+        dollars   the mints that are worth a dollar now, each of 6 decimals
+        """
+        self._dollars: frozenset[str] = dollars
+        self._counts: dict[tuple[str, str, str], int] = {}
+        self._micro_usd: dict[tuple[str, str, str], int] = {}
+        self._lamports: dict[tuple[str, str, str], int] = {}
+        self._examples: dict[tuple[str, str, str], Signature | None] = {}
+        for one in decoded.quarantined:
+            self._add((one.program, one.reason.value, one.head), one.moved, one.signature)
+        for swap in decoded.unlisted:
+            self._add((swap.address, UNKNOWN_PROGRAM, swap.head), swap.moved, swap.signature)
+
+    def counted(self, header: SlotHeader) -> Iterator[NotRead]:
+        """Yield each kind, its SOL in dollars at the rate of *header*, if it has one."""
+        for key, count in self._counts.items():
+            program, reason, head = key
+            sol = self._lamports.get(key, 0) / LAMPORTS_PER_MILLIONTH_SOL * (header.sol_usd or 0)
+            yield NotRead(
+                time=header.time,
+                program=program,
+                reason=reason,
+                head=head,
+                count=count,
+                volume=self._micro_usd.get(key, 0) + int(sol),
+                signature=self._examples[key],
+            )
+
+    def _add(
+        self, key: tuple[str, str, str], moved: Moved | None, signature: Signature | None
+    ) -> None:
+        if key not in self._counts and len(self._counts) >= KINDS_MAX:
+            key = OTHER_KIND, key[1], ""
+        self._counts[key] = self._counts.get(key, 0) + 1
+        self._examples.setdefault(key, signature)
+        if moved is None:
+            return
+        if moved.quote in self._dollars:
+            self._micro_usd[key] = self._micro_usd.get(key, 0) + moved.amount
+        elif moved.quote == WSOL:
+            self._lamports[key] = self._lamports.get(key, 0) + moved.amount

@@ -1,0 +1,393 @@
+"""A process that decodes blocks for this one.
+
+Blocks lie in memory that both have, in one of a few places, and what they decode to takes the place
+of the block.  Over a socket goes only where and how long that is, so that neither waits for the
+other between two blocks.
+
+Blocks that wait are decoded in two processes: each takes the oldest that none has taken.
+
+All of it happens in the thread that asks, between two blocks: another thread would wait for the
+interpreter longer than a block takes.
+"""
+
+import mmap
+import os
+import socket
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import Enum, auto
+from select import select
+from struct import Struct
+from subprocess import DEVNULL, Popen
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+import structlog
+
+from mintscope.dex.outcome import Decoded
+from mintscope.ingest.slots import Decode
+from mintscope.solana.blocks import Block
+from mintscope.solana.transaction import Transactions
+
+PLACES: Final = 6  # how many blocks may be with the process
+PLACE_BYTES: Final = 64 * 1024 * 1024  # of which only what is written to is taken
+END_S_MAX: Final = 2.0
+LENGTH: Final = Struct("<q")
+NOTHING: Final = -1  # a length: there is no answer
+
+# In what form transactions are, by its name, and the bytes of each.
+Pack = Callable[[Transactions], tuple[str, Sequence[memoryview]]]
+Unpack = Callable[[str, Sequence[memoryview]], Transactions]
+
+
+class WorkerLost(Exception):
+    """The process has ended, or was ended; nothing that it was asked is answered."""
+
+
+class Heard(NamedTuple):
+    """An answer; None where the process could not decode.  The first says that it is ready."""
+
+    decoded: Decoded | None
+
+
+class AskedBlock(msgspec.Struct, array_like=True):
+    """Where a block lies; an empty form stands for one that found no room.
+
+    ends   of its transactions, in bytes from where the place begins
+    """
+
+    place: int
+    form: str = ""
+    ends: list[int] = []
+
+
+ASKED: Final = msgspec.msgpack.Decoder(AskedBlock)
+DECODED: Final = msgspec.msgpack.Decoder(Decoded)
+ENCODER: Final = msgspec.msgpack.Encoder()
+
+
+class DecodeWorker:
+    """A process that ends with this one; its answers come in the order of the questions.
+
+    command   runs it; the numbers of its socket and of the memory are added
+    """
+
+    def __init__(self, command: Sequence[str], pack: Pack) -> None:
+        self._command = command
+        self._pack = pack
+        self._process: Popen[bytes] | None = None
+        self._link: _WorkerLink | None = None
+        self._asked_count = self._heard_count = 0
+
+    @property
+    def pid(self) -> int | None:
+        """The number of the process while it runs."""
+        return None if self._process is None else self._process.pid
+
+    def start(self) -> None:
+        """Start the process, which takes about a second until it is ready.  Raises OSError."""
+        ours, theirs = socket.socketpair()
+        memory = os.memfd_create("blocks")
+        os.ftruncate(memory, PLACES * PLACE_BYTES)
+        self._link = _WorkerLink(ours, memory)
+        self._asked_count = 0
+        self._heard_count = -1
+        with theirs:
+            numbers = theirs.fileno(), memory
+            self._process = Popen(  # noqa: S603 - our own
+                [*self._command, *map(str, numbers)], stdin=DEVNULL, pass_fds=numbers
+            )
+        os.close(memory)  # what is mapped stays
+
+    def ask(self, transactions: Transactions) -> None:
+        """Ask what *transactions* decode to; at most PLACES may not be answered yet.
+
+        Raises WorkerLost.
+        """
+        link = self._expect_link()
+        form, parts = self._pack(transactions)
+        try:
+            link.send(ENCODER.encode(link.put(self._asked_count % PLACES, form, parts)))
+        except OSError as cause:
+            raise WorkerLost from cause
+        self._asked_count += 1
+
+    def hear(self, wait_s: float) -> Heard | None:
+        """Return the next answer if it comes within *wait_s*.  Raises WorkerLost."""
+        link = self._expect_link()
+        place = self._heard_count % PLACES
+        try:
+            if not link.has_message(wait_s):
+                return None
+            (length,) = LENGTH.unpack(link.receive())
+            self._heard_count += 1
+            return Heard(None if length == NOTHING else DECODED.decode(link.read(place, length)))
+        except (EOFError, OSError, msgspec.MsgspecError) as cause:
+            raise WorkerLost from cause
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        process = self._process
+        self._process = None
+        link = self._link
+        self._link = None
+        if link is not None:
+            link.end()
+        if process is not None:
+            process.kill()
+            process.wait(END_S_MAX)
+
+    def _expect_link(self) -> "_WorkerLink":
+        if self._link is None:
+            raise WorkerLost
+        return self._link
+
+
+def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: int) -> None:
+    """Decode what is asked over the socket until it ends; the worker's own side.
+
+    unpack   undoes what was done by the asking side's *pack*
+    """
+    link = _WorkerLink(socket.socket(fileno=socket_number), memory_number)
+    with suppress(EOFError, OSError):
+        link.send(LENGTH.pack(NOTHING))
+        while True:
+            asked = ASKED.decode(link.receive())
+            link.send(LENGTH.pack(_answer(link, asked, decode, unpack)))
+
+
+def _answer(link: "_WorkerLink", asked: AskedBlock, decode: Decode, unpack: Unpack) -> int:
+    """Put what *asked* decodes to in its place; return how long that is."""
+    if not asked.form:
+        return NOTHING
+    try:
+        encoded = ENCODER.encode(decode(unpack(asked.form, link.parts(asked))))
+    except Exception:  # noqa: BLE001 - who asked decodes them again, meets it, and tells it
+        return NOTHING
+    return (
+        len(encoded) if link.put(asked.place, asked.form, [memoryview(encoded)]).form else NOTHING
+    )
+
+
+class _WorkerLink:
+    """A socket for whole messages, and the memory beside it."""
+
+    def __init__(self, connected: socket.socket, memory_number: int) -> None:
+        self._socket = connected
+        self._memory = memoryview(mmap.mmap(memory_number, PLACES * PLACE_BYTES))
+
+    def put(self, place: int, form: str, parts: Sequence[memoryview]) -> AskedBlock:
+        """Copy *parts* to *place*, if there is room for them."""
+        begin = end = place * PLACE_BYTES
+        ends = []
+        for part in parts:
+            start = end
+            end = end + len(part)
+            if end - begin > PLACE_BYTES:
+                return AskedBlock(place)
+            self._memory[start:end] = part
+            ends.append(end - begin)
+        return AskedBlock(place, form, ends)
+
+    def parts(self, asked: AskedBlock) -> list[memoryview]:
+        """Return what was put there."""
+        room = self._memory[asked.place * PLACE_BYTES :]
+        return [room[begin:end] for begin, end in zip([0, *asked.ends], asked.ends, strict=False)]
+
+    def read(self, place: int, length: int) -> memoryview:
+        """Return the first *length* bytes of *place*."""
+        return self._memory[place * PLACE_BYTES :][:length]
+
+    def send(self, message: bytes) -> None:
+        """Send *message*.  Raises OSError."""
+        self._socket.sendall(LENGTH.pack(len(message)) + message)
+
+    def has_message(self, wait_s: float) -> bool:
+        """Say whether there is one, or the end, within *wait_s*."""
+        return bool(select([self._socket], [], [], wait_s)[0])
+
+    def receive(self) -> bytes:
+        """Wait for the next message.  Raises EOFError at the end, or OSError."""
+        (length,) = LENGTH.unpack(self._exactly(LENGTH.size))
+        return self._exactly(length)
+
+    def end(self) -> None:
+        """Close the socket."""
+        self._socket.close()
+
+    def _exactly(self, count: int) -> bytes:
+        found = self._socket.recv(count, socket.MSG_WAITALL)
+        if len(found) < count:
+            raise EOFError
+        return found
+
+
+STARTS_AFTER: Final = 100  # blocks that waited: what is caught up sooner is not worth a process
+RESTS_AFTER: Final = 200  # blocks in a row that did not wait
+PATIENCE_S: Final = 2.0
+
+log = structlog.get_logger()
+
+
+class Worker(Protocol):
+    """Decodes elsewhere."""
+
+    def start(self) -> None:
+        """Begin; what it answers first is that it is ready.  Raises OSError."""
+
+    def ask(self, transactions: Transactions) -> None:
+        """Ask what *transactions* decode to.  Raises WorkerLost."""
+
+    def hear(self, wait_s: float) -> Heard | None:
+        """Return the next answer, in the order asked, if it comes within *wait_s*.
+
+        Raises WorkerLost.
+        """
+
+    def end(self) -> None:
+        """Let go of what it runs in."""
+
+
+class WorkerState(Enum):
+    """The task of the worker."""
+
+    RESTS = auto()
+    STARTS = auto()
+    WORKS = auto()
+    LOST = auto()
+
+
+class DecodeAhead:
+    """Decodes the blocks it is offered, and those it is asked for.
+
+    worker         one that is lost is asked no more
+    starts_after   that many blocks waited it is started
+    patience_s     how long it may take for a block
+    """
+
+    def __init__(
+        self,
+        decode: Decode,
+        worker: Worker,
+        *,
+        starts_after: int = STARTS_AFTER,
+        rests_after: int = RESTS_AFTER,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._decode = decode
+        self._worker = worker
+        self._starts_after = starts_after
+        self._rests_after = rests_after
+        self._patience_s = patience_s
+        self._state = WorkerState.RESTS
+        self._waiting: dict[int, Block] = {}  # by identity, oldest first
+        self._asked: deque[Block | None] = deque()  # with the worker; None: forgotten meanwhile
+        self._done: dict[int, tuple[Block, Decoded | None]] = {}  # None: to be decoded here
+        self._waited_count = 0
+        self._unwaited_count = 0  # since one that waited
+
+    def offer(self, block: Block) -> None:
+        """Note that *block* will be asked for, after others."""
+        self._waited_count += 1
+        self._unwaited_count = 0
+        if self._state is WorkerState.RESTS and self._waited_count >= self._starts_after:
+            self._start()
+        if self._state in (WorkerState.STARTS, WorkerState.WORKS):
+            self._waiting[id(block)] = block
+            self._go_on()
+
+    def decoded(self, block: Block) -> Decoded:
+        """Return what *block* decodes to, at the latest once the worker's patience ends.
+
+        Raises what the decoder raises.
+        """
+        key = id(block)
+        self._waiting.pop(key, None)
+        self._go_on()
+        while self._is_asked(block):
+            self._decode_another()
+        _, decoded = self._done.pop(key, (None, None))
+        self._rest_if_idle()
+        return self._decode(block.transactions) if decoded is None else decoded
+
+    def forget(self) -> None:
+        """Forget all blocks: none of them will be asked for."""
+        self._waiting.clear()
+        self._done.clear()
+        self._asked = deque([None] * len(self._asked))
+
+    def close(self) -> None:
+        """End the worker."""
+        self.forget()
+        self._worker.end()
+
+    def _is_asked(self, block: Block) -> bool:
+        return any(each is block for each in self._asked)
+
+    def _decode_another(self) -> None:
+        """Use the time until the next answer; lose a worker that takes too long."""
+        if not self._waiting:
+            self._go_on(self._patience_s)
+            return
+        other = self._take()
+        with suppress(Exception):  # met again, and reported, when it is asked for
+            self._done[id(other)] = other, self._decode(other.transactions)
+        self._go_on()
+
+    def _take(self) -> Block:
+        return self._waiting.pop(next(iter(self._waiting)))
+
+    def _go_on(self, wait_s: float = 0.0) -> None:
+        """Hear what the worker has, and give it what waits.
+
+        wait_s   for the next answer, without which it is lost; 0: it need not have one
+        """
+        if self._state not in (WorkerState.STARTS, WorkerState.WORKS):
+            return
+        try:
+            if not self._hear(wait_s) and wait_s:
+                self._lose("it takes too long")
+            while self._hear(0.0):
+                pass
+            while self._state is WorkerState.WORKS and self._waiting and len(self._asked) < PLACES:
+                block = self._take()
+                self._asked.append(block)
+                self._worker.ask(block.transactions)
+        except WorkerLost:
+            self._lose("it has ended")
+
+    def _start(self) -> None:
+        self._state = WorkerState.STARTS
+        try:
+            self._worker.start()
+        except OSError as cause:
+            self._lose(str(cause))
+
+    def _lose(self, reason: str) -> None:
+        log.warning("decode_worker_lost", reason=reason)
+        self._state = WorkerState.LOST
+        self._asked.clear()
+        self._worker.end()
+
+    def _hear(self, wait_s: float) -> bool:
+        heard = None if self._state is WorkerState.LOST else self._worker.hear(wait_s)
+        if heard is None:
+            return False
+        if self._state is WorkerState.STARTS:
+            self._state = WorkerState.WORKS
+            return True
+        block = self._asked.popleft()
+        if block is not None:
+            self._done[id(block)] = block, heard.decoded
+        return True
+
+    def _rest_if_idle(self) -> None:
+        """End a worker that is not needed."""
+        self._unwaited_count += 1
+        if self._unwaited_count < self._rests_after or self._state is not WorkerState.WORKS:
+            return
+        self._state = WorkerState.RESTS
+        self._waited_count = 0
+        self._asked.clear()
+        self._worker.end()

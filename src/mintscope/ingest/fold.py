@@ -1,0 +1,287 @@
+"""The finalized fold: final slots into candles, in slot order, exactly once."""
+
+from collections.abc import Callable, Sequence
+from itertools import islice, takewhile
+from typing import Final, TypeAlias
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.metrics import FINALIZED_SLOT, TRACKED_MINTS
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.engine.fold import MintFold
+from mintscope.market.log import PricedSwap
+from mintscope.market.ports import (
+    Activity,
+    FinalizedSlot,
+    Floor,
+    Folded,
+    FoldedMint,
+    Folding,
+    Kept,
+    MarketStore,
+    count,
+    day_of,
+    is_dead,
+    is_lively,
+)
+from mintscope.solana.finality_meter import Behind
+from mintscope.solana.pace import Pace
+
+SLOTS_MIN: Final = 25  # that wait for each other: what they share is written once
+SLOTS_MAX: Final = 100
+WAIT_S: Final = 10.0
+FAST_WAIT: Final = 0.5  # of the time that finality takes, if that is a few seconds at most
+COST_SHARE: Final = 0.2  # of the time, at most, that small batches take
+STEP_S: Final = 0.02  # after each append
+LATE_SHARE: Final = 0.75  # of the time of a slot, where almost too many wait
+LATE_STEP_S: Final = 0.1  # the same while that is not known
+BEHIND_STEP_S: Final = 1.0  # where too many wait, so that appends wait for the fold
+PACKED_MAX: Final = 500  # mints, in one step
+MINTS_MAX: Final = 1_500  # of a batch: to write so many takes about 100 ms
+LATE_BATCH: Final = 4  # times as many where too many slots wait: each is written less often
+
+
+MeasuredFinality: TypeAlias = Callable[[], Behind | None]
+
+
+def not_measured() -> None:
+    """Return None: the finality of this source is not measured."""
+
+
+class FinalFold:
+    """Folds beside appends: a batch of slots at a time, some milliseconds of it after each."""
+
+    def __init__(  # noqa: PLR0913 - one argument for each part
+        self,
+        store: MarketStore,
+        floor: Floor | None,
+        clock: Clock,
+        *,
+        mints_max: int = MINTS_MAX,
+        pace: Callable[[], Pace | None] = lambda: None,
+        finality: MeasuredFinality = not_measured,
+    ) -> None:
+        """With *floor* follow every mint that reaches it; None: only those listed.
+
+        mints_max   a batch ends with the slot in which it has touched so many
+        pace        returns that of the chain, None if it is not known
+        finality    returns how far finality is behind; the fold is as fast if that is seconds
+        """
+        self._store = store
+        self._mints_max = mints_max
+        self._floor = floor
+        self._clock = clock
+        self._pace = pace
+        self._finality = finality
+        self._under_way: _Batch | None = None
+        self._waiting = 0
+        self._begun_s = clock.monotonic_s()
+        self._took_s = 0.0
+
+    @property
+    def hurries(self) -> bool:
+        """Whether a batch is under way that others wait for."""
+        behind = self._finality()
+        return self._under_way is not None and behind is not None and behind.is_fast
+
+    async def go_on(self) -> None:
+        """Do a part of what is due, a larger one the more slots wait."""
+        now_s = self._clock.monotonic_s()
+        end_s = now_s + self._step_s()
+        while now_s < end_s:
+            if self._under_way is None:
+                if not await self._begin():
+                    return
+                self._took_s = 0.0
+            await self._step()
+            before_s = now_s
+            now_s = self._clock.monotonic_s()
+            self._took_s += now_s - before_s
+            if self._under_way is not None and self._under_way.is_packed and not self._is_behind:
+                return  # to write takes long enough
+
+    @property
+    def _is_behind(self) -> bool:
+        return self._waiting >= SLOTS_MAX
+
+    @property
+    def _late(self) -> float:
+        """From 0, where no more slots wait than should, to 1, where too many do."""
+        return max(0, self._waiting - 2 * SLOTS_MIN) / (SLOTS_MAX - 2 * SLOTS_MIN)
+
+    def _step_s(self) -> float:
+        if self._is_behind:
+            return BEHIND_STEP_S
+        pace = self._pace()
+        late_step_s = LATE_STEP_S if pace is None else LATE_SHARE * pace.slot_s
+        return STEP_S + self._late * max(0.0, late_step_s - STEP_S)
+
+    def _wait_s(self) -> float:
+        """Return how long after the begin of a batch the next one begins, if few slots wait."""
+        behind = self._finality()
+        if behind is None or not behind.is_fast:
+            return WAIT_S
+        return min(max(FAST_WAIT * behind.seconds, self._took_s / COST_SHARE), WAIT_S)
+
+    async def finish(self) -> None:
+        """Fold everything that is final."""
+        while self._under_way is not None:
+            await self._step()
+        while await fold_once(self._store, self._floor):
+            pass
+
+    async def _begin(self) -> bool:
+        """Begin a batch if one is due."""
+        folding, now_s = await self._store.fold(SLOTS_MAX), self._clock.monotonic_s()
+        waiting = self._waiting = len(folding.slots)
+        if not waiting or (waiting < SLOTS_MIN and now_s - self._begun_s < self._wait_s()):
+            return False
+        mints_max = round(self._mints_max * (1 + self._late * (LATE_BATCH - 1)))
+        self._begun_s = now_s
+        self._under_way = await _Batch.begin(folding, self._floor, mints_max)
+        return True
+
+    async def _step(self) -> None:
+        batch, self._under_way = self._under_way, None  # one that fails is begun again
+        if batch is not None and await batch.step():
+            self._under_way = batch
+
+
+async def fold_once(store: MarketStore, floor: Floor | None) -> bool:
+    """Move one batch of final slots from the log into candles; False if there is none.
+
+    floor   follow every mint that reaches it; None: only those listed
+    """
+    folding = await store.fold(SLOTS_MIN)
+    if not folding.slots:
+        return False
+    batch = await _Batch.begin(folding, floor)
+    while await batch.step():
+        pass
+    return True
+
+
+class _Batch:
+    """Some slots of one day, and what they change; between two steps others may write."""
+
+    def __init__(
+        self,
+        folding: Folding,
+        slots: Sequence[FinalizedSlot],
+        untracked: Sequence[Mint],
+        floor: Floor | None,
+        mints_max: int | None,
+    ) -> None:
+        self._slots = slots
+        self._mints_max = mints_max
+        self._applied = 0
+        self._folds: dict[Mint, MintFold] = {}
+        self._folding = folding
+        self._floor = floor
+        self._untracked = untracked
+        self._tracked: dict[Mint, FinalizedSlot] = {}
+        self._kept: dict[Mint, Kept] = {}
+        self._activity: dict[Mint, Activity | None] = {}
+        self._last_swap: dict[Mint, UnixS] = {}
+        self._packed: dict[Mint, FoldedMint] = {}
+
+    @classmethod
+    async def begin(
+        cls, folding: Folding, floor: Floor | None, mints_max: int | None = None
+    ) -> "_Batch":
+        """Take the slots of one day, and drop first the mints that died before it.
+
+        mints_max   no slot follows one with which so many are touched; None: any number
+        """
+        today = day_of(folding.slots[0].time)
+        slots = list(takewhile(lambda slot: day_of(slot.time) == today, folding.slots))
+        untracked: list[Mint] = []
+        if floor is not None and folding.day != today:
+            followed = await folding.followed()
+            untracked = [m for m, was in followed.items() if is_dead(was, today=today, floor=floor)]
+        return cls(folding, slots, untracked, floor, mints_max)
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether the next step writes."""
+        return self._applied == len(self._slots) and len(self._packed) == len(self._folds)
+
+    async def step(self) -> bool:
+        """Fold a slot, or make a part of what is to be written, or write it; False at the end."""
+        if self._applied < len(self._slots):
+            await self._apply(self._slots[self._applied])
+            self._applied += 1
+            if self._mints_max is not None and len(self._folds) >= self._mints_max:
+                self._slots = self._slots[: self._applied]
+            return True
+        if not self.is_packed:
+            self._pack(list(islice(self._folds, len(self._packed), len(self._packed) + PACKED_MAX)))
+            return True
+        tracked = await self._folding.save(self._folded())
+        if tracked is not None:
+            TRACKED_MINTS.set(tracked)
+            FINALIZED_SLOT.set(self._slots[-1].slot)
+        return False
+
+    async def _apply(self, slot: FinalizedSlot) -> None:
+        swaps_of = await self._folding.swaps(slot)
+        await self._load([mint for mint in swaps_of if mint not in self._kept])
+        for mint, swaps in swaps_of.items():
+            if self._floor is not None:
+                self._count(mint, slot, swaps, self._floor)
+            since = self._kept[mint].since_slot
+            if mint not in self._tracked and (since is None or slot.slot <= since):
+                continue
+            fold = self._fold(mint)
+            for swap in swaps:
+                fold.apply(slot.time, swap)
+            self._last_swap[mint] = slot.time
+
+    def _pack(self, mints: Sequence[Mint]) -> None:
+        for mint in mints:
+            fold = self._folds[mint]
+            last = self._last_swap[mint]
+            changed = fold.changed()
+            waypoints = fold.waypoints()
+            self._packed[mint] = FoldedMint(
+                fold.state(), fold.in_sol(), changed, waypoints, fold.opened(), last
+            )
+
+    def _folded(self) -> Folded:
+        return Folded(
+            checkpoint=self._slots[-1],
+            untracked=self._untracked,
+            tracked=self._tracked,
+            activity={mint: was for mint, was in self._activity.items() if was is not None},
+            mints=self._packed,
+        )
+
+    async def _load(self, mints: Sequence[Mint]) -> None:
+        kept = await self._folding.kept(mints)
+        for mint in kept.keys() & set(self._untracked):
+            kept[mint] = kept[mint]._replace(since_slot=None, state=None, in_sol=None)
+        self._kept |= kept
+        self._activity |= {mint: was.activity for mint, was in kept.items()}
+
+    def _fold(self, mint: Mint) -> MintFold:
+        fold = self._folds.get(mint)
+        if fold is None:
+            kept = self._kept[mint]
+            fold = self._folds[mint] = MintFold.from_state(kept.state, kept.in_sol)
+        return fold
+
+    def _count(
+        self, mint: Mint, slot: FinalizedSlot, swaps: Sequence[PricedSwap], floor: Floor
+    ) -> None:
+        """Count what *mint* traded, and follow it from the slot in which it traded enough."""
+        activity: Activity = count(
+            self._activity[mint],
+            day=day_of(slot.time),
+            swaps=len(swaps),
+            volume=sum(swap.volume for swap in swaps),
+            floor=floor,
+        )
+        self._activity[mint] = activity
+        kept = self._kept[mint]
+        is_tracked = kept.since_slot is not None or mint in self._tracked
+        if is_lively(activity) and not is_tracked and not kept.is_removed:
+            self._tracked[mint] = slot

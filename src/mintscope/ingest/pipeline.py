@@ -1,0 +1,307 @@
+"""From a source of blocks to the swap log and its finalized fold.
+
+Blocks of a source that wait while others are decoded: bounded in number and in bytes.
+
+The check that blocks are stored, and the newest stored block.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import structlog
+from prometheus_client import REGISTRY
+
+from mintscope.history.ports import BackfillMerge
+from mintscope.ingest.coverage import VenueWatch
+from mintscope.ingest.decoding import DecodeAhead
+from mintscope.ingest.fold import FinalFold, MeasuredFinality, not_measured
+from mintscope.ingest.slots import Decode, Slots
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import NeedsOperator, ServiceUnavailable
+from mintscope.kit.metrics import INGEST_LAG_S, INGEST_SLOT
+from mintscope.kit.primitives import Mint, Slot
+from mintscope.market.ports import Change, Floor, MarketStore
+from mintscope.market.quotes import QuoteMints
+from mintscope.market.shard import WHOLE, Shard
+from mintscope.market.standings import Standings
+from mintscope.solana.blocks import WSOL, Block, Source, SourceError, Update
+
+Offer: TypeAlias = Callable[[Block], None]
+
+UPDATES_MAX: Final = 32
+# A real block is about 7 MB; one is always taken, however large.
+BYTES_MAX: Final = 128 * 1024 * 1024
+# Of what is offered; more is read, and decoded ahead, while these are written.
+TAKEN_MAX: Final = 16
+CANCEL_AGAIN_S: Final = 1.0
+
+
+class ReadAhead:
+    """Updates in order, until the source ends."""
+
+    def __init__(
+        self, updates: AsyncIterator[Update], bytes_max: int, offer: Offer | None = None
+    ) -> None:
+        self._updates = updates
+        self._offer = offer
+        self._bytes_max = bytes_max
+        self._held: deque[Update] = deque()
+        self._bytes = 0
+        self._changed = asyncio.Condition()
+        self._has_ended = False
+        self._failure: Exception | None = None
+
+    async def pump(self) -> None:
+        """Read the source to its end."""
+        failure: Exception | None = None
+        try:
+            async for update in self._updates:
+                async with self._changed:
+                    await self._changed.wait_for(self._has_room)
+                    if self._offer is not None and self._held and isinstance(update, Block):
+                        self._offer(update)
+                    self._held.append(update)
+                    self._bytes += _size(update)
+                    self._changed.notify_all()
+        except Exception as error:  # noqa: BLE001 - raised again where the updates are taken
+            failure = error
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Else the taker would wait for ever: nothing outside asked for the end.
+            failure = SourceError("the source was cancelled from inside")
+        async with self._changed:
+            self._has_ended = True
+            self._failure = failure
+            self._changed.notify_all()
+
+    @property
+    def holds_updates(self) -> bool:
+        """Whether `take` would return at once."""
+        return bool(self._held) or self._has_ended
+
+    async def take(self) -> list[Update]:
+        """Return the next updates, at least one; none at the end, and not too many if offered.
+
+        Raises what the source raised, after everything it yielded before.
+        """
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._held or self._has_ended)
+            count = len(self._held) if self._offer is None else TAKEN_MAX
+            updates = [self._held.popleft() for _ in range(min(count, len(self._held)))]
+            self._bytes -= sum(map(_size, updates))
+            self._changed.notify_all()
+        if not updates and self._failure is not None:
+            raise self._failure
+        return updates
+
+    def _has_room(self) -> bool:
+        return not self._held or (len(self._held) < UPDATES_MAX and self._bytes < self._bytes_max)
+
+
+@asynccontextmanager
+async def read_ahead(
+    updates: AsyncIterator[Update], *, bytes_max: int = BYTES_MAX, offer: Offer | None = None
+) -> AsyncIterator[ReadAhead]:
+    """Let the source work while blocks are decoded; no task is left behind.
+
+    offer   called with each block that others wait before
+    """
+    ahead = ReadAhead(updates, bytes_max, offer)
+    reading = asyncio.create_task(ahead.pump(), name="read-ahead")
+    try:
+        yield ahead
+    finally:
+        while not reading.done():  # what the source awaits may swallow a cancellation
+            reading.cancel()
+            await asyncio.wait([reading], timeout=CANCEL_AGAIN_S)
+        if isinstance(updates, AsyncGenerator):
+            await updates.aclose()
+
+
+def _size(update: Update) -> int:
+    return update.size if isinstance(update, Block) else 0
+
+
+log = structlog.get_logger()
+
+HOLES_MAX: Final = 5
+TRIM_EVERY: Final = 4
+TRIM_EVENTS_MAX: Final = 1_000
+
+
+class SourceBroken(SourceError):
+    """The source offers blocks that never join the log."""
+
+
+class WrongChain(SourceBroken, NeedsOperator):
+    """The source is of another chain than the log."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ingest:
+    """Follows one source into one store.
+
+    mints           tracked on a fresh installation
+    floor           follow every mint that reaches it; None: only listed mints
+    follows_files   the market's clock is that of the files being replayed
+    quote_mints     dollars and staking tokens that others are priced in
+    history         merges the backfills that a command has read
+    ahead           decodes in a second process while several blocks wait; None: nothing does
+    finality        returns the time to finality of the chain, None while it is not known
+    venues          counts the swaps of each block, by program
+    shard           the part of all mints that this ingest writes
+    """
+
+    source: Source
+    store: MarketStore
+    decode: Decode
+    clock: Clock
+    mints: Sequence[Mint] = (WSOL,)
+    floor: Floor | None = None
+    follows_files: bool = False
+    quote_mints: QuoteMints = QuoteMints()  # noqa: RUF009 - immutable
+    history: BackfillMerge | None = None
+    ahead: DecodeAhead | None = None
+    finality: MeasuredFinality = not_measured
+    venues: VenueWatch | None = None
+    shard: Shard = WHOLE
+
+    async def run(self) -> None:
+        """Ingest until the source ends, or for ever; stops cleanly when cancelled.
+
+        Raises ForkBelowFinalized or WrongChain where an operator must decide, else SourceError.
+        """
+        mints = [mint for mint in self.mints if self.shard.owns(mint)]
+        tail = await self.store.start(mints=mints, follows_files=self.follows_files)
+        standings = Standings(await self.store.deciding_pools())
+        decode_block = None if self.ahead is None else self.ahead.decoded
+        chain = Slots(
+            tail,
+            self.decode,
+            standings,
+            decode_block=decode_block,
+            quote_mints=self.quote_mints,
+            venues=self.venues,
+            shard=self.shard,
+        )
+        fold = FinalFold(
+            self.store, self.floor, self.clock, pace=lambda: chain.pace, finality=self.finality
+        )
+        await self._finish(fold, chain)
+        await self._expect_same_chain()
+        holes = 0
+        while True:
+            before = chain.tip
+            hole = await self._follow(chain, fold)
+            if hole is None:
+                return
+            holes = holes + 1 if chain.tip == before else 1
+            if holes > HOLES_MAX:
+                raise SourceBroken(
+                    f"expected block {hole.parent_slot} before {hole.slot};"
+                    f" the source skipped it {HOLES_MAX} times"
+                )
+            log.info("hole", slot=hole.slot, parent_slot=hole.parent_slot)
+
+    async def _expect_same_chain(self) -> None:
+        """Record which chain the log is of; raise WrongChain where the source is of another."""
+        genesis_hash = await self.source.genesis_hash()
+        if genesis_hash is None:
+            return
+        recorded = await self.store.claim(genesis_hash)
+        if recorded != genesis_hash:
+            raise WrongChain(
+                f"expected a node of the chain that this data_dir holds, genesis hash {recorded};"
+                f" was {genesis_hash}: another cluster? Use its own data_dir"
+            )
+
+    async def _follow(self, chain: Slots, fold: FinalFold) -> Block | None:
+        """Apply what the source yields; return a block that cannot join, None at the end."""
+        try:
+            offer = None if self.ahead is None else self.ahead.offer
+            async with read_ahead(self.source.updates(chain.tip), offer=offer) as queue:
+                hole = await self._apply(queue, chain, fold)
+        except Exception:
+            await fold.finish()  # nothing that is final waits for the next start
+            raise
+        finally:
+            if self.ahead is not None:
+                self.ahead.forget()
+        await self._finish(fold, chain)
+        return hole
+
+    async def _apply(self, queue: ReadAhead, chain: Slots, fold: FinalFold) -> Block | None:
+        batches = 0
+        while updates := await queue.take():
+            changes: list[Change] = []
+            try:
+                hole = chain.apply(updates, changes)
+            finally:
+                await self._write(chain, changes, fold)
+            batches += 1
+            if batches % TRIM_EVERY == 0:
+                await self.store.trim(TRIM_EVENTS_MAX)
+            if hole is not None:
+                return hole
+            while fold.hurries and not queue.holds_updates:
+                await fold.go_on()
+        return None
+
+    async def _write(self, chain: Slots, changes: Sequence[Change], fold: FinalFold) -> None:
+        if not changes:
+            return
+        await self.store.write(changes)
+        if chain.tip is not None and chain.time is not None:
+            INGEST_SLOT.set(chain.tip.slot)
+            newest_s = chain.time
+            INGEST_LAG_S.measure(lambda: self.clock.now() / 1000 - newest_s)
+        await fold.go_on()
+        await self._join(chain)
+
+    async def _finish(self, fold: FinalFold, chain: Slots) -> None:
+        """Fold everything that is final, and join the pasts that reach to it."""
+        await fold.finish()
+        await self._join(chain)
+
+    async def _join(self, chain: Slots) -> None:
+        """Join the pasts that are ready and folded up to."""
+        while self.history is not None and (mint := await self.history.join()) is not None:
+            chain.standings = Standings(await self.store.deciding_pools())
+            log.info("history_joined", mint=mint)
+
+
+def newest_stored() -> tuple[Slot | None, float | None]:
+    """Return the slot and the age, in seconds, of the newest block stored by this process."""
+    slot = REGISTRY.get_sample_value("mintscope_ingest_slot")
+    age_s = REGISTRY.get_sample_value("mintscope_ingest_lag_s")
+    return None if slot is None else Slot(int(slot)), age_s
+
+
+class Writing:
+    """The last failure to write the market, until a block is stored after it."""
+
+    def __init__(self) -> None:
+        self._trouble = ""
+        self._slot: Slot | None = None
+
+    def note(self, trouble: Exception) -> None:
+        """Note a failure."""
+        self._trouble = str(trouble)
+        self._slot, _ = newest_stored()
+
+    async def expect_stored(self) -> None:
+        """Raise ServiceUnavailable while no block was stored since the failure."""
+        if not self._trouble:
+            return
+        if newest_stored()[0] != self._slot:
+            self._trouble = ""
+            return
+        raise ServiceUnavailable(
+            f"the market cannot be written: {self._trouble}: is the disk full? is PostgreSQL there?"
+        )

@@ -1,0 +1,300 @@
+"""Events of a source, as changes of the log.
+
+Shows which dollars have left their peg: they price nothing until they are back.
+
+Watching the rate of SOL as blocks are read: a metric, and a line when it goes and comes back.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import structlog
+
+from mintscope.dex.decode import NO_PROGRAM
+from mintscope.dex.outcome import Decoded, Quarantined, QuarantineReason
+from mintscope.dex.programs import UNLISTED
+from mintscope.dex.swap import RecognisedBy, Swap
+from mintscope.ingest.coverage import CoverageMetrics, UnreadCounters, VenueWatch, slot_coverage
+from mintscope.kit.metrics import (
+    DOLLAR_OFF_PEG,
+    GAP_SLOTS,
+    QUARANTINED,
+    RETRACTED,
+    SLOT_SECONDS,
+    SOL_RATE_AGE_S,
+    SWAPS,
+    UNKNOWN_INSTRUCTIONS,
+    UNPRICED,
+)
+from mintscope.kit.primitives import MINT_LENGTH_MIN, Mint, Slot, UnixS
+from mintscope.market.engine.fold import Hole, Known, Tail
+from mintscope.market.log import SlotHeader
+from mintscope.market.ports import Change, FinalSlot, NewSlot, OrphanedSlot, Unread
+from mintscope.market.pricing import Rate, price_slot, sol_usd_samples
+from mintscope.market.quotes import PEG_MAX, QuoteMints, Quotes, RateAge
+from mintscope.market.shard import WHOLE, Shard
+from mintscope.market.standings import Standings
+from mintscope.solana.blocks import WSOL, Block, Finalized, Gap, Tip, Update
+from mintscope.solana.pace import Pace, PaceMeter
+from mintscope.solana.transaction import Transaction, UnreadableTransaction
+
+log = structlog.get_logger()
+
+TOLD_EVERY_S: Final = 60  # of one dollar: at the edge of its peg it may come and go with each block
+
+
+class Pegs:
+    """How far each dollar is off, as of the newest block."""
+
+    def __init__(self) -> None:
+        self._shown: Mapping[Mint, float] = {}
+        self._told: dict[Mint, tuple[bool, UnixS]] = {}
+
+    def show(self, off_peg: Mapping[Mint, float], time: UnixS) -> None:
+        """Show *off_peg* of a block at *time*, and log which dollars left their peg or are back."""
+        if off_peg == self._shown:
+            return
+        for mint in self._shown.keys() - off_peg.keys():
+            DOLLAR_OFF_PEG.remove(mint)
+        for mint, share in off_peg.items():
+            DOLLAR_OFF_PEG.labels(mint).set(share)
+            self._tell(mint, share, time)
+        self._shown = off_peg
+
+    def _tell(self, mint: Mint, share: float, time: UnixS) -> None:
+        is_off = abs(share) > PEG_MAX
+        was_off, told_at = self._told.get(mint, (False, UnixS(0)))
+        if is_off == was_off or time - told_at < TOLD_EVERY_S:
+            return
+        self._told[mint] = is_off, time
+        log.warning("dollar_off_peg" if is_off else "dollar_on_peg", mint=mint, off=round(share, 4))
+
+
+class RateWatch:
+    """Looks at each slot that joins the log."""
+
+    def __init__(self) -> None:
+        self._age = RateAge()
+        self._longest_s: int | None = None  # while it is late
+
+    def note(self, header: SlotHeader) -> None:
+        """Note the slot of *header*, and log if the rate has gone or come back."""
+        self._age.note(header.time, header.sol_usd_time)
+        SOL_RATE_AGE_S.set(self._age.seconds)
+        if self._age.is_late:
+            if self._longest_s is None:
+                log.warning("sol_rate_missing", slot=header.slot, age_s=self._age.seconds)
+            self._longest_s = self._age.seconds
+        elif self._longest_s is not None:
+            log.info("sol_rate_back", slot=header.slot, after_s=self._longest_s)
+            self._longest_s = None
+
+
+Decode: TypeAlias = Callable[[Iterable[Transaction | UnreadableTransaction]], Decoded]
+
+DecodeBlock: TypeAlias = Callable[[Block], Decoded]
+
+# A row each would be a way to fill the disk.
+UNREAD_PER_BLOCK_MAX: Final = 100
+# Labels of the metric of unknown instructions.
+DISCRIMINATORS_MAX: Final = 200
+
+
+class Slots:
+    """The log's tail, moved on by updates.
+
+    standings      the pools of each mint, as of the newest block
+    decode_block   decodes a whole block; None: *decode* does
+    quote_mints    dollars and staking tokens that others are priced in
+    venues         counts the swaps of each block, by program
+    shard          the part of all mints whose swaps are logged
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each part
+        self,
+        tail: Tail,
+        decode: Decode,
+        standings: Standings | None = None,
+        *,
+        decode_block: DecodeBlock | None = None,
+        quote_mints: QuoteMints = QuoteMints(),  # noqa: B008 - immutable
+        venues: VenueWatch | None = None,
+        shard: Shard = WHOLE,
+    ) -> None:
+        self._tail = tail
+        self._decode = decode
+        self._decode_block = decode_block or _at_once(decode)
+        self.standings = standings or Standings()
+        self._quote_mints = quote_mints
+        self._shard = shard
+        self._unknown: set[tuple[str, str]] = set()
+        self._meter = PaceMeter((header.slot, header.time) for header in tail.headers)
+        self._metrics = CoverageMetrics()
+        self._pegs = Pegs()
+        self._rate_watch = RateWatch()
+        self._venues = venues or VenueWatch()
+
+    @property
+    def pace(self) -> Pace | None:
+        """How fast the chain makes slots; None before there are enough blocks."""
+        return self._meter.pace
+
+    @property
+    def tip(self) -> Tip | None:
+        """The newest block."""
+        return self._tail.tip
+
+    @property
+    def time(self) -> UnixS | None:
+        """Its effective time."""
+        return self._tail.time
+
+    def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
+        """Add to *changes* what *updates* mean; stop at a block that cannot join, and return it.
+
+        Raises ForkBelowFinalized; *changes* then holds what came before.
+        """
+        final: Slot | None = None
+        try:
+            for update in updates:
+                match update:
+                    case Block():
+                        if not self._append(update, changes):
+                            return update
+                    case Finalized(slot):
+                        final = self._finalize(slot) or final
+                    case Gap(first, last):
+                        if self._tail.lose(update):
+                            GAP_SLOTS.inc(last - first + 1)
+                            changes.append(update)
+        finally:
+            if final is not None:
+                changes.append(FinalSlot(final))
+        return None
+
+    def _append(self, block: Block, changes: list[Change]) -> bool:
+        """Add *block* where it belongs; False if a slot before it is missing."""
+        place = self._tail.place(block)
+        if isinstance(place, Known):
+            return True
+        for header in place.dead:
+            self._tail.retract()
+            self.standings.retract(header.slot)
+            RETRACTED.inc()
+            changes.append(OrphanedSlot(header.slot))
+        if isinstance(place, Hole):
+            return False
+        decoded = self._read(block)
+        swaps = decoded.swaps
+        time = self._tail.effective(block.time)
+        standings = self.standings
+        quotes = Quotes(standings.of, time, self._quote_mints)
+        self._pegs.show(quotes.off_peg, time)
+        samples = sol_usd_samples(swaps, time, standings.agrees(WSOL), quotes)
+        header = self._tail.header(block, samples)
+        self._tail.append(header)
+        self._note_pace(header)
+        self._rate_watch.note(header)
+        self._count_swaps(swaps, header.time)
+        standings.begin(header.slot)
+        told = [*swaps, *decoded.migrations] if decoded.migrations else swaps
+        priced = price_slot(told, _rate(header), standings.sets_price, quotes, time)
+        for reason, count in priced.unpriced.items():
+            UNPRICED.labels(reason).inc(count)
+        own = priced.swaps if self._shard == WHOLE else self._shard.own(priced.swaps)
+        changes.append(NewSlot(header, own, standings.changed()))
+        changes += _unread(block.slot, decoded)
+        changes += UnreadCounters(decoded, quotes.dollars).counted(header)
+        coverage = slot_coverage(header, decoded, quotes.dollars)
+        self._metrics.count(coverage)
+        changes.append(coverage)
+        return True
+
+    def _count_swaps(self, swaps: Iterable[Swap], time: UnixS) -> None:
+        counts = Counter(map(_label, swaps))
+        for program, count in counts.items():
+            SWAPS.labels(program).inc(count)
+        self._venues.note(time, counts)
+
+    def _note_pace(self, header: SlotHeader) -> None:
+        self._meter.note(header.slot, header.time)
+        pace = self._meter.pace
+        if pace is not None:
+            SLOT_SECONDS.set(pace.slot_s)
+
+    def _finalize(self, slot: Slot) -> Slot | None:
+        final = self._tail.finalize(slot)
+        if final is not None:
+            self.standings.finalize(final)
+        return final
+
+    def _read(self, block: Block) -> Decoded:
+        """Decode *block*; a bug in the decoder costs the transaction that shows it, no more."""
+        try:
+            decoded = self._decode_block(block)
+        except Exception:
+            log.exception("decoder_failed", slot=block.slot)
+            decoded = self._read_one_by_one(block)
+        for one in decoded.quarantined:
+            program = _name(one.program)
+            QUARANTINED.labels(program, one.reason).inc()
+            if one.head:
+                self._count_unknown(program, one.head)
+        return decoded
+
+    def _count_unknown(self, program: str, discriminator: str) -> None:
+        """Count an unknown instruction; a stranger can make any number of names for one."""
+        key = program, discriminator
+        if key not in self._unknown:
+            if len(self._unknown) >= DISCRIMINATORS_MAX:
+                key = program, "other"
+            else:
+                self._unknown.add(key)
+        UNKNOWN_INSTRUCTIONS.labels(*key).inc()
+
+    def _read_one_by_one(self, block: Block) -> Decoded:
+        migrations: list[Swap] = []
+        whole = Decoded([], [], [], migrations)
+        for transaction in block.transactions:
+            try:
+                decoded = self._decode([transaction])
+            except Exception:
+                index = transaction.index
+                log.exception("transaction_failed", slot=block.slot, transaction_index=index)
+                reason = QuarantineReason.DECODER_BUG
+                whole.quarantined.append(Quarantined(None, index, NO_PROGRAM, reason))
+            else:
+                whole.swaps.extend(decoded.swaps)
+                whole.quarantined.extend(decoded.quarantined)
+                whole.unlisted.extend(decoded.unlisted)
+                migrations.extend(decoded.migrations)
+        return whole
+
+
+def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
+    """Return what of *decoded* is kept one by one."""
+    return [
+        Unread(slot=slot, signature=one.signature, program=one.program, reason=one.reason)
+        for one in decoded.quarantined[:UNREAD_PER_BLOCK_MAX]
+    ]
+
+
+def _label(swap: Swap) -> str:
+    """Return the program of *swap* as a label: anyone can make any number of programs."""
+    return swap.program if swap.recognised_by is RecognisedBy.TABLE else UNLISTED.name
+
+
+def _name(program: str) -> str:
+    """Return *program* as a label: an address is one of any number that strangers make."""
+    return program if len(program) < MINT_LENGTH_MIN else UNLISTED.name
+
+
+def _at_once(decode: Decode) -> DecodeBlock:
+    return lambda block: decode(block.transactions)
+
+
+def _rate(header: SlotHeader) -> Rate | None:
+    if header.sol_usd is None or header.sol_usd_time is None:
+        return None
+    return Rate(header.sol_usd, header.sol_usd_time)

@@ -1,0 +1,1 @@
+"""What every feature stands on: clock, errors, limits, metrics, HTTP, SQL."""

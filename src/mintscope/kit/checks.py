@@ -1,0 +1,185 @@
+"""Runs the checks of a process every few seconds, and logs those that fail and pass again.
+
+The check that attempts succeed, by their counter: e-mails to the mail server, webhooks.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import structlog
+from prometheus_client import Counter
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.metrics import CHECK_OK, CHECKED_AT, READY
+from mintscope.kit.time import HOUR_S, SECOND_MS
+
+log = structlog.get_logger()
+
+LOOK_S: Final = 5.0
+# A process that starts has no data and no list yet: this is logged only if it lasts.
+START_S: Final = 20.0
+OK: Final = "ok"
+RUNBOOK: Final = "docs/runbook.md"
+NUMBERS: Final = re.compile(r"[\d,.]+")
+STOPPING: Final = "stopping"  # the process was asked to stop, which it logs elsewhere
+
+Results: TypeAlias = Mapping[str, str]
+Look: TypeAlias = Callable[[], Awaitable[Results]]
+Keep: TypeAlias = Callable[[Results], Awaitable[None]]
+
+
+@dataclass(slots=True)
+class _Trouble:
+    """A failing check: the time of its first failure, and its last logged reason; "": none yet."""
+
+    since_s: float
+    logged: str = ""
+
+
+class CheckWatch:
+    """Logs each check that begins to fail, and that passes again; `run` runs them.
+
+    look    returns "ok", or the reason of the failure, by the name of the check
+    vital   names of the checks that readiness needs; empty: the process has no readiness
+    keep    stores the failing checks for other processes: it is called at the start and if they
+            change, and again if it raises ServiceUnavailable
+    """
+
+    def __init__(
+        self,
+        look: Look,
+        clock: Clock,
+        vital: Collection[str] = (),
+        keep: Keep | None = None,
+    ) -> None:
+        self._look = look
+        self._keep = keep
+        self._kept: Results | None = None
+        self._clock = clock
+        self._vital = vital
+        self._failing: dict[str, _Trouble] = {}
+        self._passed: set[str] = set()
+        self._began_s = clock.monotonic_s()
+
+    async def run(self) -> None:
+        """Run all checks every LOOK_S until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Run every check once."""
+        results = await self._look()
+        for name, said in results.items():
+            self._note(name, said)
+        if self._vital:
+            READY.set(all(results.get(name) == OK for name in self._vital))
+        CHECKED_AT.set(self._clock.now() / SECOND_MS)
+        await self._keep_failing(
+            {name: said for name, said in results.items() if name in self._failing_logged()}
+        )
+
+    def _note(self, name: str, said: str) -> None:
+        now_s = self._clock.monotonic_s()
+        CHECK_OK.labels(name).set(said == OK)
+        if said == OK:
+            self._passed.add(name)
+            trouble = self._failing.pop(name, None)
+            if trouble is not None and trouble.logged:
+                log.info("check_passes", check=name, after_s=round(now_s - trouble.since_s))
+            return
+        trouble = self._failing.setdefault(name, _Trouble(now_s))
+        is_new = _bare(said) != _bare(trouble.logged)
+        if is_new and self._may_be_logged(name, now_s):
+            trouble.logged = said
+            log.warning("check_fails", check=name, reason=said, runbook=f"{RUNBOOK}#{name}")
+
+    def _failing_logged(self) -> Collection[str]:
+        return [name for name, trouble in self._failing.items() if trouble.logged]
+
+    async def _keep_failing(self, failing: Results) -> None:
+        """Store *failing*, unless the same is stored already, numbers aside."""
+        if self._keep is None or (self._kept is not None and _same(failing, self._kept)):
+            return
+        try:
+            await self._keep(failing)
+        except ServiceUnavailable:  # the check of the store reports it
+            self._kept = None
+        else:
+            self._kept = failing
+
+    def _may_be_logged(self, name: str, now_s: float) -> bool:
+        return name != STOPPING and (name in self._passed or now_s - self._began_s >= START_S)
+
+    def forget(self) -> None:
+        """Remove these checks from the metrics: they do not run any more."""
+        for name in {*self._passed, *self._failing}:
+            CHECK_OK.remove(name)
+
+
+def _bare(said: str) -> str:
+    """Return *said* without numbers, which change while a check fails."""
+    return NUMBERS.sub("", said)
+
+
+def _same(one: Results, other: Results) -> bool:
+    return {name: _bare(said) for name, said in one.items()} == {
+        name: _bare(said) for name, said in other.items()
+    }
+
+
+class Attempts:
+    """Fails once *failures_max* attempts in a row have failed, until one succeeds.
+
+    It also passes again after an hour without a further failure: no more attempts are made.
+
+    counter   counts attempts by outcome, of which *good* and *bad* are read
+    advice    added to the message
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each part
+        self,
+        counter: Counter,
+        clock: Clock,
+        *,
+        good: str,
+        bad: str,
+        failures_max: int,
+        advice: str,
+    ) -> None:
+        self._good = counter.labels(good)
+        self._bad = counter.labels(bad)
+        self._clock = clock
+        self._failures_max = failures_max
+        self._advice = advice
+        self._succeeded, self._failed = self._counts()
+        self._in_a_row = 0
+        self._failed_at_s = clock.monotonic_s()
+
+    async def expect_success(self) -> None:
+        """Raise ServiceUnavailable while no attempt succeeds."""
+        succeeded, failed = self._counts()
+        now_s = self._clock.monotonic_s()
+        if succeeded != self._succeeded or now_s - self._failed_at_s >= HOUR_S:
+            self._in_a_row = 0
+        elif failed != self._failed:
+            self._in_a_row += int(failed - self._failed)
+        if failed != self._failed:
+            self._failed_at_s = now_s
+        self._succeeded = succeeded
+        self._failed = failed
+        if self._in_a_row >= self._failures_max:
+            raise ServiceUnavailable(
+                f"{self._in_a_row} attempts in a row have failed: {self._advice}"
+            )
+
+    def _counts(self) -> tuple[float, float]:
+        return _value(self._good), _value(self._bad)
+
+
+def _value(counter: Counter) -> float:
+    return next(sample.value for metric in counter.collect() for sample in metric.samples)

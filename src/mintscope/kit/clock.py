@@ -1,0 +1,54 @@
+"""Time as an argument.  Nothing else in the package reads a clock."""
+
+import time
+from typing import Protocol
+
+from mintscope.kit.primitives import UnixMs
+
+
+class Clock(Protocol):
+    """Where "now" comes from."""
+
+    def now(self) -> UnixMs:
+        """Return the wall time; it may step."""
+
+    def monotonic_s(self) -> float:
+        """Return seconds that never step; for durations and limits."""
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> UnixMs:
+        """Return the wall time."""
+        return UnixMs(time.time_ns() // 1_000_000)
+
+    def monotonic_s(self) -> float:
+        """Return the machine's monotonic time."""
+        return time.monotonic()
+
+
+class ManualClock:
+    """A clock that a caller moves; for tests and the devchain."""
+
+    def __init__(self, now: UnixMs) -> None:
+        self._now = int(now)
+        self._monotonic_ms = 0
+
+    def now(self) -> UnixMs:
+        """Return the time last set."""
+        return UnixMs(self._now)
+
+    def monotonic_s(self) -> float:
+        """Return the seconds this clock was advanced in all."""
+        return self._monotonic_ms / 1000
+
+    def advance(self, milliseconds: int) -> None:
+        """Move both times forward by *milliseconds* (>= 0)."""
+        assert milliseconds >= 0
+        self._now += milliseconds
+        self._monotonic_ms += milliseconds
+
+    def step(self, milliseconds: int) -> None:
+        """Step the wall time alone, either way, as an operator or NTP would."""
+        self._now += milliseconds

@@ -1,0 +1,383 @@
+"""Every failure a client is meant to see, and those of stores, which are for the operator.
+
+The message of a ServiceError is public: it is sent to the client as it stands.  Details for the
+operator alone go into `raise ... from cause` or `add_note`.  HTTP does
+not appear here; `api.failures` owns the one table from code to status.
+
+Input from outside is data: bytes of an unexpected form are one error, always.
+
+Nodes, price feeds, sellers and files may send anything: text that is not UTF-8, JSON nested
+without end, numbers that do not fit, invalid base64, signs that command a terminal.
+"""
+
+import sys
+from base64 import b64decode
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import ClassVar, Final, NamedTuple, TypeVar
+
+import msgspec
+from typing_extensions import override
+
+if sys.version_info >= (3, 11):
+    from enum import StrEnum as StrEnum  # noqa: PLC0414 - other modules import it from here
+else:  # the client runs with Python 3.10, too
+    from enum import Enum
+
+    class StrEnum(str, Enum):
+        """An enum of texts, each of which is shown as its text."""
+
+        __str__ = str.__str__
+        __format__ = str.__format__
+
+
+ADDRESS_SHOWN_MAX: Final = 50
+
+
+class ErrorCode(StrEnum):
+    """The wire codes: those of the specification first, then those of the decisions."""
+
+    INVALID_TOKEN_ADDRESS = "INVALID_TOKEN_ADDRESS"
+    TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"
+    INSUFFICIENT_DATA = "INSUFFICIENT_DATA"
+    MISSING_TOKEN = "MISSING_TOKEN"
+    INVALID_TOKEN = "INVALID_TOKEN"
+    PAYMENT_REQUIRED = "PAYMENT_REQUIRED"
+    INSUFFICIENT_CREDITS = "INSUFFICIENT_CREDITS"
+    RATE_LIMITED = "RATE_LIMITED"
+    DATA_STALE = "DATA_STALE"
+    SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
+    INVALID_BUNDLE = "INVALID_BUNDLE"
+    INVALID_PAYMENT = "INVALID_PAYMENT"
+    PAYMENT_FAILED = "PAYMENT_FAILED"
+    PAYMENT_ALREADY_USED = "PAYMENT_ALREADY_USED"
+    PAYMENT_PENDING = "PAYMENT_PENDING"
+    PAYMENT_UNAVAILABLE = "PAYMENT_UNAVAILABLE"
+    PRICE_UNAVAILABLE = "PRICE_UNAVAILABLE"
+    INVALID_PROOF = "INVALID_PROOF"
+    ROTATED_RECENTLY = "ROTATED_RECENTLY"
+    NOTHING_TO_ROTATE = "NOTHING_TO_ROTATE"
+    VALIDATION_ERROR = "VALIDATION_ERROR"
+    DUPLICATE_APPLICATION = "DUPLICATE_APPLICATION"
+    INVALID_CREDENTIALS = "INVALID_CREDENTIALS"
+    NOT_APPROVED = "NOT_APPROVED"
+    INVALID_SECRET_FORMAT = "INVALID_SECRET_FORMAT"
+    KEY_ALREADY_EXISTS = "KEY_ALREADY_EXISTS"
+    ACCOUNT_NOT_FOUND = "ACCOUNT_NOT_FOUND"
+    INSUFFICIENT_SCOPE = "INSUFFICIENT_SCOPE"
+    KEY_CAP_REACHED = "KEY_CAP_REACHED"
+    OWNER_ONLY = "OWNER_ONLY"
+    IDEMPOTENCY_KEY_USED = "IDEMPOTENCY_KEY_USED"
+    BAD_REQUEST = "BAD_REQUEST"
+    NOT_FOUND = "NOT_FOUND"
+    METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
+    REQUEST_TIMEOUT = "REQUEST_TIMEOUT"
+    PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
+    HEADERS_TOO_LARGE = "HEADERS_TOO_LARGE"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+
+
+class ServiceError(Exception):
+    """A failure the client caused or must know about; *details* are for programs."""
+
+    code: ClassVar[ErrorCode]
+    text: ClassVar[str]  # where no other is given
+    details: object = None
+
+    @override
+    def __init_subclass__(cls, *, code: ErrorCode, text: str = "") -> None:
+        cls.code = code
+        cls.text = text
+
+    def __init__(self, message: str = "") -> None:
+        super().__init__(message or self.text)
+
+
+class InvalidTokenAddress(ServiceError, code=ErrorCode.INVALID_TOKEN_ADDRESS):
+    """The path segment is not the base58 form of 32 bytes."""
+
+    def __init__(self, text: str) -> None:
+        shown = text if len(text) <= ADDRESS_SHOWN_MAX else text[:ADDRESS_SHOWN_MAX] + "..."
+        super().__init__(
+            "expected a token mint address, base58 of 32 bytes (32 to 44 characters);"
+            f" was {shown!r}"
+        )
+
+
+class TokenNotFound(ServiceError, code=ErrorCode.TOKEN_NOT_FOUND):
+    """The mint is well formed but not tracked."""
+
+
+class InsufficientData(ServiceError, code=ErrorCode.INSUFFICIENT_DATA):
+    """The mint is tracked but has too little price history yet."""
+
+
+class MissingToken(ServiceError, code=ErrorCode.MISSING_TOKEN):
+    """No usable Authorization header where one is required."""
+
+
+class InvalidToken(ServiceError, code=ErrorCode.INVALID_TOKEN):
+    """The bearer value is no credential that is in force here."""
+
+
+class PaymentRequired(ServiceError, code=ErrorCode.PAYMENT_REQUIRED):
+    """Neither a payment nor a credit token was presented."""
+
+
+class InsufficientCredits(ServiceError, code=ErrorCode.INSUFFICIENT_CREDITS):
+    """The credit token is good, its balance is zero."""
+
+
+class RateLimited(ServiceError, code=ErrorCode.RATE_LIMITED):
+    """The caller must wait *retry_after_s* seconds; *text* says more than that."""
+
+    def __init__(self, retry_after_s: int, text: str = "Too many requests") -> None:
+        seconds = "second" if retry_after_s == 1 else "seconds"
+        super().__init__(f"{text}: wait {retry_after_s} {seconds} before retrying.")
+        self.retry_after_s = retry_after_s
+
+
+class DataStale(ServiceError, code=ErrorCode.DATA_STALE):
+    """The newest data is too old to be sold."""
+
+
+class ServiceUnavailable(ServiceError, code=ErrorCode.SERVICE_UNAVAILABLE):
+    """A part of the service that this request needs does not answer."""
+
+
+class InvalidBundle(ServiceError, code=ErrorCode.INVALID_BUNDLE):
+    """No bundle of this size is for sale."""
+
+
+class InvalidPayment(ServiceError, code=ErrorCode.INVALID_PAYMENT):
+    """The payment header cannot be read; nothing was looked at, nothing was charged."""
+
+
+class PriceUnavailable(ServiceError, code=ErrorCode.PRICE_UNAVAILABLE):
+    """The payment token has no price that may be sold at; credits go on working."""
+
+
+class PaymentFailed(ServiceError, code=ErrorCode.PAYMENT_FAILED):
+    """The payment is refused, or failed on chain; the payer was not charged."""
+
+
+class PaymentAlreadyUsed(ServiceError, code=ErrorCode.PAYMENT_ALREADY_USED):
+    """The payment, or its redelivery key, belongs to an earlier request."""
+
+
+class PaymentPending(ServiceError, code=ErrorCode.PAYMENT_PENDING):
+    """The payment was sent and it is not known yet whether it arrives; it can be redeemed."""
+
+
+class PaymentUnavailable(ServiceError, code=ErrorCode.PAYMENT_UNAVAILABLE):
+    """No payment can be taken just now; nothing was sent."""
+
+
+class InvalidProof(ServiceError, code=ErrorCode.INVALID_PROOF):
+    """Nothing shows that the wallet of the caller has paid for these credits."""
+
+
+class NothingToRotate(ServiceError, code=ErrorCode.NOTHING_TO_ROTATE):
+    """The credit token has no credits to move, or the wallet proves none."""
+
+
+class RotatedRecently(ServiceError, code=ErrorCode.ROTATED_RECENTLY):
+    """The credits were moved, or bought and used, too short a time ago to be moved by a wallet."""
+
+
+class FieldMessage(NamedTuple):
+    """A problem of one field of a body, or of all of it ("general")."""
+
+    field: str
+    message: str
+
+
+class InvalidFields(ServiceError, code=ErrorCode.VALIDATION_ERROR):
+    """Fields are missing, or hold what they must not."""
+
+    def __init__(self, messages: Sequence[FieldMessage]) -> None:
+        super().__init__("; ".join(f"{field}: {message}" for field, message in messages))
+        self.messages = tuple(messages)
+
+
+class DuplicateApplication(ServiceError, code=ErrorCode.DUPLICATE_APPLICATION):
+    """There is an application for this e-mail address, in whatever state."""
+
+    def __init__(self) -> None:
+        super().__init__("There is an application for this e-mail address already.")
+
+
+NOT_TOLD_APART: Final = (
+    "The e-mail address or the secret is wrong, or the application is not approved yet."
+)
+
+
+class InvalidCredentials(ServiceError, code=ErrorCode.INVALID_CREDENTIALS, text=NOT_TOLD_APART):
+    """No application has this e-mail address and this secret."""
+
+
+class NotApproved(ServiceError, code=ErrorCode.NOT_APPROVED, text=NOT_TOLD_APART):
+    """The secret is right, the application is not approved."""
+
+
+class InvalidSecretFormat(ServiceError, code=ErrorCode.INVALID_SECRET_FORMAT, text=NOT_TOLD_APART):
+    """The secret cannot be one of ours."""
+
+
+class KeyAlreadyExists(ServiceError, code=ErrorCode.KEY_ALREADY_EXISTS):
+    """The secret was exchanged before."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "An API key was already issued for this application; it cannot be shown again."
+        )
+
+
+class AccountNotFound(ServiceError, code=ErrorCode.ACCOUNT_NOT_FOUND):
+    """The account that the application led to was removed."""
+
+    def __init__(self) -> None:
+        super().__init__("The account of this application was removed.")
+
+
+class InsufficientScope(ServiceError, code=ErrorCode.INSUFFICIENT_SCOPE):
+    """The API key is good, but not for this."""
+
+    def __init__(self, *, scope: str) -> None:
+        super().__init__(
+            f"expected an API key with the scope {scope}; this one lacks it. The owner of the"
+            " account makes a key that has it on the web site; an application asks for it in"
+            " `scopes`, a key of an agent with POST /v1/me/key/scopes."
+        )
+
+
+class KeyCapReached(ServiceError, code=ErrorCode.KEY_CAP_REACHED):
+    """The API key has spent all that its owner lets it spend in this month."""
+
+
+class OwnerOnly(ServiceError, code=ErrorCode.OWNER_ONLY):
+    """Only a person who is signed in may do this, no API key."""
+
+
+class IdempotencyKeyUsed(ServiceError, code=ErrorCode.IDEMPOTENCY_KEY_USED):
+    """The Idempotency-Key was sent with another request before; nothing was done."""
+
+
+class BadRequest(ServiceError, code=ErrorCode.BAD_REQUEST):
+    """The request breaks HTTP, or says two things at once."""
+
+
+class NotFound(ServiceError, code=ErrorCode.NOT_FOUND):
+    """No route has this path."""
+
+    def __init__(self) -> None:
+        super().__init__("There is nothing at this path.")
+
+
+class MethodNotAllowed(ServiceError, code=ErrorCode.METHOD_NOT_ALLOWED):
+    """The path exists, the method does not."""
+
+    def __init__(self, *, allowed: str) -> None:
+        super().__init__(f"This path answers {allowed} only.")
+        self.allowed = allowed
+
+
+class RequestTimeout(ServiceError, code=ErrorCode.REQUEST_TIMEOUT):
+    """The request did not arrive whole in time."""
+
+
+class PayloadTooLarge(ServiceError, code=ErrorCode.PAYLOAD_TOO_LARGE):
+    """The body is larger than any route takes."""
+
+
+class HeadersTooLarge(ServiceError, code=ErrorCode.HEADERS_TOO_LARGE):
+    """Request line and headers together are larger than any route needs."""
+
+
+class InternalError(ServiceError, code=ErrorCode.INTERNAL_ERROR):
+    """A bug; the client learns the request id and nothing else."""
+
+    def __init__(self) -> None:
+        super().__init__("The service failed; its operator can find the cause by the request id.")
+
+
+class NeedsOperator(Exception):
+    """Trying again is of no use before an operator has decided; the message says what."""
+
+
+class UnusableStore(Exception):
+    """A store cannot be used as it is; the message says what was expected and what was there."""
+
+
+class StoreUnavailable(UnusableStore):
+    """A store does not answer for now, for want of room say; trying again may help."""
+
+
+class NeedsUpgrade(UnusableStore):
+    """A store is of an older version and only waits for its migrations; nothing is lost."""
+
+
+class UnusablePepper(UnusableStore):
+    """There is no usable pepper, the key of every stored hash."""
+
+
+class FolderInUse(UnusableStore):
+    """Another process already has this role in this folder."""
+
+
+class FolderOpen(UnusableStore):
+    """Other users of the machine may look into the folder."""
+
+
+T = TypeVar("T")
+
+# Errors of parsing: bad JSON or shape, bad UTF-8, nesting without end.
+UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+PANIC: Final = "PanicException"  # of pyo3, which makes one class for each library
+
+
+class Undecodable(ValueError):
+    """Input from outside has an unexpected form; the message names the problem."""
+
+
+def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T:
+    """Return what *text* holds.  Raises Undecodable, whatever the text, and nothing else."""
+    try:
+        return decoder.decode(text)
+    except UNPARSABLE as cause:
+        raise Undecodable(str(cause)) from cause
+
+
+@contextmanager
+def parsed_by_others() -> Iterator[None]:
+    """Raise Undecodable for any error that a library raises at the bytes of strangers.
+
+    A library documents some of its errors; made-up input finds others.  A panic of one that is
+    written in Rust is no Exception, and would end the task that called it.
+    """
+    try:
+        yield
+    except Exception as cause:
+        raise Undecodable(f"{type(cause).__name__}: {cause}") from cause
+    except BaseException as cause:
+        if type(cause).__name__ != PANIC:
+            raise
+        raise Undecodable(f"{PANIC}: {cause}") from cause
+
+
+def decode_base64(text: str) -> bytes:
+    """Return the bytes that *text* spells in standard base64.  Raises Undecodable."""
+    try:
+        return b64decode(text, validate=True)
+    except ValueError as cause:
+        raise Undecodable(f"expected standard base64; {cause}") from cause
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """Return *text* with its control, bidirectional and hidden characters shown, but not *keep*."""
+    return "".join(sign if sign.isprintable() or sign in keep else _number(sign) for sign in text)
+
+
+def _number(sign: str) -> str:
+    return sign.encode("unicode_escape").decode()

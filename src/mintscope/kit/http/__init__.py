@@ -1,0 +1,1 @@
+"""HTTP on any route: protocol, routes, request, response, limits."""

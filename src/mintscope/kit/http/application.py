@@ -1,0 +1,529 @@
+"""The ASGI application: what happens to every request, whatever routes it has.
+
+Content as it is sent: nothing that the client has, and compressed if it accepts that.
+
+Source    RFC 9110, sections 8.8.3, 12.5.3, 13.1.2 and 15.4.5
+
+Stopping in two steps, so that a balancer has time to send clients elsewhere.
+
+Running an application: one uvicorn server on one socket.
+
+Responses whose time says nothing of what was found out on the way.
+
+A response leaves at a moment set before anything was looked up, which is drawn from a millisecond.
+A thread sleeps until then: timers of the event loop count whole milliseconds, and two kinds of work
+that differ by 15 us could be distinguished (Kolmogorov and Smirnov, 1,500 responses each: p =
+1e-36; 0.69 with a thread).
+"""
+
+import asyncio
+import gzip
+import re
+import secrets
+import signal
+import socket
+import time
+from base64 import urlsafe_b64encode
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
+from hashlib import sha256
+from time import perf_counter
+from types import FrameType
+from typing import Final, TypeVar
+
+import structlog
+import uvicorn
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import NotFound, ServiceError, ServiceUnavailable
+from mintscope.kit.http.connection import protocol_of
+from mintscope.kit.http.connections import Connections, FastPath, RefusalWriter
+from mintscope.kit.http.rate_limit import AddressLimit
+from mintscope.kit.http.request import (
+    HAS_PAID,
+    SLOW_DOWN,
+    ClientAddresses,
+    ClientDisconnected,
+    Request,
+)
+from mintscope.kit.http.response import (
+    NO_OUTLET,
+    OUTLET_MESSAGE,
+    AnyResponse,
+    Bounds,
+    Header,
+    Outlet,
+    PushedResponse,
+    Response,
+    StreamingResponse,
+)
+from mintscope.kit.http.routes import Cors, Route, Router
+from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
+
+BODY_BYTES_MIN: Final = 1_000
+LEVEL: Final = 4  # higher ones take twice the time for a hundredth of the size
+LEVEL_OF_FILES: Final = 9  # of what is compressed once and sent for ever
+GZIP: Final[Header] = (b"content-encoding", b"gzip")
+VARY: Final[Header] = (b"vary", b"Accept-Encoding")
+PACKED: Final[frozenset[Header]] = frozenset(
+    ((b"content-type", b"application/zip"), (b"content-type", b"application/gzip"))
+)
+CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
+
+
+def finish(request: Request, response: AnyResponse) -> AnyResponse:
+    """Return what is sent of *response*: nothing that the client has, and less where it can be."""
+    if isinstance(response, Response):
+        is_negotiable = len(response.body) >= BODY_BYTES_MIN and PACKED.isdisjoint(response.headers)
+        if is_negotiable:
+            response.headers += (VARY,)  # of a 304 as well: RFC 9110, section 15.4.5
+        if response.etag:
+            response = conditional(request, response)
+        if is_negotiable and response.body:
+            negotiate(request, response)
+    return response
+
+
+def version_of(body: bytes) -> str:
+    """Return a short name of the content *body*: 12 characters that need no quoting."""
+    return urlsafe_b64encode(sha256(body).digest()[:9]).decode()
+
+
+def etag_of(body: bytes) -> bytes:
+    """Return the entity tag of *body*; weak, so that it is also that of its compressed form."""
+    return b'W/"%b"' % version_of(body).encode()
+
+
+def conditional(request: Request, response: Response) -> Response:
+    """Return *response*, or 304 if *request* names its content in If-None-Match."""
+    response.headers += ((b"etag", response.etag),)
+    if not is_known(request, response.etag):
+        return response
+    headers = tuple(header for header in response.headers if header[0] not in CONTENT)
+    return Response(304, headers=headers)
+
+
+def is_known(request: Request, etag: bytes) -> bool:
+    """Say whether *request* names *etag*, or anything, in If-None-Match."""
+    opaque = etag.removeprefix(b"W/").decode()
+    return any(
+        tag.strip() == "*" or tag.strip().removeprefix("W/") == opaque
+        for value in request.values(b"if-none-match")
+        for tag in value.split(",")
+    )
+
+
+def compress(body: bytes, level: int = LEVEL) -> bytes | None:
+    """Return *body* compressed; None where that is not worth it."""
+    return gzip.compress(body, level, mtime=0) if len(body) >= BODY_BYTES_MIN else None
+
+
+def negotiate(request: Request, response: Response) -> None:
+    """Compress the body of *response* if *request* accepts that.
+
+    Nothing is compressed for a session: beside what an address makes the page repeat, the length
+    would reveal the secrets of the page bit by bit (BREACH).  Content compressed before has none.
+    """
+    if not _accepts_gzip(request.value(b"accept-encoding")):
+        return
+    gzipped = response.gzipped
+    if gzipped is None and b"cookie" not in request.headers:
+        gzipped = compress(response.body)
+    if gzipped is not None:
+        response.body = gzipped
+        response.headers += (GZIP,)
+
+
+def _accepts_gzip(accepted: str) -> bool:
+    """Say whether *accepted*, an Accept-Encoding header, names gzip, or any encoding."""
+    weights = {}
+    for part in accepted.lower().split(","):
+        name, _, parameter = part.partition(";")
+        weight = parameter.strip().removeprefix("q=")
+        weights[name.strip()] = weight.rstrip("0").rstrip(".") not in {"0", ""} or not parameter
+    return weights.get("gzip", weights.get("*", False))
+
+
+TOO_MANY_REQUESTS: Final = 429
+CLOSE_S_MAX: Final = 5.0  # for what the chunks of a stream must give back
+WITHOUT_BODY: Final = {204, 304}
+SLASH: Final = re.compile(b"%2f", re.IGNORECASE)
+
+ErrorWriter = Callable[[Request, Exception], Awaitable[Response]]
+
+log = structlog.get_logger()
+
+
+class HttpApplication:
+    """Gives a request an id, finds its route, and sends a response in every case.
+
+    limit         counts by address what no route counts itself, unknown paths included
+    write_error   returns the response of an error; its status is 500 for a bug
+    cors          which paths pages of other origins may read; None for none
+    express       what a server may ask before it asks this application; None for nothing
+    websocket_paths  of the routes that a client may also open as a WebSocket
+    """
+
+    def __init__(
+        self,
+        router: Router[Route],
+        *,
+        limit: AddressLimit,
+        write_error: ErrorWriter,
+        cors: Cors | None = None,
+        express: FastPath | None = None,
+    ) -> None:
+        self.express = express
+        self.router = router
+        self.websocket_paths = frozenset(
+            route.path.encode() for route in router if route.takes_websocket
+        )
+        self._limit = limit
+        self._write_error = write_error
+        self._cors = cors
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        assert scope["type"] == "http"
+        began_s = perf_counter()
+        request = Request(scope, receive)
+        try:
+            response = await self._respond(request)
+            if request.if_unsent is not None:
+                request.expect_client()
+            await self._send(send, request, response)
+            request.if_unsent = None
+            status = response.status
+        except ClientDisconnected:
+            status = DISCONNECTED_STATUS
+        finally:
+            request.take_back()
+        REQUESTS.count(request.route, status, perf_counter() - began_s)
+
+    async def _respond(self, request: Request) -> AnyResponse:
+        scope = request.scope
+        try:
+            if self._cors is not None and scope["method"] == "OPTIONS":
+                preflight = self._cors.preflight(request)
+                if preflight is not None:
+                    await self._limit.pass_through(request)
+                    return preflight
+            route = await self._find(request)
+            response = await route.endpoint(request)
+            if route.is_charged:
+                # A paid answer is of this moment, and a packet or two: its time matters more.
+                request.tell_connection(HAS_PAID)
+                return response
+            return finish(request, response)
+        except ClientDisconnected:
+            raise
+        except Exception as error:
+            request.take_back()
+            failure = await self._write_error(request, error)
+            if failure.status == TOO_MANY_REQUESTS:
+                request.tell_connection(SLOW_DOWN)
+            if failure.status == 500:  # noqa: PLR2004 - HTTP's own number
+                log.exception("request failed", request_id=request.request_id.decode())
+            return failure
+
+    async def _find(self, request: Request) -> Route:
+        """Return the route of *request*, counted unless it does so itself.  Raises RateLimited.
+
+        A slash that came as %2F divides nothing, so no route fits.
+        """
+        scope = request.scope
+        try:
+            _expect_plain_slashes(scope)
+            route, request.path_params = self.router.find(scope["method"], scope["path"])
+        except ServiceError:
+            await self._limit.pass_through(request)
+            raise
+        request.route = route.path
+        if not route.limits_itself:
+            await self._limit.pass_through(request)
+        return route
+
+    async def _send(self, send: Send, request: Request, response: AnyResponse) -> None:
+        headers: list[Header] = [
+            *response.headers,
+            (b"x-request-id", request.request_id),
+            *request.response_headers,
+        ]
+        if b"origin" in request.headers and self._cors is not None:
+            headers += self._cors.headers(request.path)
+        is_head = request.scope["method"] == "HEAD"
+        start = {"type": "http.response.start", "status": response.status, "headers": headers}
+        if isinstance(response, PushedResponse):
+            await _push(send, start, response)
+            return
+        if not isinstance(response, Response):
+            await send(start)
+            try:
+                await _send_chunks(send, request, response, is_head=is_head)
+            except ClientDisconnected:
+                raise
+            except Exception:
+                log.exception("request failed", request_id=request.request_id.decode())
+            return
+        if response.status not in WITHOUT_BODY:
+            headers.append((b"content-length", b"%d" % len(response.body)))
+        await send(start)
+        await send({"type": "http.response.body", "body": b"" if is_head else response.body})
+
+
+def _expect_plain_slashes(scope: Scope) -> None:
+    if SLASH.search(scope.get("raw_path") or b""):
+        raise NotFound
+
+
+async def _push(send: Send, start: Message, response: PushedResponse) -> None:
+    """Send the head, and let others write the body; they hear of the end in every case."""
+    outlets: list[Outlet] = [NO_OUTLET]
+    try:
+        await send(start)
+        await send({"type": OUTLET_MESSAGE, "take": outlets.append})
+    finally:
+        await response.push(outlets[-1])
+
+
+async def _send_chunks(
+    send: Send, request: Request, response: StreamingResponse, *, is_head: bool
+) -> None:
+    """Send the body, nothing of it to HEAD, and close the chunks in every case.
+
+    Raises    ClientDisconnected, and whatever the chunks raise: TimeoutError if one takes too long.
+              The body is then cut off, so that the client sees that there is something missing.
+    """
+    if is_head:
+        await response.chunks.aclose()
+        await send({"type": "http.response.body", "body": b""})
+        return
+    sending = asyncio.create_task(_send_all(send, response))
+    leaving = asyncio.create_task(_disconnect(request.receive))
+    try:
+        await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if not sending.done():
+            raise ClientDisconnected
+        await sending
+    finally:
+        sending.cancel()
+        leaving.cancel()
+        await asyncio.gather(sending, leaving, return_exceptions=True)
+        async with asyncio.timeout(CLOSE_S_MAX):
+            await response.chunks.aclose()
+
+
+async def _send_all(send: Send, response: StreamingResponse) -> None:
+    async with asyncio.timeout(response.chunk_s_max):
+        await _send_chunk(send, b"")  # the head leaves before the first chunk is there
+    while True:
+        async with asyncio.timeout(response.chunk_s_max):
+            try:
+                chunk = await anext(response.chunks)
+            except StopAsyncIteration:
+                break
+            await _send_chunk(send, chunk)
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _send_chunk(send: Send, chunk: bytes) -> None:
+    await send({"type": "http.response.body", "body": chunk, "more_body": True})
+
+
+async def _disconnect(receive: Receive) -> None:
+    """Return when the client has left."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+STOPS: Final = "this process is about to stop"
+
+
+class Draining:
+    """Whether this process has been asked to stop, and still serves.
+
+    lasts_s   how long it says that it is not ready before it stops listening; 0: not at all
+    at_begin  called when it is asked to stop
+    at_end    called when it stops listening, to end responses that have no end of their own
+    """
+
+    def __init__(
+        self,
+        lasts_s: float = 0.0,
+        *,
+        at_begin: Callable[[], None] = lambda: None,
+        at_end: Callable[[], None] = lambda: None,
+    ) -> None:
+        self.lasts_s = lasts_s
+        self.at_begin = at_begin
+        self.at_end = at_end
+        self.has_begun = False
+
+    async def expect_not_begun(self) -> None:
+        """Raise ServiceUnavailable once it has begun."""
+        if self.has_begun:
+            raise ServiceUnavailable(STOPS)
+
+
+STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+GRACE_S: Final = 10  # for responses under way when the server is asked to stop
+TURN_S: Final = 0.1  # uvicorn counts ten to a second
+TURNS_OF_A_DAY: Final = 864_000
+
+
+class Server(uvicorn.Server):
+    """A uvicorn server that ends quietly: uvicorn's own dies of the signal that stopped it."""
+
+    obeys_signals = True
+    stopped_by: int | None = None  # the signal that stopped it, if one did
+
+    def __init__(self, config: uvicorn.Config, draining: Draining | None = None) -> None:
+        super().__init__(config)
+        self.draining = draining or Draining()
+        self._is_told = asyncio.Event()
+
+    @override
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop, after the time that is left to balancers; at the second signal at once."""
+        self.stopped_by = sig
+        stop = partial(self._obey, sig, frame)
+        if self.draining.lasts_s == 0 or self.draining.has_begun:
+            stop()
+            return
+        self.draining.has_begun = True
+        self.draining.at_begin()
+        asyncio.get_running_loop().call_later(self.draining.lasts_s, stop)
+
+    def stop(self) -> None:
+        """Stop without a signal."""
+        self.should_exit = True
+        self._is_told.set()
+
+    def _obey(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self._is_told.set()
+
+    @override
+    async def main_loop(self) -> None:
+        """Do the work of ten times a second, until it is asked to stop; then at once."""
+        turn_count = 0
+        while not await self.on_tick(turn_count % TURNS_OF_A_DAY):
+            turn_count += 1
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._is_told.wait(), TURN_S)
+
+    @override
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stop listening, and wait for responses under way, if there are any."""
+        self.draining.at_end()
+        if self.server_state.connections or self.server_state.tasks:
+            await super().shutdown(sockets)
+            return
+        for listening in (*self.servers, *(sockets or ())):
+            listening.close()
+
+    @override
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Stop on SIGINT and SIGTERM; a second SIGINT does not wait for open responses."""
+        if not self.obeys_signals:
+            yield
+            return
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, self.handle_exit, number, None)
+        try:
+            yield
+        finally:
+            for number in STOP_SIGNALS:
+                loop.remove_signal_handler(number)
+
+
+def make_server(  # noqa: PLR0913 - one argument for each part
+    app: ASGIApp,
+    *,
+    clock: Clock,
+    addresses: ClientAddresses,
+    bounds: Bounds,
+    write_refusal: RefusalWriter,
+    express: FastPath | None = None,
+    websocket_paths: Collection[bytes] = (),
+    draining: Draining | None = None,
+) -> Server:
+    """Return a server for *app*; `await server.serve(sockets=[listen(...)])` runs it.
+
+    It ends on SIGINT and SIGTERM, or by `stop()`, once responses under way are sent.
+
+    write_refusal   returns what is sent where no route has seen the request
+    express         answers plain requests before *app* is asked
+    websocket_paths where a connection may become a WebSocket
+    draining        begins when it is asked to stop; None: it stops at once
+    """
+    connections = Connections(
+        clock=clock,
+        write_refusal=write_refusal,
+        addresses=addresses,
+        bounds=bounds,
+        express=express,
+        websocket_paths=websocket_paths,
+    )
+    return Server(
+        uvicorn.Config(
+            app,
+            http=protocol_of(connections),
+            ws="none",
+            lifespan="off",
+            proxy_headers=False,  # `ClientAddresses` decides which headers to believe
+            server_header=False,
+            access_log=False,
+            log_config=None,
+            log_level="error",
+            timeout_graceful_shutdown=GRACE_S,
+        ),
+        draining,
+    )
+
+
+@asynccontextmanager
+async def serving_beside(server: Server, listener: socket.socket) -> AsyncIterator[None]:
+    """Run *server* while the block runs; signals stop the block, not this server."""
+    server.obeys_signals = False
+    task = asyncio.create_task(server.serve(sockets=[listener]), name="serve beside")
+    try:
+        yield
+    finally:
+        server.stop()
+        await task
+
+
+T = TypeVar("T")
+
+LEAST_S: Final = 0.003  # a look-up in the store takes a tenth of it
+SPREAD_US: Final = 1_000
+# Two thousand responses a second: more than the limits of the routes let through.
+_THREADS: Final = ThreadPoolExecutor(8, thread_name_prefix="constant-time")
+
+
+async def evenly(work: Awaitable[T], *, least_s: float | None = None) -> T:
+    """Return what *work* returns, or raise what it raises, *least_s* from now and no sooner.
+
+    least_s   longer than the work ever takes, LEAST_S if None; up to a millisecond is added
+    """
+    wait_s = LEAST_S if least_s is None else least_s
+    due_s = time.perf_counter() + wait_s + secrets.randbelow(SPREAD_US) / 1e6
+    try:
+        return await work
+    finally:
+        if wait_s > LEAST_S:  # a thread is kept for the end alone
+            await asyncio.sleep(due_s - LEAST_S - time.perf_counter())
+        await asyncio.get_running_loop().run_in_executor(_THREADS, _sleep_until, due_s)
+
+
+def _sleep_until(due_s: float) -> None:
+    left_s = due_s - time.perf_counter()
+    if left_s > 0:
+        time.sleep(left_s)

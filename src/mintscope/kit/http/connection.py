@@ -1,0 +1,278 @@
+"""One connection that speaks HTTP/1.1: uvicorn's protocol, with the bounds of `Bounds`.
+
+    request line and headers   16 KiB in all, 2 KiB of address, 100 headers, else 431
+    body                       64 KiB, declared or streamed, else 413; in 1,024 pieces, else 400
+    a whole request            14 s from its first byte, else 408; silence is just closed
+    an unread response         cut off after 14 s, however short it is
+    requests that wait         16, then they are answered and the connection is closed
+    connections                a maximum in all and per client: the oldest without a whole request
+                               gives way, else 503 and closed
+    ambiguity                  no Host or two, two lengths, bytes that are not HTTP: 400
+
+The application sees whole requests only: it starts when the last byte of the
+body is here, so a slow or oversized body never meets an endpoint.
+"""
+
+import asyncio
+from typing import Any, Final, NoReturn
+
+from typing_extensions import override
+from uvicorn.config import Config
+from uvicorn.server import ServerState
+from websockets.frames import CloseCode
+
+from mintscope.kit.errors import BadRequest, RequestTimeout, ServiceError, ServiceUnavailable
+from mintscope.kit.http.connections import Connections
+from mintscope.kit.http.response import (
+    NO_HEAD,
+    Head,
+    body_too_large,
+    fault_of,
+    head_too_large,
+    too_many_headers,
+    url_too_long,
+)
+from mintscope.kit.http.websocket import UpgradingProtocol
+
+LINGER_S: Final = 1.0  # a refused client may go on sending this long, so that it reads why
+
+
+class HttpProtocol(UpgradingProtocol):
+    """One connection.
+
+    Refusals that no route sees are written here.  They never overtake a
+    response that is under way: that one is sent, then the connection is closed.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self.url = b""  # uvicorn sets it when a request begins
+        self._deadline: asyncio.TimerHandle | None = None
+        self._unread: asyncio.TimerHandle | None = None
+        self._fault: ServiceError | None = None  # what made the parser stop
+        self._in_head = False
+        self._head = NO_HEAD
+        self._chunk_bytes = 0  # of what is being parsed
+        self._later_bytes = 0  # of this request, after the chunk it began in
+        self._received = bytearray()
+        self._pieces = 0  # in which it came
+
+    @override
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        transport.set_write_buffer_limits(0)  # unread data is reported at once
+        if self.open_connections.enter(self, self._peer):
+            self._arm()
+        else:
+            self._refuse(ServiceUnavailable("Too many connections are open."))
+            self._linger()
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._disarm()
+        self.open_connections.leave(self)
+        if self._unread is not None:
+            self._unread.cancel()
+        super().connection_lost(exc)
+
+    @override
+    def _read(self, data: bytes) -> None:
+        if self._websocket is not None:
+            self._keep(0)
+            self._websocket.receive(data)
+            return
+        if self._refused:
+            self._keep(0)
+            return
+        self.open_connections.end_idling(self)
+        self._chunk_bytes = len(data)
+        if not self._whole:
+            self._later_bytes += len(data)
+        super()._read(data)
+        if self._websocket is None:
+            self._take_stock()
+
+    def _take_stock(self) -> None:
+        """Hold what has arrived of a request against the bounds, and start its time."""
+        if self._whole and not (self._keeps or self._refused or self._is_idle()):
+            return  # most requests come in one piece
+        self._keep(len(self._received))
+        if self._refused:
+            return
+        if self._in_head and self._later_bytes > self._bounds.head_bytes_max:
+            self._refuse(head_too_large(self._bounds))
+        elif not self._whole and self._later_bytes > self._bounds.request_bytes_max:
+            self._refuse(body_too_large(self._bounds))
+        elif self._deadline is None and (not self._whole or self._is_idle()):
+            self._arm()
+
+    @override
+    def on_message_begin(self) -> None:
+        if len(self.pipeline) >= self._bounds.waiting_max:
+            many = self._bounds.waiting_max
+            self._stop(BadRequest(f"expected at most {many} requests that wait"))
+        self.url = b""
+        self.headers = []
+        self.expect_100_continue = False
+        self._whole = False
+        self._in_head = True
+        self._later_bytes = 0
+        self._pieces = 0
+
+    @override
+    def on_url(self, url: bytes) -> None:
+        self.url += url
+        if len(self.url) > self._bounds.url_bytes_max:
+            self._stop(url_too_long(self._bounds))
+
+    @override
+    def on_header(self, name: bytes, value: bytes) -> None:
+        headers = self.headers
+        if len(headers) >= self._bounds.headers_max:
+            self._stop(too_many_headers(self._bounds))
+        headers.append((name.lower(), value))
+
+    @override
+    def on_headers_complete(self) -> None:
+        """Judge the head; the application is started by `on_message_complete`."""
+        self._in_head = False
+        headers = self.headers
+        head = Head(self.url, self.parser.get_http_version(), headers, dict(headers))
+        self._head = head
+        read_bytes = self._chunk_bytes + self._later_bytes
+        fault = fault_of(head, read_bytes=read_bytes, bounds=self._bounds)
+        if fault is not None:
+            self._stop(fault)
+        self.headers = []  # a trailer is no header: it must not reach the application
+        self.expect_100_continue = head.by_name.get(b"expect", b"").lower() == b"100-continue"
+        if self.expect_100_continue and self._is_idle():
+            self.expect_100_continue = False
+            self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+    @override
+    def on_body(self, body: bytes) -> None:
+        self._received += body
+        self._pieces += 1
+        if self._pieces > self._bounds.body_pieces_max:
+            pieces = self._bounds.body_pieces_max
+            self._stop(BadRequest(f"expected a body in at most {pieces} pieces"))
+        if len(self._received) > self._bounds.body_bytes_max:
+            self._stop(body_too_large(self._bounds))
+
+    @override
+    def on_message_complete(self) -> None:
+        self._whole = True
+        self._disarm()
+        body = self._received
+        if body:
+            self._received = bytearray()
+        self._dispatch(self._head, body)
+
+    @override
+    def give_way(self) -> None:
+        """Close, so that there is room for another connection."""
+        is_silent = self._whole and not self._keeps
+        refusal = ServiceUnavailable("Others needed the connection before the request.")
+        if not self._is_idle():
+            self._refuse(refusal)
+            return
+        self.open_connections.leave(self)
+        if self._websocket is not None:
+            self._websocket.close(CloseCode.TRY_AGAIN_LATER)
+            self.transport.close()
+        elif self._refused or is_silent:
+            self._refused = True
+            self.transport.close()
+        else:
+            self._refuse(refusal)
+            self._linger()
+
+    @override
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(self._fault or BadRequest("expected an HTTP/1.1 request; this is not one"))
+
+    @override
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.call_later(self._bounds.unread_s_max, self.transport.abort)
+
+    @override
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
+
+    def _stop(self, fault: ServiceError) -> NoReturn:
+        """Leave the parser; it reports back through `send_400_response`."""
+        self._fault = fault
+        raise _Stop
+
+    @override
+    def _refuse(self, error: ServiceError) -> None:
+        """Send the refusal *error* and close, after the responses that are under way."""
+        self._refused = True
+        self._received = bytearray()
+        self._keep(0)
+        self._disarm()
+        if not self._is_idle():
+            self.cycle.keep_alive = False
+            self.cycle.is_followed_by_end = True  # type: ignore[attr-defined]  # a WholeResponse
+            self.flow.pause_reading()
+            return
+        self.transport.write(self.open_connections.refusal(error, path=self.url))
+        self._end()
+
+    @override
+    def _go_on(self) -> None:
+        super()._go_on()
+        if self._refused and self._is_idle() and not self.transport.is_closing():
+            self._end()
+
+    def _end(self) -> None:
+        """Close once the client has read what was sent, or had the time to."""
+        if self.transport.can_write_eof():
+            # Closing while the client still sends would reset the connection and lose the response.
+            self.transport.write_eof()
+            self.open_connections.begin_idling(self, stays_s=0)
+            self._deadline = self.loop.call_later(LINGER_S, self.transport.abort)
+        else:
+            self.transport.close()
+
+    def _linger(self) -> None:
+        """Close at once what is not counted any more, if too many of those are still open."""
+        if not self.open_connections.may_linger(self):
+            self.transport.close()
+
+    def _arm(self) -> None:
+        if self._is_idle():
+            self.open_connections.begin_waiting(self)
+        self._deadline = self.loop.call_later(self._bounds.request_s_max, self._overdue)
+
+    def _disarm(self) -> None:
+        if self._deadline is not None:
+            self.open_connections.end_waiting(self)
+            self._deadline.cancel()
+            self._deadline = None
+
+    def _overdue(self) -> None:
+        if self._whole:
+            self.transport.close()  # no request has begun: there is nothing to respond to
+        else:
+            bound_s = self._bounds.request_s_max
+            self._refuse(RequestTimeout(f"expected the whole request within {bound_s:g} s"))
+
+
+class _Stop(Exception):
+    """Ends parsing from inside one of its callbacks."""
+
+
+def protocol_of(connections: Connections) -> "type[HttpProtocol]":
+    """Return the protocol class of one server, as uvicorn's `http` option takes it."""
+    return type("HttpProtocol", (HttpProtocol,), {"open_connections": connections})

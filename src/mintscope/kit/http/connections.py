@@ -1,0 +1,335 @@
+"""The open connections of a server, counted in all and by client, and what each may take.
+
+Plain requests that are answered at once: from the parser's callback, without the application.
+
+The express may only do what the application would have done, in the same order, and nothing before
+it is sure: whatever is not the plain case goes to the application, untouched.
+"""
+
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import takewhile
+from secrets import token_hex
+from time import perf_counter
+from typing import Final, Protocol
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceError
+from mintscope.kit.fair_queue import FairQueue
+from mintscope.kit.http.request import UNROUTED, ClientAddresses, network_key
+from mintscope.kit.http.response import Bounds, Head, Header, Response
+from mintscope.kit.limits import SITE_SHARES, site_key
+from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
+from mintscope.kit.primitives import UnixMs
+
+
+class PlainRequest(Protocol):
+    """A GET without a body, by HTTP/1.1, on a connection that stays and on which nothing waits.
+
+    route    for the metrics; who takes the request names it
+    """
+
+    route: str
+
+    @property
+    def head(self) -> Head:
+        """Its line and headers."""
+
+    def respond(self, head: bytes, body: bytes) -> None:
+        """Send the response 200: *head* is its header lines, without the date and the end."""
+
+    def fall_back(self) -> None:
+        """Let the application answer."""
+
+    def is_gone(self) -> bool:
+        """Say whether the client has left: then nothing is to be done for it any more."""
+
+
+class FastPath(Protocol):
+    """Answers plain requests."""
+
+    def take(self, request: PlainRequest) -> bool:
+        """Say whether *request* is taken.
+
+        Then it is answered, or falls back, now or later; else nothing was done.
+        """
+
+
+class AnsweringConnection(Protocol):
+    """The connection of a request that is taken."""
+
+    def write_express(self, cycle: "FastPathCycle", response: bytes) -> None:
+        """Write *response*, and go on with the next request."""
+
+    def start_instead(self, cycle: "FastPathCycle") -> None:
+        """Let the application answer the request of *cycle*."""
+
+    def is_gone(self) -> bool:
+        """Say whether the client has left."""
+
+    def date_lines(self) -> bytes:
+        """Return the header lines that every response of the server begins with."""
+
+
+class _NoEvent:
+    def set(self) -> None:
+        """Wake no one: there is no task of this cycle."""
+
+
+NO_EVENT: Final = _NoEvent()
+CLOSE: Final = b"connection: close\r\n"
+
+
+class FastPathCycle:
+    """A plain request under way; where uvicorn keeps its own cycles, this stands for one."""
+
+    __slots__ = (
+        "_answering",
+        "_began_s",
+        "disconnected",
+        "head",
+        "is_followed_by_end",
+        "keep_alive",
+        "response_complete",
+        "route",
+    )
+    message_event = NO_EVENT
+
+    def __init__(self, answering: AnsweringConnection, head: Head) -> None:
+        self._answering = answering
+        self._began_s = perf_counter()
+        self.head = head
+        self.route = UNROUTED
+        self.keep_alive = True
+        self.is_followed_by_end = False
+        self.response_complete = False
+        self.disconnected = False
+
+    def is_gone(self) -> bool:
+        """Say whether the client has left."""
+        return self._answering.is_gone()
+
+    def leave(self) -> None:
+        """Note that the client has left before its response."""
+        REQUESTS.count(self.route, DISCONNECTED_STATUS, perf_counter() - self._began_s)
+
+    def respond(self, head: bytes, body: bytes) -> None:
+        """Send the response 200."""
+        last = b"" if self.keep_alive else CLOSE
+        date = self._answering.date_lines()
+        self._answering.write_express(
+            self, b"HTTP/1.1 200 OK\r\n%b%b%b\r\n%b" % (date, head, last, body)
+        )
+        REQUESTS.count(self.route, 200, perf_counter() - self._began_s)
+
+    def fall_back(self) -> None:
+        """Let the application answer."""
+        self._answering.start_instead(self)
+
+
+SWEEP_S: Final = 1.0  # between two looks for connections that have rested too long
+
+
+class RefusalWriter(Protocol):
+    """Writes what the server itself refuses: statuses 400, 408, 413, 431 and 503."""
+
+    def __call__(
+        self, error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes
+    ) -> Response:
+        """Return the response of *error* to a request for *path*."""
+        ...
+
+
+class Connection(Protocol):
+    """An open connection, as those who count it know it."""
+
+    def give_way(self) -> None:
+        """Close, so that there is room for another: at once, or after the response under way."""
+        ...
+
+
+@dataclass(slots=True, eq=False)
+class Group:
+    """Connections that count together: all, those of an address, those of a site.
+
+    incomplete  those whose next request is not whole, by when it was first waited for
+    idle        those that were answered, and until when they may stay
+    """
+
+    name: str
+    count_max: int
+    count: int = 0
+    incomplete: dict[Connection, None] = field(default_factory=dict)
+    idle: dict[Connection, float] = field(default_factory=dict)
+
+    def has_room(self, now_s: float) -> bool:
+        """Say whether one more fits; the oldest that waits for its client gives way to it."""
+        if self.count < self.count_max:
+            return True
+        oldest = next(iter(self.incomplete), None)
+        if oldest is None:
+            oldest, stays_until_s = next(iter(self.idle.items()), (None, 0.0))
+            if oldest is None or now_s < stays_until_s:
+                return False
+        oldest.give_way()
+        return True
+
+
+@dataclass(slots=True, kw_only=True)
+class Connections:
+    """The state that all connections of a server share.
+
+    write_refusal   returns the response of a refusal, which no route has seen
+    express         answers plain requests before the application; None: nothing does
+    turns           in which connections are read that have not paid
+    websocket_paths where a connection may become a WebSocket
+    """
+
+    clock: Clock
+    write_refusal: RefusalWriter
+    bounds: Bounds
+    addresses: ClientAddresses
+    express: FastPath | None = None
+    turns: FairQueue = field(default_factory=FairQueue)
+    websocket_paths: Collection[bytes] = ()
+    _groups: dict[str, Group] = field(default_factory=dict)
+    _members: dict[Connection, tuple[Group, ...]] = field(default_factory=dict)
+    _lingering: set[Connection] = field(default_factory=set)
+    _resting: dict[Connection, float] = field(default_factory=dict)  # until when, soonest first
+    _sweeping: asyncio.TimerHandle | None = None
+    _dated: Sequence[Header] = ()
+    _date_lines: bytes = b""
+    _kept: dict[Connection, int] = field(default_factory=dict)  # bytes, by the oldest first
+    _kept_bytes: int = 0
+
+    def enter(self, connection: Connection, peer: str) -> bool:
+        """Count *connection*; say whether there was room for it.  A proxy may open any number."""
+        now_s = self.clock.monotonic_s()
+        groups = tuple(self._groups_of(peer))
+        if not all(group.has_room(now_s) for group in groups):
+            return False
+        for group in groups:
+            group.count += 1
+            self._groups[group.name] = group
+        self._members[connection] = groups
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        """Count the end of *connection*, once."""
+        self._lingering.discard(connection)
+        self._resting.pop(connection, None)
+        self.keep(connection, 0)
+        for group in self._members.pop(connection, ()):
+            group.incomplete.pop(connection, None)
+            group.idle.pop(connection, None)
+            group.count -= 1
+            if not group.count:
+                del self._groups[group.name]
+
+    def is_empty(self) -> bool:
+        """Say whether nothing is kept of any connection."""
+        return not (self._groups or self._members or self._lingering or self._kept or self._resting)
+
+    def keep(self, connection: Connection, size: int) -> None:
+        """Note that *connection* keeps *size* bytes of what no route has seen yet.
+
+        Those that have kept some for longest give way while all of them keep too much.
+        """
+        self._kept_bytes += size - self._kept.get(connection, 0)
+        if size:
+            self._kept[connection] = size
+        else:
+            self._kept.pop(connection, None)
+        while self._kept_bytes > self.bounds.unread_bytes_max:
+            oldest = next(iter(self._kept))
+            self._kept_bytes -= self._kept.pop(oldest)
+            oldest.give_way()
+
+    def begin_waiting(self, connection: Connection) -> None:
+        """Note that a request of *connection* is awaited, and not whole."""
+        for group in self._members.get(connection, ()):
+            group.incomplete[connection] = None
+
+    def end_waiting(self, connection: Connection) -> None:
+        """Note that the request of *connection* is whole, or is given up."""
+        for group in self._members.get(connection, ()):
+            group.incomplete.pop(connection, None)
+
+    def begin_idling(self, connection: Connection, *, stays_s: float) -> None:
+        """Note that *connection* was answered; it does not give way for *stays_s*."""
+        until_s = self.clock.monotonic_s() + stays_s
+        for group in self._members.get(connection, ()):
+            group.idle[connection] = until_s
+
+    def end_idling(self, connection: Connection) -> None:
+        """Note that *connection* has sent something."""
+        self._resting.pop(connection, None)
+        for group in self._members.get(connection, ()):
+            group.idle.pop(connection, None)
+
+    def begin_resting(self, connection: Connection) -> None:
+        """Note that *connection* was answered and awaits nothing: it is closed after a while."""
+        groups = self._members.get(connection)
+        if groups is None:
+            return
+        now_s = self.clock.monotonic_s()
+        bounds = self.bounds
+        self._resting[connection] = now_s + bounds.keep_alive_s_max
+        for group in groups:
+            group.idle[connection] = now_s + bounds.idle_s_min
+        if self._sweeping is None:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Close what has rested too long, and look again: one timer for all connections."""
+        now_s = self.clock.monotonic_s()
+        self._sweeping = None
+        overdue = list(takewhile(lambda each: self._resting[each] <= now_s, self._resting))
+        for connection in overdue:
+            del self._resting[connection]
+            connection.give_way()
+        if self._resting:
+            pause_s = min(SWEEP_S, self.bounds.keep_alive_s_max)
+            self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
+
+    def may_linger(self, connection: Connection) -> bool:
+        """Say whether *connection* may stay open until its client has read why it was refused."""
+        if len(self._lingering) < self.bounds.lingering_max:
+            self._lingering.add(connection)
+        return connection in self._lingering
+
+    def refusal(self, error: ServiceError, *, path: bytes) -> bytes:
+        """Return the response of *error* to a request for *path*, as it is sent."""
+        request_id = token_hex(8).encode()
+        response = self.write_refusal(error, path=path, at=self.clock.now(), request_id=request_id)
+        headers = (
+            *response.headers,
+            (b"content-length", b"%d" % len(response.body)),
+            (b"x-request-id", request_id),
+            (b"connection", b"close"),
+        )
+        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        return b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, response.body)
+
+    def lines_of(self, headers: Sequence[Header]) -> bytes:
+        """Return *headers* as lines; those of one second are written once."""
+        if headers is not self._dated:
+            self._dated = headers
+            self._date_lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        return self._date_lines
+
+    def _groups_of(self, peer: str) -> Iterator[Group]:
+        """Yield the groups that *peer* counts in, the narrowest first."""
+        per_client_max = self.bounds.connections_per_client_max
+        if not self.addresses.is_proxy(peer):
+            client = network_key(peer)
+            yield self._group(client, per_client_max)
+            if (site := site_key(client)) != client:
+                yield self._group(site, SITE_SHARES * per_client_max)
+        yield self._group("", self.bounds.connections_max)
+
+    def _group(self, name: str, count_max: int) -> Group:
+        return self._groups.get(name) or Group(name, count_max)

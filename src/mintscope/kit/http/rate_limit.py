@@ -1,0 +1,184 @@
+"""Rate limits of routes, and the headers of their state.
+
+A budget for writes other than money, of each account and of all accounts together.
+
+A request that it refuses has written nothing.  Requests that credits pay for are not counted: a
+ledger that refuses is worse than one that grows.  Moves of credits have limits of their own.
+
+The free views of tokens of a client address: pages and trials count together.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from mintscope.kit.errors import RateLimited
+from mintscope.kit.fair_queue import FairQueue
+from mintscope.kit.http.request import ClientAddresses, Request
+from mintscope.kit.http.response import Header
+from mintscope.kit.limits import (
+    SITE_SHARES,
+    Admitted,
+    Denied,
+    Limit,
+    Limiter,
+    LimitKey,
+    Limits,
+    of_a_site,
+    site_key,
+    take_all,
+)
+from mintscope.kit.metrics import ACCOUNT_WRITES
+from mintscope.kit.time import DAY_S, MINUTE_S
+
+LIMIT_HEADERS: Final = (b"ratelimit", b"x-ratelimit-")  # what their names begin with
+
+
+class RateLimit:
+    """Counts calls against one limit, and adds its state to every reply.
+
+    Source  draft-ietf-httpapi-ratelimit-headers-10; the X- headers are the older
+            ones that clients still read, X-RateLimit-Reset in seconds from now
+    """
+
+    def __init__(self, limiter: Limiter) -> None:
+        self._limiter = limiter
+
+    async def pass_through(self, request: Request, key: LimitKey) -> None:
+        """Count *request* against the limit of *key*, or raise RateLimited."""
+        verdict = await self._limiter.take(key)
+        if request.response_headers:  # of two limits the reply has the later, narrower one
+            request.response_headers = [
+                each for each in request.response_headers if not each[0].startswith(LIMIT_HEADERS)
+            ]
+        request.response_headers += limit_headers(self._limiter.limit, verdict)
+        if isinstance(verdict, Denied):
+            raise RateLimited(verdict.retry_after_s)
+
+    async def give_back(self, key: LimitKey) -> None:
+        """Count one request of *key* less."""
+        await self._limiter.give_back(key)
+
+
+class AddressLimit:
+    """Counts requests by client address, and four times as many by its IPv6 /48.
+
+    One of them goes on in each turn of the event loop, so that those who pay do not wait for all
+    that came at once.
+    """
+
+    def __init__(
+        self, limit: Limit, limits: Limits, *, addresses: ClientAddresses, turns: FairQueue
+    ) -> None:
+        # Apart from accounts: strangers cannot crowd those out of memory.
+        self._client = RateLimit(limits.limiter(limit, window=f"{limit.name}, by address"))
+        self._site = RateLimit(limits.limiter(of_a_site(limit), window=f"{limit.name}, by site"))
+        self._addresses = addresses
+        self._turns = turns
+
+    async def pass_through(self, request: Request) -> None:
+        """Count *request*, or raise RateLimited and count nothing."""
+        await self._turns.next()
+        client, site = self._keys(request)
+        if site != client:
+            await self._site.pass_through(request, site)
+        try:
+            await self._client.pass_through(request, client)
+        except RateLimited:
+            if site != client:
+                await self._site.give_back(site)
+            raise
+
+    async def give_back(self, request: Request) -> None:
+        """Count one request of the client of *request* less."""
+        client, site = self._keys(request)
+        await self._client.give_back(client)
+        if site != client:
+            await self._site.give_back(site)
+
+    def _keys(self, request: Request) -> tuple[str, str]:
+        client = self._addresses.key(request.scope)
+        return client, site_key(client)
+
+
+@dataclass(frozen=True, slots=True)
+class AddressLimits:
+    """Makes the limits by address of one application: its requests take turns together."""
+
+    limits: Limits
+    addresses: ClientAddresses
+    turns: FairQueue = field(default_factory=FairQueue)
+
+    def of(self, limit: Limit) -> AddressLimit:
+        """Return what counts addresses against *limit*."""
+        return AddressLimit(limit, self.limits, addresses=self.addresses, turns=self.turns)
+
+    def by_account(self, limit: Limit) -> RateLimit:
+        """Return what counts accounts against *limit*, apart from addresses."""
+        return RateLimit(self.limits.limiter(limit))
+
+
+def limit_headers(limit: Limit, verdict: Admitted | Denied) -> tuple[Header, ...]:
+    """Return the headers of *verdict*."""
+    match verdict:
+        case Admitted(remaining, reset_s):
+            pass
+        case Denied(reset_s):
+            remaining = 0
+    return (
+        (b"ratelimit-policy", f'"{limit.name}";q={limit.count};w={limit.window_s}'.encode()),
+        (b"ratelimit", f'"{limit.name}";r={remaining};t={reset_s}'.encode()),
+        (b"x-ratelimit-limit", b"%d" % limit.count),
+        (b"x-ratelimit-remaining", b"%d" % remaining),
+        (b"x-ratelimit-reset", b"%d" % reset_s),
+    )
+
+
+WRITES: Final = Limit(name="account writes", count=500, window_s=DAY_S)
+WRITES_OF_ALL: Final = Limit(name="account writes of all", count=600, window_s=MINUTE_S)
+ALL: Final = "all"
+
+
+class WriteBudget:
+    """Counts writes of accounts; two of the same limits count together."""
+
+    def __init__(
+        self, limits: Limits, *, of_account: Limit = WRITES, of_all: Limit = WRITES_OF_ALL
+    ) -> None:
+        self._account = limits.limiter(of_account)
+        self._all = limits.limiter(of_all)
+
+    async def spend(self, user_id: int, by: str) -> None:
+        """Count a write of an account.  Raises RateLimited.
+
+        by    "key" or "page", for the metric
+        """
+        verdict = await take_all([(self._account, user_id), (self._all, ALL)])
+        if isinstance(verdict, Denied):
+            ACCOUNT_WRITES.labels(by, "refused").inc()
+            raise RateLimited(verdict.retry_after_s)
+        ACCOUNT_WRITES.labels(by, "made").inc()
+
+
+Windows = list[tuple[Limiter, LimitKey]]
+
+
+@dataclass(frozen=True, slots=True)
+class FreeViews:
+    """The views of a day: *per_day* of a client address, four times as many of an IPv6 /48."""
+
+    of_client: Limiter
+    of_site: Limiter
+
+    @classmethod
+    def of(
+        cls, per_day: int, make: Callable[[Limit], Limiter], *, name: str = "free views"
+    ) -> "FreeViews":
+        """Return the views that *make* counts under *name*; all of one name count together."""
+        day = Limit(name=name, count=per_day, window_s=DAY_S)
+        of_site = Limit(name=f"{name} of a site", count=SITE_SHARES * per_day, window_s=DAY_S)
+        return cls(make(day), make(of_site))
+
+    def windows(self, address: str) -> Windows:
+        """Return what a view by *address* is counted in."""
+        return [(self.of_site, site_key(address)), (self.of_client, address)]

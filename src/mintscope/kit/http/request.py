@@ -1,0 +1,489 @@
+"""Reading a JSON body: one object, sent as such, that says each thing once.
+
+A request: its head, read once, and the headers that its response will carry.
+
+Which client a request comes from, for limits.
+"""
+
+import json
+import re
+import secrets
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, lru_cache
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from itertools import count
+from math import isinf
+from re import Match
+from typing import Any, Final, TypeVar, cast
+
+import msgspec
+from starlette.types import Receive, Scope
+
+from mintscope.kit.errors import NotFound, PayloadTooLarge
+from mintscope.kit.http.response import Header
+from mintscope.kit.limits import IPV6_PREFIX
+
+BODY_BYTES_MAX: Final = 16 * 1024
+ID_DIGITS_MAX: Final = 18  # an id fits 63 bits
+UNROUTED: Final = "unrouted"
+PROCESS: Final = secrets.token_hex(4).encode()  # so that two processes never share a request id
+PAYMENT_SCHEME: Final = b"payment "  # of Authorization, in lower case: a payment of MPP
+NO_PARAMS: Final[Mapping[str, str]] = {}
+GONE: Final = "mintscope.gone"  # ASGI extension: a callable that says whether the client left
+HAS_PAID: Final = "mintscope.has_paid"  # one that serves the connection before all that have not
+SLOW_DOWN: Final = "mintscope.slow_down"  # and one that delays what the client asks next
+
+
+_numbers = count()
+
+
+def next_request_id() -> bytes:
+    """Return the id of a request that begins."""
+    return b"%b%08x" % (PROCESS, next(_numbers))
+
+
+def parse_id(text: str) -> int:
+    """Return the id that *text* is.
+
+    Raises    NotFound: an address with anything else leads nowhere
+    """
+    if not (text.isascii() and text.isdigit() and len(text) <= ID_DIGITS_MAX):
+        raise NotFound
+    return int(text)
+
+
+class ClientDisconnected(Exception):
+    """The client closed the connection before the response; nothing was charged or changed."""
+
+
+class Request:
+    """A request's head, and the headers its response will carry, whatever it is.
+
+    if_unsent    what is done if the response cannot be sent, or another one is: what was taken for
+                 it is given back
+    path_params  the texts of the variable segments of the path, by name
+    route        the path of the route that fits, for the metrics
+    state        what a group of routes has learned of the request
+    """
+
+    __slots__ = (
+        "_body",
+        "headers",
+        "if_unsent",
+        "path_params",
+        "receive",
+        "request_id",
+        "response_headers",
+        "route",
+        "scope",
+        "state",
+    )
+
+    def __init__(self, scope: Scope, receive: Receive) -> None:
+        self.scope = scope
+        self.receive = receive
+        self.headers: dict[bytes, bytes] = dict(scope["headers"])
+        self.request_id = next_request_id()
+        self.response_headers: list[Header] = []
+        self.route = UNROUTED
+        self.path_params: Mapping[str, str] = NO_PARAMS
+        self.state: Any = None
+        self.if_unsent: Callable[[], None] | None = None
+        self._body: bytes | None = None
+
+    @property
+    def method(self) -> str:
+        """The method, in capitals."""
+        return str(self.scope["method"])
+
+    @property
+    def path(self) -> str:
+        """The path, percent-decoded."""
+        return str(self.scope["path"])
+
+    @property
+    def query(self) -> bytes:
+        """The query, as it was sent."""
+        return bytes(self.scope.get("query_string", b""))
+
+    def bearer(self) -> str | None:
+        """Return the Bearer value: None without Authorization, "" with one that holds none.
+
+        A payment in Authorization is no credential.
+        """
+        value = self.headers.get(b"authorization")
+        if value is None or self.is_ambiguous():
+            return None
+        scheme, _, text = value.decode("latin-1").partition(" ")
+        if scheme.lower() == "payment":
+            return None
+        return text.strip() if scheme.lower() == "bearer" else ""
+
+    def is_ambiguous(self) -> bool:
+        """Say whether there are several Authorization headers: they could say several things."""
+        pairs = self.scope["headers"]
+        return len(pairs) > len(self.headers) and (
+            sum(name == b"authorization" for name, _ in pairs) > 1
+        )
+
+    def values(self, name: bytes) -> list[str]:
+        """Return every value of the header *name* (lower case)."""
+        if name not in self.headers:
+            return []
+        return [value.decode("latin-1") for other, value in self.scope["headers"] if other == name]
+
+    def value(self, name: bytes) -> str:
+        """Return the last value of the header *name* (lower case), "" without one."""
+        return self.headers.get(name, b"").decode("latin-1")
+
+    def has_payment(self) -> bool:
+        """Say whether the client presents a payment of x402 or MPP, readable or not."""
+        return b"payment-signature" in self.headers or self.has_payment_of_mpp()
+
+    def has_payment_of_mpp(self) -> bool:
+        """Say whether Authorization holds a payment, readable or not."""
+        value = self.headers.get(b"authorization", b"")
+        return value[: len(PAYMENT_SCHEME)].lower() == PAYMENT_SCHEME
+
+    async def body(self) -> bytes:
+        """Return the body, of at most 16 KiB; the same one each time it is asked for.
+
+        Raises PayloadTooLarge, and ClientDisconnected if the client has left.
+        """
+        if self._body is None:
+            self._body = await self._receive_body()
+        return self._body
+
+    async def _receive_body(self) -> bytes:
+        body = b""
+        is_more = True
+        while is_more:
+            message = await self.receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnected
+            body += message.get("body", b"")
+            if len(body) > BODY_BYTES_MAX:
+                raise PayloadTooLarge(f"expected a body of at most {BODY_BYTES_MAX} bytes")
+            is_more = message.get("more_body", False)
+        return body
+
+    def tell_connection(self, event: str) -> None:
+        """Notify the connection that its client HAS_PAID, or asks too often and must SLOW_DOWN."""
+        extensions = self.scope.get("extensions")
+        if extensions and event in extensions:
+            extensions[event]()
+
+    def take_back(self) -> None:
+        """Do what `if_unsent` says, once."""
+        undo = self.if_unsent
+        self.if_unsent = None
+        if undo is not None:
+            undo()
+
+    def expect_client(self) -> None:
+        """Raise ClientDisconnected if the connection is closed already."""
+        extensions = self.scope.get("extensions")
+        if extensions and GONE in extensions and extensions[GONE]():
+            raise ClientDisconnected
+
+
+DEPTH_MAX: Final = 8
+INTEGERS: Final = 1 << 63  # no store holds one of more than 64 bits
+EXACT: Final = 1 << 53  # below it no two integers are the same float
+TRUNCATED: Final = "truncated"  # what msgspec says of JSON that ends too soon
+MALFORMED: Final = re.compile(r"JSON is malformed: (.+) \(byte (\d+)\)")
+ECHO_LENGTH_MAX: Final = 24  # of what is said again: a text may be a secret, and never is
+KINDS: Final = {
+    "int": "an integer",
+    "float": "a number",
+    "str": "text",
+    "bool": "true or false",
+    "array": "an array",
+    "object": "an object",
+    "null": "null",
+}
+UNITS: Final = {"str": "character", "array": "item", "object": "field"}
+BOUNDS: Final = {">=": "at least", "<=": "at most", ">": "more than", "<": "less than"}
+STEP: Final = re.compile(r"\.(\w+)|\[(\d+)\]")
+UNKNOWN: Final = object()
+A_VALUE: Final = "one of the values that are documented"
+KNOWN_FIELDS: Final = "only fields that are documented"
+
+Shape = TypeVar("Shape")
+
+
+class UnreadableBody(Exception):
+    """The body is no such object; the message says what was expected and what was there."""
+
+
+def parse_object(request: Request, body: bytes) -> Mapping[str, object]:
+    """Return the fields of *body*, that of *request*: one JSON object of integers of 64 bits.
+
+    Raises    UnreadableBody
+    """
+    value = _parsed(request, body)
+    _expect_64_bits(value)
+    return value
+
+
+def _parsed(request: Request, body: bytes) -> Mapping[str, object]:
+    kind = ", ".join(request.values(b"content-type"))
+    if kind.partition(";")[0].strip().lower() != "application/json":
+        raise UnreadableBody(f"expected Content-Type: application/json; was {kind[:50]!r}")
+    try:
+        value = _DECODER.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as flaw:
+        raise UnreadableBody(f"expected a JSON object; the body is {_flaw(body, flaw)}") from None
+    except RecursionError:
+        raise UnreadableBody(f"expected JSON at most {DEPTH_MAX} deep") from None
+    if _is_deeper(value, DEPTH_MAX):
+        raise UnreadableBody(f"expected JSON at most {DEPTH_MAX} deep")
+    if not isinstance(value, dict):
+        raise UnreadableBody("expected a JSON object; the body is another JSON value")
+    json.loads(body, object_pairs_hook=_expect_each_once)
+    return value
+
+
+def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
+    """Return *body*, that of *request*, as *shape*.  Raises UnreadableBody: `credits: expected`."""
+    value = _parsed(request, body)
+    try:
+        read = msgspec.convert(value, shape)
+    except msgspec.ValidationError as flaw:
+        raise UnreadableBody(told(str(flaw), value, shape)) from None
+    _expect_64_bits(value)
+    return read
+
+
+def told(problem: str, value: object, shape: object) -> str:
+    """Return what msgspec says of *value*, in plain English: `credits: expected an integer`.
+
+    problem   what it says, of *shape*; a kind that is not known here is returned as it is
+
+    No text of *value* is said again, only its length: it may be a secret.  Names of fields and
+    values of a choice are, if they are short.
+    """
+    what, _, path = problem.partition(" - at `$")
+    place = path.removesuffix("`").removeprefix(".")
+    for pattern, phrase in PHRASES.items():
+        if match := re.fullmatch(pattern, what, re.DOTALL):
+            there = _there(_at(value, path), match.groupdict().get("got"))
+            said = phrase(match)
+            if "; " not in said:
+                said += there
+            elif not place.rpartition(".")[0]:
+                said = said.replace(*_named(shape, value, place))
+            return f"{place}: {said}" if place else said
+    return problem
+
+
+def _kind(names: str) -> str:
+    *others, last = [KINDS.get(name, name) for name in names.split(" | ")]
+    return f"{', '.join(others)} or {last}" if others else last
+
+
+def _count(count: int, unit: str) -> str:
+    return f"{count} {unit}" if count == 1 else f"{count} {unit}s"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= ECHO_LENGTH_MAX else f"one of {len(name)} characters"
+
+
+def _of_length(match: Match[str]) -> str:
+    length = _count(int(match["n"]), UNITS.get(match["kind"], "item"))
+    return f"expected {_kind(match['kind'])} of {BOUNDS[match['bound']]} {length}"
+
+
+def _of_range(match: Match[str]) -> str:
+    bound = match["n"].removesuffix(".0")
+    return f"expected {_kind(match['kind'])} of {BOUNDS[match['bound']]} {bound}"
+
+
+# The message of msgspec for a value, and ours; the value follows if it is not in it.
+PHRASES: Final[Mapping[str, Callable[[Match[str]], str]]] = {
+    r"Expected `(?P<kind>[^`]+)`, got `(?P<got>[^`]+)`": lambda match: (
+        f"expected {_kind(match['kind'])}"
+    ),
+    r"Expected `(?P<kind>[^`]+)` (?P<bound>[<>]=?) (?P<n>\S+)": _of_range,
+    r"Expected `(?P<kind>\w+)` of length (?P<bound>[<>]=?) (?P<n>\d+)": _of_length,
+    r"Expected `array` of length (?P<n>\d+), got (?P<was>\d+)": lambda match: (
+        f"expected an array of {_count(int(match['n']), 'item')}; there was one of {match['was']}"
+    ),
+    r"Expected `(?P<kind>[^`]+)` that's a multiple of (?P<n>\S+)": lambda match: (
+        f"expected {_kind(match['kind'])} that is a multiple of {match['n']}"
+    ),
+    r"Expected `str` matching regex (?P<pattern>.+)": lambda match: (
+        f"expected text that matches {match['pattern']}"
+    ),
+    r"Invalid (?:enum )?value (?P<was>.+)": lambda match: (
+        f"expected {A_VALUE}; there was {_short(match['was'])}"
+    ),
+    r"Object missing required field `(?P<name>.+)`": lambda match: (
+        f"expected the field {match['name']}; it is missing"
+    ),
+    r"Number out of range": lambda _match: "expected a smaller number",
+    r"Object contains unknown field `(?P<name>.+)`": lambda match: (
+        f"expected {KNOWN_FIELDS}; there was {_short(match['name'])}"
+    ),
+}
+
+
+@cache
+def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """Return the JSON schema of *shape*, and those that it names."""
+    (schema,), named = msgspec.json.schema_components((shape,), ref_template="{name}")
+    return schema, named
+
+
+def _named(shape: object, value: object, place: str) -> tuple[str, str]:
+    """Return what stands for the names that are expected at *place*, and these names."""
+    schema, named = _described(shape)
+    kinds = schema.get("discriminator", {})
+    if place and kinds.get("propertyName") == place:
+        return A_VALUE, f"one of {', '.join(kinds['mapping'])}"
+    one = schema.get("$ref")
+    if kinds and isinstance(value, dict):
+        one = kinds["mapping"].get(value.get(kinds["propertyName"]))
+    if place or one is None:
+        return "", ""
+    return KNOWN_FIELDS, f"only the fields {', '.join(named[one]['properties'])}"
+
+
+def _at(value: object, path: str) -> object:
+    """Return what is at *path*, as `.mints[3]`; UNKNOWN where it cannot be followed."""
+    if STEP.sub("", path.removesuffix("`")):
+        return UNKNOWN
+    for name, index in STEP.findall(path):
+        try:
+            value = cast("Any", value)[name or int(index)]
+        except (LookupError, TypeError):
+            return UNKNOWN
+    return value
+
+
+def _there(value: object, kind: str | None) -> str:
+    """Return what was there: numbers as they are, of all else the kind and the length."""
+    if value is UNKNOWN:
+        return "" if kind is None else f"; there was {_kind(kind)}"
+    if isinstance(value, str):
+        return f"; there was text of {_count(len(value), 'character')}"
+    if isinstance(value, list):
+        return f"; there was an array of {_count(len(value), 'item')}"
+    if isinstance(value, dict):
+        return f"; there was an object of {_count(len(value), 'field')}"
+    said = json.dumps(value)
+    return f"; there was {said if len(said) <= ECHO_LENGTH_MAX else 'a longer number'}"
+
+
+def _number(text: str) -> float:
+    """Return the number that *text* stands for: 200.0 and 2e2 are integers in JSON, too."""
+    value = float(text)
+    if isinf(value):
+        raise UnreadableBody(f"expected numbers of at most 64 bits; was {text[:50]}")
+    return int(value) if value.is_integer() and abs(value) < EXACT else value
+
+
+_DECODER: Final = msgspec.json.Decoder(float_hook=_number)
+
+
+def _flaw(body: bytes, flaw: Exception) -> str:
+    if not body:
+        return "empty"
+    if TRUNCATED in str(flaw):
+        return "not complete JSON"
+    known = MALFORMED.fullmatch(str(flaw))
+    return f"not JSON: {known[1]} near byte {known[2]}" if known else "not JSON"
+
+
+def _expect_each_once(pairs: Sequence[tuple[str, Any]]) -> None:
+    """Refuse an object that says one thing twice: parsers differ in which one they believe."""
+    names = [name for name, _ in pairs]
+    if len(set(names)) < len(names):
+        raise UnreadableBody("expected each field once; one is there twice")
+
+
+def _expect_64_bits(value: object) -> None:
+    """Raise UnreadableBody for an integer that no store can hold, wherever in *value* it is."""
+    if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:
+        bits = value.bit_length() + 1  # with the sign
+        raise UnreadableBody(f"expected integers of at most 64 bits; there was one of {bits}")
+    inner: Iterable[object] = ()
+    if isinstance(value, (dict, list)):
+        inner = value.values() if isinstance(value, dict) else value
+    for each in inner:
+        _expect_64_bits(each)
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, (dict, list)):
+        return False
+    inner = value.values() if isinstance(value, dict) else value
+    return levels == 0 or any(_is_deeper(each, levels - 1) for each in inner)
+
+
+LENGTH_MAX: Final = 64  # of an address and its zone, which may be of any length
+NOWHERE: Final = "-"  # no peer address, as on a Unix socket
+
+
+class ClientAddresses:
+    """Reads a client's address; only the configured proxies are believed about it.
+
+    proxies   addresses or networks, "10.0.0.0/8"; none means that the peer is the client
+    Raises    ValueError for what is neither
+    """
+
+    def __init__(self, proxies: Iterable[str] = ()) -> None:
+        self._proxies = [ip_network(proxy) for proxy in proxies]
+
+    def key(self, scope: Scope) -> str:
+        """Return the client of *scope*: an IPv4 address or an IPv6 /64.
+
+        It is the right-most address of X-Forwarded-For that is not a proxy of
+        ours: whatever stands left of it, the client may have written itself.
+        """
+        named = scope.get("client")
+        peer = named[0] if named else NOWHERE
+        if not self._proxies:
+            return network_key(peer)
+        chain = [
+            part.strip()
+            for name, value in scope["headers"]
+            if name == b"x-forwarded-for"
+            for part in value.decode("latin-1").split(",")
+        ]
+        client = peer
+        while chain and self.is_proxy(client):
+            if _parse(chain[-1]) is None:
+                break
+            client = chain.pop()
+        return network_key(client)
+
+    def is_proxy(self, text: str) -> bool:
+        """Say whether *text* is the address of a configured proxy."""
+        address = _parse(text)
+        return address is not None and any(address in network for network in self._proxies)
+
+
+@lru_cache(maxsize=10_000)
+def network_key(text: str) -> str:
+    """Return what a limit is keyed by: an IPv4 address, an IPv6 /64, other text as it is."""
+    address = _parse(text)
+    if isinstance(address, IPv6Address):
+        return str(IPv6Network((address, IPV6_PREFIX), strict=False))
+    return text if address is None else str(address)
+
+
+def _parse(text: str) -> IPv4Address | IPv6Address | None:
+    if len(text) > LENGTH_MAX:
+        return None
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return None
+    if isinstance(address, IPv6Address) and address.scope_id is not None:
+        # A zone names an interface: for a limit it is the same address.
+        address = IPv6Address(int(address))
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    return address

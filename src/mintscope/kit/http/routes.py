@@ -1,0 +1,176 @@
+"""Routes: one endpoint for one method of one path, taken literally.
+
+No redirects and no patterns beside variable segments: an endpoint that is paid for runs for
+exactly the request it was made for.
+
+CORS: which responses a browser shows to pages of other origins.
+
+Source    https://fetch.spec.whatwg.org/#http-cors-protocol
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Generic, TypeVar
+
+from mintscope.kit.errors import MethodNotAllowed, NotFound
+from mintscope.kit.http.request import NO_PARAMS, Request
+from mintscope.kit.http.response import AnyResponse, Header, Response
+
+Endpoint = Callable[[Request], Awaitable[AnyResponse]]
+SEGMENT: Final = "[^/]+"
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """One endpoint.
+
+    path         segments in braces are variable: `/reset/{link}`; none spans a slash
+    is_charged   its success is paid for: there is no HEAD, and no time is spent on compression
+    takes_websocket  a WebSocket may be opened there: its pushed body becomes messages
+    limits_itself  its endpoint counts its requests, by credential where there is one; all other
+                 routes are counted by address before their endpoint runs
+    """
+
+    method: str
+    path: str
+    endpoint: Endpoint
+    is_charged: bool = field(default=False, kw_only=True)
+    limits_itself: bool = field(default=False, kw_only=True)
+    takes_websocket: bool = field(default=False, kw_only=True)
+
+
+R = TypeVar("R", bound=Route)
+Methods = Mapping[str, R]
+
+
+class Router(Generic[R]):
+    """All routes, found by method and path: literal paths before variable ones.
+
+    segment   the pattern of a variable segment; by default any text
+    """
+
+    def __init__(self, routes: Iterable[R], segment: str = SEGMENT) -> None:
+        self._segment = segment
+        self._by_path: dict[str, dict[str, R]] = {}
+        self._literal: dict[str, dict[str, R]] = {}
+        # By what stands before a variable segment that is the last, and any text: the paid path.
+        self._last: dict[str, tuple[str, dict[str, R]]] = {}
+        # By what stands before the first variable segment.
+        self._variable: dict[str, list[tuple[re.Pattern[str], dict[str, R]]]] = {}
+        for route in routes:
+            if route.path not in self._by_path:
+                self._add_path(route.path)
+            methods = self._by_path[route.path]
+            assert route.method not in methods, f"{route.method} {route.path} is there twice"
+            methods[route.method] = route
+            if route.method == "GET" and not route.is_charged:
+                methods["HEAD"] = route
+
+    def find(self, method: str, path: str) -> tuple[R, Mapping[str, str]]:
+        """Return the route for a request, and the texts of the variable segments.
+
+        Raises NotFound, or MethodNotAllowed for a path that has other methods.
+        """
+        methods, path_params = self._match(path)
+        if methods is None:
+            raise NotFound
+        route = methods.get(method)
+        if route is None:
+            raise MethodNotAllowed(allowed=", ".join(sorted(methods)))
+        return route, path_params
+
+    def __contains__(self, path: str) -> bool:
+        """Say whether there is a route at *path*, by any method."""
+        return self._match(path)[0] is not None
+
+    def __iter__(self) -> Iterator[R]:
+        """Yield every route, once for each of its methods but HEAD."""
+        for methods in self._by_path.values():
+            for method, route in methods.items():
+                if method == route.method:
+                    yield route
+
+    def methods(self, path: str) -> Methods[R] | None:
+        """Return the routes at *path* by method; None if there are none."""
+        return self._match(path)[0]
+
+    def _add_path(self, path: str) -> None:
+        start, brace, _ = path.partition("/{")
+        methods: dict[str, R] = {}
+        self._by_path[path] = methods
+        if not brace:
+            self._literal[path] = methods
+            return
+        name, brace, rest = path.removeprefix(f"{start}/{{").partition("}")
+        if not rest and self._segment == SEGMENT:
+            assert start not in self._last, f"{path} is there by another name"
+            self._last[start] = name, methods
+            return
+        pattern = re.sub(r"\\{(\w+)\\}", rf"(?P<\1>{self._segment})", re.escape(path))
+        self._variable.setdefault(start, []).append((re.compile(pattern), methods))
+
+    def _match(self, path: str) -> tuple[Methods[R] | None, Mapping[str, str]]:
+        methods = self._literal.get(path)
+        if methods is not None:
+            return methods, NO_PARAMS
+        start, _, text = path.rpartition("/")
+        if text and start in self._last:
+            name, methods = self._last[start]
+            return methods, {name: text}
+        start = path
+        while start:
+            start = start.rpartition("/")[0]
+            for pattern, found in self._variable.get(start, ()):
+                match = pattern.fullmatch(path)
+                if match is not None:
+                    return found, match.groupdict()
+        return None, NO_PARAMS
+
+
+PREFLIGHT_AGE_S: Final = 86_400
+
+
+class Cors:
+    """Opens paths to every origin, without cookies.
+
+    paths     what the open paths begin with
+    methods   and request_headers: what a page may send
+    exposed   the response headers that a page may read
+    """
+
+    def __init__(
+        self,
+        *,
+        paths: Sequence[str],
+        methods: Sequence[str],
+        request_headers: Sequence[str],
+        exposed: Sequence[str],
+    ) -> None:
+        self._paths = tuple(paths)
+        self._open: tuple[Header, ...] = (
+            (b"access-control-allow-origin", b"*"),
+            (b"access-control-expose-headers", ", ".join(exposed).encode()),
+        )
+        self._preflight: tuple[Header, ...] = (
+            (b"access-control-allow-methods", ", ".join(methods).encode()),
+            (b"access-control-allow-headers", ", ".join(request_headers).encode()),
+            (b"access-control-max-age", b"%d" % PREFLIGHT_AGE_S),
+        )
+
+    def preflight(self, request: Request) -> Response | None:
+        """Return the answer to a browser that asks first; None for any other request."""
+        if (
+            request.method != "OPTIONS"
+            or b"access-control-request-method" not in request.headers
+            or not self._is_open(request.path)
+        ):
+            return None
+        return Response(204, headers=self._preflight)
+
+    def headers(self, path: str) -> tuple[Header, ...]:
+        """Return the headers that let a page read the response to a request for *path*."""
+        return self._open if self._is_open(path) else ()
+
+    def _is_open(self, path: str) -> bool:
+        return path.startswith(self._paths)

@@ -1,0 +1,447 @@
+"""A WebSocket in the place of an HTTP connection: its handshake, its messages, its end.
+
+Source    RFC 6455; its frames are read and written by the package websockets
+
+The response to a handshake: a body that others write becomes messages of a WebSocket.
+
+The first message of a WebSocket: what other clients say in the head of their request.
+
+    {"type": "auth", "token": "svc_credit_...", "lastEventId": "17", "mints": ["..."]}
+
+Browsers can send no header with a WebSocket, and an address is written into logs.
+
+Handshakes of WebSockets: a connection of HTTP/1.1 that becomes one.
+
+Only at the paths of `Connections.websocket_paths`; elsewhere an upgrade is answered as a request
+without it. A handshake with a credential is a request: the application answers it. One without is
+answered at once, and its first message completes the request.
+"""
+
+import asyncio
+import binascii
+from abc import abstractmethod
+from base64 import b64decode
+from collections.abc import Callable, Iterable
+from secrets import token_hex
+from typing import Any, Final, cast
+from urllib.parse import urlencode
+
+import msgspec
+from typing_extensions import override
+from uvicorn._types import ASGISendEvent
+from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
+from websockets.frames import CloseCode, Frame, Opcode
+from websockets.protocol import SEND_EOF, Protocol, Side, State
+from websockets.utils import accept_key
+
+from mintscope.kit.errors import BadRequest, RequestTimeout, ServiceError
+from mintscope.kit.http.dispatch import (
+    PLAIN_METHOD,
+    PLAIN_VERSION,
+    DispatchingProtocol,
+    PushedBody,
+    WholeResponse,
+)
+from mintscope.kit.http.response import OUTLET_MESSAGE, Bounds, Head, Header
+from mintscope.kit.http.server_sent import message_of
+
+VERSION: Final = b"13"
+KEY: Final = b"sec-websocket-key"
+KEY_BYTES: Final = 16
+OWN_CODES: Final = 4_000  # close codes from here on mean what an application says
+CLOSE_S_MAX: Final = 2.0  # how long a client may take to answer a close frame
+RETRY_AFTER: Final = b"retry-after"
+MESSAGE_OPCODES: Final = {Opcode.TEXT, Opcode.BINARY, Opcode.CONT}
+
+
+def handshake_fault(head: Head) -> ServiceError | None:
+    """Return what is wrong with a handshake, None if nothing is."""
+    version = head.by_name.get(b"sec-websocket-version", b"")
+    if version != VERSION:
+        shown = version.decode("latin-1")[:20]
+        return BadRequest(f"expected Sec-WebSocket-Version: {VERSION.decode()}; was {shown!r}")
+    try:
+        key = b64decode(head.by_name.get(KEY, b""), validate=True)
+    except binascii.Error:
+        key = b""
+    if len(key) != KEY_BYTES:
+        return BadRequest(f"expected a Sec-WebSocket-Key of {KEY_BYTES} bytes in base64")
+    return None
+
+
+class WebSocket:
+    """The server's side of one WebSocket.
+
+    is_open   the handshake was answered: what is written from now on are frames
+    """
+
+    def __init__(
+        self,
+        transport: asyncio.Transport,
+        head: Head,
+        bounds: Bounds,
+        on_first: Callable[[bytes], None] | None,
+    ) -> None:
+        """Take over *transport*, whose client has asked for it by *head*, which has no fault.
+
+        on_first   called with the first message, of at most `message_bytes_max`; None: it is
+                   ignored, as all later messages are
+        """
+        self.is_open = False
+        self._transport = transport
+        self._accepted = accept_key(head.by_name[KEY].decode("latin-1")).encode()
+        self._frames = Protocol(Side.SERVER, max_size=bounds.message_bytes_max)
+        self._frames_max = bounds.frames_max
+        self._frame_count = 0  # since our last ping
+        self._on_first = on_first
+        self._pieces = bytearray()  # of the first message
+
+    def open(self, headers: Iterable[Header]) -> None:
+        """Answer the handshake, with *headers* beside those that it asks for."""
+        lines = b"".join([b"%b: %b\r\n" % header for header in headers])
+        self._write(
+            b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
+            b"sec-websocket-accept: %b\r\n%b\r\n" % (self._accepted, lines)
+        )
+        self.is_open = True
+        self._flush()
+
+    def receive(self, data: bytes) -> None:
+        """Read the frames that *data* completes, and answer pings and a close frame."""
+        if self._frames.eof_sent:
+            return  # it has ended
+        self._frames.receive_data(data)
+        for event in self._frames.events_received():
+            if isinstance(event, Frame):
+                self._take(event)
+        self._flush()
+
+    def send(self, text: bytes) -> None:
+        """Send *text*, in UTF-8, as a message; after the end nothing."""
+        if self.is_open and not self.has_ended:
+            self._frames.send_text(text)
+            self._flush()
+
+    def ping(self) -> None:
+        """Send a ping, and let the client send as many frames as it may between two of them."""
+        self._frame_count = 0
+        if self.is_open and not self.has_ended:
+            self._frames.send_ping(b"")
+            self._flush()
+
+    def refuse(self, status: int, headers: Iterable[Header], body: bytes) -> None:
+        """Send as a message what would have been an HTTP response, and close.
+
+        body   the JSON object of an error; anything else is left out
+        """
+        members = [b'{"type":"error","status":%d' % status]
+        waits = dict(headers).get(RETRY_AFTER)
+        if waits is not None:
+            members.append(b'"retryAfterS":%b' % waits)
+        if body.startswith(b"{"):
+            members.append(body[1:])
+        else:
+            members[-1] += b"}"
+        self.send(b",".join(members))
+        self.close(OWN_CODES + status)
+
+    def close(self, code: int, reason: str = "") -> None:
+        """Send the last frame; the connection is closed once the client has answered it."""
+        self._on_first = None
+        if self.is_open and not self.has_ended:
+            self._frames.send_close(code, reason)
+            self._flush()
+        asyncio.get_running_loop().call_later(CLOSE_S_MAX, self._transport.close)
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing can be sent any more, since one side has closed."""
+        return self._frames.state is not State.OPEN
+
+    def forget(self) -> None:
+        """Let go of who waits for the first message."""
+        self._on_first = None
+
+    def _take(self, frame: Frame) -> None:
+        """Note a frame, which the package has answered if it asks for an answer."""
+        if self._frames.eof_sent:
+            return
+        self._frame_count += 1
+        if self._frame_count > self._frames_max:
+            expected = f"expected at most {self._frames_max} frames between two pings"
+            self._frames.fail(CloseCode.POLICY_VIOLATION, expected)
+        elif self._on_first is not None and frame.opcode in MESSAGE_OPCODES:
+            self._take_piece(frame, self._on_first)
+
+    def _take_piece(self, frame: Frame, on_first: Callable[[bytes], None]) -> None:
+        if frame.opcode is Opcode.BINARY:
+            self._frames.fail(CloseCode.UNSUPPORTED_DATA, "expected a text message")
+            return
+        self._pieces += frame.data
+        if frame.fin:
+            self._on_first = None
+            message = bytes(self._pieces)
+            self._pieces = bytearray()
+            on_first(message)
+
+    def _flush(self) -> None:
+        """Write what there is to write, and close after the end; nothing before the handshake."""
+        if not self.is_open:
+            return
+        for piece in self._frames.data_to_send():
+            if piece == SEND_EOF:
+                self._end()
+            else:
+                self._write(piece)
+
+    def _end(self) -> None:
+        """Close: at once if the client has closed in order, else once it has read why."""
+        if self._frames.close_rcvd is not None or not self._transport.can_write_eof():
+            self._transport.close()
+        elif not self._transport.is_closing():
+            self._transport.write_eof()  # to close while it still sends would lose the close frame
+            asyncio.get_running_loop().call_later(CLOSE_S_MAX, self._transport.close)
+
+    def _write(self, piece: bytes) -> None:
+        if not self._transport.is_closing():
+            self._transport.write(piece)
+
+
+OF_BODIES: Final = {b"content-type", b"content-length", b"x-accel-buffering"}
+
+
+class PushedMessages(PushedBody):
+    """Implements `server.streams.outlet.Outlet`: each event is a message, a comment is a ping."""
+
+    __slots__ = ("_websocket",)
+
+    def __init__(self, cycle: RequestResponseCycle, websocket: WebSocket) -> None:
+        self._websocket = websocket
+        super().__init__(cycle)
+
+    @override
+    def write(self, chunk: bytes) -> None:
+        """Send *chunk*, one server-sent event."""
+        if self.is_gone():
+            return
+        message = message_of(chunk)
+        if message:
+            self._websocket.send(message)
+        else:
+            self._websocket.ping()
+
+    @override
+    def end(self, chunk: bytes) -> None:
+        """Send *chunk*, the last event, and close."""
+        if self.is_gone():
+            return
+        self._websocket.send(message_of(chunk))
+        self._websocket.close(CloseCode.NORMAL_CLOSURE)
+        cycle = self._cycle
+        cycle.response_complete = True
+        cycle.message_event.set()
+        cycle.on_response()
+
+    @override
+    def is_gone(self) -> bool:
+        """Say whether the client has left or closed, or the body was ended."""
+        cycle = self._cycle
+        if self._websocket.has_ended and not cycle.response_complete:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        return super().is_gone()
+
+
+class MessagesResponse(WholeResponse):
+    """Writes a pushed body as messages, after the handshake was answered.
+
+    A response in one piece is a refusal: an HTTP response to a handshake that was not answered, a
+    message and a close frame afterwards.
+    """
+
+    websocket: WebSocket
+
+    @override
+    async def send(self, message: ASGISendEvent) -> None:
+        """Send *message* as `WholeResponse` would, or through the WebSocket."""
+        kind: str = message["type"]
+        if kind == OUTLET_MESSAGE:
+            self._push(cast("Any", message))
+        elif kind == "http.response.body" and self.websocket.is_open:
+            self._refuse(cast("Any", message)["body"])
+        else:
+            await super().send(message)
+
+    def _push(self, message: Any) -> None:
+        head = self._head
+        self._head = None
+        assert head is not None, "expected the head before the outlet is asked for"
+        self.response_started = True
+        if not self.websocket.is_open:
+            own = [header for header in head["headers"] if header[0] not in OF_BODIES]
+            self.websocket.open([*self.default_headers, *own])
+        message["take"](PushedMessages(self, self.websocket))
+
+    def _refuse(self, body: bytes) -> None:
+        head = self._head
+        self._head = None
+        assert head is not None, "expected the head before the body"
+        self.response_started = self.response_complete = True
+        self.websocket.refuse(head["status"], head["headers"], body)
+        self.message_event.set()
+        self.on_response()
+
+
+EXPECTED: Final = (
+    'expected {"type": "auth", "token": "...", "lastEventId": "...", and the query fields}'
+)
+AUTH: Final = "auth"
+LAST_EVENT_ID: Final = b"last-event-id"
+Value = str | int | bool | list[str]
+
+
+def request_of(head: Head, message: bytes) -> Head:
+    """Return the head of the request that *message* completes, begun by the handshake *head*.
+
+    Raises BadRequest for what is not such a message.
+    """
+    try:
+        fields = msgspec.json.decode(message, type=dict[str, Value])
+    except (msgspec.DecodeError, UnicodeDecodeError) as cause:
+        raise BadRequest(f"{EXPECTED}; was no such JSON object") from cause
+    if (kind := fields.pop("type", None)) != AUTH:
+        raise BadRequest(f"{EXPECTED}; its type was {str(kind)[:50]!r}")
+    token = fields.pop("token", None)
+    since = fields.pop("lastEventId", None)
+    headers = [each for each in head.headers if since is None or each[0] != LAST_EVENT_ID]
+    if isinstance(token, str):
+        headers.append((b"authorization", b"Bearer " + token.encode()))
+    elif token is not None:
+        raise BadRequest(f"{EXPECTED}; its token was no text")
+    if since is not None:
+        headers.append((LAST_EVENT_ID, _text(since).encode()))
+    query = urlencode([(name, _text(value)) for name, value in fields.items()]).encode()
+    path, _, before = head.url.partition(b"?")
+    url = path + b"?" + b"&".join([each for each in (before, query) if each])
+    return Head(url, head.version, headers, dict(headers))
+
+
+def _text(value: Value) -> str:
+    """Return *value* as it stands in a query."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(value) if isinstance(value, list) else str(value)
+
+
+UPGRADE: Final = b"upgrade"
+WEBSOCKET: Final = b"websocket"
+CREDENTIALS: Final = (b"authorization", b"payment-signature")
+
+
+class UpgradingProtocol(DispatchingProtocol):
+    """A connection that may become a WebSocket."""
+
+    _websocket: WebSocket | None = None
+    _first_due: asyncio.TimerHandle | None = None
+
+    @override
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._end_awaiting()
+        if self._websocket is not None:
+            self._websocket.forget()
+            self._websocket = None
+        super().connection_lost(exc)
+
+    @override
+    def shutdown(self) -> None:
+        """Close, after the response under way; a WebSocket that awaits its message at once."""
+        if self._websocket is not None and self._is_idle():
+            self._websocket.close(CloseCode.GOING_AWAY)
+        super().shutdown()
+
+    @abstractmethod
+    def _refuse(self, error: ServiceError) -> None:
+        """Send the refusal *error* and close."""
+
+    @override
+    def _dispatch(self, head: Head, body: bytearray) -> None:
+        if UPGRADE in head.by_name and not body and self._is_handshake(head):
+            self._shake_hands(head)
+        else:
+            super()._dispatch(head, body)
+
+    @override
+    def _read_behind_upgrade(self, data: bytes) -> None:
+        if self._websocket is not None and data:
+            self._websocket.receive(data)
+
+    def _is_handshake(self, head: Head) -> bool:
+        return (
+            head.by_name[UPGRADE].lower() == WEBSOCKET
+            and head.url.partition(b"?")[0] in self.open_connections.websocket_paths
+            and head.version == PLAIN_VERSION
+            and self.parser.get_method() == PLAIN_METHOD
+            and self.parser.should_upgrade()
+            and self._is_idle()
+        )
+
+    def _shake_hands(self, head: Head) -> None:
+        fault = handshake_fault(head)
+        if fault is not None:
+            self._refuse(fault)
+            return
+        if any(name in head.by_name for name in CREDENTIALS):
+            self._websocket = WebSocket(self.transport, head, self._bounds, None)
+            self._answer(head, self._websocket)
+            return
+
+        def complete(message: bytes) -> None:
+            self._complete(head, message)
+
+        self._websocket = WebSocket(self.transport, head, self._bounds, complete)
+        self._websocket.open(self.server_state.default_headers)
+        self.open_connections.begin_waiting(self)
+        self._first_due = self.loop.call_later(
+            self._bounds.first_message_s_max, self._first_overdue
+        )
+
+    def _complete(self, head: Head, message: bytes) -> None:
+        """Answer the request that *message* completes."""
+        websocket = self._websocket
+        self._end_awaiting()
+        if websocket is None:
+            return
+        try:
+            whole = request_of(head, message)
+        except ServiceError as error:
+            self._refuse_message(websocket, error)
+        else:
+            self._answer(whole, websocket)
+
+    def _answer(self, head: Head, websocket: WebSocket) -> None:
+        scope = self._scope(PLAIN_METHOD.decode("ascii"), head)
+        cycle = self._cycle(MessagesResponse, scope, bytearray(), keep_alive=False)
+        cycle.websocket = websocket
+        self._start(cycle)
+
+    def _refuse_message(self, websocket: WebSocket, error: ServiceError) -> None:
+        """Send *error*, which no route has seen, as the application would."""
+        connections = self.open_connections
+        refusal = connections.write_refusal(
+            error, path=self.url, at=connections.clock.now(), request_id=token_hex(8).encode()
+        )
+        websocket.refuse(refusal.status, refusal.headers, refusal.body)
+
+    def _first_overdue(self) -> None:
+        self._end_awaiting()
+        if self._websocket is not None:
+            bound_s = self._bounds.first_message_s_max
+            self._refuse_message(
+                self._websocket, RequestTimeout(f"expected the first message within {bound_s:g} s")
+            )
+
+    def _end_awaiting(self) -> None:
+        if self._first_due is not None:
+            self._first_due.cancel()
+            self._first_due = None
+            self.open_connections.end_waiting(self)

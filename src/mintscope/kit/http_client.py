@@ -1,0 +1,73 @@
+"""Clients of nodes and feeds: to whom they connect, and how much of an answer they read."""
+
+import ssl
+import zlib
+from collections.abc import Mapping
+from functools import cache
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Final
+
+import httpx
+
+from mintscope.kit.errors import Undecodable
+
+PLAIN: Final = "identity"
+PACKED: Final = "gzip"
+GZIP_BITS: Final = 31  # of zlib: the largest window, and the head of a gzip file before it
+
+
+def open_client(
+    *,
+    timeout_s: float,
+    headers: Mapping[str, str] | None = None,
+    connections_max: int | None = None,
+    transport: httpx.AsyncBaseTransport | None = None,
+) -> httpx.AsyncClient:
+    """Return a client that asks for answers `read_body` can unpack, and keeps no cookies."""
+    return httpx.AsyncClient(
+        verify=_trusted_roots(),
+        headers={"Accept-Encoding": PACKED, **(headers or {})},
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+        timeout=timeout_s,
+        limits=httpx.Limits(
+            max_connections=connections_max, max_keepalive_connections=connections_max
+        ),
+        transport=transport,
+    )
+
+
+async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
+    """Return the body of *response*; never more than *bytes_max* of it are in memory, unpacked.
+
+    Raises    Undecodable for a longer one, and for one that is not packed as it says;
+              httpx.HTTPError
+    """
+    encoding = response.headers.get("Content-Encoding", PLAIN).strip().lower()
+    if encoding not in {PLAIN, PACKED}:
+        raise Undecodable(f"expected a body in {PACKED} or as it is; was {encoding[:40]!r}")
+    unpacking = zlib.decompressobj(GZIP_BITS) if encoding == PACKED else None
+    body = bytearray()
+    assert isinstance(response.stream, httpx.AsyncByteStream)
+    async for chunk in response.stream:  # httpx itself would unpack a chunk to any length
+        body += chunk if unpacking is None else _unpack(unpacking, chunk, bytes_max + 1 - len(body))
+        if len(body) > bytes_max:
+            raise Undecodable(f"expected at most {bytes_max} bytes; was more")
+    if unpacking is not None and not unpacking.eof:
+        raise Undecodable(f"expected a whole {PACKED} body; it breaks off")
+    return bytes(body)
+
+
+def _unpack(unpacking: "zlib._Decompress", chunk: bytes, bytes_max: int) -> bytes:
+    try:
+        text = unpacking.decompress(chunk, bytes_max)
+    except zlib.error as cause:
+        raise Undecodable(f"expected a {PACKED} body; {cause}") from cause
+    if unpacking.unused_data:
+        raise Undecodable(f"expected nothing behind the {PACKED} body; was more")
+    return text
+
+
+@cache
+def _trusted_roots() -> ssl.SSLContext:
+    """Return the context of every client: reading the certificates takes 20 ms, once a process."""
+    return httpx.create_ssl_context()

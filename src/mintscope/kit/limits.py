@@ -1,0 +1,194 @@
+"""Rate limits: an exact moving window on monotonic time.
+
+No *window_s* seconds, wherever they begin, hold more than *count* admitted requests.
+"""
+
+from array import array
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from ipaddress import IPv6Network
+from math import ceil
+from typing import Final, Protocol, runtime_checkable
+
+import msgspec
+
+from mintscope.kit.clock import Clock
+
+KEYS_MAX: Final = 20_000  # of a window; more accounts than a process can serve in a minute
+IPV6_PREFIX: Final = 64  # one customer's network: its single addresses are free
+IPV6_SITE_PREFIX: Final = 48  # and many a customer has 65,536 networks
+SITE_SHARES: Final = 4  # as much as so many clients is admitted from a site
+
+LimitKey = int | str  # an account that exists, or an address; never an unverified claim
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limit:
+    """At most *count* requests in any *window_s* seconds; clients see its *name*."""
+
+    name: str
+    count: int
+    window_s: int
+
+
+class Admitted(msgspec.Struct, frozen=True, gc=False):
+    """Go ahead; *remaining* more fit now, the next one returns after *reset_s*."""
+
+    remaining: int
+    reset_s: int
+
+
+class Denied(msgspec.Struct, frozen=True, gc=False):
+    """Too many; the next one fits after *retry_after_s* (>= 1).  Nothing was counted."""
+
+    retry_after_s: int
+
+
+def site_key(client: str) -> str:
+    """Return what a limit of many clients together is keyed by: the /48 of an IPv6 network."""
+    if not client.endswith(f"/{IPV6_PREFIX}"):
+        return client
+    return str(IPv6Network(client).supernet(new_prefix=IPV6_SITE_PREFIX))
+
+
+def of_a_site(limit: Limit) -> Limit:
+    """Return the limit of an IPv6 /48: that of SITE_SHARES clients together."""
+    return replace(limit, name=f"{limit.name} of a site", count=SITE_SHARES * limit.count)
+
+
+class Limiter(Protocol):
+    """One limit, counted separately for each key."""
+
+    limit: Limit
+
+    async def take(self, key: LimitKey) -> Admitted | Denied:
+        """Admit one request of *key* if its window has room, and count it."""
+
+    async def give_back(self, key: LimitKey) -> None:
+        """Count one admitted request of *key* less, if any still counts."""
+
+
+@runtime_checkable
+class InstantLimiter(Limiter, Protocol):
+    """A limiter that has its windows at hand, and so need not be awaited."""
+
+    def take_now(self, key: LimitKey) -> Admitted | Denied:
+        """Do what `take` does, at once."""
+
+    def give_back_now(self, key: LimitKey) -> None:
+        """Do what `give_back` does, at once."""
+
+
+async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
+    """Take from each window, or from none: then return what the first without room says."""
+    for number, (window, key) in enumerate(windows):
+        verdict = await window.take(key)
+        if isinstance(verdict, Denied):
+            for taken, its_key in windows[:number]:
+                await taken.give_back(its_key)
+            return verdict
+    return None
+
+
+class Limits(Protocol):
+    """Makes every limiter of a process, so that one implementation can replace all of them."""
+
+    def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
+        """Return the limiter of *window*, a name; the limit's own name when None.
+
+        Limiters of one window count together, those of different windows apart.
+        Raises ValueError if the window was made with another limit.
+        """
+
+
+class MemoryLimits:
+    """Implements Limits: each window counts in the memory of this process."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._windows: dict[str, MovingWindow] = {}
+
+    def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
+        """Return the moving window of that name, empty when it is asked for first."""
+        name = window or limit.name
+        made = self._windows.setdefault(name, MovingWindow(limit, self._clock))
+        if made.limit != limit:
+            raise ValueError(f"window {name!r}: expected its limit {made.limit}, got {limit}")
+        return made
+
+    def change(self, limit: Limit) -> None:
+        """Admit by *limit* from now on in the windows of its name; counts so far are kept."""
+        for changed in (limit, of_a_site(limit)):
+            for window in self._windows.values():
+                if window.limit.name == changed.name:
+                    window.limit = changed
+
+
+class MovingWindow:
+    """A Limiter in memory, exact for up to *keys_max* active keys.
+
+    Keys are kept in two generations of one window each.  Keys of the older
+    one when they turn were not used for a whole window, so nothing that
+    still counts is forgotten; only when there are more active keys than fit do
+    the generations turn early, and keys that rest longest start afresh.
+    """
+
+    def __init__(self, limit: Limit, clock: Clock, *, keys_max: int = KEYS_MAX) -> None:
+        self.limit = limit
+        self._clock = clock
+        self._generation_keys_max = keys_max // 2
+        self._young: dict[LimitKey, array[float]] = {}
+        self._old: dict[LimitKey, array[float]] = {}
+        self._turned_at = clock.monotonic_s()
+
+    async def take(self, key: LimitKey) -> Admitted | Denied:
+        """Admit one request of *key* if its window has room, and count it."""
+        return self.take_now(key)
+
+    async def give_back(self, key: LimitKey) -> None:
+        """Count the newest admitted request of *key* less, if any still counts."""
+        self.give_back_now(key)
+
+    def take_now(self, key: LimitKey) -> Admitted | Denied:
+        """Do what `take` does, at once."""
+        now = self._clock.monotonic_s()
+        window_s = self.limit.window_s
+        admitted = self._young.get(key) or self._admitted(key, now)
+        while admitted and now - admitted[0] >= window_s:
+            del admitted[0]
+        if len(admitted) >= self.limit.count:
+            return Denied(ceil(window_s - (now - admitted[0])))
+        admitted.append(now)
+        return Admitted(self.limit.count - len(admitted), ceil(window_s - (now - admitted[0])))
+
+    def give_back_now(self, key: LimitKey) -> None:
+        """Do what `give_back` does, at once."""
+        admitted = self._young.get(key) or self._old.get(key)
+        if not admitted:
+            return
+        admitted.pop()
+        if not admitted:  # so that whatever admits first and returns later leaves nothing behind
+            self._young.pop(key, None)
+            self._old.pop(key, None)
+
+    def is_counting(self, key: LimitKey) -> bool:
+        """Say whether any admitted request of *key* still counts."""
+        admitted = self._young.get(key) or self._old.get(key)
+        if not admitted:
+            return False
+        return self._clock.monotonic_s() - admitted[-1] < self.limit.window_s
+
+    def _admitted(self, key: LimitKey, now: float) -> "array[float]":
+        """Return the times at which *key* was admitted, oldest first."""
+        admitted = self._young.get(key)
+        if admitted is None:
+            if (
+                now - self._turned_at >= self.limit.window_s
+                or len(self._young) >= self._generation_keys_max
+            ):
+                self._old = self._young
+                self._young = {}
+                self._turned_at = now
+            admitted = self._old.pop(key, None) or array("d")
+            self._young[key] = admitted
+        return admitted

@@ -1,0 +1,279 @@
+"""Checks of the machine of a process: free disk space, memory, length of write-ahead logs.
+
+The check of the public address of the service, and of its certificate, as clients see them.
+
+Care of memory: free memory goes back to the system, garbage is collected rarely.
+
+glibc keeps what was freed below anything that is still in use: after 1,900 connections that sent
+a body each it kept 90 MB, until as many came again.
+"""
+
+import asyncio
+import ctypes
+import gc
+import shutil
+import ssl
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.metrics import CERTIFICATE_EXPIRES_AT, DISK_FREE_BYTES, MEMORY_FREE_SHARE
+from mintscope.kit.time import DAY_S, SECOND_MS
+
+MIB: Final = 1024**2
+GROUPS: Final = Path("/sys/fs/cgroup")
+MEMORY: Final = Path("/proc/meminfo")
+GROUP_OF_PROCESS: Final = Path("/proc/self/cgroup")
+WAL: Final = "-wal"  # the suffix that SQLite appends to the name of the file
+
+
+class Machine:
+    """The machine of this process; its metrics are measured whenever they are read.
+
+    folder            the data folder, which may not exist yet
+    disk_bytes_min    the check fails with less free space on its disk
+    memory_share_min  the check fails with a smaller free share of the memory of this process's
+                      control group, or else of the machine
+    wal_bytes_max     the check fails if the write-ahead log of a file in *folder* is longer
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        disk_bytes_min: int,
+        memory_share_min: float,
+        wal_bytes_max: int,
+    ) -> None:
+        self._folder = folder
+        self._disk_bytes_min = disk_bytes_min
+        self._memory_share_min = memory_share_min
+        self._wal_bytes_max = wal_bytes_max
+
+    def measure(self) -> None:
+        """Measure the machine whenever the metrics are read."""
+        DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self._folder))
+        if memory_free_share() is not None:
+            MEMORY_FREE_SHARE.measure(lambda: memory_free_share() or 0.0)
+
+    async def expect_disk(self) -> None:
+        """Raise ServiceUnavailable if the disk fills up."""
+        free = disk_free_bytes(self._folder)
+        if free < self._disk_bytes_min:
+            raise ServiceUnavailable(
+                f"expected {self._disk_bytes_min // MIB:,} MiB free on the disk of the data; there"
+                f" are {free // MIB:,}: make room, or move the data to a larger disk"
+            )
+
+    async def expect_memory(self) -> None:
+        """Raise ServiceUnavailable if memory runs out."""
+        share = memory_free_share()
+        if share is not None and share < self._memory_share_min:
+            raise ServiceUnavailable(
+                f"expected {self._memory_share_min:.0%} of the memory to be free; it is"
+                f" {share:.1%}: raise the limit of this process, or lower market.live_mints_max"
+            )
+
+    async def expect_short_log(self) -> None:
+        """Raise ServiceUnavailable if a write-ahead log of SQLite grows: a reader holds it."""
+        for name, size in wal_bytes(self._folder).items():
+            if size > self._wal_bytes_max:
+                raise ServiceUnavailable(
+                    f"the write-ahead log of {name} has {size // MIB:,} MiB; at most"
+                    f" {self._wal_bytes_max // MIB:,} are usual: a backup, or another program that"
+                    " reads the file, keeps it from being shortened"
+                )
+
+
+def disk_free_bytes(folder: Path) -> int:
+    """Return the free bytes on the disk of *folder*, which may not exist yet."""
+    existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
+    return shutil.disk_usage(existing).free
+
+
+def wal_bytes(folder: Path) -> Mapping[str, int]:
+    """Return the length of the write-ahead log of each file of *folder*, by the file."""
+    found = {}
+    for path in sorted(folder.glob(f"*.sqlite{WAL}")):
+        try:
+            found[path.name.removesuffix(WAL)] = path.stat().st_size
+        except OSError:  # it was deleted meanwhile
+            continue
+    return found
+
+
+def memory_free_share() -> float | None:
+    """Return the free share of the memory, that of the control group if it has a limit.
+
+    None if this machine does not report it.
+    """
+    try:
+        return _free_of_group() or _free_of_machine(MEMORY.read_text())
+    except (OSError, ValueError, KeyError, StopIteration):
+        return None
+
+
+def _free_of_group() -> float | None:
+    """Return the free share of the limit of this process's control group (cgroup v2), if any."""
+    named = next(
+        line for line in GROUP_OF_PROCESS.read_text().splitlines() if line.startswith("0::")
+    )
+    folder = GROUPS / named.removeprefix("0::").lstrip("/")
+    if not (folder / "memory.max").exists():
+        return None
+    limit = (folder / "memory.max").read_text().strip()
+    if limit == "max":
+        return None
+    used = int((folder / "memory.current").read_text())
+    lines = (folder / "memory.stat").read_text().splitlines()
+    cached = next(int(line.split()[1]) for line in lines if line.startswith("inactive_file "))
+    return max(0.0, 1 - (used - cached) / int(limit))
+
+
+def _free_of_machine(text: str) -> float:
+    """Return MemAvailable as a share of MemTotal (proc(5))."""
+    kib = {name: int(rest.split()[0]) for name, _, rest in map(_parted, text.splitlines())}
+    return kib["MemAvailable"] / kib["MemTotal"]
+
+
+def _parted(line: str) -> tuple[str, str, str]:
+    return line.partition(":")
+
+
+EVERY_S: Final = 20.0
+TIMEOUT_S: Final = 10.0
+LINE_BYTES_MAX: Final = 8 * 1024
+PORTS: Final = {"https": 443, "http": 80}
+PATH: Final = "/healthz"
+
+
+class PublicAddress:
+    """Sends a request to the address that clients use; `run` does so every 20 s.
+
+    origin     as `https://api.example`
+    days_min   the check fails if the certificate expires sooner
+    trusted    returns the SSL context that verifies certificates
+    """
+
+    def __init__(
+        self,
+        origin: str,
+        clock: Clock,
+        *,
+        days_min: int,
+        trusted: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    ) -> None:
+        parts = urlsplit(origin)
+        self._origin = origin
+        self._host = parts.hostname or ""
+        self._port = parts.port or PORTS[parts.scheme]
+        self._named = parts.netloc
+        self._trusted = trusted() if parts.scheme == "https" else None
+        self._clock = clock
+        self._days_min = days_min
+        self._trouble: str | None = None
+
+    async def run(self) -> None:
+        """Send requests until cancelled."""
+        while True:
+            await self.look()
+            await asyncio.sleep(EVERY_S)
+
+    async def look(self) -> None:
+        """Send one request, and note the failure if there is one."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                self._trouble = await self._ask()
+        except ssl.SSLCertVerificationError as refusal:
+            self._trouble = (
+                f"clients refuse the certificate of {self._named}: {refusal.verify_message}: renew"
+                " it, and serve the whole chain"
+            )
+        except TimeoutError:
+            self._trouble = f"{self._origin} gives no answer within {TIMEOUT_S:g} s"
+        except OSError as trouble:
+            self._trouble = (
+                f"{self._origin} cannot be reached from here: {trouble}: look at the proxy and"
+                " at the name"
+            )
+
+    async def expect_reachable(self) -> None:
+        """Raise ServiceUnavailable if clients cannot reach the service, or soon could not."""
+        if self._trouble is not None:
+            raise ServiceUnavailable(self._trouble)
+
+    async def _ask(self) -> str | None:
+        """Return the failure of the answer, None if it is as expected."""
+        reader, writer = await asyncio.open_connection(
+            self._host,
+            self._port,
+            ssl=self._trusted,
+            server_hostname=self._host if self._trusted else None,
+            limit=LINE_BYTES_MAX,
+        )
+        try:
+            expires_at = _expires_at(writer)
+            asked = f"GET {PATH} HTTP/1.1\r\nHost: {self._named}\r\nConnection: close\r\n\r\n"
+            writer.write(asked.encode())
+            said = (await reader.readline()).decode(errors="replace").strip()
+        except ValueError:
+            said = ""  # longer than the longest line that is read
+        finally:
+            writer.close()
+            with suppress(OSError):
+                await writer.wait_closed()
+        if said.split(" ")[1:2] != ["200"]:
+            return f"{self._origin}{PATH} answers {said[:80]!r}: does it lead to this service?"
+        return self._expiring(expires_at)
+
+    def _expiring(self, expires_at: float | None) -> str | None:
+        if expires_at is None:
+            return None
+        CERTIFICATE_EXPIRES_AT.set(expires_at)
+        days = (expires_at - self._clock.now() / SECOND_MS) / DAY_S
+        if days >= self._days_min:
+            return None
+        return f"the certificate of {self._named} is good for {days:.1f} days: renew it"
+
+
+def _expires_at(writer: asyncio.StreamWriter) -> float | None:
+    """Return the Unix time at which the certificate of the other side expires, if it has one."""
+    certificate = writer.get_extra_info("peercert")
+    return None if not certificate else ssl.cert_time_to_seconds(certificate["notAfter"])
+
+
+PAUSE_S: Final = 10.0
+BATCH_OBJECTS: Final = 50_000  # of a fold, all of which go when it ends
+
+
+async def give_memory_back() -> None:
+    """Give free memory back every 10 s; has no end."""
+    while True:
+        await asyncio.sleep(PAUSE_S)
+        await asyncio.to_thread(trim)
+
+
+def trim() -> None:
+    """Give free memory back now: 1 ms, or 10 ms where there are 100 MB of it."""
+    with suppress(OSError, AttributeError):  # other C libraries do so themselves
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def freeze_startup_objects() -> None:
+    """Take what the start has made out of every later garbage collection.
+
+    It stays until the end anyway, and looking through all of it stops the
+    loop for 75 ms; called once, before the first work comes.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def expect_batches() -> None:
+    """Do not look for garbage in the midst of a batch: it took a third of the fold's time."""
+    freeze_startup_objects()
+    gc.set_threshold(BATCH_OBJECTS)

@@ -1,0 +1,80 @@
+"""The nouns everyone uses, and the only functions that make them from text.
+
+A value of one of these types has already been checked; nothing downstream
+checks it again.
+
+Units
+-----
+UnixS      seconds since 1970-01-01T00:00:00Z, integer (block times, buckets).
+UnixMs     milliseconds since then, integer (clocks).
+Amounts of tokens are integers in the smallest unit of their mint, volumes are
+integers of micro-USD, prices are floats per whole token.
+"""
+
+from typing import Annotated, Final, NewType
+
+from based58 import b58decode
+from msgspec import Meta
+
+from mintscope.kit.errors import InvalidTokenAddress
+
+Mint = NewType("Mint", str)
+Signature = NewType("Signature", str)
+Wallet = NewType("Wallet", str)
+Slot = NewType("Slot", int)
+UnixS = NewType("UnixS", int)
+UnixMs = NewType("UnixMs", int)
+CreditAccount = NewType("CreditAccount", int)  # a value of it was found in the ledger
+
+MICRO_USD: Final = 1_000_000  # of a dollar
+MINT_LENGTH_MIN = 32
+MINT_LENGTH_MAX = 44
+PUBKEY_BYTES = 32
+
+
+def parse_mint(text: str) -> Mint:
+    """Return *text* as a Mint.
+
+    Raises InvalidTokenAddress unless *text* is the base58 form of 32 bytes:
+    length alone is not enough, 44 characters can encode 33 bytes.
+    """
+    if not MINT_LENGTH_MIN <= len(text) <= MINT_LENGTH_MAX or not text.isascii():
+        raise InvalidTokenAddress(text)
+    try:
+        decoded = b58decode(text.encode())
+    except ValueError:
+        raise InvalidTokenAddress(text) from None
+    if len(decoded) != PUBKEY_BYTES:
+        raise InvalidTokenAddress(text)
+    return Mint(text)
+
+
+# A text of characters that are seen, and spaces; not of spaces alone.
+PRINTABLE: Final = r"^ *[^\p{C}\p{Z}](?:[^\p{C}\p{Z}]| )*$"
+
+
+INSTEAD_OF: Final = "x-instead-of"  # the field that is absent where this one is there
+
+
+def about(
+    description: str, *examples: object, form: str | None = None, instead_of: str = ""
+) -> Meta:
+    """Return the description of a field, for `Annotated`: its meaning and unit, examples.
+
+    It is read where the API is described, and nowhere else.
+    form         the `format` of a text
+    instead_of   the field, as it is written in JSON, that is absent where this one is there
+    """
+    more = {} if form is None else {"format": form}
+    if instead_of:
+        more[INSTEAD_OF] = instead_of
+    return Meta(
+        description=description, examples=list(examples) or None, extra_json_schema=more or None
+    )
+
+
+# Formats of texts that JSON Schema has no word for: base58 of 32 bytes, and of 64.
+ADDRESS: Final = "solana-address"
+SIGNATURE: Final = "solana-signature"
+EACH_ONCE: Final = {"uniqueItems": True}
+AddressText = Annotated[str, Meta(extra_json_schema={"format": ADDRESS})]

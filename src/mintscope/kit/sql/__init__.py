@@ -1,0 +1,1 @@
+"""SQL over SQLite and PostgreSQL: connections, group commit, locks, migrations."""

@@ -1,0 +1,311 @@
+"""The engine below stores in common SQL: statements, transactions, and errors of one kind.
+
+Common SQL marks its values `?` or `?1`, or `:name` where a mapping is given. Booleans are kept as 0
+and 1. Every engine understands `ON CONFLICT`, `RETURNING`, `CASE` and window functions. Where an
+engine lets others change rows beside a transaction, `/* FOR UPDATE */` keeps them from it, and
+`/* FOR UPDATE OF table SKIP LOCKED */` also leaves out what another transaction has.
+
+The clock of this machine beside that of the server, which all replicas share.
+
+The locks that processes hold for as long as a session of theirs lives, each by its number.
+
+The numbers are those of one schema, and no `WriteLock` has one of them: processes of the version
+before hold them too, so they stay as they are.
+
+Common SQL in the words of PostgreSQL: its marks for values, and its locks of rows.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from enum import IntEnum
+from functools import lru_cache
+from threading import local
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+import structlog
+
+from mintscope.kit.errors import ServiceUnavailable
+
+T = TypeVar("T")
+Row = Sequence[Any]
+Values = Sequence[object] | Mapping[str, object]
+
+READERS: Final = 4
+
+
+class Closable(Protocol):
+    """A source of reads."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+
+Read = TypeVar("Read", bound=Closable)
+Read_co = TypeVar("Read_co", bound=Closable, covariant=True)
+
+log = structlog.get_logger()
+
+
+class DatabaseError(Exception):
+    """The engine refused a statement; the transaction can go on from its savepoint."""
+
+
+class DatabaseAway(DatabaseError):
+    """The engine does not answer, or cannot write at all: nothing of the transaction was done."""
+
+
+class Batch(NamedTuple):
+    """Rows that go into a table together, by the thousand where the engine has arrays.
+
+    columns       name and type of each, in the order of the values
+    on_conflict   the end of the statement
+    """
+
+    table: str
+    columns: Mapping[str, str]
+    on_conflict: str = ""
+
+
+class Rows:
+    """The result of a statement."""
+
+    def __init__(self, rows: Sequence[Row]) -> None:
+        self._rows = iter(rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows
+
+    def fetchone(self) -> Row | None:
+        """Return the next row, None behind the last."""
+        return next(self._rows, None)
+
+    @property
+    def get(self) -> Any:
+        """The next row, or its value where it has one; None behind the last."""
+        row = self.fetchone()
+        return row[0] if row is not None and len(row) == 1 else row
+
+
+@runtime_checkable
+class Remote(Protocol):
+    """A database on a machine with a clock of its own, which all processes share."""
+
+    def ahead_ms(self) -> int:
+        """Return how far the clock of this process is ahead of it."""
+
+
+class Database(Protocol):
+    """One connection, for one thread.  All methods raise DatabaseError."""
+
+    def execute(self, statement: str, values: Values = (), /) -> Rows:
+        """Run one statement."""
+
+    def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
+        """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
+
+    def changes(self) -> int:
+        """Return how many rows the last statement changed."""
+
+    def transaction(self, *, beside: bool = False) -> AbstractContextManager[None]:
+        """Be the only one that writes, from the first statement; commit unless it raises.
+
+        beside   others may write meanwhile: every row that is changed must be locked before
+        """
+
+    def savepoint(self) -> AbstractContextManager[None]:
+        """Undo what is done inside, and only that, if it raises; within a transaction."""
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        """Let every read inside see one and the same commit."""
+
+    def close(self) -> None:
+        """Let go of the connection."""
+
+
+class DatabaseAccess(Protocol[Read_co]):
+    """Asks a database without holding up the event loop."""
+
+    async def run(self, work: Callable[[Read_co], T]) -> T:
+        """Return what *work* returns.  Raises what the engine raises."""
+
+    def close(self) -> None:
+        """Let go of its connections."""
+
+
+class AccessAtOnce(Generic[Read]):
+    """Asks on the event loop: for an engine in this process, whose pages are in memory."""
+
+    def __init__(self, database: Read) -> None:
+        self._database = database
+
+    async def run(self, work: Callable[[Read], T]) -> T:
+        """Return what *work* returns."""
+        return work(self._database)
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._database.close()
+
+
+class AccessInThreads(Generic[Read]):
+    """Asks in a few threads, each with a connection of its own: for an engine elsewhere."""
+
+    def __init__(self, connect: Callable[[], Read], *, threads: int = READERS) -> None:
+        self._connect = connect
+        self._of_thread = local()
+        self._opened: list[Read] = []
+        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="database-read")
+
+    async def run(self, work: Callable[[Read], T]) -> T:
+        """Return what *work* returns from one of the threads."""
+        return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, work)
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self._threads.shutdown()
+        for database in self._opened:
+            database.close()
+
+    def _work(self, work: Callable[[Read], T]) -> T:
+        database: Read | None = getattr(self._of_thread, "database", None)
+        if database is None:
+            database = self._of_thread.database = self._connect()
+            self._opened.append(database)
+        return work(database)
+
+
+def inserting(batch: Batch) -> str:
+    """Return the statement that adds one row of *batch*."""
+    values = ", ".join("?" * len(batch.columns))
+    columns = ", ".join(batch.columns)
+    return f"INSERT INTO {batch.table} ({columns}) VALUES ({values}) {batch.on_conflict}"  # noqa: S608 - ours
+
+
+@contextmanager
+def unavailable_on_database_error(message: str) -> Iterator[None]:
+    """Turn an error of the engine into ServiceUnavailable(*message*), and log its cause.
+
+    An unreachable database is not a bug: its line has no traceback.
+    """
+    try:
+        yield
+    except DatabaseAway as cause:
+        log.warning("the database does not answer", reason=str(cause))
+        raise ServiceUnavailable(message) from cause
+    except DatabaseError as cause:
+        log.exception("the database does not answer")
+        raise ServiceUnavailable(message) from cause
+
+
+def ahead_ms(database: Database) -> int:
+    """Return how far the clock of this process is ahead of the one that all processes share."""
+    return database.ahead_ms() if isinstance(database, Remote) else 0
+
+
+def marks(values: Sequence[object]) -> str:
+    """Return a mark for each of *values*, for `IN (...)`; one that matches nothing for none."""
+    return ", ".join("?" * len(values)) or "NULL"
+
+
+CLOCK: Final = "SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
+APART_MS_MAX: Final = 2_000  # between replicas: what is dated by one is read by others
+
+
+class ClockDifference(NamedTuple):
+    """How far our clock is ahead, and by how much that may be wrong."""
+
+    ahead_ms: int
+    doubt_ms: int
+
+    @property
+    def surely_ahead_ms(self) -> int:
+        """How far our clock is ahead; 0 if it may be right."""
+        return self.ahead_ms if abs(self.ahead_ms) > self.doubt_ms else 0
+
+    def expect_near(self) -> None:
+        """Raise DatabaseAway if our clock is not that of the server."""
+        if abs(self.ahead_ms) > APART_MS_MAX + self.doubt_ms:
+            raise DatabaseAway(
+                f"expected a clock within {APART_MS_MAX} ms of the database's; ours is"
+                f" {self.ahead_ms} ms ahead"
+            )
+
+
+def compare_clocks(database: Database, now_ms: Callable[[], int]) -> ClockDifference:
+    """Ask the server what time it is; *now_ms*: our clock."""
+    before_ms = now_ms()
+    server_ms = database.execute(CLOCK).get
+    after_ms = now_ms()
+    return ClockDifference((before_ms + after_ms) // 2 - server_ms, 1 + (after_ms - before_ms) // 2)
+
+
+TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
+
+
+class SessionLock(IntEnum):
+    """The task of a process while it holds it; all but SERVING are held by one alone."""
+
+    INGESTING = 100
+    SERVING = 101
+    AUDITING = 102
+    READING_A_PAST = 103
+
+
+# A text in quotes is left alone; so is a cast (`::`).  A comment is a lock of rows, or a mistake.
+LOCK: Final = r"/\*(?: FOR UPDATE((?: OF \w+)?(?: SKIP LOCKED)?) \*/)?"
+MARK: Final = re.compile(rf"'(?:[^']|'')*'|::|{LOCK}|\?(\d*)|:([a-z_]+)")
+KNOWN_MAX: Final = 2_000
+
+
+class Translated(NamedTuple):
+    """A statement with the marks $1, $2 ...; the names of its values where they have some."""
+
+    text: str
+    names: tuple[str, ...]
+
+
+def inserting_arrays(batch: Batch) -> str:
+    """Return the statement that adds the rows of *batch*, given as one array a column."""
+    arrays = ", ".join(
+        f"${number}::{kind}[]" for number, kind in enumerate(batch.columns.values(), 1)
+    )
+    columns = ", ".join(batch.columns)
+    rows = f"SELECT * FROM unnest({arrays})"  # noqa: S608 - ours, as is the table
+    return f"INSERT INTO {batch.table} ({columns}) {rows} {batch.on_conflict}"
+
+
+@lru_cache(KNOWN_MAX)
+def translate(statement: str) -> Translated:
+    """Return *statement* with its marks `?`, `?1` or `:name`, and its locks, as PostgreSQL has it.
+
+    Raises ValueError if a comment is no lock: without the lock that it was meant to be, two
+    transactions would change the same rows.
+    """
+    names: list[str] = []
+    count = 0
+
+    def mark(found: re.Match[str]) -> str:
+        nonlocal count
+        locked, number, name = found.groups()
+        if found[0].startswith("/*"):
+            if locked is None:
+                raise ValueError(
+                    "a comment in a statement must be /* FOR UPDATE [OF table] [SKIP LOCKED] */,"
+                    f" not {statement[found.start() :]!r}"
+                )
+            return f"FOR NO KEY UPDATE{locked}"
+        if number:
+            return f"${number}"
+        if name:
+            if name not in names:
+                names.append(name)
+            return f"${names.index(name) + 1}"
+        if number is None:
+            return found[0]
+        count += 1
+        return f"${count}"
+
+    return Translated(MARK.sub(mark, statement), tuple(names))

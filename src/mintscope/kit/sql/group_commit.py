@@ -1,0 +1,293 @@
+"""Many requests, one commit: a queue in front of a thread that writes.
+
+A durable commit costs a disk flush, whether it holds one item or a thousand.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from enum import Enum, auto
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import structlog
+
+from mintscope.kit.errors import ServiceUnavailable
+
+Item = TypeVar("Item")
+Outcome = TypeVar("Outcome")
+Answer = TypeVar("Answer")
+
+WAITING_MAX: Final = 10_000
+PATIENCE_S: Final = 5.0
+REST_AFTER_S: Final = 0.05
+REST_AGAIN_S: Final = 10.0
+
+Commit = Callable[[Sequence[Any]], Sequence[Any]]
+Told_contra = TypeVar("Told_contra", contravariant=True)
+
+log = structlog.get_logger()
+
+
+class Waiter(Protocol[Told_contra]):
+    """Gets its outcome once, in the event loop; a future is one.
+
+    Its reaction is short: others of its batch wait for it.
+    """
+
+    def done(self) -> bool:
+        """Return whether it waits no longer: it has the outcome, or has left."""
+
+    def set_result(self, outcome: Told_contra, /) -> None:
+        """Report the outcome."""
+
+    def set_exception(self, failure: Exception, /) -> None:
+        """Report why there is none."""
+
+
+class _Soon(Enum):
+    """An item that makes the writer rest after another moment, if nothing else comes."""
+
+    REST = auto()
+
+
+class _Turn:
+    """A unit of work of the writer: a batch of items, or one job between two batches."""
+
+    __slots__ = ("commit", "items", "waiters")
+
+    def __init__(self, commit: Commit) -> None:
+        self.commit = commit
+        self.items: list[Any] = []
+        self.waiters: list[Waiter[Any]] = []
+
+
+class GroupCommit(Generic[Item, Outcome]):
+    """Turns `commit(items) -> outcomes` into an outcome per item.
+
+    A batch is what came in one turn of the event loop, or while the batch before it was written.
+    It is handed to the writer at once, and its outcomes come back at once: the threads wake each
+    other once a batch, however many items it holds.
+
+    commit      runs in the writer's thread, first come first served; an outcome that is an
+                exception is raised to its waiter, and what it raises to every waiter
+    unheard     is called, in the event loop, with every outcome whose waiter has left,
+                so that what was done can be undone
+    delivered   is called, in the event loop, with every batch that was committed, after its waiters
+                have gone on
+    rest        runs in the writer's thread after a moment without work and without `rest_soon`,
+                every 10 s from then on, and at the end
+    patience_s  after as long without progress, and twice that at most, every
+                waiter is refused
+    """
+
+    def __init__(
+        self,
+        commit: Callable[[Sequence[Item]], Sequence[Outcome | Exception]],
+        *,
+        unheard: Callable[[Sequence[tuple[Item, Outcome]]], None],
+        rest: Callable[[], None],
+        delivered: Callable[[], None] = lambda: None,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._commit = commit
+        self._unheard = unheard
+        self._rest = rest
+        self._delivered = delivered
+        self._patience_s = patience_s
+        self._queue: SimpleQueue[_Turn | _Soon | None] = SimpleQueue()  # None ends the writer
+        self._under_way: deque[_Turn] = deque()  # with the writer, as it will take them
+        self._turns: deque[_Turn | None] = deque()  # that wait to be handed over
+        self._is_planned = False  # they are handed over soon
+        self._waiting_count = 0
+        self._delivered_count = 0
+        self._watch: asyncio.TimerHandle | None = None
+        self._thread: Thread | None = None
+        self._stuck = False
+        self._closed = False
+
+    def submit(self, item: Item) -> asyncio.Future[Outcome]:
+        """Queue *item*; the future is done once its batch is.
+
+        Cancelling it before the writer takes it leaves it out.
+        Raises ServiceUnavailable when the queue is full, stuck or closed.
+        """
+        future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self.submit_for(item, future)
+        return future
+
+    def submit_for(self, item: Item, waiter: Waiter[Outcome]) -> None:
+        """Queue *item*; *waiter* gets its outcome once its batch is done.
+
+        One that has left before the writer takes the batch leaves it out.
+        Raises ServiceUnavailable when the queue is full, stuck or closed.
+        """
+        self._line_up(self._commit, item, waiter)
+
+    def submit_by(
+        self, commit: Callable[[Sequence[Any]], Sequence[Any]], item: object
+    ) -> asyncio.Future[Any]:
+        """Queue *item* for another *commit*, in batches of its own; as `submit` does.
+
+        commit   the same object each time, for those of one batch: a method looked up is another
+        """
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._line_up(commit, item, future)
+        return future
+
+    async def run(self, work: Callable[[], Answer]) -> Answer:
+        """Return what *work* returns from the writer's thread, between two batches."""
+        future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._line_up(_do, work, future)
+        return await future
+
+    def rest_soon(self) -> None:
+        """Let the writer rest a moment from now, if nothing else comes; it may have rested."""
+        self._queue.put(_Soon.REST)
+
+    async def close(self) -> None:
+        """Refuse new items, wait for those that are queued, and end the thread."""
+        self._closed = True
+        if self._thread is not None:
+            self._turns.append(None)
+            self._hand_over()
+            await asyncio.to_thread(self._thread.join)  # and hear its earlier calls to the loop
+            await asyncio.sleep(0)  # and what follows that
+        if self._watch is not None:
+            self._watch.cancel()
+
+    def _line_up(self, commit: Commit, item: object, waiter: Waiter[Any]) -> None:
+        if self._stuck or self._closed or self._waiting_count >= WAITING_MAX:
+            raise ServiceUnavailable("The ledger does not keep up; this request charged nothing.")
+        if self._thread is None or self._watch is None:
+            self._begin(asyncio.get_running_loop())
+        turns = self._turns
+        last = turns[-1] if turns else None
+        if last is None or commit is _do or last.commit is not commit:
+            last = _Turn(commit)
+            turns.append(last)
+        last.items.append(item)
+        last.waiters.append(waiter)
+        self._waiting_count += 1
+        if commit is _do:
+            self._hand_over()  # no other joins it, so that it need not wait
+        elif not (self._under_way or self._is_planned):
+            self._is_planned = True
+            asyncio.get_running_loop().call_soon(self._hand_over)
+
+    def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Start the writer, and watch it."""
+        if self._thread is None:
+            self._thread = Thread(
+                target=self._write, args=(loop,), name="group-commit", daemon=True
+            )
+            self._thread.start()
+        if self._watch is None:
+            self._watch = loop.call_later(
+                self._patience_s, self._expect_progress, self._delivered_count
+            )
+
+    def _expect_progress(self, delivered_count: int) -> None:
+        """Refuse every waiter if nothing was delivered since *delivered_count*."""
+        self._watch = None
+        if not self._waiting_count:
+            return
+        if self._delivered_count == delivered_count:
+            self._stuck = True
+            overdue = ServiceUnavailable(
+                "The ledger does not answer in time; this request charged nothing."
+            )
+            for turn in (*self._under_way, *self._turns):
+                for waiter in () if turn is None else turn.waiters:
+                    if not waiter.done():
+                        _tell(waiter, overdue)
+        self._watch = asyncio.get_running_loop().call_later(
+            self._patience_s, self._expect_progress, self._delivered_count
+        )
+
+    def _hand_over(self) -> None:
+        """Give the writer all that waits."""
+        self._is_planned = False
+        while self._turns:
+            turn = self._turns.popleft()
+            if turn is not None:
+                self._under_way.append(turn)
+            self._queue.put(turn)
+
+    def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
+        """Report to those whose turn it was; in the event loop.
+
+        staying    the places in the turn of those that were not left out
+        """
+        turn = self._under_way.popleft()
+        if self._turns and not (self._under_way or self._is_planned):
+            # Those that are answered now ask again: what the loop reads next is of the same batch.
+            self._is_planned = True
+            loop = asyncio.get_running_loop()
+            loop.call_soon(loop.call_soon, self._hand_over)
+        self._stuck = False
+        self._delivered_count += 1
+        self._waiting_count -= len(turn.waiters)
+        is_committed = turn.commit is not _do and bool(outcomes)
+        if isinstance(outcomes, Exception):
+            is_committed = False
+            outcomes = [outcomes] * len(staying)
+        unheard = []
+        for place, outcome in zip(staying, outcomes, strict=True):
+            waiter = turn.waiters[place]
+            is_told = not waiter.done() and _tell(waiter, outcome)
+            if not is_told and not isinstance(outcome, Exception):
+                unheard.append((turn.items[place], outcome))
+        if unheard:
+            self._unheard(unheard)
+        if is_committed:
+            # After the answers of those that just got theirs: an unsent answer is owed by then.
+            asyncio.get_running_loop().call_soon(self._delivered)
+
+    def _write(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Do one turn after the other; the body of the writer's thread."""
+        while (turn := self._take()) is not None:
+            # Waiters that left meanwhile, or were refused, are left out.
+            staying = [place for place, waiter in enumerate(turn.waiters) if not waiter.done()]
+            outcomes = _attempt(turn.commit, [turn.items[place] for place in staying])
+            loop.call_soon_threadsafe(self._deliver, staying, outcomes)
+        self._rest()
+
+    def _take(self) -> _Turn | None:
+        """Wait for the next turn; rest if it takes long to come."""
+        wait_s = REST_AFTER_S
+        while True:
+            try:
+                turn = self._queue.get(timeout=wait_s)
+            except Empty:
+                self._rest()
+                wait_s = REST_AGAIN_S
+                continue
+            if turn is not _Soon.REST:
+                return turn
+            wait_s = REST_AFTER_S
+
+
+def _tell(waiter: Waiter[Any], outcome: object) -> bool:
+    """Report its outcome to *waiter*; False for a bug of its own, which harms no other."""
+    try:
+        if isinstance(outcome, Exception):
+            waiter.set_exception(outcome)
+        else:
+            waiter.set_result(outcome)
+    except Exception:
+        log.exception("a waiter failed on its outcome")
+        return False
+    return True
+
+
+def _do(jobs: Sequence[Callable[[], Any]]) -> Sequence[Any]:
+    return [job() for job in jobs]
+
+
+def _attempt(commit: Commit, items: Sequence[Any]) -> Sequence[Any] | Exception:
+    try:
+        return commit(items) if items else []
+    except Exception as failure:  # noqa: BLE001 - whatever it is, the waiters must get it
+        return failure

@@ -1,0 +1,326 @@
+"""Rate limits in a shared store: one call for all that is asked in a turn of the event loop.
+
+healthy   a batch waits for the batch before it, and then for one answer
+away      the store failed twice, or did not answer in time: nothing is asked but whether it
+          answers again
+
+Rate limits that many processes count together, exact while their store answers.
+
+While it does not, each of N processes admits a share of its own: the limit / N, and at least 1.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Final, NamedTuple, Protocol
+
+import structlog
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.limits import Admitted, Denied, Limit, LimitKey, MovingWindow
+from mintscope.kit.metrics import LIMITS_DECIDED_ALONE, LIMITS_SHARED
+
+BATCH_MAX: Final = 512
+WAITING_MAX: Final = 8_192
+PATIENCE_S: Final = 1.0
+LOOKS: Final = 4  # within the patience; an event loop that stood still has missed one of them
+PAUSE_S: Final = 0.25
+PAUSE_S_MAX: Final = 2.0
+US: Final = 1_000_000
+
+log = structlog.get_logger()
+
+
+class LimitStoreAway(Exception):
+    """The store that limits are counted in cannot be asked."""
+
+
+class AskedWindow(NamedTuple):
+    """A request to one key's window: give back *returned* admissions, then take *taken*."""
+
+    key: bytes
+    admitted_max: int
+    window_us: int
+    returned: int
+    taken: int
+
+
+class FoundWindow(NamedTuple):
+    """How many admissions counted before any was taken, and the age of the oldest; 0 for none."""
+
+    held: int
+    age_us: int
+
+
+class WindowStore(Protocol):
+    """Keeps the windows of all processes, and has the time."""
+
+    async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
+        """Give back and take, and return what was found, in the same order.
+
+        No key is asked for twice.  Raises LimitStoreAway; then the next call connects again.
+        """
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+
+
+class Taken(NamedTuple):
+    """The outcome of one take.
+
+    room_left   admissions that still fit; below 0: it was refused
+    reset_us    until the oldest admission stops counting
+    sent_us     when the store was asked, by the clock of this process
+    """
+
+    room_left: int
+    reset_us: int
+    sent_us: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Question:
+    key: bytes
+    count: int
+    window_us: int
+    is_take: bool
+    told: asyncio.Future[Taken | None]
+
+
+class LimitBatches:
+    """Asks a WindowStore on behalf of every limiter of a process.
+
+    patience_s   how long the store may take to answer
+    pause_s      before it is asked whether it answers again; doubled up to *PAUSE_S_MAX*
+    """
+
+    def __init__(
+        self,
+        store: WindowStore,
+        clock: Clock,
+        *,
+        patience_s: float = PATIENCE_S,
+        pause_s: float = PAUSE_S,
+    ) -> None:
+        self.is_away = False
+        self._store = store
+        self._clock = clock
+        self._look_s = patience_s / LOOKS
+        self._pause_s = pause_s
+        self._waiting: list[_Question] = []
+        self._work: asyncio.Task[None] | None = None
+        LIMITS_SHARED.set(1)
+
+    async def ask(self, key: bytes, count: int, window_us: int, *, is_take: bool) -> Taken | None:
+        """Take from the window of *key*, or give back; None: the store is away or too busy."""
+        if self.is_away or len(self._waiting) >= WAITING_MAX:
+            return None
+        told: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Question(key, count, window_us, is_take, told))
+        if self._work is None:
+            self._work = asyncio.create_task(self._run(), name="limits")
+        return await told
+
+    async def aclose(self) -> None:
+        """Stop asking, and let go of the connection."""
+        work = self._work
+        self._work = None
+        if work is not None:
+            work.cancel()
+            await asyncio.wait((work,))
+        _tell_none(self._waiting)
+        await self._store.aclose()
+
+    async def _run(self) -> None:
+        """Ask until nothing waits; and if the store goes away, until it is back."""
+        while self._waiting:
+            # One that has left meanwhile is not counted.
+            batch = [each for each in self._waiting[:BATCH_MAX] if not each.told.done()]
+            del self._waiting[:BATCH_MAX]
+            try:
+                await self._ask_for(batch)
+            finally:
+                _tell_none(batch)
+        self._work = None
+
+    async def _ask_for(self, batch: list[_Question]) -> None:
+        """Answer everyone in *batch*; if the store goes away, return when it is back."""
+        sent_us = now_us(self._clock)
+        by_key = _by_key(batch)
+        found = await self._settle([_asked(questions) for questions in by_key.values()])
+        if found is None:
+            _tell_none(batch)
+            await self._be_away()
+            return
+        for questions, each in zip(by_key.values(), found, strict=True):
+            _tell(questions, each, sent_us)
+
+    async def _settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow] | None:
+        """Ask; once more on a new connection if it fails.  None: the store is away."""
+        found = await self._call(asked)
+        if isinstance(found, LimitStoreAway):
+            # Its outcome is unknown: taken twice is too strict, returned twice too generous.
+            found = await self._call([each._replace(returned=0) for each in asked])
+        if isinstance(found, BaseException):
+            log.warning("limits_away", why=str(found) or type(found).__name__)
+            return None
+        return found
+
+    async def _call(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow] | BaseException:
+        call = asyncio.ensure_future(self._store.settle(asked))
+        try:
+            for _ in range(LOOKS):
+                await asyncio.wait((call,), timeout=self._look_s)
+                if call.done():
+                    return call.exception() or call.result()
+        finally:
+            call.cancel()
+        return TimeoutError(f"expected an answer within {LOOKS * self._look_s} s")
+
+    async def _be_away(self) -> None:
+        """Let everyone go on without the store, until it answers."""
+        self.is_away = True
+        LIMITS_SHARED.set(0)
+        _tell_none(self._waiting)
+        pause_s = self._pause_s
+        while True:
+            await asyncio.sleep(pause_s)
+            if not isinstance(await self._call(()), BaseException):
+                break
+            pause_s = min(2 * pause_s, PAUSE_S_MAX)
+        self.is_away = False
+        LIMITS_SHARED.set(1)
+        log.info("limits_back")
+
+
+def now_us(clock: Clock) -> int:
+    """Return the monotonic time of *clock* in microseconds."""
+    return round(clock.monotonic_s() * US)
+
+
+def _by_key(batch: Sequence[_Question]) -> dict[bytes, list[_Question]]:
+    by_key: dict[bytes, list[_Question]] = {}
+    for each in batch:
+        by_key.setdefault(each.key, []).append(each)
+    return by_key
+
+
+def _asked(questions: Sequence[_Question]) -> AskedWindow:
+    first = questions[0]
+    taken = sum([each.is_take for each in questions])
+    return AskedWindow(first.key, first.count, first.window_us, len(questions) - taken, taken)
+
+
+def _tell(questions: Sequence[_Question], found: FoundWindow, sent_us: int) -> None:
+    """Answer those who asked for one key, in their order; takes beyond its room are refused."""
+    room_left = questions[0].count - found.held
+    reset_us = questions[0].window_us - found.age_us
+    for each in questions:
+        room_left -= each.is_take
+        if not each.told.done():
+            each.told.set_result(Taken(room_left, reset_us, sent_us))
+
+
+def _tell_none(questions: list[_Question]) -> None:
+    for each in questions:
+        if not each.told.done():
+            each.told.set_result(None)
+    questions.clear()
+
+
+KEY_BYTES: Final = 16
+REFUSALS_MAX: Final = 20_000
+ASK_AGAIN_US: Final = US  # another process may have given an admission back
+
+
+class SharedLimits:
+    """Implements Limits: windows are in a store; *replicas* processes share it."""
+
+    def __init__(self, batches: LimitBatches, clock: Clock, *, replicas: int) -> None:
+        self._batches = batches
+        self._clock = clock
+        self._replicas = replicas
+        self._windows: dict[str, SharedWindow] = {}
+
+    def limiter(self, limit: Limit, *, window: str | None = None) -> "SharedWindow":
+        """Return the window of that name, which is the same in every process."""
+        name = window or limit.name
+        made = self._windows.get(name)
+        if made is None:
+            share = replace(limit, count=max(1, limit.count // self._replicas))
+            alone = MovingWindow(share, self._clock)
+            made = SharedWindow(name, limit, self._batches, self._clock, alone=alone)
+            self._windows[name] = made
+        if made.limit != limit:
+            raise ValueError(f"window {name!r}: expected its limit {made.limit}, got {limit}")
+        return made
+
+    async def aclose(self) -> None:
+        """Let go of the store."""
+        await self._batches.aclose()
+
+
+class SharedWindow:
+    """A Limiter whose admissions are in a store.
+
+    A refused key is not asked for again while it must be refused, at most for a second.
+    alone   decides while the store is away
+    """
+
+    def __init__(
+        self, name: str, limit: Limit, batches: LimitBatches, clock: Clock, *, alone: MovingWindow
+    ) -> None:
+        self.limit = limit
+        self._name = name
+        self._window_us = limit.window_s * US
+        self._batches = batches
+        self._clock = clock
+        self._alone = alone
+        self._refused: dict[bytes, tuple[int, int]] = {}  # until when; when to ask again
+
+    async def take(self, key: LimitKey) -> Admitted | Denied:
+        """Admit one request of *key* if its window has room, and count it."""
+        stored = self._stored_key(key)
+        now = now_us(self._clock)
+        until, ask_again = self._refused.get(stored, (0, 0))
+        if now < ask_again:
+            return Denied(_ceil_s(until - now))
+        settled = await self._ask(stored, is_take=True)
+        if settled is None:
+            LIMITS_DECIDED_ALONE.inc()
+            return self._alone.take_now(key)
+        if settled.room_left >= 0:
+            return Admitted(settled.room_left, _ceil_s(settled.reset_us))
+        self._remember(stored, settled)
+        return Denied(_ceil_s(settled.reset_us))
+
+    async def give_back(self, key: LimitKey) -> None:
+        """Count one admitted request of *key* less, if any still counts.
+
+        Admissions made here without the store are given back first.
+        """
+        if self._alone.is_counting(key):
+            self._alone.give_back_now(key)
+            return
+        stored = self._stored_key(key)
+        await self._ask(stored, is_take=False)
+        self._refused.pop(stored, None)
+
+    async def _ask(self, stored: bytes, *, is_take: bool) -> Taken | None:
+        return await self._batches.ask(stored, self.limit.count, self._window_us, is_take=is_take)
+
+    def _remember(self, stored: bytes, settled: Taken) -> None:
+        if len(self._refused) >= REFUSALS_MAX:
+            self._refused.clear()
+        until = settled.sent_us + settled.reset_us
+        self._refused[stored] = (until, min(until, settled.sent_us + ASK_AGAIN_US))
+
+    def _stored_key(self, key: LimitKey) -> bytes:
+        """Return the key as it is stored: no address of a client or an e-mail is in the store."""
+        text = f"{self._name}\0{type(key).__name__}\0{key}"
+        return blake2b(text.encode(errors="surrogatepass"), digest_size=KEY_BYTES).digest()
+
+
+def _ceil_s(us: int) -> int:
+    return max(1, -(-us // US))

@@ -1,0 +1,237 @@
+"""The schema of a PostgreSQL database: numbered migrations, one process at a time."""
+
+import re
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, nullcontext, suppress
+from functools import cache
+from importlib.resources import files
+from typing import Final, NamedTuple
+
+import structlog
+
+from mintscope import __version__
+from mintscope.kit.errors import StoreUnavailable, UnusableStore
+from mintscope.kit.sql.database import DatabaseError
+from mintscope.kit.sql.identity import usable_backup
+from mintscope.kit.sql.postgres import PAUSE_S, STATEMENT_MS, PostgresDatabase, WriteLock
+from mintscope.kit.sql.sqlite import telling
+
+CREATE: Final = """
+CREATE TABLE IF NOT EXISTS migration (
+    kind   text   NOT NULL,
+    number bigint NOT NULL,
+    name   text   NOT NULL,
+    least  bigint NOT NULL,  -- the newest migration that code must know to go on
+    PRIMARY KEY (kind, number))
+"""
+LEAST: Final = re.compile(r"-- least: (\d+)\n")
+KINDS: Final = ("money", "market", "limits")
+VERSION_MIN: Final = 150_000  # 15.0, as the server counts
+# One statement of a migration may change every row of a large table.
+MIGRATION_MS: Final = 6 * 3_600_000
+REHEARSAL_LOCK_MS: Final = 500
+MIGRATING: Final = 4  # beside the locks of those that write
+TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), ?::integer)"
+LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), ?::integer)"
+MAKE_ALONE: Final = "SELECT pg_advisory_xact_lock(hashtext(current_schema()), ?::integer)"
+HAS_SOME: Final = "SELECT EXISTS (SELECT 1 FROM migration WHERE kind = ?)"
+
+log = structlog.get_logger()
+
+
+class Migration(NamedTuple):
+    """One step of a schema.
+
+    least   code that knows the migrations up to this one goes on: it adds alone
+    """
+
+    number: int
+    name: str
+    script: str
+
+    @property
+    def least(self) -> int:
+        """Its own number, unless its first line is `-- least: NUMBER`."""
+        found = LEAST.match(self.script)
+        return self.number if found is None else int(found[1])
+
+
+@cache
+def migrations(kind: str) -> list[Migration]:
+    """Return every `NNNN_name.sql` of *kind*, in order."""
+    folder = files("mintscope.kit.sql").joinpath("migrations", "postgres", kind)
+    found = sorted(
+        (entry for entry in folder.iterdir() if entry.name.endswith(".sql")),
+        key=lambda entry: entry.name,
+    )
+    return [Migration(int(entry.name[:4]), entry.name, entry.read_text()) for entry in found]
+
+
+def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
+    """Run the migrations of *kind* that *database* has not seen; return them.
+
+    Each is a transaction of its own, so that none is run again if one after it is interrupted.
+    Raises UnusableStore for a PostgreSQL that is too old, or a newer mintscope's schema.
+    """
+    _expect_usable(database)
+    _make_table(database)
+    if not missing(database, kind):
+        return []
+    with _alone(database):
+        is_upgrade = bool(database.execute(HAS_SOME, (kind,)).get)
+        ran = []
+        while open_ := missing(database, kind):
+            with telling(kind, open_[0].name, left=len(open_)) if is_upgrade else nullcontext():
+                _run(database, kind, open_[0])
+            ran.append(open_[0])
+    return ran
+
+
+def migrate_tables(dsn: str, kind: str) -> None:
+    """Run the migrations of *kind* that the database of *dsn* has not seen, in their own time.
+
+    Raises UnusableStore, DatabaseError
+    """
+    lock = WriteLock.MARKET if kind == "market" else WriteLock.MONEY
+    patient = PostgresDatabase(dsn, lock, statement_ms=MIGRATION_MS, lock_ms=STATEMENT_MS)
+    try:
+        migrate(patient, kind)
+    finally:
+        patient.close()
+
+
+def _expect_usable(database: PostgresDatabase) -> None:
+    version = int(database.execute("SELECT current_setting('server_version_num')").get)
+    if version < VERSION_MIN:
+        raise UnusableStore(f"expected PostgreSQL 15 or newer; was {version // 10_000}")
+    if is_copied_into(database):
+        raise UnusableStore("expected a whole copy; one into this database has not ended: go on")
+
+
+def _make_table(database: PostgresDatabase) -> None:
+    """Make the table of migrations, whichever process of whatever role is the first."""
+    if not is_new(database):
+        return
+    with database.transaction(beside=True):
+        database.execute(MAKE_ALONE, (MIGRATING,))
+        database.execute(CREATE)
+
+
+@contextmanager
+def _alone(database: PostgresDatabase) -> Iterator[None]:
+    """Be the one process that migrates; wait for another one as long as it takes."""
+    is_logged = False
+    until_s = time.monotonic() + MIGRATION_MS / 1_000
+    while not database.execute(TRY, (MIGRATING,)).get:
+        if time.monotonic() > until_s:
+            raise StoreUnavailable("another process migrates this database, and does not end")
+        if not is_logged:
+            log.info("migration_awaited")
+            is_logged = True
+        time.sleep(PAUSE_S)
+    try:
+        yield
+    finally:
+        with suppress(DatabaseError):  # a connection that was lost has no lock
+            database.execute(LET_GO, (MIGRATING,))
+
+
+def _run(database: PostgresDatabase, kind: str, each: Migration) -> None:
+    with database.transaction():
+        if each not in missing(database, kind):
+            return
+        database.script(each.script)
+        database.execute(
+            "INSERT INTO migration (kind, number, name, least) VALUES (?, ?, ?, ?)",
+            (kind, each.number, each.name, each.least),
+        )
+
+
+def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
+    """Return the names of all migrations that the database lacked; run them if *is_done*."""
+    database = PostgresDatabase(dsn)
+    try:
+        has_none = is_new(database)
+        lacking = {
+            kind: migrations(kind) if has_none else missing(database, kind) for kind in KINDS
+        }
+    finally:
+        database.close()
+    if is_done:
+        for kind in KINDS:
+            migrate_tables(dsn, kind)
+    return [f"{kind} {each.name}" for kind, found in lacking.items() for each in found]
+
+
+def waits_for(dsn: str) -> list[str]:
+    """Return the names of the migrations that the database waits for; of a new one, none."""
+    with closing(PostgresDatabase(dsn)) as database:
+        if is_new(database):
+            return []
+        kinds = [kind for kind in KINDS if database.execute(HAS_SOME, (kind,)).get]
+        return [f"{kind} {each.name}" for kind in kinds for each in missing(database, kind)]
+
+
+def rehearse(dsn: str) -> list[tuple[str, str, float]]:
+    """Run the pending migrations and roll them back; return (kind, name, seconds) of each.
+
+    Nothing else may use the database meanwhile: tables are locked.  Raises DatabaseError
+    """
+    ran: list[tuple[str, str, float]] = []
+    patient = PostgresDatabase(dsn, statement_ms=MIGRATION_MS, lock_ms=REHEARSAL_LOCK_MS)
+    with closing(patient), suppress(_Undone), patient.transaction():
+        for kind in KINDS:
+            if not patient.execute(HAS_SOME, (kind,)).get:
+                continue  # no process has used it yet: the first one creates it
+            for each in missing(patient, kind):
+                began_s = time.monotonic()
+                patient.script(each.script)
+                ran.append((kind, each.name, time.monotonic() - began_s))
+        raise _Undone
+    return ran
+
+
+class _Undone(Exception):
+    """The end of a rehearsal, which rolls it back."""
+
+
+def is_new(database: PostgresDatabase) -> bool:
+    """Say whether *database* has none of our tables."""
+    return database.execute("SELECT to_regclass('migration') IS NULL").get is True
+
+
+def is_copied_into(database: PostgresDatabase) -> bool:
+    """Say whether a copy into *database* has begun and not ended."""
+    return database.execute("SELECT to_regclass('copy_progress') IS NOT NULL").get is True
+
+
+def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
+    """Return what *database*, which has the table of migrations, has not run."""
+    known = migrations(kind)
+    rows = database.execute("SELECT number, least FROM migration WHERE kind = ?", (kind,))
+    seen = {int(number): int(least) for number, least in rows}
+    newest = known[-1].number
+    if max(seen.values(), default=0) > newest:
+        raise UnusableStore(
+            f"expected the {kind} of the database at migration {newest} or older; it is at"
+            f" {max(seen)}, and code before {max(seen.values())} cannot go on with it:"
+            f" {_needed(database, kind)}"
+        )
+    return [each for each in known if each.number not in seen]
+
+
+def _needed(database: PostgresDatabase, kind: str) -> str:
+    """Return, in words, which mintscope a schema that is too new needs."""
+    table = {"money": "installation", "market": "market_installation"}.get(kind, "none")
+    newest = "a newer mintscope"
+    if database.execute("SELECT to_regclass(?) IS NOT NULL", (table,)).get:
+        version = database.execute(f"SELECT version FROM {table}").get  # noqa: S608 - of the two
+        if version is not None:
+            newest = f"mintscope {version} or newer"
+    needed = f"it needs {newest}, this is {__version__}"
+    if not database.execute("SELECT to_regclass('backup_taken') IS NOT NULL").get:
+        return needed
+    known = migrations("money")[-1].number
+    backup = usable_backup(lambda sql, last: database.execute(sql, (last,)).fetchone(), known)
+    return f"{needed}: install that one, or {backup}"

@@ -1,0 +1,516 @@
+"""A connection to PostgreSQL that comes back, and transactions that are never in doubt.
+
+Values as PostgreSQL has them; columns for `unnest` are packed as arrays, ten times faster.
+
+To pack thousands of rows holds up other threads of this process, so it must take little.
+
+A connection that waits for no answer without end: a server that is frozen sends none.
+
+The server's own timeouts end a statement only where the server runs, and what the kernel finds out
+about a connection is only that the other kernel answers.
+"""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from enum import IntEnum
+from itertools import islice
+from struct import Struct
+from typing import Any, ClassVar, Final, TypeVar
+
+import numpy as np
+import psycopg
+import structlog
+from numpy.typing import NDArray
+from psycopg import Connection
+from psycopg.abc import PQGen
+from psycopg.adapt import Dumper, Loader
+from psycopg.pq import Format
+from psycopg.raw_cursor import RawCursor
+from psycopg.types.numeric import Int8Dumper, NumericBinaryLoader
+from psycopg.types.string import StrDumperUnknown as StrDumper
+from typing_extensions import override
+
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.sql.database import (
+    Batch,
+    DatabaseAway,
+    DatabaseError,
+    Rows,
+    Values,
+    compare_clocks,
+    inserting_arrays,
+    translate,
+)
+
+HEAD: Final = Struct(">iiIii")  # dimensions, flags, type, length, first index
+SIZE: Final = Struct(">i")
+NULL: Final = SIZE.pack(-1)
+INTEGER: Final = Struct(">iq")
+FLOAT: Final = Struct(">id")
+OF_8_BYTES: Final = 8
+
+
+class IntegerColumn(list[int | None]):
+    """A column of the type bigint."""
+
+
+class FloatColumn(list[float | None]):
+    """A column of the type double precision."""
+
+
+class TextColumn(list[str | None]):
+    """A column of the type text; NUL, which PostgreSQL refuses, is replaced."""
+
+
+class BlobColumn(list[bytes | None]):
+    """A column of the type bytea."""
+
+
+class _Packing(Dumper):
+    format = Format.BINARY
+    element_oid: ClassVar[int]
+
+    @override
+    def dump(self, obj: Any) -> bytes:
+        return HEAD.pack(1, 1, self.element_oid, len(obj), 1) + self.elements(obj)
+
+    @staticmethod
+    def elements(values: Sequence[Any]) -> bytes:
+        """Return *values*, each behind its length."""
+        raise NotImplementedError
+
+
+class _IntegerPacking(_Packing):
+    oid = 1016
+    element_oid = 20
+
+    @staticmethod
+    @override
+    def elements(values: Sequence[Any]) -> bytes:
+        if None in values:
+            return b"".join(NULL if v is None else INTEGER.pack(OF_8_BYTES, v) for v in values)
+        return _fixed(values, ">i8")
+
+
+class _FloatPacking(_Packing):
+    oid = 1022
+    element_oid = 701
+
+    @staticmethod
+    @override
+    def elements(values: Sequence[Any]) -> bytes:
+        if None in values:
+            return b"".join(NULL if v is None else FLOAT.pack(OF_8_BYTES, v) for v in values)
+        return _fixed(values, ">f8")
+
+
+class _TextPacking(_Packing):
+    oid = 1009
+    element_oid = 25
+
+    @staticmethod
+    @override
+    def elements(values: Sequence[Any]) -> bytes:
+        return _blobs([None if value is None else _text(value) for value in values])
+
+
+class _BlobPacking(_Packing):
+    oid = 1001
+    element_oid = 17
+
+    @staticmethod
+    @override
+    def elements(values: Sequence[Any]) -> bytes:
+        return _blobs(values)
+
+
+class _IntegerLoader(Loader):
+    """Reads sums of integers, which are numeric, as integers."""
+
+    @override
+    def load(self, data: Any) -> int:
+        return int(bytes(data))
+
+
+class _BinaryIntegerLoader(NumericBinaryLoader):
+    """Reads them in the form that is quicker to read."""
+
+    @override
+    def load(self, data: Any) -> Any:
+        return int(super().load(data))
+
+
+class _TextDumper(StrDumper):
+    """Sends texts as they are, but for NUL, which the server refuses in any."""
+
+    @override
+    def dump(self, obj: str) -> Any:
+        return super().dump(obj.replace("\0", "\N{REPLACEMENT CHARACTER}"))
+
+
+PACKINGS: Final = (
+    (IntegerColumn, _IntegerPacking),
+    (FloatColumn, _FloatPacking),
+    (TextColumn, _TextPacking),
+    (BlobColumn, _BlobPacking),
+)
+
+
+COLUMNS: Final[dict[str, type[list[Any]]]] = {
+    "bigint": IntegerColumn,
+    "double precision": FloatColumn,
+    "text": TextColumn,
+    "bytea": BlobColumn,
+}
+
+
+def register(connection: Connection[Any]) -> None:
+    """Let *connection* take and give values, and take columns."""
+    connection.adapters.register_loader("numeric", _IntegerLoader)
+    connection.adapters.register_loader("numeric", _BinaryIntegerLoader)
+    connection.adapters.register_dumper(str, _TextDumper)
+    connection.adapters.register_dumper(int, Int8Dumper)
+    connection.adapters.register_dumper(bool, Int8Dumper)
+    for column, packing in PACKINGS:
+        connection.adapters.register_dumper(column, packing)
+
+
+def _text(value: str) -> bytes:
+    return value.replace("\0", "\N{REPLACEMENT CHARACTER}").encode()
+
+
+def _fixed(values: Sequence[Any], kind: str) -> bytes:
+    packed: NDArray[Any] = np.empty(len(values), [("size", ">i4"), ("value", kind)])
+    packed["size"] = OF_8_BYTES
+    packed["value"] = values
+    return packed.tobytes()
+
+
+def _blobs(values: Sequence[bytes | None]) -> bytes:
+    return b"".join(
+        part
+        for value in values
+        for part in ((NULL,) if value is None else (SIZE.pack(len(value)), value))
+    )
+
+
+T = TypeVar("T")
+
+LOOK_S: Final = 0.1
+MARGIN_S: Final = 5.0  # for what the server needs to say that it ended a statement
+
+
+class SilentServer(psycopg.OperationalError):
+    """The server neither took nor sent anything for too long; the connection is closed."""
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """Closes itself, and raises SilentServer, where the server is silent for *silent_s_max*."""
+
+    silent_s_max: float = MARGIN_S
+
+    @override
+    def wait(self, gen: PQGen[T], interval: float = LOOK_S, timeout: float | None = None) -> T:
+        """Go on with *gen* as the server answers; return what it returns."""
+        return super().wait(self._bounded(gen), interval, timeout)
+
+    def _bounded(self, gen: PQGen[T]) -> PQGen[T]:
+        try:
+            wanted = next(gen)
+            until_s = time.monotonic() + self.silent_s_max
+            while True:
+                ready = yield wanted
+                if ready:
+                    until_s = time.monotonic() + self.silent_s_max
+                elif time.monotonic() >= until_s:
+                    self.pgconn.finish()
+                    raise SilentServer(
+                        f"expected an answer of the database within {self.silent_s_max:.1f} s"
+                    )
+                wanted = gen.send(ready)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
+APPLICATION: Final = "mintscope"  # as pg_stat_activity shows it
+CONNECT_S: Final = 5
+STATEMENT_MS: Final = 5_000
+IDLE_IN_TRANSACTION_MS: Final = 3_000  # then a frozen holder of a lock loses it
+PATIENCE_S: Final = 5.0  # for what became of a commit
+PAUSE_S: Final = 0.05
+PREPARED_AFTER: Final = 3
+READ: Final = ("SELECT", "\nSELECT")
+# Added by one statement: they take a fraction of a second, also where the server has little time.
+ROWS_MAX: Final = 5_000
+# A server that is cut off answers no probe: the connection is then lost within some 20 s.
+PROBE_S: Final = 5
+PROBES_MAX: Final = 3
+UNSENT_MS: Final = 20_000
+SETTINGS: Final = """
+SELECT set_config('statement_timeout', $1, false), set_config('lock_timeout', $2, false),
+       set_config('idle_in_transaction_session_timeout', $3, false)
+"""
+# Each statement is planned once, by indexes: what is known of the tables may be a minute old, and a
+# plan that reads a whole table would hold up all that comes after.
+HOT: Final = """
+SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
+       set_config('enable_bitmapscan', 'off', false), set_config('jit', 'off', false)
+"""
+BEGIN: Final = """
+SELECT pg_advisory_xact_lock(hashtext(current_schema()), $1::integer), pg_current_xact_id()::text
+"""
+BEGIN_BESIDE: Final = "SELECT pg_current_xact_id()::text"
+HERE: Final = SystemClock()
+EPOCH: Final = "SELECT epoch FROM ingest_epoch"
+STATUS: Final = "SELECT pg_xact_status($1::text::xid8)"
+
+AWAY: Final = (
+    psycopg.OperationalError,
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+)
+
+log = structlog.get_logger()
+
+
+class WriteLock(IntEnum):
+    """The writers: as many at a time as there are locks."""
+
+    MONEY = 1
+    MARKET = 2
+    WEBHOOKS = 3
+
+
+class TakenOver(DatabaseAway):
+    """Another process writes here now: nothing was written."""
+
+
+class InDoubt(DatabaseAway):
+    """A commit was asked for, and what became of it could not be found out in time."""
+
+
+class PostgresDatabase:
+    """Implements Database; connects when it is first used, and again after a connection was lost.
+
+    dsn       of a database whose search path names the schema
+    lock      held by a transaction from its first statement
+    lock_ms   a lock is waited for at most so long; None: as long as a statement may take
+    epoch     no transaction writes once another epoch has begun; None: every process may
+    now_ms    by the clock of this machine
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each part
+        self,
+        dsn: str,
+        lock: WriteLock = WriteLock.MONEY,
+        *,
+        statement_ms: int = STATEMENT_MS,
+        lock_ms: int | None = None,
+        epoch: int | None = None,
+        now_ms: Callable[[], int] = HERE.now,
+    ) -> None:
+        self._dsn = dsn
+        self._now_ms = now_ms
+        self._lock = lock
+        self._epoch = epoch
+        self._statement_ms = statement_ms
+        self._lock_ms = statement_ms if lock_ms is None else lock_ms
+        self._connection: psycopg.Connection[Any] | None = None
+        self._changed = 0
+        self._is_begun = False
+        self._ahead_ms: int | None = None
+
+    def execute(self, statement: str, values: Values = (), /) -> Rows:
+        """Run one statement; a read outside a transaction again where the connection was lost."""
+        text, names = translate(statement)
+        if isinstance(values, Mapping):
+            values = [values[name] for name in names]
+        may_repeat = self._connection is not None and not self._is_begun and text.startswith(READ)
+        try:
+            return self._execute(text, values)
+        except DatabaseAway as away:  # by one that is frozen, another one would be waited for, too
+            is_lost = self._connection is None and not isinstance(away.__cause__, SilentServer)
+            if not (may_repeat and is_lost):
+                raise
+        return self._execute(text, values)
+
+    def _execute(self, text: str, values: Sequence[Any]) -> Rows:
+        with self._told():
+            cursor = self._cursor()
+            cursor.execute(text, values, binary=True)
+            self._changed = cursor.rowcount
+            return Rows(cursor.fetchall() if cursor.description else ())
+
+    def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
+        """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
+        with self._told():
+            cursor = self._cursor()
+            if not isinstance(statement, Batch):
+                cursor.executemany(translate(statement).text, many)
+                self._changed = cursor.rowcount
+                return
+            kinds = [COLUMNS[kind] for kind in statement.columns.values()]
+            self._changed = 0
+            rows = iter(many)  # made meanwhile: for the server, a long silence is a frozen client
+            while part := list(islice(rows, ROWS_MAX)):
+                values = zip(*part, strict=True)
+                columns = [kind(each) for kind, each in zip(kinds, values, strict=True)]
+                cursor.execute(inserting_arrays(statement), columns)
+                self._changed += cursor.rowcount
+
+    def script(self, text: str) -> None:
+        """Run several statements without values, within a transaction."""
+        with self._told():
+            if self._connection is not None:
+                self._connection.execute(text.encode(), prepare=False)
+
+    def changes(self) -> int:
+        """Return how many rows the last statement changed."""
+        return self._changed
+
+    @contextmanager
+    def transaction(self, *, beside: bool = False) -> Iterator[None]:
+        """Hold the write lock from the first statement; commit unless it raises.
+
+        beside   hold none
+        """
+        with self._begun("BEGIN"):
+            if beside:
+                xid = self.execute(BEGIN_BESIDE).get
+            else:
+                _, xid = self.execute(BEGIN, (int(self._lock),)).get
+                self._expect_epoch()
+            yield
+            self._commit(str(xid))
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what is done inside, and only that, if it raises."""
+        self.execute("SAVEPOINT part")
+        try:
+            yield
+        except BaseException:
+            with suppress(DatabaseError):
+                self.execute("ROLLBACK TO part")
+            raise
+        self.execute("RELEASE part")
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let every read inside see one and the same commit."""
+        with self._begun("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
+            yield
+            self.execute("ROLLBACK")
+
+    def expect_clock(self) -> None:
+        """Raise DatabaseAway if the clock of this machine is not that of the server."""
+        compare_clocks(self, self._now_ms).expect_near()
+
+    def ahead_ms(self) -> int:
+        """Return how far the clock of this machine is ahead of the server's, once a transaction."""
+        if self._ahead_ms is None or not self._is_begun:
+            self._ahead_ms = compare_clocks(self, self._now_ms).surely_ahead_ms
+        return self._ahead_ms
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        connection = self._connection
+        self._connection = None
+        if connection is not None:
+            connection.close()
+
+    @contextmanager
+    def _begun(self, statement: str) -> Iterator[None]:
+        """Begin, on a new connection where the kept one was lost; undo what was not ended."""
+        try:
+            self.execute(statement)
+        except DatabaseAway:
+            self.close()
+            self.execute(statement)
+        self._is_begun = True
+        self._ahead_ms = None
+        try:
+            yield
+        except BaseException:
+            if self._connection is not None:
+                with suppress(DatabaseError):
+                    self.execute("ROLLBACK")
+            raise
+        finally:
+            self._is_begun = False
+
+    def _expect_epoch(self) -> None:
+        """Raise TakenOver in a later epoch; behind the lock, so that none begins meanwhile."""
+        if self._epoch is None:
+            return
+        epoch = self.execute(EPOCH).get
+        if epoch != self._epoch:
+            raise TakenOver(f"expected epoch {self._epoch}; it is {epoch}: another process writes")
+
+    def _commit(self, xid: str) -> None:
+        """Commit transaction *xid*; where the answer is lost, find out what became of it."""
+        try:
+            with self._told():
+                ended = self._cursor().execute("COMMIT").statusmessage
+        except DatabaseAway:
+            self.close()
+            self._is_begun = False
+            if not self._was_committed(xid):
+                raise
+            log.warning("commit_found", xid=xid)
+            return
+        if ended != "COMMIT":
+            raise DatabaseError("expected a commit; a statement had failed before")
+
+    def _was_committed(self, xid: str) -> bool:
+        until_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until_s:
+            with suppress(DatabaseAway):
+                status = self.execute(STATUS, (xid,)).get
+                if status != "in progress":
+                    return bool(status == "committed")
+            time.sleep(PAUSE_S)
+        raise InDoubt(f"expected to learn what became of transaction {xid}; the store is away")
+
+    def _cursor(self) -> RawCursor[Any]:
+        connection = self._connection
+        if connection is None or connection.closed:
+            if self._is_begun:  # on another connection, each statement would be durable by itself
+                raise DatabaseAway("the connection was lost within a transaction")
+            connection = self._connection = self._connect()
+        return RawCursor(connection)
+
+    def _connect(self) -> psycopg.Connection[Any]:
+        connection = BoundedConnection.connect(
+            self._dsn,
+            autocommit=True,
+            connect_timeout=CONNECT_S,
+            prepare_threshold=PREPARED_AFTER,
+            fallback_application_name=APPLICATION,
+            tcp_user_timeout=UNSENT_MS,
+            keepalives_idle=PROBE_S,
+            keepalives_interval=PROBE_S,
+            keepalives_count=PROBES_MAX,
+        )
+        connection.silent_s_max = self._statement_ms / 1_000 + MARGIN_S
+        register(connection)
+        cursor = RawCursor(connection)
+        limits_ms = (self._statement_ms, self._lock_ms, IDLE_IN_TRANSACTION_MS)
+        cursor.execute(SETTINGS, [f"{each}" for each in limits_ms])
+        if self._lock is WriteLock.MARKET:  # the same few statements, each over few rows
+            cursor.execute(HOT)
+        return connection
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise errors as every engine does; let go of a connection that was lost."""
+        try:
+            yield
+        except AWAY as cause:
+            if self._connection is not None and self._connection.closed:
+                self._connection = None
+            raise DatabaseAway(str(cause)) from cause
+        except psycopg.Error as cause:
+            raise DatabaseError(str(cause)) from cause

@@ -1,0 +1,117 @@
+"""Rate limits in PostgreSQL: an exact moving window, by the time of the server."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import psycopg
+from psycopg import AsyncConnection
+from psycopg.raw_cursor import AsyncRawCursor
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.sql.limits import AskedWindow, FoundWindow, LimitStoreAway, now_us
+
+CONNECT_S: Final = 5
+SWEPT_AFTER: Final = 10_000  # keys asked for
+SETTINGS: Final = """
+SELECT set_config('statement_timeout', '5000', false),
+       set_config('synchronous_commit', 'off', false)
+"""
+# The time is read once the row is locked: no admission is older than one that was counted before.
+# Keys are locked in their order, so that no two calls wait for each other.  An admission ahead of
+# now by more than the window is from before the server's clock was set back.
+SETTLE: Final = """
+INSERT INTO limit_window AS w
+       (key, admitted_us, ends_us, count, window_us, returned, taken, asked_us, held)
+SELECT key, array_fill(now, ARRAY[least(taken, count)::integer]), now + span, count, span,
+       returned, taken, now, 0
+  FROM unnest($1::bytea[], $2::bigint[], $3::bigint[], $4::bigint[], $5::bigint[])
+       AS asked (key, count, span, returned, taken),
+       (SELECT coalesce($6::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+            AS now) AS clock
+ ORDER BY key
+    ON CONFLICT (key) DO UPDATE
+   SET (admitted_us, ends_us, count, window_us, returned, taken, asked_us, held) = (
+       SELECT kept || array_fill(now, ARRAY[
+                  greatest(0, least(excluded.taken, excluded.count - cardinality(kept)))::integer]),
+              now + excluded.window_us, excluded.count, excluded.window_us,
+              excluded.returned, excluded.taken, now, cardinality(kept)
+         FROM (SELECT now, counting[:cardinality(counting) - excluded.returned] AS kept
+                 FROM (SELECT now, ARRAY(
+                              SELECT at FROM unnest(w.admitted_us) AS at
+                               WHERE at > now - excluded.window_us
+                                 AND at <= now + excluded.window_us
+                               ORDER BY at) AS counting
+                         FROM (SELECT coalesce($6::bigint,
+                                  (extract(epoch FROM clock_timestamp()) * 1000000)::bigint) AS now
+                              ) AS clock
+                      ) AS counted
+              ) AS returned)
+RETURNING key, held, greatest(0, CASE WHEN held > 0 THEN asked_us - admitted_us[1] ELSE 0 END)
+"""
+# Never waits for a row, so it cannot wait in a circle with a call that has rows of it.
+SWEEP: Final = """
+DELETE FROM limit_window WHERE key IN (
+    SELECT key FROM limit_window
+     WHERE ends_us <= coalesce(
+               $1::bigint, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint)
+     LIMIT 20000 FOR UPDATE SKIP LOCKED)
+"""
+
+
+class PostgresWindows:
+    """Implements WindowStore over one connection; connects when it is first asked.
+
+    dsn     of a database whose search path names the schema, with the migrations of limits
+    clock   gives the time instead of the server; for tests
+    """
+
+    def __init__(self, dsn: str, *, clock: Clock | None = None) -> None:
+        self._dsn = dsn
+        self._clock = clock
+        self._connection: AsyncConnection[Any] | None = None
+        self._asked_count = 0
+
+    async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
+        """Run one statement over all keys."""
+        now = None if self._clock is None else now_us(self._clock)
+        columns = [list(column) for column in zip(*asked, strict=True)] or [[]] * len(
+            AskedWindow._fields
+        )
+        connection = self._connection
+        self._connection = None
+        try:
+            connection = connection or await self._connect()
+            cursor = AsyncRawCursor(connection)
+            await cursor.execute(SETTLE, (*columns, now), prepare=True)
+            found = {
+                key: FoundWindow(held, age_us) for key, held, age_us in await cursor.fetchall()
+            }
+            await self._sweep(cursor, len(asked), now)
+            self._connection = connection
+        except (psycopg.Error, OSError) as cause:
+            raise LimitStoreAway(str(cause)) from cause
+        finally:
+            if self._connection is None and connection is not None:
+                await connection.close()
+        return [found[each.key] for each in asked]
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        connection = self._connection
+        self._connection = None
+        if connection is not None:
+            await connection.close()
+
+    async def _connect(self) -> AsyncConnection[Any]:
+        connection = await AsyncConnection.connect(
+            self._dsn, autocommit=True, connect_timeout=CONNECT_S
+        )
+        await connection.execute(SETTINGS)
+        return connection
+
+    async def _sweep(self, cursor: AsyncRawCursor[Any], asked_count: int, now: int | None) -> None:
+        """Delete the windows in which nothing counts, once in a while."""
+        self._asked_count += asked_count
+        if self._asked_count >= SWEPT_AFTER:
+            self._asked_count = 0
+            await cursor.execute(SWEEP, (now,))

@@ -1,0 +1,290 @@
+"""Which of several ingests writes the market: a lock of a session, and an epoch that fences.
+
+The server ends a session that says nothing for three seconds, so that a process that is frozen or
+cut off loses the lock.  A statement that it still sends when it wakes is refused, because each of
+its transactions asks for its epoch (see PostgresDatabase).
+
+Settings that api processes at one database share: the first writes, the others compare.
+
+Notices of the server: that the market has been written.
+
+A connection of its own for a lock that a process holds: the lock ends with the connection.
+
+Which process reads a past: a lock of a session, so it ends with its process.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, Final, NoReturn
+
+import psycopg
+import structlog
+from psycopg import AsyncConnection, sql
+
+from mintscope.kit.errors import StoreUnavailable, UnusableStore
+from mintscope.kit.sql.database import TRY, SessionLock
+from mintscope.kit.sql.postgres import (
+    APPLICATION,
+    CONNECT_S,
+    STATEMENT_MS,
+    BoundedConnection,
+    WriteLock,
+)
+
+SILENT_MS_MAX: Final = 3_000
+HEARTBEAT_S: Final = 1.0
+ANSWER_S: Final = 3.0
+LOOK_AGAIN_S: Final = 0.5
+
+SETTINGS: Final = """
+SELECT set_config('statement_timeout', %s, false), set_config('lock_timeout', %s, false),
+       set_config('idle_session_timeout', %s, false),
+       set_config('idle_in_transaction_session_timeout', %s, false)
+"""
+WAIT_FOR_WRITERS: Final = "SELECT pg_advisory_xact_lock(hashtext(current_schema()), %s)"
+TAKE_OVER: Final = "UPDATE ingest_epoch SET epoch = epoch + 1 RETURNING epoch"
+
+log = structlog.get_logger()
+
+
+class IngestLock:
+    """The right to write the market, of one process at a time.
+
+    dsn     of a database whose search path names the schema; not through a pool of transactions
+    epoch   which the holder writes with, larger than that of every holder before
+    """
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._connection: psycopg.AsyncConnection[Any] | None = None
+        self.epoch = 0
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Wait for the lock, and hold it during the block.
+
+        Raises StoreUnavailable when the server does not answer.
+        """
+        try:
+            await self._acquire()
+            yield
+        finally:
+            await self._release()
+
+    async def keep(self) -> NoReturn:
+        """Say every second that this process lives.  Raises StoreUnavailable once it is lost."""
+        while True:
+            await asyncio.sleep(HEARTBEAT_S)
+            await self._ask("SELECT 1")
+
+    async def _acquire(self) -> None:
+        await self._connect()
+        if not await self._ask(TRY, SessionLock.INGESTING):
+            log.info("ingest_stands_by")
+            while not await self._ask(TRY, SessionLock.INGESTING):  # noqa: ASYNC110 - only asking tells
+                await asyncio.sleep(LOOK_AGAIN_S)
+        await self._ask("BEGIN")
+        # A transaction of the holder before may not be over: what it writes comes first.
+        await self._ask(WAIT_FOR_WRITERS, int(WriteLock.MARKET))
+        self.epoch = await self._ask(TAKE_OVER)
+        await self._ask("COMMIT")
+        log.info("ingest_takes_over", epoch=self.epoch)
+
+    async def _connect(self) -> None:
+        milliseconds = (f"{STATEMENT_MS}", f"{STATEMENT_MS}", *2 * (f"{SILENT_MS_MAX}",))
+        try:
+            self._connection = await psycopg.AsyncConnection.connect(
+                self._dsn,
+                autocommit=True,
+                connect_timeout=CONNECT_S,
+                fallback_application_name=APPLICATION,
+            )
+        except psycopg.Error as cause:
+            raise StoreUnavailable(f"the database does not answer: {cause}") from cause
+        await self._ask(SETTINGS, *milliseconds)
+
+    async def _ask(self, statement: str, *values: object) -> Any:
+        """Return the first value of what *statement* returns."""
+        connection = self._connection
+        assert connection is not None
+        try:
+            async with asyncio.timeout(ANSWER_S + STATEMENT_MS / 1000):
+                cursor = await connection.execute(statement.encode(), values or None)
+                return (await cursor.fetchone() or [None])[0] if cursor.description else None
+        except (psycopg.Error, TimeoutError) as cause:
+            raise StoreUnavailable(
+                f"the database does not answer, or has ended this session: {cause}"
+            ) from cause
+
+    async def _release(self) -> None:
+        connection = self._connection
+        self._connection = None
+        if connection is not None:
+            with suppress(psycopg.Error):
+                await connection.close()
+
+
+HASHED: Final = "sha256:"
+SHARE: Final = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %s)"
+LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), %s)"
+KEPT: Final = "SELECT name, value FROM replica_settings"
+KEEP: Final = "INSERT INTO replica_settings (name, value) VALUES (%s, %s)"
+
+
+async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> None:
+    """Be one of the api processes as long as *connection* lives.
+
+    settings   by name; one that begins with `sha256:` is a secret, and is not shown
+    Raises     UnusableStore if those that run have others
+    """
+    if await _asked(connection, TRY, SessionLock.SERVING):
+        async with connection.transaction():
+            await connection.execute("DELETE FROM replica_settings")
+            await connection.cursor().executemany(KEEP, sorted(settings.items()))
+        await _asked(connection, SHARE, SessionLock.SERVING)
+        await _asked(connection, LET_GO, SessionLock.SERVING)
+        return
+    await _asked(connection, SHARE, SessionLock.SERVING)
+    rows = await (await connection.execute(KEPT)).fetchall()
+    if told := differences(dict(rows), settings):
+        raise UnusableStore(f"expected the settings of the api processes that run: {told}")
+
+
+def differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    """Return in words where settings differ that both have, empty if they do not."""
+    return "; ".join(
+        f"{name} differs"
+        if HASHED in theirs[name] + ours[name]
+        else f"{name} is {theirs[name]} there and {ours[name]} here"
+        for name in sorted(theirs.keys() & ours.keys())  # one of them may be of another version
+        if theirs[name] != ours[name]
+    )
+
+
+async def _asked(connection: AsyncConnection[Any], statement: str, lock: int) -> Any:
+    row = await (await connection.execute(statement.encode(), (lock,))).fetchone()
+    assert row is not None
+    return row[0]
+
+
+CHANNEL: Final = "SELECT 'mintscope_market_' || current_schema()"
+# A server that is cut off says nothing either: readers look by themselves as often.
+NOTICES_LOOK_AGAIN_S: Final = 1.0
+CONNECT_AGAIN_S: Final = 5.0
+NOTICES_ANSWER_S: Final = 10.0  # for all that is asked at the beginning
+
+
+class MarketNotices:
+    """Wakes who waits for the market; on one connection, not through a pool of transactions.
+
+    dsn        of a database whose search path names the schema
+    settings   what all that wait there must have in common
+    """
+
+    def __init__(self, dsn: str, settings: Mapping[str, str] | None = None) -> None:
+        self._dsn = dsn
+        self._settings = settings or {}
+        self._connection: psycopg.AsyncConnection[Any] | None = None
+        self._connect_at_s = 0.0
+        self._is_told = False
+
+    async def open(self) -> None:
+        """Begin to listen.  Raises UnusableStore where others have other settings."""
+        try:
+            await self._connect()
+        except (psycopg.Error, OSError) as cause:
+            raise StoreUnavailable(f"the database does not answer: {cause}") from cause
+
+    async def wait(self, poll_interval_s: float) -> None:
+        """Wait until the market was written, a second at most.
+
+        While no connection can be had: *poll_interval_s*, as if there were no notices.
+        """
+        try:
+            if await self._has_connection():
+                await self._next_notice()
+                return
+        except (psycopg.Error, OSError, UnusableStore) as error:
+            await self._lost(error)
+        await asyncio.sleep(poll_interval_s)
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        connection = self._connection
+        self._connection = None
+        if connection is not None:
+            with suppress(psycopg.Error, OSError):
+                await connection.close()
+
+    async def _has_connection(self) -> bool:
+        if self._connection is None:
+            loop = asyncio.get_running_loop()
+            if loop.time() < self._connect_at_s:
+                return False
+            self._connect_at_s = loop.time() + CONNECT_AGAIN_S
+            await self._connect()
+        return True
+
+    async def _connect(self) -> None:
+        async with asyncio.timeout(NOTICES_ANSWER_S):
+            self._connection = connection = await psycopg.AsyncConnection.connect(
+                self._dsn,
+                autocommit=True,
+                connect_timeout=CONNECT_S,
+                fallback_application_name=APPLICATION,
+            )
+            row = await (await connection.execute(CHANNEL)).fetchone()
+            assert row is not None
+            await join(connection, self._settings)
+            await connection.execute(sql.SQL("LISTEN {}").format(sql.Identifier(str(row[0]))))
+        if self._is_told:
+            log.info("market_notices_back")
+            self._is_told = False
+
+    async def _next_notice(self) -> None:
+        assert self._connection is not None
+        async for _ in self._connection.notifies(timeout=NOTICES_LOOK_AGAIN_S, stop_after=1):
+            pass
+
+    async def _lost(self, error: Exception) -> None:
+        if not self._is_told:
+            log.warning("market_notices_lost", reason=str(error).strip())
+            self._is_told = True
+        await self.aclose()
+
+
+@contextmanager
+def session(dsn: str) -> Iterator[BoundedConnection]:
+    """Keep a connection during the block.  Raises StoreUnavailable where there is none."""
+    try:
+        connection = BoundedConnection.connect(
+            dsn,
+            autocommit=True,
+            connect_timeout=CONNECT_S,
+            fallback_application_name=APPLICATION,
+        )
+    except psycopg.OperationalError as cause:
+        raise StoreUnavailable(f"the database does not answer: {cause}") from cause
+    with connection:
+        yield connection
+
+
+# A machine that is gone answers no probe: the server then ends the session within a minute.
+READING_LOCK_TRY: Final = """
+SELECT set_config('tcp_keepalives_idle', '30', false),
+       set_config('tcp_keepalives_interval', '10', false),
+       set_config('tcp_keepalives_count', '3', false),
+       pg_try_advisory_lock(hashtext(current_schema()), %s)
+"""
+
+
+@contextmanager
+def reading(dsn: str) -> Iterator[bool]:
+    """Try to be the one that reads, and yield whether this is it during the block.
+
+    Raises StoreUnavailable.
+    """
+    with session(dsn) as connection:
+        row = connection.execute(READING_LOCK_TRY, (SessionLock.READING_A_PAST,)).fetchone()
+        yield row is not None and bool(row[-1])

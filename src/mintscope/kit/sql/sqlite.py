@@ -1,0 +1,489 @@
+"""Opening a database file, migrating its schema, delimiting a transaction.  apsw only.
+
+States of earlier versions, read by SQL functions for migrations.
+
+A state of version 2 has the newest candle with a price behind what version 1 has of each
+timeframe.  These layouts never change, whatever is written today.
+
+Telling of migrations that run: before each one, and after it.
+
+A file of SQLite for stores in common SQL.
+
+Files return unused pages to the disk, some at a time.
+"""
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from functools import cache, partial
+from importlib.resources import files
+from pathlib import Path
+from struct import Struct
+from typing import Any, Final, Self
+
+import apsw
+import msgspec
+import structlog
+
+from mintscope import __version__
+from mintscope.kit.errors import NeedsUpgrade, StoreUnavailable, UnusableStore
+from mintscope.kit.metrics import FREE_BYTES, MIGRATIONS_LEFT, WAL_BYTES
+from mintscope.kit.sql.database import (
+    Batch,
+    Database,
+    DatabaseAway,
+    DatabaseError,
+    Rows,
+    Values,
+    inserting,
+)
+from mintscope.kit.sql.identity import usable_backup
+
+VERSION: Final = Struct("<q")
+HEAD_BYTES: Final = 24  # version, time of the first candle, price in SOL
+FRAME_BYTES: Final = 112
+FRAMES: Final = 4
+CANDLE: Final = Struct("<q4dq")  # bucket, open, high, low, close, trades
+NO_CANDLE: Final = CANDLE.pack(-1, 0.0, 0.0, 0.0, 0.0, 0)
+# Of each swap of a slot: whether it bought, and its volume.
+IS_BUY = 4
+VOLUME = 5
+_swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
+
+
+def offer(db: apsw.Connection) -> None:
+    """Let statements of *db* call `packed_candle`, `state_2` and `volume_1`."""
+    db.create_scalar_function("packed_candle", CANDLE.pack, 6, deterministic=True)
+    db.create_scalar_function("state_2", state_2, 1 + FRAMES, deterministic=True)
+    db.create_scalar_function("volume_1", volume_1, 2, deterministic=True)
+
+
+def state_2(*values: Any) -> bytes:
+    """Return a state of version 1 and its four open candles, some None, as one of version 2.
+
+    Raises ValueError for a state of another length
+    """
+    state, *candles = values
+    if len(state) != HEAD_BYTES + FRAMES * FRAME_BYTES:
+        raise ValueError(f"expected a state of version 1, were {len(state)} bytes")
+    parts = [VERSION.pack(2), state[VERSION.size : HEAD_BYTES]]
+    for n, candle in enumerate(candles):
+        begin = HEAD_BYTES + n * FRAME_BYTES
+        parts += (state[begin : begin + FRAME_BYTES], candle or NO_CANDLE)
+    return b"".join(parts)
+
+
+def volume_1(*values: Any) -> int:
+    """Return the volume, in micro-USD, of a blob of swaps on one side: whether it bought."""
+    swaps, is_buy = values
+    return sum(swap[VOLUME] for swap in _swaps.decode(swaps) if swap[IS_BUY] == bool(is_buy))
+
+
+DIGITS: Final = 1
+
+log = structlog.get_logger()
+
+
+@contextmanager
+def telling(kind: str, name: str, *, left: int) -> Iterator[None]:
+    """Log that migration *name* of the store *kind* runs during the block, and its time.
+
+    left   how many have not run, this one among them
+    """
+    MIGRATIONS_LEFT.set(left)
+    log.info("migrating", store=kind, migration=name, left=left)
+    begun_s = time.monotonic()
+    yield
+    took_s = round(time.monotonic() - begun_s, DIGITS)
+    MIGRATIONS_LEFT.set(left - 1)
+    log.info("migrated", store=kind, migration=name, took_s=took_s)
+
+
+# Older versions can corrupt a write-ahead log that two connections checkpoint at once.
+SQLITE_VERSION_MIN: Final = (3, 51, 3)
+BUSY_TIMEOUT_MS: Final = 10_000
+WAL_BYTES_MAX: Final = 64 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """How a file is read and written: in pages, of which a connection keeps some in memory.
+
+    waits_for_disk   whether a commit waits for the disk
+    shrinks          whether unused pages can be returned to the disk
+    """
+
+    page_bytes: int = 4_096
+    cache_bytes: int = 2 * 1024 * 1024
+    waits_for_disk: bool = True
+    shrinks: bool = False
+
+
+USUAL_SIZES: Final = Sizes()
+# A debit changes a row on a page of its own, which the log takes whole; any account may be next.
+SIZES: Final = {
+    "money": Sizes(page_bytes=1_024, cache_bytes=16 * 1024 * 1024),
+    # A webhook lost with the power is sent again: a commit need not wait for the disk.
+    "webhooks": Sizes(waits_for_disk=False, shrinks=True),
+    "market": Sizes(shrinks=True),
+}
+
+
+def engine_version() -> str:
+    """Return the version of SQLite.  Raises UnusableStore for one that is too old."""
+    version: str = apsw.sqlite_lib_version()
+    if tuple(int(part) for part in version.split(".")) < SQLITE_VERSION_MIN:
+        oldest = ".".join(map(str, SQLITE_VERSION_MIN))
+        raise UnusableStore(
+            f"expected SQLite {oldest} or newer, because older ones can corrupt"
+            f" a write-ahead log; was {version}"
+        )
+    return version
+
+
+def open_store(
+    path: Path, kind: str, *, read_only: bool = False, is_copied_into: bool = False
+) -> apsw.Connection:
+    """Return a connection to *path*, its schema migrated to the newest of *kind*.
+
+    kind             the folder beside this file that holds the migrations
+    is_copied_into   a copy into it may have begun and not ended
+    Raises           UnusableStore for an SQLite that is too old, a file that is not
+                     a store of this kind, or one written by a newer mintscope
+    """
+    engine_version()
+    if not read_only:
+        with suppress(OSError):  # which SQLite reports; its log and index take the same mode
+            path.touch(mode=0o600)
+    flags = apsw.SQLITE_OPEN_READONLY if read_only else apsw.SQLITE_OPEN_READWRITE
+    try:
+        db = apsw.Connection(
+            str(path), flags=flags if read_only else flags | apsw.SQLITE_OPEN_CREATE
+        )
+    except apsw.CantOpenError as cause:
+        raise UnusableStore(f"expected a database file at {path}; cannot open it") from cause
+    try:
+        _configure(db, read_only=read_only, sizes=SIZES.get(kind, USUAL_SIZES))
+        if read_only:
+            _expect_migrated(db, kind, path)
+        else:
+            _migrate(db, kind, path)
+        if not is_copied_into:
+            _expect_whole_copy(db, path)
+    except apsw.NotADBError as cause:
+        db.close()
+        raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+@contextmanager
+def transaction(db: apsw.Connection) -> Iterator[apsw.Connection]:
+    """Hold the write lock of *db* from the first statement; commit unless it raises."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield db
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:  # a full disk has already rolled back
+            db.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def savepoint(db: apsw.Connection) -> Iterator[apsw.Connection]:
+    """Undo what is done inside, and only that, if it raises; within `transaction(db)`."""
+    db.execute("SAVEPOINT part")
+    try:
+        yield db
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK TO part")
+            db.execute("RELEASE part")
+        raise
+    else:
+        db.execute("RELEASE part")
+
+
+@contextmanager
+def snapshot(db: apsw.Connection) -> Iterator[apsw.Connection]:
+    """Let every read of *db* inside see one and the same commit."""
+    db.execute("BEGIN")
+    try:
+        yield db
+    finally:
+        db.execute("ROLLBACK")
+
+
+def _configure(db: apsw.Connection, *, read_only: bool, sizes: Sizes) -> None:
+    db.set_busy_timeout(BUSY_TIMEOUT_MS)
+    db.config(apsw.SQLITE_DBCONFIG_DQS_DML, 0)
+    db.config(apsw.SQLITE_DBCONFIG_DQS_DDL, 0)
+    db.execute("PRAGMA foreign_keys = ON")
+    db.execute("PRAGMA temp_store = MEMORY")
+    if not read_only:
+        db.execute(f"PRAGMA page_size = {sizes.page_bytes}")  # of a file that is new
+        if sizes.shrinks and not db.execute("PRAGMA page_count").get:
+            db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        db.execute(f"PRAGMA cache_size = {-sizes.cache_bytes // 1024}")
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = FULL")
+        if not sizes.waits_for_disk:
+            db.execute("PRAGMA synchronous = NORMAL")
+        db.execute(f"PRAGMA journal_size_limit = {WAL_BYTES_MAX}")
+
+
+@cache
+def migrations(kind: str) -> list[tuple[int, str, str]]:
+    """Return (number, name, script) of every `NNNN_name.sql` of *kind*, in order."""
+    folder = files("mintscope.kit.sql").joinpath("migrations", "sqlite", kind)
+    found = sorted(
+        (entry for entry in folder.iterdir() if entry.name.endswith(".sql")),
+        key=lambda entry: entry.name,
+    )
+    return [(int(entry.name[:4]), entry.name, entry.read_text()) for entry in found]
+
+
+def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
+    """Run the migrations *db* has not seen: of a new file in one transaction, else one in each."""
+    if not _missing(db, kind, path):
+        return
+    offer(db)
+    if not db.table_exists(None, "migration"):
+        with transaction(db):
+            db.execute(
+                "CREATE TABLE IF NOT EXISTS migration"
+                " (number INTEGER PRIMARY KEY, name TEXT NOT NULL, kind TEXT NOT NULL) STRICT"
+            )
+            for each in _missing(db, kind, path):  # another process may be faster
+                _run(db, kind, each)
+    while open_ := _missing(db, kind, path):
+        with telling(kind, open_[0][1], left=len(open_)), transaction(db):
+            if open_[0] in _missing(db, kind, path):
+                _run(db, kind, open_[0])
+
+
+def _run(db: apsw.Connection, kind: str, migration: tuple[int, str, str]) -> None:
+    number, name, script = migration
+    db.execute(script)
+    db.execute("INSERT INTO migration VALUES (?, ?, ?)", (number, name, kind))
+
+
+def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
+    """Return the names of the migrations that the file lacked; run them if *is_done*."""
+    if not path.exists():
+        lacking = migrations(kind)
+    else:
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        lacking = _missing(db, kind, path)
+        db.close()
+    if is_done:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        open_store(path, kind).close()
+    return [name for _, name, _ in lacking]
+
+
+def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
+    """Run the pending migrations of the file; yield the name and the seconds of each.
+
+    Logs nothing: the file is a copy, for a rehearsal.
+    """
+    with closing(apsw.Connection(str(path))) as db:
+        _configure(db, read_only=False, sizes=SIZES.get(kind, USUAL_SIZES))
+        if _missing(db, kind, path):
+            offer(db)
+        while open_ := _missing(db, kind, path):
+            began_s = time.monotonic()
+            with transaction(db):
+                _run(db, kind, open_[0])
+            yield open_[0][1], time.monotonic() - began_s
+
+
+def waits_for(path: Path, kind: str) -> list[str]:
+    """Return the names of the migrations that the file waits for; of a new one, none.
+
+    Raises UnusableStore, StoreUnavailable
+    """
+    if not path.exists():
+        return []
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
+            is_new = not db.table_exists(None, "migration")
+            return [] if is_new else [name for _, name, _ in _missing(db, kind, path)]
+    except apsw.NotADBError as cause:
+        raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
+    except apsw.Error as cause:
+        raise StoreUnavailable(f"the {kind} file at {path} does not answer: {cause}") from cause
+
+
+def _expect_whole_copy(db: apsw.Connection, path: Path) -> None:
+    if db.table_exists(None, "copy_progress"):
+        raise UnusableStore(f"expected a whole copy at {path}; it has not ended: go on with it")
+
+
+def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:
+    if _missing(db, kind, path):
+        raise NeedsUpgrade(f"expected {path} to be up to date; its owner has not migrated it yet")
+
+
+def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str, str]]:
+    """Return the migrations of *kind* that *db* has not run; the numbers need not be dense."""
+    known = migrations(kind)
+    if not db.table_exists(None, "migration"):
+        return known
+    rows = db.execute("SELECT number, kind FROM migration").fetchall()
+    seen = {int(str(number)): str(other) for number, other in rows}
+    for other in set(seen.values()) - {kind}:
+        raise UnusableStore(f"expected a {kind} database at {path}; it is a {other} database")
+    unknown = seen.keys() - {number for number, _, _ in known}
+    if unknown:
+        raise UnusableStore(
+            f"expected {path} at migration {known[-1][0]} or older; it is at {max(unknown)}:"
+            f" {_needed(db, kind)}"
+        )
+    return [migration for migration in known if migration[0] not in seen]
+
+
+def _newest(kind: str) -> int:
+    return migrations(kind)[-1][0]
+
+
+def _needed(db: apsw.Connection, kind: str) -> str:
+    """Return, in words, which mintscope a file that is too new needs."""
+    table = {"money": "installation", "market": "market_installation"}.get(kind, "")
+    newest = "a newer mintscope"
+    if db.table_exists(None, table):
+        version = db.execute(f"SELECT version FROM {table}").get  # noqa: S608 - one of the two above
+        if version is not None:
+            newest = f"mintscope {version} or newer"
+    needed = f"it needs {newest}, this is {__version__}"
+    if not db.table_exists(None, "backup_taken"):
+        return needed
+    backup = usable_backup(lambda sql, last: db.execute(sql, (last,)).fetchone(), _newest(kind))
+    return f"{needed}: install that one, or {backup}"
+
+
+# Errors that concern the whole file, not one statement.
+OF_THE_FILE: Final = (
+    apsw.BusyError,
+    apsw.CantOpenError,
+    apsw.CorruptError,
+    apsw.FullError,
+    apsw.IOError,
+    apsw.InterruptError,
+    apsw.NoMemError,
+    apsw.NotADBError,
+    apsw.ReadOnlyError,
+)
+
+
+class SqliteDatabase:
+    """Implements Database over a file.
+
+    connection        for features that only SQLite has
+    wal               the file of its write-ahead log
+    busy_timeout_ms   how long a statement waits for other connections
+    read_only         the file must exist, with all migrations
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        kind: str,
+        *,
+        busy_timeout_ms: int = BUSY_TIMEOUT_MS,
+        may_write: bool = True,
+        read_only: bool = False,
+    ) -> None:
+        with told():
+            self.connection = self._db = open_store(path, kind, read_only=read_only)
+        self._db.set_busy_timeout(busy_timeout_ms)
+        self.wal = path.with_name(f"{path.name}-wal")
+        if not may_write:
+            self._db.execute("PRAGMA query_only = ON")
+        elif not read_only:
+            WAL_BYTES.labels(kind).set_function(partial(size_of, self.wal))
+
+    @classmethod
+    def as_it_is(cls, path: Path) -> Self:
+        """Return a connection that reads the file at *path* and migrates nothing."""
+        found = cls.__new__(cls)
+        with told():
+            found.connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+        found._db = found.connection  # noqa: SLF001 - of this class
+        return found
+
+    def execute(self, statement: str, values: Values = (), /) -> Rows:
+        """Run one statement."""
+        with told():
+            return Rows(self._db.execute(statement, values).fetchall())
+
+    def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
+        """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
+        text = inserting(statement) if isinstance(statement, Batch) else statement
+        with told():
+            self._db.executemany(text, many)
+
+    def changes(self) -> int:
+        """Return how many rows the last statement changed."""
+        return int(self._db.changes())
+
+    @contextmanager
+    def transaction(self, *, beside: bool = False) -> Iterator[None]:  # noqa: ARG002 - one writes
+        """Hold the write lock from the first statement; commit unless it raises."""
+        with told(), transaction(self._db):
+            yield
+
+    @contextmanager
+    def savepoint(self) -> Iterator[None]:
+        """Undo what is done inside, and only that, if it raises."""
+        with told(), savepoint(self._db):
+            yield
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let every read inside see one and the same commit."""
+        with told(), snapshot(self._db):
+            yield
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._db.close()
+
+
+def size_of(file: Path) -> int:
+    """Return the bytes of *file*, 0 if it does not exist."""
+    try:
+        return file.stat().st_size
+    except OSError:
+        return 0
+
+
+@contextmanager
+def told() -> Iterator[None]:
+    """Raise errors as every engine does."""
+    try:
+        yield
+    except OF_THE_FILE as cause:
+        raise DatabaseAway(str(cause)) from cause
+    except apsw.Error as cause:
+        raise DatabaseError(str(cause)) from cause
+
+
+# Free pages are used again before the file grows: only those beyond these bounds are returned.
+FREE_PAGES_MAX: Final = 4_096
+FREE_SHARE_MAX: Final = 0.1
+PAGES_A_STEP: Final = 256  # a megabyte, in some milliseconds
+
+
+def return_free_pages(db: Database, kind: str) -> None:
+    """Return up to PAGES_A_STEP pages of the file of *kind* to the disk, if many are unused."""
+    pages, free = (
+        int(db.execute(f"PRAGMA {name}").get) for name in ("page_count", "freelist_count")
+    )
+    FREE_BYTES.labels(kind).set(free * SIZES[kind].page_bytes)
+    if free > max(FREE_PAGES_MAX, pages * FREE_SHARE_MAX):
+        db.execute(f"PRAGMA incremental_vacuum({PAGES_A_STEP})")

@@ -1,0 +1,1 @@
+"""Prices, candles, indicators and reports, made of swaps."""

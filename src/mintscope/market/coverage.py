@@ -1,0 +1,379 @@
+"""How much of what exchanged tokens was read, by hour and program, and as a share of all.
+
+Call      of a program that exchanged tokens, or of one in the table that should have
+Read      under the name of the table, or by its transfers where the table has no such program
+Missed    quarantined, for the reason given: its swaps are in no candle and no volume
+Window    the hour of the newest block and the hour before it: 60 to 120 minutes
+Volume    micro-USD at the rate of the block, of the calls that moved SOL or a dollar
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import floor
+from typing import Annotated, Final, NamedTuple, Protocol
+
+import msgspec
+
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS, about
+from mintscope.kit.time import HOUR_S
+
+READ: Final = "read"
+UNLISTED: Final = "unlisted"
+# Programs, or mints, beyond those that are counted by name.
+OTHER: Final = "other"
+WINDOW_HOURS: Final = 2
+DAY_HOURS: Final = 24
+WEEK_HOURS: Final = 7 * DAY_HOURS
+
+# A jump: so many calls of a program were missed, so much of its calls, so often as the day before.
+JUMP_CALLS_MIN: Final = 20
+JUMP_SHARE_MIN: Final = 0.01
+JUMP_FACTOR: Final = 4
+MISSED_NAMED: Final = 10  # programs that /v1/health and /status name
+SHARE_DIGITS: Final = 4
+
+
+class Tally(NamedTuple):
+    """Calls, those of them whose volume is known, and that volume in micro-USD."""
+
+    calls: int = 0
+    valued: int = 0
+    volume: int = 0
+
+
+NONE: Final = Tally()
+
+
+class SlotCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The exchanges of one block.
+
+    calls    by program and outcome: READ, UNLISTED, or why it was missed
+    missed   by mint, of the calls that were missed and name an account of it
+    """
+
+    slot: Slot
+    parent_slot: Slot
+    time: UnixS
+    calls: Mapping[tuple[str, str], Tally]
+    missed: Mapping[Mint, Tally]
+
+
+class ProgramHour(NamedTuple):
+    """The calls of a program in an hour that had the same outcome.
+
+    hour      since 1970-01-01 UTC, by the time of blocks
+    program   its name in the table, the address of one that is not in it, or OTHER
+    outcome   READ, UNLISTED, or why it was missed
+    """
+
+    hour: int
+    program: str
+    outcome: str
+    tally: Tally
+
+
+class Coverage(NamedTuple):
+    """Exchanges read and missed from *since* until the newest block.
+
+    since, time     Unix seconds; *since* is the start of an hour
+    blocks          that were read
+    skipped_slots   proven to hold no block: the next block names the one before them as its parent
+    missing_slots   in gaps that are still open
+    """
+
+    since: UnixS
+    time: UnixS
+    rows: Sequence[ProgramHour]
+    blocks: int
+    skipped_slots: int
+    missing_slots: int
+
+    def after(self, since: UnixS) -> Sequence[ProgramHour]:
+        """Return the rows of the hours that began at *since* or later."""
+        return [row for row in self.rows if row.hour * HOUR_S >= since]
+
+    def before(self, until: UnixS) -> Sequence[ProgramHour]:
+        """Return the rows of the hours that had ended at *until*."""
+        return [row for row in self.rows if (row.hour + 1) * HOUR_S <= until]
+
+
+class MintCoverage(NamedTuple):
+    """Of one mint: its swaps that set a price, as calls, and the calls that were missed."""
+
+    read: Tally
+    missed: Tally
+
+
+class MissedMints(NamedTuple):
+    """The mints of which calls were missed in the window.
+
+    is_whole   false: there were more of them than are counted by name
+    """
+
+    by_mint: Mapping[Mint, MintCoverage]
+    is_whole: bool
+
+
+class NotRead(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls of one kind that were seen and not read, or read without a name.
+
+    time        of the block, or of the newest of them
+    program     its name; the address of one that is not listed
+    reason      why it was not read; `unknown_program`: read by what moved, not listed
+    head        first bytes of the instruction, hex, where they are what is unknown
+    count       how many calls
+    volume      about so many micro-USD; what had no rate or no quote is not in it
+    signature   an example
+    """
+
+    time: UnixS
+    program: str
+    reason: str
+    head: str
+    count: int
+    volume: int
+    signature: Signature | None
+
+
+class CoverageReader(Protocol):
+    """Exchanges read and missed, safe while ingest writes.  Raises ServiceUnavailable."""
+
+    async def coverage(self, hours: int) -> Coverage | None:
+        """Return that of the newest block's hour and of the hours before it, *hours* in all.
+
+        None before the first block.  A week is kept.
+        """
+
+    async def missed_mints(self) -> MissedMints:
+        """Return the mints of which calls were missed in the window."""
+
+    async def not_read(self, limit: int) -> Sequence[NotRead]:
+        """Return up to *limit* kinds of the newest block's day, the most volume first."""
+
+
+class Shares(NamedTuple):
+    """The read part of all, from 0 to 1, rounded down; None where there was nothing.
+
+    Rounded down, 1 means that nothing was missed.
+    """
+
+    by_calls: float | None
+    by_volume: float | None
+
+
+class ReadShare(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """How much of what was exchanged was read, from 0 to 1, rounded down to 4 digits."""
+
+    by_calls: Annotated[
+        float | None, about("The part of the calls; null if there was none.", 0.9987)
+    ]
+    by_volume: Annotated[
+        float | None,
+        about("The part of the volume, of calls whose volume is known; null if none is.", 0.9992),
+    ]
+
+
+class ReportCoverage(
+    msgspec.Struct,
+    frozen=True,
+    gc=False,
+    rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
+):
+    """How much of what was exchanged was read lately, of this token and overall."""
+
+    from_: Annotated[
+        UnixS,
+        about("Since when: the start of the hour before that of `to`, Unix seconds.", 1763452800),
+    ]
+    to: Annotated[UnixS, about("Block time as of which it was counted.", 1763460000)]
+    token: Annotated[
+        ReadShare, about("Of calls that name an account of this token: 1 if none was missed.")
+    ]
+    overall: Annotated[ReadShare, about("Of all calls.")]
+    missing_slots: Annotated[int, about("Slots of that time that no node could deliver.", 0)]
+    skipped_slots: Annotated[int, about("Slots of that time proven to hold no block.", 12)]
+
+
+class ReportCoverages(NamedTuple):
+    """The coverage in the reports of all mints: made once, used until the next is read.
+
+    usual     of a mint of which nothing was missed
+    by_mint   of the others
+    """
+
+    usual: ReportCoverage
+    by_mint: Mapping[Mint, ReportCoverage]
+
+    def of(self, mint: Mint) -> ReportCoverage:
+        """Return that of *mint*."""
+        return self.by_mint.get(mint, self.usual)
+
+
+class Totals(NamedTuple):
+    """The calls of one program, or of all.
+
+    read       under a name of the table
+    unlisted   read by transfers, of programs that are not in the table
+    missed     quarantined
+    """
+
+    read: Tally
+    unlisted: Tally
+    missed: Tally
+
+    @property
+    def all(self) -> Tally:
+        """All three."""
+        return summed(self)
+
+    @property
+    def shares(self) -> Shares:
+        """How much of it was read, by whatever way."""
+        return shares_of(summed((self.read, self.unlisted)), self.missed)
+
+
+class MissedProgram(NamedTuple):
+    """A program of which calls were missed.
+
+    reasons   how many calls were missed for each reason, the most frequent first
+    calls     all calls of the program that exchanged tokens, or should have
+    """
+
+    program: str
+    missed: Tally
+    reasons: Mapping[str, int]
+    calls: int
+
+
+class Jump(NamedTuple):
+    """A program of which many more calls are missed than the day before: it was upgraded, probably.
+
+    before   what was missed of it in the day before
+    """
+
+    program: str
+    now: Totals
+    before: Totals
+
+
+def summed(tallies: Iterable[Tally]) -> Tally:
+    """Return the sum of *tallies*."""
+    calls = valued = volume = 0
+    for tally in tallies:
+        calls += tally.calls
+        valued += tally.valued
+        volume += tally.volume
+    return Tally(calls, valued, volume)
+
+
+def shares_of(read: Tally, missed: Tally) -> Shares:
+    """Return what part *read* is of both."""
+    return Shares(part(read.calls, missed.calls), part(read.volume, missed.volume))
+
+
+def part(read: int, missed: int) -> float | None:
+    """Return *read* as a part of both, rounded down; None where there was nothing."""
+    whole = read + missed
+    return None if not whole else read * 10**SHARE_DIGITS // whole / 10**SHARE_DIGITS
+
+
+def percent(share: float) -> str:
+    """Return *share* in words, rounded down: 100 % is nothing less."""
+    return f"{floor(share * 10_000 + 1e-6) / 100:g} %"
+
+
+def totals(rows: Iterable[ProgramHour]) -> Totals:
+    """Return the sums over *rows*."""
+    found: dict[str, list[Tally]] = {READ: [], UNLISTED: [], "": []}
+    for row in rows:
+        found[row.outcome if row.outcome in {READ, UNLISTED} else ""].append(row.tally)
+    return Totals(summed(found[READ]), summed(found[UNLISTED]), summed(found[""]))
+
+
+def by_program(rows: Iterable[ProgramHour]) -> dict[str, list[ProgramHour]]:
+    """Return *rows* by their program."""
+    found: dict[str, list[ProgramHour]] = defaultdict(list)
+    for row in rows:
+        found[row.program].append(row)
+    return found
+
+
+def missed_programs(rows: Iterable[ProgramHour]) -> list[MissedProgram]:
+    """Return the programs of which calls were missed, the most volume first, then calls."""
+    found = []
+    for program, own in by_program(rows).items():
+        missed = [row for row in own if row.outcome not in {READ, UNLISTED}]
+        if missed:
+            calls: dict[str, int] = defaultdict(int)
+            for row in missed:
+                calls[row.outcome] += row.tally.calls
+            reasons = dict(sorted(calls.items(), key=lambda one: (-one[1], one[0])))
+            whole = totals(own).all.calls
+            sums = summed(row.tally for row in missed)
+            found.append(MissedProgram(program, sums, reasons, whole))
+    return sorted(found, key=lambda one: (-one.missed.volume, -one.missed.calls, one.program))
+
+
+def unlisted_programs(rows: Iterable[ProgramHour]) -> list[tuple[str, Tally]]:
+    """Return the programs that were read by transfers, the most volume first, then calls."""
+    found = {
+        program: summed(row.tally for row in own if row.outcome == UNLISTED)
+        for program, own in by_program(rows).items()
+    }
+    seen = [(program, tally) for program, tally in found.items() if tally.calls]
+    return sorted(seen, key=lambda one: (-one[1].volume, -one[1].calls, one[0]))
+
+
+def jumps(coverage: Coverage) -> list[Jump]:
+    """Return the programs whose calls are missed much more often than in the day before the window.
+
+    coverage   of the window and the day before it
+    """
+    since = window_start(coverage.time)
+    before_rows = by_program(coverage.before(since))
+    found = []
+    for program, rows in by_program(coverage.after(since)).items():
+        now = totals(rows)
+        before = totals(before_rows.get(program, ()))
+        missed = now.missed.calls
+        usual = before.missed.calls * WINDOW_HOURS / DAY_HOURS
+        share = missed / max(1, now.all.calls)
+        if missed > JUMP_CALLS_MIN and share > JUMP_SHARE_MIN and missed > JUMP_FACTOR * usual:
+            found.append(Jump(program, now, before))
+    return sorted(found, key=lambda jump: (-jump.now.missed.calls, jump.program))
+
+
+def report_coverages(coverage: Coverage, missed: MissedMints) -> ReportCoverages:
+    """Return what reports say.
+
+    coverage   of the window
+    """
+    overall = _read_share(totals(coverage.rows).shares)
+    of_others = Shares(1.0, 1.0) if missed.is_whole else Shares(None, None)
+
+    def made(shares: Shares) -> ReportCoverage:
+        return ReportCoverage(
+            from_=coverage.since,
+            to=coverage.time,
+            token=_read_share(shares),
+            overall=overall,
+            missing_slots=coverage.missing_slots,
+            skipped_slots=coverage.skipped_slots,
+        )
+
+    by_mint = {mint: made(shares_of(one.read, one.missed)) for mint, one in missed.by_mint.items()}
+    return ReportCoverages(made(of_others), by_mint)
+
+
+def _read_share(shares: Shares) -> ReadShare:
+    return ReadShare(shares.by_calls, shares.by_volume)
+
+
+def window_start(time: UnixS) -> UnixS:
+    """Return when the window of a block at *time* begins."""
+    return first_hour(time, WINDOW_HOURS)
+
+
+def first_hour(time: UnixS, hours: int) -> UnixS:
+    """Return the start of the first of *hours* hours that end with that of *time*."""
+    return UnixS((time // HOUR_S - hours + 1) * HOUR_S)

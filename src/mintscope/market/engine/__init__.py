@@ -1,0 +1,1 @@
+"""State of each token and timeframe, folded swap by swap."""

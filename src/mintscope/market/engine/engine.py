@@ -1,0 +1,430 @@
+"""The confirmed fold: the newest events of the swap log, applied to the mints in use.
+
+Pure and synchronous: the reader of the log calls `apply` for each event and
+`insert` for each mint it has loaded.  Every report is a function of the log
+up to `seq`, whenever its mint was loaded and however often it was evicted; only
+its coverage, set by `cover`, is not of the log.
+
+A load takes time, and events go on meanwhile.  `expect` therefore comes before
+the load: from then on the events that concern the mint are kept, and `insert`
+applies those that the loaded snapshot does not know.
+
+The live state of many mints: one row each, O(1) per swap, read at any time.
+
+There is no timer and no roll: candles close when a later one opens, and a
+read computes what depends on "now".  A row is filled either by every swap of
+its mint since tracking began, or by `load`, and serves the same bits.
+"""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec import UNSET, UnsetType
+
+from mintscope.kit.errors import InsufficientData
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.coverage import ReportCoverage, ReportCoverages
+from mintscope.market.engine import kernels
+from mintscope.market.engine.fold import read_state
+from mintscope.market.engine.kernels import Floats, Trades, Volumes
+from mintscope.market.log import (
+    Appended,
+    CandleRow,
+    Event,
+    LoadedMint,
+    LogTip,
+    LogTrimmed,
+    PricedSwap,
+    Retracted,
+    SlotFinalized,
+    Tracked,
+    Untracked,
+)
+from mintscope.market.report import PLAIN, ReportKind, TokenReport, tag_of, token_report
+from mintscope.market.standings import basis_of
+from mintscope.market.timeframe import Timeframe
+
+CANDLES_LOADED: Final = kernels.SWING + 1  # the open one, too
+
+# Windows that `load` refills from swaps, and from minutes: windows m1 m5 m15, and h1 h4 d1.
+FROM_SWAPS: Final = (0, 3)
+FROM_MINUTES: Final = (3, len(kernels.GRAINS))
+
+
+def as_trades(swaps: Sequence[tuple[int, UnixS, PricedSwap]]) -> Trades:
+    """Return *swaps* (row, effective time, swap), which are in order, as arrays.
+
+    Those without a price and without volume touch nothing, and are left out.
+    """
+    swaps = [one for one in swaps if one[2].volume or one[2].price_usd is not None]
+    return Trades(
+        np.array([row for row, _, _ in swaps], np.int64),
+        np.array([time for _, time, _ in swaps], np.int64),
+        np.array([swap.price_usd for _, _, swap in swaps], np.float64),
+        np.array([swap.price_sol for _, _, swap in swaps], np.float64),
+        np.array([swap.volume for _, _, swap in swaps], np.int64),
+        np.array([swap.is_buy for _, _, swap in swaps], np.bool_),
+    )
+
+
+class Engine:
+    """Rows 0 to *capacity* - 1, all of mints that have not traded.
+
+    Memory is taken row by row as they are first used.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._rows = np.zeros(capacity, kernels.ROW)
+        self._out = np.zeros(kernels.SNAPSHOT)
+        self._warm_up()
+
+    def apply(self, trades: Trades) -> None:
+        """Apply *trades*; the times of one row never go back."""
+        kernels.apply(self._rows, trades)
+
+    def snapshot(self, row: int, now: UnixS, *, leaves_out_open: bool = False) -> Floats:
+        """Return everything that is served of *row* as of *now*, laid out as in kernels.
+
+        The indicators are without the candles that are open at *now* if *leaves_out_open*.
+
+        The array is the engine's own and is overwritten by the next call.  A count of
+        0 means that the row has no price, and that nothing else in it has a meaning.
+        """
+        kernels.snapshot(self._rows, row, now, self._out)
+        if leaves_out_open:
+            kernels.leave_out_open(self._rows, row, now, self._out)
+        return self._out
+
+    def clear(self, row: int) -> None:
+        """Make *row* that of a mint that has not traded."""
+        self._rows[row] = np.zeros((), kernels.ROW)
+
+    def load(self, row: int, loaded: LoadedMint) -> None:
+        """Make *row* what it would be had it seen every swap up to `loaded.seq`.
+
+        Raises ValueError when the state and the candles contradict each other.
+        """
+        self.clear(row)
+        if loaded.state is not None:
+            self._load_candles(row, loaded.state, loaded)
+            if loaded.imported_from is not None:
+                # The first that is reported; how far a node reaches is known by the state alone.
+                first = min(loaded.imported_from, int(self._rows[row]["first"]))
+                self._rows[row]["first"] = first
+        self._refill(row, FROM_MINUTES, loaded.minutes)
+        folded = [
+            (kept.time, *((kept.swap.volume, 0) if kept.swap.is_buy else (0, kept.swap.volume)))
+            for kept in loaded.tail
+            if kept.folded
+        ]
+        self._refill(row, FROM_SWAPS, folded)
+        ahead = [(row, kept.time, kept.swap) for kept in loaded.tail if not kept.folded]
+        self.apply(as_trades(ahead))
+
+    def _load_candles(self, row: int, state: bytes, loaded: LoadedMint) -> None:
+        record = read_state(state)[0]
+        target = self._rows[row]
+        target["first"] = record["first"]
+        target["price_sol"] = record["price_sol"]
+        for k, timeframe in enumerate(Timeframe):
+            kept = record["frames"][k]
+            candles = loaded.candles.get(timeframe, ())[-CANDLES_LOADED:]
+            expected = min(int(kept["count"]), CANDLES_LOADED)
+            if len(candles) == expected - 1 == kernels.SWING:
+                # Kept by an earlier version, one fewer: the oldest stands for the one before it.
+                candles = (candles[0], *candles)
+            if len(candles) != expected:
+                raise ValueError(
+                    f"expected {expected} {timeframe} candles of {loaded.mint}, were {len(candles)}"
+                )
+            if not candles:
+                continue
+            newest = candles[-1]
+            target["accs"][k] = kept["acc"]
+            target["frames"][k] = (
+                kept["count"], newest.bucket // kernels.WIDTHS[k],
+                newest.high, newest.low, newest.close, 0.0, 0.0,
+            )  # fmt: skip
+            self._refill_ring(row, k, candles[:-1])
+
+    def _refill_ring(self, row: int, k: int, closed: Sequence[CandleRow]) -> None:
+        highs = np.array([candle.high for candle in closed], np.float64)
+        lows = np.array([candle.low for candle in closed], np.float64)
+        kernels.refill_ring(self._rows[row], k, highs, lows)
+
+    def _refill(
+        self, row: int, windows: tuple[int, int], volumes: Sequence[tuple[int, int, int]]
+    ) -> None:
+        columns = np.array(volumes, np.int64).reshape(-1, 3).T
+        times, buys, sells = (np.ascontiguousarray(column) for column in columns)
+        kernels.refill_windows(self._rows[row], windows, Volumes(times, buys, sells))
+
+    def _warm_up(self) -> None:
+        """Compile every kernel now: the first swap or request must not wait for it."""
+        self._refill(0, FROM_MINUTES, ())
+        self._refill_ring(0, 0, ())
+        self.apply(as_trades(()))
+        self.snapshot(0, UnixS(0), leaves_out_open=True)
+        none = np.zeros(0)
+        kernels.series(
+            np.zeros(1, kernels.FRAME)[0],
+            np.zeros(kernels.ACC),
+            kernels.Candles(none, none, none),
+            kernels.SERVICE,
+            np.zeros((0, kernels.READ)),
+        )
+
+
+@dataclass(slots=True)
+class _Expected:
+    """A mint being loaded: the events that concern it after *since*."""
+
+    since: int
+    events: list[Event] = field(default_factory=list)
+
+
+class _Made(NamedTuple):
+    """A report as JSON, its tag, and how old its price is."""
+
+    body: bytes
+    tag: bytes
+    price_age_ms: int | None
+
+
+class LiveMarket:
+    """At most *capacity* mints, those used least recently evicted first.
+
+    seq       every event up to it has been applied
+    tracked   the mints followed at *seq*
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self.seq = 0
+        self.tracked: set[Mint] = set()
+        self._engine = Engine(capacity)
+        self._free = list(range(capacity))
+        self._live: OrderedDict[Mint, int] = OrderedDict()
+        self._standings: dict[Mint, bytes] = {}  # the pools of those, packed
+        self._expected: dict[Mint, _Expected] = {}
+        # Slots that may still be retracted, and the newest that cannot.
+        self._times: dict[Slot, UnixS] = {}
+        # Plain reports at `_bodies_time` of mints that have not traded since.
+        self._bodies: dict[Mint, _Made] = {}
+        self._bodies_time: UnixS | None = None
+        self._last = _Made(b"", b"", None)
+        self._encoder = msgspec.json.Encoder()
+        self._coverages: ReportCoverages | None = None
+
+    def __len__(self) -> int:
+        """Return how many mints are in memory."""
+        return len(self._live)
+
+    def __contains__(self, mint: str) -> bool:
+        return mint in self._live
+
+    @property
+    def slot(self) -> Slot | None:
+        """The last applied slot; None before the first."""
+        return next(reversed(self._times), None)
+
+    @property
+    def time(self) -> UnixS | None:
+        """The effective time of the last applied slot: "now" in every report."""
+        return next(reversed(self._times.values()), None)
+
+    def restart(self, tip: LogTip, tracked: frozenset[Mint]) -> None:
+        """Forget everything and go on from *tip*; *tracked* was read after it."""
+        for mint in list(self._live):
+            self._drop(mint)
+        self._expected.clear()
+        self.seq = tip.seq
+        self.tracked = set(tracked)
+        self._times = {}
+        if tip.slot is not None and tip.time is not None:
+            self._times[tip.slot] = tip.time
+
+    def apply(self, event: Event) -> None:
+        """Apply *event*; one that was applied before is skipped.
+
+        Raises LogTrimmed when an event before it is missing, or when the slot
+        before a retracted one is not known: `restart` is needed.
+        """
+        if event.seq <= self.seq:
+            return
+        if event.seq != self.seq + 1:
+            raise LogTrimmed(f"expected event {self.seq + 1}, was {event.seq}")
+        match event:
+            case Appended(header=header):
+                self._times[header.slot] = header.time
+                self._append(event)
+            case SlotFinalized(slot=slot):
+                self._finalize(slot)
+            case Retracted(slot=slot, mints=mints):
+                self._times.pop(slot, None)
+                if not self._times:
+                    raise LogTrimmed(f"expected a slot before {slot}, was none")
+                for mint in mints:
+                    self._drop(mint, event)
+            case Tracked(mint=mint):
+                self.tracked.add(mint)
+            case Untracked(mint=mint):
+                self.tracked.discard(mint)
+                self._drop(mint, event)
+        self.seq = event.seq
+
+    def expect(self, mint: Mint) -> None:
+        """Keep what happens to *mint* from now on; a load of it is about to begin."""
+        self._expected[mint] = _Expected(self.seq)
+
+    def abandon(self, mint: Mint) -> None:
+        """Stop expecting *mint*."""
+        self._expected.pop(mint, None)
+
+    def insert(self, loaded: LoadedMint) -> bool:
+        """Take in a mint that was expected, as of `seq`; False if it must be loaded again.
+
+        The events up to `loaded.seq` must have been applied.
+        Raises ValueError when what was loaded contradicts itself.
+        """
+        assert loaded.seq <= self.seq, f"expected at most {self.seq}, was {loaded.seq}"
+        expected = self._expected.pop(loaded.mint, None)
+        if expected is None or loaded.seq < expected.since:
+            return False
+        since = [event for event in expected.events if event.seq > loaded.seq]
+        appended = [event for event in since if isinstance(event, Appended)]
+        if len(appended) < len(since):
+            return False
+        self._drop(loaded.mint)
+        row = self._take_row()
+        try:
+            self._engine.load(row, loaded)
+        except ValueError:
+            self._free.append(row)
+            raise
+        self._live[loaded.mint] = row
+        self._stand(loaded.mint, loaded.standings[-1][1] if loaded.standings else None)
+        for event in appended:
+            self._stand(loaded.mint, event.standings.get(loaded.mint))
+        self._engine.apply(
+            as_trades(
+                [
+                    (row, event.header.time, swap)
+                    for event in appended
+                    for swap in event.swaps
+                    if swap.mint == loaded.mint
+                ]
+            )
+        )
+        return True
+
+    def report(self, mint: Mint, kind: ReportKind = PLAIN) -> bytes:
+        """Return the report of *mint*, which is in memory, as JSON.
+
+        Raises InsufficientData where there is too little to report.
+        """
+        self._live.move_to_end(mint)
+        if kind != PLAIN:
+            self._last = self._made(mint, kind)
+            return self._last.body
+        if self.time != self._bodies_time:
+            self._bodies.clear()
+            self._bodies_time = self.time
+        made = self._bodies.get(mint)
+        if made is None:
+            made = self._bodies[mint] = self._made(mint, kind)
+        self._last = made
+        return made.body
+
+    def _made(self, mint: Mint, kind: ReportKind) -> _Made:
+        values, now = self._values(mint, kind)
+        coverage = UNSET if self._coverages is None else self._coverages.of(mint)
+        report = self._report(mint, kind, values, now, coverage)
+        price = report.price
+        return _Made(self._encoder.encode(report), tag_of(values, price), price.age_ms)
+
+    def tag(self) -> bytes:
+        """Return the `ReadReport.tag` of what `report` has just returned."""
+        return self._last.tag
+
+    def price_age_ms(self) -> int | None:
+        """Return the `ReadReport.price_age_ms` of what `report` has just returned."""
+        return self._last.price_age_ms
+
+    def cover(self, coverages: ReportCoverages) -> None:
+        """Say *coverages* in the reports from now on."""
+        self._coverages = coverages
+        self._bodies.clear()
+
+    def read(self, mint: Mint, kind: ReportKind = PLAIN) -> TokenReport:
+        """Return the report of *mint*, which is in memory, as it is now; without its coverage.
+
+        Raises InsufficientData where there is too little to report.
+        """
+        values, now = self._values(mint, kind)
+        return self._report(mint, kind, values, now, UNSET)
+
+    def _report(
+        self,
+        mint: Mint,
+        kind: ReportKind,
+        values: Floats,
+        now: UnixS,
+        coverage: ReportCoverage | UnsetType,
+    ) -> TokenReport:
+        basis = basis_of(self._standings.get(mint))
+        is_partial = kind.is_partial
+        return token_report(mint, values, now, coverage, basis=basis, is_partial=is_partial)
+
+    def _values(self, mint: Mint, kind: ReportKind) -> tuple[Floats, UnixS]:
+        row = self._live[mint]
+        now = self.time
+        if now is None:
+            raise InsufficientData("expected at least one block; none has been read yet")
+        return self._engine.snapshot(row, now, leaves_out_open=kind.is_closed), now
+
+    def _append(self, event: Appended) -> None:
+        trades: list[tuple[int, UnixS, PricedSwap]] = []
+        for swap in event.swaps:
+            row = self._live.get(swap.mint)
+            if row is not None:
+                self._bodies.pop(swap.mint, None)
+                self._stand(swap.mint, event.standings.get(swap.mint))
+                trades.append((row, event.header.time, swap))
+            self._keep(swap.mint, event)
+        if trades:
+            self._engine.apply(as_trades(trades))
+
+    def _stand(self, mint: Mint, packed: bytes | None) -> None:
+        """Take the pools of *mint*, which is in memory, as *packed*; None: they did not change."""
+        if packed is not None:
+            self._standings[mint] = packed
+
+    def _keep(self, mint: Mint, event: Event) -> None:
+        expected = self._expected.get(mint)
+        if expected is not None and (not expected.events or expected.events[-1] is not event):
+            expected.events.append(event)
+
+    def _drop(self, mint: Mint, event: Event | None = None) -> None:
+        """Forget *mint*, because of *event* if it must not be loaded from before that."""
+        row = self._live.pop(mint, None)
+        if row is not None:
+            self._bodies.pop(mint, None)
+            self._standings.pop(mint, None)
+            self._free.append(row)
+        if event is not None:
+            self._keep(mint, event)
+
+    def _take_row(self) -> int:
+        if not self._free:
+            self._drop(next(iter(self._live)))
+        return self._free.pop()
+
+    def _finalize(self, slot: Slot) -> None:
+        """Forget the times of slots that no retraction can uncover."""
+        final = [kept for kept in self._times if kept <= slot]
+        for kept in final[:-1]:
+            del self._times[kept]

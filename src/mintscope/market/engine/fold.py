@@ -1,0 +1,367 @@
+"""The newest part of the log: where a block belongs, what died, what time it is.
+
+A source may drop, repeat, reorder and fork.  Everything that decides what the
+log says about it is here, and rests on slot headers alone, so a restart that
+reads them back decides the same.
+
+The durable fold of one mint: swaps in, candle rows and a small state out.
+
+The finalized fold keeps one MintFold per touched mint, hands it the swaps of
+each final slot in order, and writes `changed()` and `state()` in the
+transaction that moves its checkpoint.  A fold that is made again from what
+was written goes on bit for bit as if it had never stopped, and the engine
+loads the same bytes: both close candles with one kernel.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from math import nan
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mintscope.kit.errors import NeedsOperator
+from mintscope.kit.primitives import Slot, UnixS
+from mintscope.kit.time import TIME_MAX
+from mintscope.market.engine.frame import NO_CANDLE, Frame
+from mintscope.market.engine.kernels import ACC, sets_candle
+from mintscope.market.log import CandleRow, PricedSwap, SlotHeader, Waypoint
+from mintscope.market.pricing import RATE_WINDOW_S, sol_usd
+from mintscope.market.sol_rate import Sample
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe, bucket
+from mintscope.solana.blocks import Block, Gap, Tip
+
+DEAD_MAX: Final = 1_024
+GAPS_MAX: Final = 1_024
+# A block time beyond this is no time: nothing after it could ever be dated again.
+
+
+class ForkBelowFinalized(NeedsOperator):
+    """The source contradicts what it called final: an operator must look."""
+
+
+class Known(NamedTuple):
+    """The block adds nothing: in the log, not newer than what is final, or its own ancestor."""
+
+
+class Hole(NamedTuple):
+    """The block cannot join: a slot before it is missing.  *dead* slots died all the same."""
+
+    dead: Sequence[SlotHeader]
+
+
+class Follows(NamedTuple):
+    """The block is next, once the *dead* slots, newest first, are retracted."""
+
+    dead: Sequence[SlotHeader]
+
+
+class Tail:
+    """The headers a new block can still be compared with.
+
+    headers     alive, oldest first: from 60 s before the finalized one
+    finalized   the newest slot that cannot be retracted
+    dead        (slot, blockhash) of slots that were retracted
+    """
+
+    def __init__(
+        self,
+        *,
+        headers: Iterable[SlotHeader] = (),
+        finalized: Slot | None = None,
+        dead: Iterable[tuple[Slot, str]] = (),
+        gaps: Iterable[Gap] = (),
+    ) -> None:
+        self._headers = deque(headers)
+        self._by_slot = {header.slot: header for header in self._headers}
+        self._finalized = finalized
+        self._dead = deque(dead, maxlen=DEAD_MAX)
+        self._gaps = deque(gaps, maxlen=GAPS_MAX)
+
+    def __len__(self) -> int:
+        """Return how many headers are held."""
+        return len(self._headers)
+
+    @property
+    def headers(self) -> Iterable[SlotHeader]:
+        """The living headers that are held, oldest first."""
+        return self._headers
+
+    @property
+    def tip(self) -> Tip | None:
+        """The newest block of the log: where a source resumes."""
+        return Tip(self._headers[-1].slot, self._headers[-1].blockhash) if self._headers else None
+
+    @property
+    def time(self) -> UnixS | None:
+        """The effective time of the tip."""
+        return self._headers[-1].time if self._headers else None
+
+    @property
+    def finalized(self) -> Slot | None:
+        """The newest slot that can no longer die."""
+        return self._finalized
+
+    def place(self, block: Block) -> Known | Hole | Follows:
+        """Say where *block* belongs; nothing changes yet.
+
+        Raises ForkBelowFinalized if a finalized slot would have to die for it.
+        """
+        if not self._headers:
+            return Follows(())
+        if self._is_settled(block) or block.parent_slot >= block.slot:
+            return Known()
+        parent = self._by_slot.get(block.parent_slot)
+        if parent is None:
+            return self._orphan(block)
+        if parent.blockhash != block.parent_blockhash:
+            return self._other_parent(block, parent.slot)
+        if self._is_final(parent.slot + 1) and (block.slot, block.blockhash) in self._dead:
+            return Known()
+        return Follows(self._from(Slot(parent.slot + 1), block))
+
+    def header(self, block: Block, samples: tuple[Sample, ...]) -> SlotHeader:
+        """Return the header *block* joins the log with, after the present tip."""
+        time = self.effective(block.time)
+        # Before the first block time ever there is no time to price at.
+        rate = sol_usd(reversed(self._headers), samples, time) if time else None
+        return SlotHeader(
+            slot=block.slot,
+            parent_slot=block.parent_slot,
+            blockhash=block.blockhash,
+            time=time,
+            sol_usd=None if rate is None else rate.usd,
+            sol_usd_time=None if rate is None else rate.at,
+            samples=samples,
+        )
+
+    def append(self, header: SlotHeader) -> None:
+        """Make *header* the tip."""
+        assert not self._headers or header.slot > self._headers[-1].slot
+        self._headers.append(header)
+        self._by_slot[header.slot] = header
+
+    def retract(self) -> None:
+        """Drop the tip; it died."""
+        header = self._headers.pop()
+        assert not self._is_final(header.slot)
+        del self._by_slot[header.slot]
+        self._dead.append((header.slot, header.blockhash))
+
+    def finalize(self, slot: Slot) -> Slot | None:
+        """Return the newest slot that is final now, if *slot* being final makes it a newer one."""
+        newest = next((h.slot for h in reversed(self._headers) if h.slot <= slot), None)
+        if newest is None or self._is_final(newest):
+            return None
+        self._finalized = newest
+        self._forget(self._by_slot[newest].time)
+        return newest
+
+    def lose(self, gap: Gap) -> bool:
+        """Remember *gap*: the first block after it may follow the tip.  False if it is known."""
+        if gap in self._gaps:
+            return False
+        self._gaps.append(gap)
+        return True
+
+    def _is_settled(self, block: Block) -> bool:
+        """Say whether *block* is in the log, or too old to change anything in it."""
+        if self._is_final(block.slot) or block.slot < self._headers[0].slot:
+            return True
+        ours = self._by_slot.get(block.slot)
+        return ours is not None and ours.blockhash == block.blockhash
+
+    def _orphan(self, block: Block) -> Hole | Follows:
+        """Place a block whose parent is not in the log."""
+        after_gap = any(gap.first <= block.parent_slot <= gap.last for gap in self._gaps)
+        if after_gap and block.slot > self._headers[-1].slot:
+            return Follows(())
+        return Hole(())
+
+    def _other_parent(self, block: Block, slot: Slot) -> Hole:
+        """Place a block that says another block than ours was at *slot*, its parent's."""
+        is_stale = (block.parent_slot, block.parent_blockhash) in self._dead
+        return Hole(() if is_stale else self._from(slot, block))
+
+    def _is_final(self, slot: int) -> bool:
+        return self._finalized is not None and slot <= self._finalized
+
+    def _from(self, slot: Slot, block: Block) -> Sequence[SlotHeader]:
+        """Return the headers from *slot* on, newest first: those that die for *block*."""
+        dead = []
+        for header in reversed(self._headers):
+            if header.slot < slot:
+                break
+            if self._is_final(header.slot):
+                raise ForkBelowFinalized(
+                    f"expected every new block to build on finalized slot {self._finalized};"
+                    f" block {block.slot} has parent {block.parent_slot}"
+                )
+            dead.append(header)
+        return dead
+
+    def effective(self, time: UnixS | None) -> UnixS:
+        """Return the time of a block dated *time* that follows the tip."""
+        previous = self._headers[-1].time if self._headers else UnixS(0)
+        if time is None or not 0 <= time <= TIME_MAX:
+            return previous
+        return max(time, previous)
+
+    def _forget(self, finalized: UnixS) -> None:
+        """Drop the headers that neither a fork nor a rate can need again."""
+        while finalized - self._headers[0].time > RATE_WINDOW_S:
+            del self._by_slot[self._headers.popleft().slot]
+
+
+STATE_VERSION: Final = 2
+STATE: Final = np.dtype(
+    [
+        ("version", "<i8"),
+        ("first", "<i8"),
+        ("price_sol", "<f8"),
+        (
+            "frames",
+            [
+                ("acc", "<f8", ACC),
+                ("count", "<i8"),
+                ("bucket", "<i8"),
+                ("buy", "<i8"),
+                ("sell", "<i8"),
+                ("open_bucket", "<i8"),
+                ("prices", "<f8", 4),
+                ("trades", "<i8"),
+            ],
+            len(Timeframe),
+        ),
+    ]
+)
+FRAME_VALUES: Final = ACC + 10
+NEWEST_H1: Final = len(Timeframe) * FRAME_VALUES - 6  # where its bucket stands
+PACKED: Final = Struct("<qqd" + f"{ACC}d5q4dq" * len(Timeframe))  # STATE, at a tenth of its price
+assert PACKED.size == STATE.itemsize
+
+# The newest candles in SOL, of m1 to h1, beside a state of the same h1 candle: its bucket (-1:
+# none) and its trades, for any swap with a price changes them.
+IN_SOL: Final = Struct("<qq" + "4d" * len(Timeframe))
+UNKNOWN: Final = (nan,) * 4 * len(Timeframe)
+
+
+def read_state(state: bytes) -> NDArray[Any]:
+    """Return *state* as one STATE record.
+
+    Per timeframe: accumulators, candles with a price, the newest bucket and its flow, and the
+    newest candle with a price: its bucket (-1: none), open, high, low, close, and its trades.
+
+    Raises ValueError for bytes of another length or version.
+    """
+    if len(state) != STATE.itemsize:
+        raise ValueError(f"expected a state of {STATE.itemsize} bytes, was {len(state)}")
+    record = np.frombuffer(state, STATE).copy()
+    if record["version"][0] != STATE_VERSION:
+        raise ValueError(f"expected state version {STATE_VERSION}, was {record['version'][0]}")
+    return record
+
+
+class MintFold:
+    """One mint between two writes."""
+
+    __slots__ = ("_first", "_passed", "_price_sol", "frames")
+
+    def __init__(self) -> None:
+        self._first = UnixS(0)
+        self._price_sol = 0.0
+        self._passed: list[tuple[Timeframe, Waypoint]] = []
+        self.frames = {timeframe: Frame(timeframe, self._passed) for timeframe in TIMEFRAMES}
+
+    @classmethod
+    def from_state(cls, state: bytes | None, in_sol: bytes | None = None) -> "MintFold":
+        """Go on from *state*, the newest written `state()`; None for a mint without one.
+
+        in_sol   the `in_sol()` written with it; where it is of another state, or None, the newest
+                 candles have no prices in SOL
+        Raises   ValueError as `read_state` does
+        """
+        fold = cls()
+        if state is None:
+            return fold
+        if len(state) != PACKED.size:
+            read_state(state)
+        version, fold._first, fold._price_sol, *values = PACKED.unpack(state)
+        if version != STATE_VERSION:
+            read_state(state)
+        prices = _of_state(in_sol, values[NEWEST_H1], values[-1])
+        for n, frame in enumerate(fold.frames.values()):
+            first = n * FRAME_VALUES
+            frame.unpack(values[first : first + FRAME_VALUES], prices[4 * n : 4 * n + 4])
+        return fold
+
+    def apply(self, time: UnixS, swap: PricedSwap) -> None:
+        """Add the next *swap*, of a slot with effective *time*; times never go back."""
+        price = price_of(swap)
+        if price is not None:
+            if self.frames[Timeframe.M1].count == 0:
+                self._first = bucket(Timeframe.M1, time)
+            self._price_sol = swap.price_sol or 0.0
+        for frame in self.frames.values():
+            frame.apply(time, price, swap)
+
+    def waypoints(self) -> list[tuple[Timeframe, Waypoint]]:
+        """Return those that were passed since the last call."""
+        passed = [*self._passed]
+        self._passed.clear()
+        return passed
+
+    def changed(self) -> dict[Timeframe, list[CandleRow]]:
+        """Return the rows touched since the last call, oldest first, to insert or replace.
+
+        A bucket with volume but no price is a row with count 0, so that the volumes of
+        each timeframe have the same sum.
+        """
+        return {timeframe: frame.changed() for timeframe, frame in self.frames.items()}
+
+    def opened(self) -> list[Timeframe]:
+        """Return the timeframes in which a row began since the last call."""
+        return [timeframe for timeframe, frame in self.frames.items() if frame.has_opened()]
+
+    def state(self) -> bytes:
+        """Return all that `from_state` needs: at most 700 bytes."""
+        values = [STATE_VERSION, self._first, self._price_sol]
+        for frame in self.frames.values():
+            values += frame.packed()
+        return PACKED.pack(*values)
+
+    def in_sol(self) -> bytes:
+        """Return the prices in SOL of the newest candles, to be written beside `state()`."""
+        m1, m5, m15, h1 = (frame.candle or NO_CANDLE for frame in self.frames.values())
+        return IN_SOL.pack(
+            h1.bucket, h1.count, *m1.in_sol(), *m5.in_sol(), *m15.in_sol(), *h1.in_sol()
+        )
+
+
+def _of_state(in_sol: bytes | None, bucket: float, trades: float) -> Sequence[float]:
+    """Return the prices of *in_sol*; NaN if it was not written with a state of that h1 candle."""
+    if in_sol is None or len(in_sol) != IN_SOL.size:
+        return UNKNOWN
+    its_bucket, its_trades, *prices = IN_SOL.unpack(in_sol)
+    return prices if (its_bucket, its_trades) == (bucket, trades) else UNKNOWN
+
+
+def merged(
+    state: bytes | None,
+    in_sol: bytes | None,
+    timeframe: Timeframe,
+    swaps: Iterable[tuple[UnixS, PricedSwap]],
+) -> list[CandleRow]:
+    """Return the rows of *timeframe* that *swaps*, in order, would change after *state*."""
+    frame = MintFold.from_state(state, in_sol).frames[timeframe]
+    for time, swap in swaps:
+        frame.apply(time, price_of(swap), swap)
+    return frame.changed()
+
+
+def price_of(swap: PricedSwap) -> float | None:
+    """Return the price in USD that *swap* gives a candle, None where it gives none."""
+    price = swap.price_usd
+    return price if price is not None and sets_candle(price) else None

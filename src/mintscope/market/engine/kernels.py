@@ -1,0 +1,541 @@
+"""The arithmetic of definitions D1 to D8, one swap or one candle at a time.
+
+Compiled by numba, and the very same code as plain Python under NUMBA_DISABLE_JIT=1.  Every kernel
+lives in this file, because numba's cache knows a function by its own file only.
+
+Accumulators
+------------
+What the closed candles of one timeframe leave behind, in `acc`: the MACD's
+two averages and its signal, Wilder's mean gain and loss, the last close, then
+one EMA per period.  Until an average has its first value its cell holds the
+plain sum of what it has seen.
+
+The open candle is part of every indicator (D3), but the next swap may change it:
+it is never folded into `acc`, a read folds it into copies.
+
+A row of zeros is a mint that has not traded.
+
+Asking the processor for memory before it is needed.
+
+Applying a batch of swaps costs cache misses more than arithmetic.  Asking for
+the rows a few swaps ahead makes it 1.8 times as fast over 100,000 mints (3.9
+against 2.2 M swaps/s on one core, November 2026) and 1.4 times over 5,000.
+Plain Python has nothing to gain and does nothing.
+"""
+
+from collections.abc import Callable
+from math import nan
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+from llvmlite import ir
+from numba import config, types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from mintscope.kit.compiled import bulk_kernel, kernel
+
+BYTES = ir.IntType(8).as_pointer()
+WORD = ir.IntType(32)
+FOR_WRITING, KEEP_CLOSE, DATA = (ir.Constant(WORD, value) for value in (1, 3, 1))
+
+
+def _signature(_context: Any, rows: Any, _index: Any, _offset: Any) -> Any:
+    return types.void(rows, types.int64, types.int64), _generate
+
+
+def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    rows, index, offset = arguments
+    array = context.make_array(signature.args[0])(context, builder, rows)
+    row_bytes = ir.Constant(ir.IntType(64), signature.args[0].dtype.size)
+    start = builder.bitcast(array.data, BYTES)
+    address = builder.gep(start, [builder.add(builder.mul(index, row_bytes), offset)])
+    instruction = builder.module.declare_intrinsic(
+        "llvm.prefetch", [BYTES], ir.FunctionType(ir.VoidType(), [BYTES, WORD, WORD, WORD])
+    )
+    builder.call(instruction, [address, FOR_WRITING, KEEP_CLOSE, DATA])
+    return context.get_dummy_value()
+
+
+def _nothing(_rows: Any, _index: int, _offset: int) -> None:
+    """Stand in for the instruction in plain Python."""
+
+
+# prefetch(rows, index, offset): ask for the cache line at byte *offset* of rows[index].
+prefetch = cast(
+    Callable[[Any, int, int], None],
+    _nothing if vars(config)["DISABLE_JIT"] else intrinsic(_signature),
+)
+
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Periods(NamedTuple):
+    """How many candles each indicator looks at; fast < slow."""
+
+    ema: tuple[int, ...] | Ints
+    rsi: int
+    fast: int
+    slow: int
+    signal: int
+
+
+class Trades(NamedTuple):
+    """Swaps in order: of which row, when, at what price (NaN for none), how much."""
+
+    rows: Ints
+    times: Ints
+    prices_usd: Floats
+    prices_sol: Floats
+    volumes: Ints
+    buys: Bools
+
+
+class Volumes(NamedTuple):
+    """Volumes bought and sold at some times, oldest first."""
+
+    times: Ints
+    buys: Ints
+    sells: Ints
+
+
+class Candles(NamedTuple):
+    """The prices of consecutive candles, oldest first."""
+
+    highs: Floats
+    lows: Floats
+    closes: Floats
+
+
+SERVICE: Final = Periods(ema=(9, 21, 50, 200), rsi=14, fast=12, slow=26, signal=9)
+PRICE_MAX: Final = 1e300
+ROUNDING: Final = 1e-12  # of a price: two averages that differ by less are equal
+SWING: Final = 100
+
+# Seconds: the candle widths, then the sub-buckets of the pressure windows, 60 each.
+WIDTHS: Final = (60, 300, 900, 3600)
+GRAINS: Final = (1, 5, 15, 60, 240, 1440)
+PARTS: Final = 60
+ALL_WINDOWS: Final = (0, len(GRAINS))
+KEPT: Final = SWING - 1
+
+FAST, SLOW, SIGNAL, GAIN, LOSS, LAST, EMA = range(7)
+ACC: Final = EMA + len(SERVICE.ema)
+
+# The columns of a read: the EMAs, RSI, MACD (3), Fibonacci (11) of each timeframe, the
+# shares of the windows, the candle counts, the first bucket, the price in USD and SOL.
+AVERAGES: Final = len(SERVICE.ema) + 4
+READ: Final = AVERAGES + 11
+READ_A_ROW: Final = 2 * AVERAGES + 1
+SHARES: Final = len(WIDTHS) * READ
+COUNTS: Final = SHARES + len(GRAINS)
+FIRST: Final = COUNTS + len(WIDTHS)
+USD: Final = FIRST + 1
+SOL: Final = FIRST + 2
+SNAPSHOT: Final = FIRST + 3
+
+# count counts the open candle; top and bottom are the extremes of the newest KEPT closed ones.  The
+# ring holds one more, for reports without the open candle.
+FRAME: Final = np.dtype(
+    [
+        ("count", "i8"),
+        ("bucket", "i8"),
+        ("high", "f8"),
+        ("low", "f8"),
+        ("close", "f8"),
+        ("top", "f8"),
+        ("bottom", "f8"),
+    ]
+)
+# Sums over the 60 parts that end with number *head*; bit a of *bits* says whether part
+# head - a holds anything, so that nothing is ever cleared.
+WINDOW: Final = np.dtype([("head", "i8"), ("bits", "i8"), ("buy", "i8"), ("sell", "i8")])
+ROW: Final = np.dtype(
+    [
+        ("frames", FRAME, len(WIDTHS)),
+        ("windows", WINDOW, len(GRAINS)),
+        ("first", "i8"),
+        ("price_sol", "f8"),
+        ("accs", "f8", (len(WIDTHS), ACC)),
+        ("parts", "i8", (len(GRAINS), PARTS, 2)),
+        ("rings", "f8", (len(WIDTHS), SWING, 2)),
+    ]
+)
+PARTS_AT: Final[int] = ROW.fields["parts"][1] if ROW.fields else 0
+FETCHED_AHEAD: Final = 6
+
+
+@kernel
+def sets_candle(price: float) -> bool:
+    """Return whether *price* can be one: above zero, finite, far from overflow; not NaN."""
+    return 0.0 < price <= PRICE_MAX
+
+
+@kernel
+def ema(value: float, seen: int, period: int, x: float) -> float:
+    """Return an EMA after *x*, its first value the mean of the first *period* (D4)."""
+    if seen + 1 < period:
+        return value + x
+    if seen + 1 == period:
+        return (value + x) / period
+    a = 2.0 / (period + 1)
+    return a * x + (1.0 - a) * value
+
+
+@kernel
+def settled(difference: float, price: float) -> float:
+    """Return *difference* of two averages of prices; 0 if it is rounding alone."""
+    return difference if abs(difference) > ROUNDING * price else 0.0
+
+
+@kernel
+def wilder(value: float, seen: int, period: int, x: float) -> float:
+    """Return Wilder's mean after *x*, its first value the mean of the first *period* (D5)."""
+    if seen + 1 < period:
+        return value + x
+    if seen + 1 == period:
+        return (value + x) / period
+    return (value * (period - 1) + x) / period
+
+
+@kernel
+def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> None:
+    """Fold *close* into *acc*, which holds *closed* candles already."""
+    acc[FAST] = ema(acc[FAST], closed, periods.fast, close)
+    acc[SLOW] = ema(acc[SLOW], closed, periods.slow, close)
+    lines = closed + 1 - periods.slow
+    if lines >= 0:
+        acc[SIGNAL] = ema(acc[SIGNAL], lines, periods.signal, acc[FAST] - acc[SLOW])
+    if closed > 0:
+        change = close - acc[LAST]
+        acc[GAIN] = wilder(acc[GAIN], closed - 1, periods.rsi, max(change, 0.0))
+        acc[LOSS] = wilder(acc[LOSS], closed - 1, periods.rsi, max(-change, 0.0))
+    acc[LAST] = close
+    for z in range(len(periods.ema)):
+        acc[EMA + z] = ema(acc[EMA + z], closed, periods.ema[z], close)
+
+
+@kernel
+def extremes(ring: Floats, closed: int, size: int) -> tuple[float, float]:
+    """Return the extremes of the newest *size* of *closed* candles, of which there is one."""
+    z = (closed - 1) % SWING
+    top = ring[z, 0]
+    bottom = ring[z, 1]
+    for age in range(2, min(closed, size) + 1):
+        z = (closed - age) % SWING
+        top = max(top, ring[z, 0])
+        bottom = min(bottom, ring[z, 1])
+    return top, bottom
+
+
+@kernel
+def keep(frame: Any, ring: Floats, closed: int, high: float, low: float) -> None:
+    """Put the candle that follows *closed* others into the ring."""
+    z = closed % SWING
+    leaving = (closed - KEPT) % SWING
+    ring[z, 0] = high
+    ring[z, 1] = low
+    if closed == 0:
+        frame["top"] = high
+        frame["bottom"] = low
+        return
+    if closed >= KEPT and (
+        (ring[leaving, 0] == frame["top"] and high < frame["top"])
+        or (ring[leaving, 1] == frame["bottom"] and low > frame["bottom"])
+    ):  # an extreme leaves, and its successor may be anywhere
+        frame["top"], frame["bottom"] = extremes(ring, closed + 1, KEPT)
+        return
+    frame["top"] = max(frame["top"], high)
+    frame["bottom"] = min(frame["bottom"], low)
+
+
+@kernel
+def next_candle(frame: Any, acc: Floats, ring: Floats, periods: Periods) -> None:
+    """Close the open candle, if there is one, and count the next."""
+    closed = frame["count"] - 1
+    if closed >= 0:
+        close_candle(acc, closed, frame["close"], periods)
+        keep(frame, ring, closed, frame["high"], frame["low"])
+    frame["count"] += 1
+
+
+@kernel
+def add_price(frame: Any, acc: Floats, ring: Floats, bucket: int, price: float) -> None:
+    """Add one price, whose bucket is never before the last one's (D1, D2)."""
+    if frame["count"] > 0 and bucket == frame["bucket"]:
+        frame["high"] = max(frame["high"], price)
+        frame["low"] = min(frame["low"], price)
+    else:
+        next_candle(frame, acc, ring, SERVICE)
+        frame["bucket"] = bucket
+        frame["high"] = price
+        frame["low"] = price
+    frame["close"] = price
+
+
+@kernel
+def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
+    """Return what was bought and sold in the 60 parts that end with *number* (D8)."""
+    buy = window["buy"]
+    sell = window["sell"]
+    bits = window["bits"]
+    head = window["head"]
+    ahead = number - head
+    if ahead <= 0 or bits == 0:
+        return buy, sell
+    if ahead >= PARTS:
+        return 0, 0
+    age = PARTS - ahead
+    gone = bits >> age
+    while gone:
+        if gone & 1:
+            z = (head - age) % PARTS
+            buy -= parts[z, 0]
+            sell -= parts[z, 1]
+        gone >>= 1
+        age += 1
+    return buy, sell
+
+
+@kernel
+def add_volume(window: Any, parts: Ints, number: int, buy: int, sell: int) -> None:
+    """Add volume to part *number*, which is never before the last one."""
+    ahead = number - window["head"]
+    if ahead > 0:
+        window["buy"], window["sell"] = sums(window, parts, number)
+        left = (1 << max(PARTS - ahead, 0)) - 1
+        window["bits"] = (window["bits"] & left) << min(ahead, PARTS)
+        window["head"] = number
+    z = number % PARTS
+    if window["bits"] & 1 == 0:
+        window["bits"] |= 1
+        parts[z, 0] = 0
+        parts[z, 1] = 0
+    parts[z, 0] += buy
+    parts[z, 1] += sell
+    window["buy"] += buy
+    window["sell"] += sell
+
+
+@kernel
+def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int) -> None:
+    """Add volume at time *at* to the windows from the first to before the second."""
+    for w in range(windows[0], windows[1]):
+        add_volume(row["windows"][w], row["parts"][w], at // GRAINS[w], buy, sell)
+
+
+@kernel
+def fetch(rows: Any, i: int, at: int) -> None:
+    """Ask for the memory that a swap of row *i* at time *at* is going to touch."""
+    for line in range(0, PARTS_AT, 64):
+        prefetch(rows, i, line)
+    for w in range(len(GRAINS)):
+        prefetch(rows, i, PARTS_AT + 16 * (w * PARTS + at // GRAINS[w] % PARTS))
+
+
+@kernel
+def apply(rows: Any, trades: Trades) -> None:
+    """Apply *trades*; the times of one row never go back."""
+    for j in range(len(trades.rows)):
+        ahead = j + FETCHED_AHEAD
+        if ahead < len(trades.rows):
+            fetch(rows, trades.rows[ahead], trades.times[ahead])
+        row = rows[trades.rows[j]]
+        at = trades.times[j]
+        price = trades.prices_usd[j]
+        volume = trades.volumes[j]
+        if volume > 0:
+            buy = volume if trades.buys[j] else 0
+            add_volumes(row, ALL_WINDOWS, at, buy, volume - buy)
+        if sets_candle(price):
+            if row["frames"][0]["count"] == 0:
+                row["first"] = at - at % WIDTHS[0]
+            for k in range(len(WIDTHS)):
+                add_price(row["frames"][k], row["accs"][k], row["rings"][k], at // WIDTHS[k], price)
+            row["price_sol"] = trades.prices_sol[j]
+
+
+@kernel
+def refill_windows(row: Any, windows: tuple[int, int], volumes: Volumes) -> None:
+    """Add kept *volumes* to the windows from the first to before the second."""
+    for j in range(len(volumes.times)):
+        add_volumes(row, windows, volumes.times[j], volumes.buys[j], volumes.sells[j])
+
+
+@kernel
+def refill_ring(row: Any, k: int, highs: Floats, lows: Floats) -> None:
+    """Put kept closed candles, oldest first, into the ring of timeframe *k*."""
+    frame = row["frames"][k]
+    ring = row["rings"][k]
+    closed = frame["count"] - 1
+    for j in range(len(highs)):
+        z = (closed - len(highs) + j) % SWING
+        ring[z, 0] = highs[j]
+        ring[z, 1] = lows[j]
+    if closed > 0:
+        frame["top"], frame["bottom"] = extremes(ring, closed, KEPT)
+
+
+@kernel
+def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out: Floats) -> None:
+    """Write the EMAs, RSI and MACD as if the open candle closed at *close*; NaN for null."""
+    size = len(periods.ema)
+    for z in range(size):
+        out[z] = nan
+        if closed + 1 >= periods.ema[z]:
+            out[z] = ema(acc[EMA + z], closed, periods.ema[z], close)
+    for z in range(size, size + 4):
+        out[z] = nan
+    if closed >= periods.rsi:
+        change = close - acc[LAST]
+        gain = wilder(acc[GAIN], closed - 1, periods.rsi, max(change, 0.0))
+        loss = wilder(acc[LOSS], closed - 1, periods.rsi, max(-change, 0.0))
+        moved = gain + loss
+        # the quotient first: it is at most 1, so that RSI is at most 100
+        out[size] = 100.0 * (gain / moved) if moved > 0.0 else 50.0
+    lines = closed + 1 - periods.slow
+    if lines + 1 >= periods.signal:
+        line = ema(acc[FAST], closed, periods.fast, close) - ema(
+            acc[SLOW], closed, periods.slow, close
+        )
+        signal = ema(acc[SIGNAL], lines, periods.signal, line)
+        out[size + 1] = settled(line, close)
+        out[size + 2] = settled(signal, close)
+        out[size + 3] = settled(line - signal, close)
+
+
+@kernel
+def read_closed_averages(acc: Floats, closed: int, periods: Periods, out: Floats) -> None:
+    """Write the EMAs, RSI and MACD after *closed* candles, which *acc* holds; NaN for null."""
+    size = len(periods.ema)
+    for z in range(size):
+        out[z] = acc[EMA + z] if closed >= periods.ema[z] else nan
+    for z in range(size, size + 4):
+        out[z] = nan
+    if closed > periods.rsi:
+        moved = acc[GAIN] + acc[LOSS]
+        out[size] = 100.0 * (acc[GAIN] / moved) if moved > 0.0 else 50.0
+    if closed + 1 - periods.slow >= periods.signal:
+        line = acc[FAST] - acc[SLOW]
+        out[size + 1] = settled(line, acc[LAST])
+        out[size + 2] = settled(acc[SIGNAL], acc[LAST])
+        out[size + 3] = settled(line - acc[SIGNAL], acc[LAST])
+
+
+@kernel
+def read_levels(high: float, low: float, out: Floats) -> None:
+    """Write the Fibonacci levels of a swing (D7)."""
+    span = high - low
+    out[0] = high
+    out[1] = low
+    out[2] = high - 0.236 * span
+    out[3] = high - 0.382 * span
+    out[4] = high - 0.5 * span
+    out[5] = high - 0.618 * span
+    out[6] = high - 0.764 * span
+    out[7] = low + 1.272 * span
+    out[8] = low + 1.618 * span
+    out[9] = low + 2.0 * span
+    out[10] = low + 2.618 * span
+
+
+@kernel
+def read_swing(frame: Any, out: Floats) -> None:
+    """Write the Fibonacci levels of the ring and the open candle (D7)."""
+    high = frame["high"]
+    low = frame["low"]
+    if frame["count"] > 1:
+        high = max(high, frame["top"])
+        low = min(low, frame["bottom"])
+    read_levels(high, low, out)
+
+
+@kernel
+def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
+    """Write everything that is served of row *i*, which has a price, as of *now*."""
+    row = rows[i]
+    for k in range(len(WIDTHS)):
+        frame = row["frames"][k]
+        at = k * READ
+        closed = frame["count"] - 1
+        read_averages(row["accs"][k], closed, frame["close"], SERVICE, out[at:])
+        read_swing(frame, out[at + AVERAGES :])
+        out[COUNTS + k] = frame["count"]
+    for w in range(len(GRAINS)):
+        buy, sell = sums(row["windows"][w], row["parts"][w], now // GRAINS[w])
+        out[SHARES + w] = buy / (buy + sell) if buy + sell > 0 else 0.0
+    out[FIRST] = row["first"]
+    out[USD] = row["frames"][0]["close"]
+    out[SOL] = row["price_sol"]
+
+
+@kernel
+def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
+    """Rewrite the indicators in *out*, a snapshot as of *now*, without candles that are open then.
+
+    A candle is open until its interval has passed, whether or not there are more swaps.
+    """
+    row = rows[i]
+    for k in range(len(WIDTHS)):
+        frame = row["frames"][k]
+        at = k * READ
+        if (frame["bucket"] + 1) * WIDTHS[k] <= now:
+            continue
+        closed = frame["count"] - 1
+        read_closed_averages(row["accs"][k], closed, SERVICE, out[at:])
+        if closed == 0:
+            out[at + READ - 11 : at + READ] = nan
+        else:
+            high, low = extremes(row["rings"][k], closed, SWING)
+            read_levels(high, low, out[at + READ - 11 :])
+
+
+@kernel
+def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
+    """Write the indicators after each of *candles*; *frame* counts those before, held by *acc*."""
+    ring = np.zeros((SWING, 2))
+    closed = frame["count"]
+    for j in range(len(candles.closes)):
+        if j > 0:
+            close_candle(acc, closed + j - 1, frame["close"], periods)
+            keep(frame, ring, j - 1, frame["high"], frame["low"])
+        frame["count"] = j + 1
+        frame["high"] = candles.highs[j]
+        frame["low"] = candles.lows[j]
+        frame["close"] = candles.closes[j]
+        read_averages(acc, closed + j, candles.closes[j], periods, out[j])
+        read_swing(frame, out[j, len(periods.ema) + 4 :])
+
+
+@bulk_kernel
+def close_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, k: int) -> None:
+    """Let the open candles of timeframe *k* of rows *at* close; *counts* holds them already."""
+    for j in range(len(at)):
+        i = at[j]
+        if counts[i, k] > 0:
+            close_candle(accs[i, k], counts[i, k] - 1, closes[i], SERVICE)
+
+
+@bulk_kernel
+def read_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, out: Floats) -> None:
+    """Write the averages of rows *at*: out[timeframe * READ_A_ROW + z, i].
+
+    Those with the open candle, as `read_averages` does; those without it, as
+    `read_closed_averages` does; and the close of the candle before it.
+    """
+    read = np.zeros(2 * AVERAGES + 1)
+    for j in range(len(at)):
+        i = at[j]
+        for k in range(len(WIDTHS)):
+            read[:] = nan
+            closed = counts[i, k] - 1
+            if closed >= 0:
+                read_averages(accs[i, k], closed, closes[i], SERVICE, read)
+            if closed > 0:
+                read_closed_averages(accs[i, k], closed, SERVICE, read[AVERAGES:])
+                read[2 * AVERAGES] = accs[i, k, LAST]
+            for z in range(READ_A_ROW):
+                out[k * READ_A_ROW + z, i] = read[z]

@@ -1,0 +1,1 @@
+"""The swap log, followed by each api process."""

@@ -1,0 +1,346 @@
+"""Sends reports as they change: each update is made once, and sent to all who listen.
+
+dirty     reports of mints that have traded since they were sent, or whose slot was retracted, and
+          those of closed candles as a minute ends
+flush     sends those of them that were not sent within the last 250 ms, some fifty in a turn of the
+          event loop
+deliveries   events on their way, some two hundred listeners in a turn of the event loop
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import islice
+from typing import Final, TypeAlias
+
+import msgspec
+import structlog
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import InsufficientData, ServiceError, ServiceUnavailable, TokenNotFound
+from mintscope.kit.http.server_sent import encode_event
+from mintscope.kit.primitives import Mint
+from mintscope.kit.time import MINUTE_S
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow.tailer import LogTailer
+from mintscope.market.log import Appended, Event, Retracted, Untracked
+from mintscope.market.report import PLAIN, ReportKind, TokenReport
+from mintscope.market.updates import NOTHING, Listener, changes, update_of
+
+PAUSE_S: Final = 0.25  # between two updates of a mint
+TOLD_IN_A_TURN: Final = 200
+RENEWED_IN_A_TURN: Final = 50  # topics: when a minute ends all closed candles are due at once
+NOWHERE: Final = -1
+
+LOG = structlog.get_logger(__name__)
+
+
+Topic: TypeAlias = tuple[Mint, ReportKind]
+"""The subject of listeners: the reports of a mint, of one kind."""
+
+
+class _Audience:
+    """The listeners of the reports of a mint, and their last report.
+
+    told         the report that the next update starts from
+    apart        where those who joined since then were sent something else
+    is_whole_due  a snapshot is sent next, for an update would have nothing to start from
+    whole        the report in *snapshot*, made at the position *as_of*
+    is_busy      an event is on its way, or the mint is being loaded
+    """
+
+    __slots__ = (
+        "apart", "as_of", "is_busy", "is_whole_due", "listeners", "snapshot", "told", "told_at_s",
+        "whole",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self.listeners: dict[Listener, None] = {}
+        self.told: TokenReport | None = None
+        self.apart = NOTHING
+        self.is_whole_due = False
+        self.told_at_s = -PAUSE_S
+        self.whole: TokenReport | None = None
+        self.snapshot = b""
+        self.as_of = NOWHERE
+        self.is_busy = False
+
+    def admit(self) -> bytes:
+        """Return the snapshot, for some who do not have *told*."""
+        assert self.whole is not None
+        if self.told is None:
+            self.told = self.whole
+        else:
+            self.apart |= changes(self.told, self.whole)
+        return self.snapshot
+
+    def begin_again(self) -> None:
+        """Send a snapshot next, a new one."""
+        self.is_whole_due = True
+        self.as_of = NOWHERE
+
+
+class _Delivery(msgspec.Struct, gc=False):
+    """An event and the listeners that still wait for it."""
+
+    topic: Topic
+    audience: _Audience
+    event: bytes
+    is_whole: bool
+    left: Iterator[Listener]
+
+
+class Broadcaster:
+    """Implements `market.updates.broadcast.Broadcast`; lives in one event loop.
+
+    Gets from its follower every event that was applied.
+    """
+
+    def __init__(self, follower: LogTailer, market: LiveMarket, clock: Clock) -> None:
+        self._follower = follower
+        self._market = market
+        self._clock = clock
+        self._audiences: dict[Topic, _Audience] = {}
+        self._topics: dict[Mint, list[Topic]] = {}
+        self._dirty: dict[Topic, None] = {}
+        self._minute = 0
+        self._deliveries: deque[_Delivery] = deque()
+        self._is_telling = False
+        self._loads: set[asyncio.Task[None]] = set()
+        self._later: asyncio.TimerHandle | None = None
+        self._encoder = msgspec.json.Encoder()
+        follower.observe(self)
+
+    async def prepare(
+        self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
+    ) -> None:
+        """Have *mints* in memory, as of *since* or later, if this log has come as far."""
+        if since is not None and since > self._market.seq:
+            with suppress(TimeoutError):
+                await self._follower.catch_up()
+        await asyncio.gather(*(self._follower.read(mint, kind) for mint in mints))
+
+    def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
+        """Send *listener* the snapshots of *mints*, and changes from now on."""
+        for mint in mints:
+            topic = (mint, listener.kind)
+            audience = self._audiences.get(topic)
+            if audience is None:
+                audience = self._audiences[topic] = _Audience()
+                self._topics.setdefault(mint, []).append(topic)
+            audience.listeners[listener] = None
+            if self._has_snapshot(topic, audience):
+                listener.tell(mint, audience.admit(), is_whole=True)
+            else:
+                self._begin_again(topic)
+        if self._dirty:
+            self.flush()
+
+    def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
+        """Send *listener* nothing more."""
+        for mint in mints:
+            topic = (mint, listener.kind)
+            audience = self._audiences.get(topic)
+            if audience is not None:
+                audience.listeners.pop(listener, None)
+                if not audience.listeners:
+                    self._forget(topic)
+
+    def _forget(self, topic: Topic) -> None:
+        mint, _ = topic
+        del self._audiences[topic]
+        self._topics[mint].remove(topic)
+        if not self._topics[mint]:
+            del self._topics[mint]
+
+    def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
+        """Return the snapshot that a listener goes on from, to whom updates were not sent."""
+        topic = (mint, kind)
+        audience = self._audiences.get(topic)
+        if audience is None or audience.is_busy or audience.is_whole_due:
+            return None
+        return audience.admit() if self._has_snapshot(topic, audience) else None
+
+    def age_ms(self) -> int | None:
+        """Return how old the last applied slot is; None before there is one."""
+        return self._follower.age_ms()
+
+    def note(self, event: Event) -> None:
+        """Note an event that was just applied."""
+        topics = self._topics
+        if not topics:
+            return
+        match event:
+            case Appended(header=header, swaps=swaps):
+                for swap in swaps:
+                    for topic in topics.get(swap.mint, ()):
+                        self._dirty[topic] = None
+                if header.time // MINUTE_S != self._minute:
+                    self._minute = header.time // MINUTE_S
+                    self._note_closed()
+            case Retracted(mints=mints):
+                for mint in mints:
+                    self._begin_all_again(mint)
+            case Untracked(mint=mint):
+                self._begin_all_again(mint)
+            case _:
+                pass
+
+    def _note_closed(self) -> None:
+        """Note that candles may have closed, whether or not there was a swap."""
+        for topic in self._audiences:
+            _, kind = topic
+            if kind.is_closed:
+                self._dirty[topic] = None
+
+    def _begin_all_again(self, mint: Mint) -> None:
+        for topic in self._topics.get(mint, ()):
+            self._begin_again(topic)
+
+    def note_restart(self) -> None:
+        """Note that the market began again from the tip of the log."""
+        for topic in self._audiences:
+            self._begin_again(topic)
+
+    def flush(self) -> None:
+        """Send the changes of each mint that was not sent a moment ago."""
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+        now_s = self._clock.monotonic_s()
+        wait_s = None
+        renewed_count = 0
+        for topic in list(self._dirty):
+            if renewed_count == RENEWED_IN_A_TURN:
+                wait_s = 0.0
+                break
+            audience = self._audiences.get(topic)
+            if audience is None:
+                del self._dirty[topic]
+                continue
+            early_s = audience.told_at_s + PAUSE_S - now_s
+            if audience.is_busy:
+                continue  # when it is done it is flushed again
+            if early_s > 0:
+                wait_s = early_s if wait_s is None else min(wait_s, early_s)
+                continue
+            del self._dirty[topic]
+            renewed_count += 1
+            self._renew(topic, audience)
+        if wait_s is not None:
+            self._later = asyncio.get_running_loop().call_later(wait_s, self.flush)
+
+    def _begin_again(self, topic: Topic) -> None:
+        self._audiences[topic].begin_again()
+        self._dirty[topic] = None
+
+    def _renew(self, topic: Topic, audience: _Audience) -> None:
+        """Send *topic* as it is now."""
+        mint, _ = topic
+        if not self._follower.is_tracked(mint):
+            self._lose(topic, audience, TokenNotFound(f"This service does not track {mint} now."))
+        elif mint not in self._market:
+            audience.is_busy = True
+            load = asyncio.create_task(self._load(topic, audience))
+            self._loads.add(load)
+            load.add_done_callback(self._loads.discard)
+        elif audience.is_whole_due or audience.told is None:
+            if self._has_snapshot(topic, audience):
+                audience.told = audience.whole
+                audience.apart = NOTHING
+                audience.is_whole_due = False
+                self._send(topic, audience, audience.snapshot, is_whole=True)
+        else:
+            self._update(topic, audience, audience.told)
+
+    def _update(self, topic: Topic, audience: _Audience, told: TokenReport) -> None:
+        mint, kind = topic
+        try:
+            report = self._market.read(mint, kind)
+        except InsufficientData as failure:
+            self._lose(topic, audience, failure)
+            return
+        slot = self._market.slot
+        assert slot is not None, "expected a slot: there is a report"
+        update = update_of(report, slot, changes(told, report) | audience.apart)
+        audience.told = report
+        audience.apart = NOTHING
+        event = encode_event(b"update", self._encoder.encode(update), event_id=self._market.seq)
+        self._send(topic, audience, event, is_whole=False)
+
+    def _has_snapshot(self, topic: Topic, audience: _Audience) -> bool:
+        """Make the snapshot of *topic* as it is now; False if it is not in memory, or lost."""
+        mint, kind = topic
+        if mint not in self._market:
+            return False
+        seq = self._market.seq
+        if audience.as_of == seq:
+            return True
+        try:
+            body = self._market.report(mint, kind)
+            audience.whole = self._market.read(mint, kind)
+        except InsufficientData as failure:
+            self._lose(topic, audience, failure)
+            return False
+        slot = self._market.slot
+        assert slot is not None, "expected a slot: there is a report"
+        data = b'{"slot":%d,%b' % (slot, body.removeprefix(b"{"))
+        audience.snapshot = encode_event(b"snapshot", data, event_id=seq)
+        audience.as_of = seq
+        return True
+
+    async def _load(self, topic: Topic, audience: _Audience) -> None:
+        """Bring the mint of *topic* into memory, and send its snapshot."""
+        mint, kind = topic
+        audience.begin_again()
+        try:
+            await self._follower.read(mint, kind)
+        except ServiceUnavailable:
+            audience.told_at_s = self._clock.monotonic_s()  # tried again a little later
+        except ServiceError as failure:
+            self._lose(topic, audience, failure)
+            return
+        finally:
+            audience.is_busy = False
+        self._dirty[topic] = None
+        self.flush()
+
+    def _lose(self, topic: Topic, audience: _Audience, failure: ServiceError) -> None:
+        mint, _ = topic
+        for listener in list(audience.listeners):
+            listener.lose(mint, failure)
+
+    def _send(self, topic: Topic, audience: _Audience, event: bytes, *, is_whole: bool) -> None:
+        audience.is_busy, audience.told_at_s = True, self._clock.monotonic_s()
+        left = iter(list(audience.listeners))
+        self._deliveries.append(_Delivery(topic, audience, event, is_whole, left))
+        if not self._is_telling:
+            self._is_telling = True
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Send the next ones."""
+        left_count = TOLD_IN_A_TURN
+        while self._deliveries and left_count:
+            delivery = self._deliveries[0]
+            some = list(islice(delivery.left, left_count))
+            left_count -= len(some)
+            for listener in some:
+                _tell(listener, delivery)
+            if left_count:
+                self._deliveries.popleft()
+                delivery.audience.is_busy = False
+                if delivery.topic in self._dirty:
+                    self.flush()
+        self._is_telling = bool(self._deliveries)
+        if self._is_telling:
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+
+def _tell(listener: Listener, delivery: _Delivery) -> None:
+    mint, _ = delivery.topic
+    try:
+        listener.tell(mint, delivery.event, is_whole=delivery.is_whole)
+    except Exception:
+        LOG.exception("a listener of updates failed")

@@ -1,0 +1,370 @@
+"""Keeping the list of all tokens current: the event loop around what the finalized fold did.
+
+It reads apart from the follower, over a connection of its own, and only what is final: a list that
+cannot be read holds up no report.
+
+Snapshots of the list of all tokens, for processes that start.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, TypeAlias
+
+import structlog
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Mint, Slot, UnixMs
+from mintscope.kit.time import MINUTE_MS
+from mintscope.market.follow.tailer import Wait
+from mintscope.market.listing.listed import ListedTokens
+from mintscope.market.listing.snapshot import (
+    FactPlace,
+    FoldedTo,
+    ListReader,
+    ListSnapshots,
+    SnapshotMark,
+)
+from mintscope.market.listing.token_list import (
+    FORM,
+    Head,
+    NotASnapshot,
+    Restoring,
+    TokenList,
+    pieces,
+)
+from mintscope.market.log import LogTrimmed
+from mintscope.market.mint_facts import MintFacts
+from mintscope.solana.finality_meter import Behind
+
+LOG = structlog.get_logger(__name__)
+
+# A snapshot is due once a starting process needs a second or so to catch up from the last one; the
+# log keeps a quarter of an hour.  A list of fewer mints is loaded as fast without a snapshot.
+MINTS_MIN: Final = 2_000
+TRADES: Final = 100_000
+EVERY_S: Final = 300.0
+TRIES: Final = 3  # a newer snapshot may replace the one that is read
+
+
+class ListKeeper:
+    """Stores snapshots of this process's list, unless another process has just stored its own."""
+
+    def __init__(
+        self, snapshots: ListSnapshots, clock: Clock, *, mints_min: int = MINTS_MIN
+    ) -> None:
+        """Store in *snapshots* a list of at least *mints_min* mints."""
+        self._snapshots = snapshots
+        self._clock = clock
+        self._mints_min = mints_min
+        self._kept_seq = 0  # of the newest known snapshot that can be read
+        self._kept_at_s: float | None = None
+        self._trade_count = 0  # since that snapshot
+        self._is_writable = True
+
+    def note(self, trade_count: int) -> None:
+        """Note the number of trades of mints that were added to the list."""
+        self._trade_count += trade_count
+
+    async def restore(self) -> tuple[TokenList, Head] | None:
+        """Return the list of the newest snapshot; None if none can be read.
+
+        Raises ServiceUnavailable
+        """
+        for _ in range(TRIES):
+            mark = await self._snapshots.newest()
+            if mark is None or mark.form != FORM:
+                return None
+            try:
+                found = await self._read(mark)
+            except NotASnapshot as reason:
+                LOG.warning("list_snapshot_unreadable", reason=str(reason))
+                return None
+            if found is not None:
+                self._start_over(mark.folded_seq)
+                return found
+        return None
+
+    async def _read(self, mark: SnapshotMark) -> tuple[TokenList, Head] | None:
+        """Return the list of *mark*, None if a newer snapshot has replaced it meanwhile."""
+        restoring = Restoring()
+        for place in range(mark.piece_count):
+            piece = await self._snapshots.piece(mark.number, place)
+            if piece is None:
+                return None
+            await asyncio.to_thread(restoring.add, piece)
+        return restoring.whole()
+
+    async def keep(self, tokens: TokenList, tracked_seq: int, facts: FactPlace) -> None:
+        """Store a snapshot of *tokens*, which must not change meanwhile, if one is due.
+
+        If the store does not answer, the next attempt is made when a snapshot is due again.
+        """
+        if len(tokens) < self._mints_min or not self._is_due():
+            return
+        try:
+            await self._keep(tokens, tracked_seq, facts)
+        except ServiceUnavailable as error:
+            if self._is_writable:
+                LOG.warning("list_not_kept", error=repr(error.__cause__ or error))
+            self._is_writable = False
+            self._start_over(self._kept_seq)
+        else:
+            self._is_writable = True
+
+    async def _keep(self, tokens: TokenList, tracked_seq: int, facts: FactPlace) -> None:
+        newest = await self._snapshots.newest()
+        if newest is not None and newest.form == FORM and newest.folded_seq > self._kept_seq > 0:
+            self._start_over(newest.folded_seq)
+            return
+        number = await self._snapshots.begin(self._clock.now())
+        if number is not None:
+            made = pieces(tokens, tracked_seq, facts)
+            count = 0
+            while (piece := await asyncio.to_thread(next, made, None)) is not None:
+                await self._snapshots.add(number, count, piece)
+                count += 1
+            await self._snapshots.end(SnapshotMark(number, FORM, tokens.folded.seq, count))
+            self._kept_seq = tokens.folded.seq
+        self._start_over(self._kept_seq)
+
+    def _is_due(self) -> bool:
+        if self._kept_at_s is None or self._trade_count >= TRADES:
+            return True
+        return self._clock.monotonic_s() - self._kept_at_s >= EVERY_S
+
+    def _start_over(self, kept_seq: int) -> None:
+        self._kept_seq = kept_seq
+        self._trade_count = 0
+        self._kept_at_s = self._clock.monotonic_s()
+
+
+# So many at once take some milliseconds, in a thread; nothing else touches the list meanwhile.
+MINTS_PER_READ: Final = 50
+TRADES_PER_READ: Final = 250
+FACTS_PER_READ: Final = 100
+# Of machines that read facts and lists: those read since then are looked at twice.
+CLOCKS_APART_MS: Final = 10 * MINUTE_MS
+PAUSE_S: Final = 0.25  # between two looks at least
+NEWS_S: Final = 0.05  # as often the follower looks at where the log stands
+LOOK_COST: Final = 4  # times as long as a look took is waited after it
+LIST_LATE_S: Final = 60.0
+LOADING: Final = "The list of tokens is still being loaded; try again shortly."
+
+Sleep: TypeAlias = Callable[[float], Awaitable[None]]
+
+
+class NextFold:
+    """Waits until the list is to be brought to where the fold stands; call it between two looks.
+
+    It looks at the slots that this process knows of anyway, and the store is asked only if one was
+    folded.  If finality takes longer than some seconds, it is asked every *refresh_s*.
+    """
+
+    def __init__(
+        self,
+        folded: Callable[[], Slot | None],
+        finality: Callable[[], Behind | None],
+        clock: Clock,
+        *,
+        refresh_s: float,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        """Look again *refresh_s* after the last look, or once *folded* returns another slot."""
+        self._folded_to = folded
+        self._finality = finality
+        self._clock = clock
+        self._refresh_s = refresh_s
+        self._sleep = sleep
+        self._seen: Slot | None = None
+        self._looks_since_s = clock.monotonic_s()
+
+    async def __call__(self) -> None:
+        """Wait, four times as long as the last look took at least."""
+        begun_s = now_s = self._clock.monotonic_s()
+        end_s = begun_s + self._refresh_s
+        soonest_s = begun_s + max(PAUSE_S, LOOK_COST * (begun_s - self._looks_since_s))
+        while now_s < end_s and not (now_s >= soonest_s and self._has_news()):
+            await self._sleep(min(NEWS_S, end_s - now_s))
+            now_s = self._clock.monotonic_s()
+        self._seen = self._folded_to()
+        self._looks_since_s = now_s
+
+    def _has_news(self) -> bool:
+        behind = self._finality()
+        return behind is not None and behind.is_fast and self._folded_to() != self._seen
+
+
+class ListCache:
+    """The list of this process, as of the last folded slot it knows; `run` keeps it current.
+
+    Implements `market.listing.listed.TokenLists`.
+    """
+
+    def __init__(
+        self,
+        reader: ListReader,
+        clock: Clock,
+        *,
+        wait: Wait,
+        keeper: ListKeeper | None = None,
+    ) -> None:
+        """Read *reader*; *wait* is called between two looks at it.
+
+        keeper   stores snapshots of the list for processes that start, and reads them
+        """
+        self._reader = reader
+        self._clock = clock
+        self._wait = wait
+        self._list: TokenList | None = None
+        self._listed: ListedTokens | None = None
+        self._tracked_seq = 0
+        self._facts = FactPlace(UnixMs(0), Mint(""))
+        self._keeper = keeper
+        self._may_restore = True
+        self._is_loading = True  # for the first time
+        self._read_at_s = clock.monotonic_s()
+
+    async def run(self) -> None:
+        """Follow the fold until cancelled, whatever the store does meanwhile."""
+        readable = True
+        while True:
+            try:
+                await self.refresh()
+            except Exception as error:  # noqa: BLE001  any failure of any store is tried again
+                if readable:
+                    LOG.warning("the list of tokens cannot be read", error=repr(error))
+                readable = self._is_loading = False
+            else:
+                if not readable:
+                    LOG.info("the list of tokens can be read again")
+                readable = True
+                self._read_at_s = self._clock.monotonic_s()
+                await self.keep()
+            await self._wait()
+
+    async def expect_loaded(self) -> None:
+        """Raise ServiceUnavailable while the list is loaded for the first time.
+
+        A list that could not be read holds up nothing else.
+        """
+        if self._is_loading:
+            raise ServiceUnavailable(LOADING)
+
+    async def expect_current(self) -> None:
+        """Raise ServiceUnavailable if the list has not been updated for long."""
+        late_s = self._clock.monotonic_s() - self._read_at_s
+        if not self._is_loading and late_s > LIST_LATE_S:
+            raise ServiceUnavailable(
+                f"the list of tokens was last updated {late_s:.0f} s ago: the store does"
+                " not answer, or this process has too little processor time"
+            )
+
+    def newest(self) -> ListedTokens:
+        """Return the list.  Raises ServiceUnavailable while it is being loaded."""
+        if self._listed is None:
+            raise ServiceUnavailable(LOADING)
+        return self._listed
+
+    async def facts_of(self, mint: Mint) -> MintFacts | None:
+        """Return what a node last said of *mint*.  Raises TokenNotFound if it is not followed."""
+        return await self._reader.facts_of(mint)
+
+    async def refresh(self) -> None:
+        """List everything that was folded, tracked or read of mints when this was called."""
+        try:
+            is_new = self._list is None
+            tokens = await self._load() if self._list is None else self._list
+            is_changed = await self._follow(tokens)
+        except LogTrimmed as reason:
+            LOG.info("loading the list of tokens again", reason=str(reason))
+            self._may_restore = self._list is not None  # else the snapshot is too old
+            self._list = None
+            return
+        if is_changed or is_new:
+            self._listed = await asyncio.to_thread(tokens.listed)
+            self._is_loading = False
+        self._list = tokens
+
+    async def keep(self) -> None:
+        """Store a snapshot of the list if one is due; failures of the store are ignored."""
+        if self._keeper is not None and self._list is not None:
+            await self._keeper.keep(self._list, self._tracked_seq, self._facts)
+
+    async def _load(self) -> TokenList:
+        """Load the list from its snapshot, or else from all mints."""
+        begun_s = self._clock.monotonic_s()
+        tokens = await self._restore()
+        source = "snapshot" if tokens is not None else "mints"
+        if tokens is None:
+            tokens = await self._take_in()
+        took_s = round(self._clock.monotonic_s() - begun_s, 3)
+        LOG.info("list_loaded", source=source, mints=len(tokens), took_s=took_s)
+        return tokens
+
+    async def _restore(self) -> TokenList | None:
+        """Return the list of the newest snapshot, None if none can be read."""
+        if self._keeper is None or not self._may_restore:
+            return None
+        found = await self._keeper.restore()
+        if found is None:
+            return None
+        tokens, head = found
+        self._tracked_seq = head.tracked_seq
+        read_at_ms = max(0, head.facts.read_at_ms - CLOCKS_APART_MS)
+        self._facts = FactPlace(UnixMs(read_at_ms), Mint(""))
+        return tokens
+
+    async def _take_in(self) -> TokenList:
+        """Take in all mints, page by page."""
+        folded, self._tracked_seq = await self._reader.folded()
+        self._facts = FactPlace(UnixMs(self._clock.now() - CLOCKS_APART_MS), Mint(""))
+        tokens = TokenList(folded)
+        last = 0
+        while True:
+            page = await self._reader.mints(last, MINTS_PER_READ)
+            if not page.mints:
+                return tokens
+            await self._apply(tokens, page.folded)
+            await asyncio.to_thread(tokens.seed, page)
+            last = page.last
+
+    async def _follow(self, tokens: TokenList) -> bool:
+        """Bring *tokens* to where the fold stands; say whether that changed anything."""
+        before, (folded, newest) = tokens.folded, await self._reader.folded()
+        tracked = await self._reader.tracked(self._tracked_seq, newest)
+        for first in range(0, len(tracked), MINTS_PER_READ):
+            await self._read_again(tokens, tracked[first : first + MINTS_PER_READ])
+        self._tracked_seq = newest
+        await self._apply(tokens, folded)
+        is_described = await self._describe(tokens)
+        return bool(tracked) or is_described or tokens.folded != before
+
+    async def _read_again(self, tokens: TokenList, mints: Sequence[Mint]) -> None:
+        """Take *mints* in as they are now, and drop those that are not followed."""
+        page = await self._reader.some(mints)
+        await self._apply(tokens, page.folded)
+        for mint in mints:
+            tokens.drop(mint)
+        await asyncio.to_thread(tokens.seed, page)
+
+    async def _apply(self, tokens: TokenList, until: FoldedTo) -> None:
+        if until.seq < tokens.folded.seq:
+            raise LogTrimmed(f"expected at least event {tokens.folded.seq}, was {until.seq}")
+        while tokens.folded.seq < until.seq:
+            slots = await self._reader.trades(tokens.folded.seq, until.seq, TRADES_PER_READ)
+            if not slots:
+                raise LogTrimmed(f"expected slots until event {until.seq}, were none")
+            await asyncio.to_thread(tokens.apply, slots)
+            if self._keeper is not None:
+                self._keeper.note(sum(len(slot.trades) for slot in slots))
+
+    async def _describe(self, tokens: TokenList) -> bool:
+        """Take in what was read of mints since the last look."""
+        is_changed = False
+        while found := await self._reader.facts_after(self._facts, FACTS_PER_READ):
+            for place, facts in found:
+                tokens.describe(place.mint, facts)
+            self._facts = found[-1][0]
+            is_changed = True
+        return is_changed

@@ -1,0 +1,425 @@
+"""Following the swap log: the event loop around the confirmed fold.
+
+While the log cannot be read the data grow old, and the API refuses old data.
+
+Exchanges read and missed, looked at once a minute: for reports, checks and pages.
+
+Reports of a market in parts: each part has a log of its own, and a follower of it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+import structlog
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import InsufficientData, ServiceUnavailable, TokenNotFound, UnusableStore
+from mintscope.kit.metrics import LIVE_MINTS, READ_SHARE
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.time import SECOND_MS
+from mintscope.market.coverage import (
+    WINDOW_HOURS,
+    Coverage,
+    CoverageReader,
+    ReportCoverages,
+    missed_programs,
+    percent,
+    report_coverages,
+    totals,
+)
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.log import Appended, Event, LogReader, LogTip, LogTrimmed, SlotHeader
+from mintscope.market.quotes import RateAge
+from mintscope.market.report import PLAIN, ReadReport, ReportKind
+from mintscope.market.shard import shard_of
+from mintscope.solana.finality_meter import Behind, FinalityMeter
+from mintscope.solana.pace import WINDOW_S, Pace, PaceMeter
+
+LOG = structlog.get_logger(__name__)
+
+EVENTS_PER_READ: Final = 256
+LIVE_MS_MAX: Final = 5_000  # older slots are final already when they are read
+LOADS_AT_ONCE: Final = 8
+# Finality takes 13 s before Alpenglow; the fold may lag behind by half of that and 10 s.
+FINAL_LATE_S: Final = 40.0
+FOLD_LATE_S: Final = 60.0
+LOAD_ATTEMPTS: Final = 5
+UNREADABLE: Final = "The market data of this token cannot be read now; try again."
+
+T = TypeVar("T")
+Wait: TypeAlias = Callable[[], Awaitable[None]]
+
+
+async def look_again_soon() -> None:
+    """Wait as long as a follower does without a notice."""
+    await asyncio.sleep(0.05)
+
+
+class Observer(Protocol):
+    """Gets the events that the follower applies; it must not fail."""
+
+    def note(self, event: Event) -> None:
+        """Note an event that was just applied."""
+
+    def note_restart(self) -> None:
+        """Note that the market began again from the tip of the log."""
+
+    def flush(self) -> None:
+        """Note that all events so far were sent."""
+
+
+class LogTailer:
+    """The reports of this process, as of the last event applied; `run` keeps them current.
+
+    Implements `market.report.Reports`.
+    """
+
+    def __init__(
+        self,
+        reader: LogReader,
+        market: LiveMarket,
+        clock: Clock,
+        *,
+        read_timeout_s: float = 5.0,
+        wait: Wait = look_again_soon,
+    ) -> None:
+        """Follow *reader* into *market*; *wait* is called between two looks at the log."""
+        self._reader = reader
+        self._market = market
+        self._clock = clock
+        self._read_timeout_s = read_timeout_s
+        self._wait = wait
+        self._started = False
+        self._follows_files = False
+        self._turn = asyncio.Lock()
+        self._slots = asyncio.Semaphore(LOADS_AT_ONCE)
+        self._loads: dict[Mint, asyncio.Task[None]] = {}
+        self._observer: Observer | None = None
+        self._meter = PaceMeter()
+        self._finality = FinalityMeter()
+        self._folded: Slot | None = None
+        self._rate = RateAge()
+        self._tip: LogTip | None = None
+
+    def observe(self, observer: Observer) -> None:
+        """Send *observer*, the only one, the events applied from now on."""
+        self._observer = observer
+
+    async def run(self) -> None:
+        """Follow the log until cancelled, whatever it does meanwhile."""
+        readable = True
+        while True:
+            try:
+                await self.catch_up()
+            except Exception as error:  # noqa: BLE001  any failure of any store is tried again
+                if readable:
+                    LOG.warning("swap log cannot be read", error=repr(error))
+                readable = False
+            else:
+                if not readable:
+                    LOG.info("swap log can be read again", seq=self._market.seq)
+                readable = True
+            await self._wait()
+
+    async def catch_up(self) -> None:
+        """Apply every event that was committed when this was called."""
+        async with self._turn:
+            tip = await self._answer(self._reader.tip())
+            self._follows_files = tip.follows_files
+            self._tip = tip
+            if not await self._advance(tip.seq):
+                await self._restart()
+            self._folded = tip.folded
+            if tip.final is not None and self._is_live(tip.time):
+                self._finality.note_final(tip.final, self._clock.monotonic_s())
+            if self._observer is not None:
+                self._observer.flush()
+        LIVE_MINTS.set(len(self._market))
+
+    async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
+        """Return the report of *mint* of this *kind* as of the last applied slot."""
+        if not self._started:
+            raise ServiceUnavailable("The market data are still being loaded; try again shortly.")
+        if not self.is_tracked(mint):
+            raise TokenNotFound(f"This service does not track {mint}.")
+        for _ in range(LOAD_ATTEMPTS):
+            if mint in self._market:
+                return self._report(mint, kind)
+            load = self._loads.get(mint)
+            if load is None:
+                load = self._loads[mint] = asyncio.create_task(self._load(mint))
+                load.add_done_callback(lambda done: self._forget(mint, done))
+            # One client that hangs up must not end the load that others wait for.
+            await asyncio.shield(load)
+        raise ServiceUnavailable(UNREADABLE)
+
+    def ready(self, mint: str) -> ReadReport | None:
+        """Return the report of *mint* if it is in memory and can be sent."""
+        if not self._started or mint not in self._market.tracked or mint not in self._market:
+            return None
+        try:
+            return self._report(Mint(mint))
+        except InsufficientData:
+            return None
+
+    def is_tracked(self, mint: Mint) -> bool:
+        """Return whether *mint* is followed, as of the last applied event."""
+        return mint in self._market.tracked
+
+    def age_ms(self) -> int | None:
+        """Return how old the last applied slot is; None before there is one.
+
+        0 while files are replayed, because the market's clock follows them.
+        """
+        if self._market.time is None:
+            return None
+        return 0 if self._follows_files else max(0, self._clock.now() - self._market.time * 1000)
+
+    def follows_files(self) -> bool:
+        """Say whether the market's clock is that of files that are replayed."""
+        return self._follows_files
+
+    def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots, from those applied; None before there are some."""
+        return self._meter.pace
+
+    def finality(self) -> Behind | None:
+        """Return how long after a slot was applied it is final; None before that was measured."""
+        return None if self._follows_files else self._finality.behind
+
+    async def expect_rate(self) -> None:
+        """Raise ServiceUnavailable if SOL has no rate, so that prices stand still."""
+        if self._rate.is_late:
+            ago_s = self._rate.seconds
+            raise ServiceUnavailable(
+                f"SOL was last traded against a dollar {ago_s} s ago: prices stand still"
+            )
+
+    async def expect_final(self) -> None:
+        """Raise ServiceUnavailable if blocks arrive and do not become final."""
+        tip = self._tip
+        late_s = None if tip is None else self._seconds(tip.final, tip.slot)
+        if late_s is not None and late_s > FINAL_LATE_S:
+            raise ServiceUnavailable(
+                f"the newest final block is {late_s:.0f} s behind the newest: candles and lists"
+                " stand still; the node names no newer final block"
+            )
+
+    async def expect_folded(self) -> None:
+        """Raise ServiceUnavailable if final blocks arrive and do not reach candles and lists."""
+        tip = self._tip
+        late_s = None if tip is None else self._seconds(tip.folded, tip.final)
+        if late_s is not None and late_s > FOLD_LATE_S:
+            raise ServiceUnavailable(
+                f"candles and lists are {late_s:.0f} s behind the final blocks: ingest, or its"
+                " store, is too slow; its log has the reason"
+            )
+
+    def _seconds(self, first: Slot | None, last: Slot | None) -> float | None:
+        """Return the time of the chain from *first* to *last*, None if it is not known."""
+        pace = self._meter.pace
+        if first is None or last is None or pace is None or self._follows_files:
+            return None
+        return pace.seconds(max(last - first, 0))
+
+    def folded(self) -> Slot | None:
+        """Return the newest slot that candles and lists hold, as of the last look."""
+        return self._folded
+
+    def _report(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
+        body = self._market.report(mint, kind)
+        slot = self._market.slot
+        age_ms = self.age_ms()
+        assert slot is not None
+        assert age_ms is not None
+        market = self._market
+        return ReadReport(body, slot, age_ms, market.tag(), market.price_age_ms())
+
+    async def _advance(self, seq: int) -> bool:
+        """Apply events up to *seq*; False where the log does not continue what was applied."""
+        if not self._started or seq < self._market.seq:
+            return False
+        try:
+            while self._market.seq < seq:
+                events = await self._answer(self._reader.events(self._market.seq, EVENTS_PER_READ))
+                if not events:
+                    return False
+                for event in events:
+                    self._market.apply(event)
+                    if isinstance(event, Appended):
+                        self._note_slot(event.header)
+                    if self._observer is not None:
+                        self._observer.note(event)
+        except LogTrimmed as reason:
+            LOG.info("starting again from the tip of the swap log", reason=str(reason))
+            return False
+        return True
+
+    def _note_slot(self, header: SlotHeader) -> None:
+        self._meter.note(header.slot, header.time)
+        self._rate.note(header.time, header.sol_usd_time)
+        if self._is_live(header.time):
+            self._finality.note_confirmed(header.slot, self._clock.monotonic_s())
+
+    def _is_live(self, time: UnixS | None) -> bool:
+        return time is not None and self._clock.now() - time * SECOND_MS <= LIVE_MS_MAX
+
+    async def _restart(self) -> None:
+        # Events between the two reads are applied again, which is harmless.
+        tip = await self._answer(self._reader.tip())
+        _, tracked = await self._answer(self._reader.tracked())
+        self._meter = PaceMeter(await self._answer(self._reader.seconds(WINDOW_S)))
+        self._market.restart(tip, tracked)
+        self._rate = RateAge()
+        self._started = True
+        if self._observer is not None:
+            self._observer.note_restart()
+
+    async def _load(self, mint: Mint) -> None:
+        """Bring *mint* into memory."""
+        try:
+            async with asyncio.timeout(self._read_timeout_s), self._slots:
+                for _ in range(LOAD_ATTEMPTS):
+                    if await self._insert(mint):
+                        return
+        except TimeoutError:
+            pass
+        raise ServiceUnavailable(UNREADABLE)
+
+    async def _insert(self, mint: Mint) -> bool:
+        """Load *mint* once; False if the log took another course meanwhile."""
+        self._market.expect(mint)
+        try:
+            loaded = await self._reader.load(mint)
+            if loaded is None:
+                raise TokenNotFound(f"This service does not track {mint}.")
+            if loaded.seq > self._market.seq:
+                await self.catch_up()
+            return loaded.seq <= self._market.seq and self._market.insert(loaded)
+        finally:
+            self._market.abandon(mint)
+
+    def _forget(self, mint: Mint, done: asyncio.Task[None]) -> None:
+        del self._loads[mint]
+        if not done.cancelled():
+            done.exception()  # seen, also when every client has hung up
+
+    async def _answer(self, read: Coroutine[Any, Any, T]) -> T:
+        # Not `wait_for`: on Python 3.11 it loses a cancellation that meets the answer.
+        async with asyncio.timeout(self._read_timeout_s):
+            return await read
+
+
+EVERY_S: Final = 60.0
+SOON_S: Final = 1.0  # while there is nothing yet
+
+CoverageWait: TypeAlias = Callable[[float], Awaitable[None]]
+
+
+class CoverageTailer:
+    """The last coverage of this process; `run` keeps it current.
+
+    cover      is called with what reports say of it
+    share_min  less than this part of the calls, or of the volume, fails the check
+    """
+
+    def __init__(
+        self,
+        reader: CoverageReader,
+        cover: Callable[[ReportCoverages], None],
+        *,
+        share_min: float,
+        wait: CoverageWait = asyncio.sleep,
+    ) -> None:
+        self._reader = reader
+        self._cover = cover
+        self._share_min = share_min
+        self._wait = wait
+        self.newest: Coverage | None = None
+
+    async def try_to_look(self) -> None:
+        """Look once; what cannot be read stays as it was, and says as of when."""
+        try:
+            await self.look()
+        except (ServiceUnavailable, UnusableStore) as reason:  # ingest may not have made it yet
+            LOG.warning("coverage cannot be read", reason=str(reason))
+
+    async def run(self) -> None:
+        """Look every minute until cancelled, and more often while there is nothing yet."""
+        while True:
+            await self._wait(SOON_S if self.newest is None else EVERY_S)
+            await self.try_to_look()
+
+    async def look(self) -> None:
+        """Look once.  Raises ServiceUnavailable."""
+        coverage = await self._reader.coverage(WINDOW_HOURS)
+        if coverage is None:
+            return
+        self._cover(report_coverages(coverage, await self._reader.missed_mints()))
+        self.newest = coverage
+        for by, share in totals(coverage.rows).shares._asdict().items():
+            if share is not None:
+                READ_SHARE.labels(by.removeprefix("by_")).set(share)
+
+    async def expect_read(self) -> None:
+        """Raise ServiceUnavailable where too little of what was exchanged lately was read."""
+        if self.newest is None:
+            return
+        by_calls, by_volume = totals(self.newest.rows).shares
+        least = min((share for share in (by_calls, by_volume) if share is not None), default=1.0)
+        if least >= self._share_min:
+            return
+        said = [
+            f"{percent(share)} of the {of}"
+            for share, of in ((by_volume, "volume"), (by_calls, "calls"))
+            if share is not None
+        ]
+        most = ", ".join(one.program for one in missed_programs(self.newest.rows)[:3])
+        raise ServiceUnavailable(
+            f"expected {percent(self._share_min)} of what was exchanged to be read; was"
+            f" {' and '.join(said)} of the last hour; missed most: {most}"
+        )
+
+
+class ShardTailers:
+    """One follower for each part, in the order of their numbers.
+
+    Implements `market.report.Reports`.
+    """
+
+    def __init__(self, followers: Sequence[LogTailer]) -> None:
+        self._followers = followers
+
+    async def run(self) -> None:
+        """Follow all logs until cancelled, each on its own."""
+        async with asyncio.TaskGroup() as group:
+            for follower in self._followers:
+                group.create_task(follower.run())
+
+    async def catch_up(self) -> None:
+        """Apply every event that was committed when this was called."""
+        await asyncio.gather(*(follower.catch_up() for follower in self._followers))
+
+    async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
+        """Return the report of *mint* of this *kind* as of the last applied slot of its part."""
+        return await self._of(mint).read(mint, kind)
+
+    def ready(self, mint: str) -> ReadReport | None:
+        """Return the plain report of *mint* if it is in memory."""
+        return self._of(Mint(mint)).ready(mint)
+
+    def age_ms(self) -> int | None:
+        """Return the age of the last applied slot of the part that is farthest behind."""
+        ages = [follower.age_ms() for follower in self._followers]
+        known = [age for age in ages if age is not None]
+        return max(known) if len(known) == len(ages) else None
+
+    def folded(self) -> Slot | None:
+        """Return the newest slot that the candles of all parts hold."""
+        slots = [follower.folded() for follower in self._followers]
+        known = [slot for slot in slots if slot is not None]
+        return min(known) if len(known) == len(slots) else None
+
+    def _of(self, mint: Mint) -> LogTailer:
+        return self._followers[shard_of(mint, len(self._followers)) - 1]

@@ -1,0 +1,131 @@
+"""Candles as columns, and what several indicators make of them."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
+
+from mintscope.market.engine.kernels import Floats, Ints
+from mintscope.market.series.pools import SeriesCandle
+
+MICRO: Final = 1e6
+# (1 - 1 / n) ** (37 n) is less than 1e-16 for each n: then a mean of Wilder's has forgotten its
+# seed.  An EMA forgets twice as fast.
+FORGETTING: Final = 37
+
+
+class Bars(NamedTuple):
+    """The columns of consecutive candles, oldest first.
+
+    times      when each begins, Unix seconds
+    volumes    USD
+    is_whole   the first is the first of all; else older ones were dropped or not read
+    """
+
+    times: Ints
+    opens: Floats
+    highs: Floats
+    lows: Floats
+    closes: Floats
+    volumes: Floats
+    is_whole: bool
+
+    def without_oldest(self, count: int) -> "Bars":
+        """Return the bars behind the oldest *count*."""
+        if not count:
+            return self
+        return Bars(
+            self.times[count:],
+            self.opens[count:],
+            self.highs[count:],
+            self.lows[count:],
+            self.closes[count:],
+            self.volumes[count:],
+            is_whole=False,
+        )
+
+    @property
+    def typical(self) -> Floats:
+        """The mean of high, low and close, USD."""
+        return (self.highs + self.lows + self.closes) / 3
+
+
+def bars_of(candles: Sequence[SeriesCandle], *, is_whole: bool) -> Bars:
+    """Return *candles* as columns."""
+    return Bars(
+        np.array([each.bucket for each in candles], np.int64),
+        np.array([each.open for each in candles], float),
+        np.array([each.high for each in candles], float),
+        np.array([each.low for each in candles], float),
+        np.array([each.close for each in candles], float),
+        np.array(
+            [c.buy_volume + c.sell_volume + (c.imported_volume or 0) for c in candles], float
+        ) / MICRO,
+        is_whole,
+    )  # fmt: skip
+
+
+def nothing(bars: Bars) -> Floats:
+    """Return a column without a value for each of *bars*."""
+    return np.full(len(bars.closes), np.nan)
+
+
+def windows(values: Floats, size: int) -> Floats:
+    """Return the *size* values that end with each of *values*; NaN stands before the first."""
+    return sliding_window_view(np.concatenate([np.full(size - 1, np.nan), values]), size)
+
+
+def mean(values: Floats, size: int) -> Floats:
+    """Return the mean of the newest *size* of *values* at each."""
+    found: Floats = windows(values, size).mean(axis=1)
+    return found
+
+
+def highest(values: Floats, size: int) -> Floats:
+    """Return the greatest of the newest *size* of *values* at each."""
+    found: Floats = windows(values, size).max(axis=1)
+    return found
+
+
+def lowest(values: Floats, size: int) -> Floats:
+    """Return the least of the newest *size* of *values* at each."""
+    found: Floats = windows(values, size).min(axis=1)
+    return found
+
+
+def smoothed(values: Floats, period: int, weight: float) -> Floats:
+    """Return `value += weight * (x - value)` at each, from the mean of the first *period* on.
+
+    NaN before it.  *values* may begin with NaN, which do not count.
+    """
+    found = np.full(len(values), np.nan)
+    begin = int(np.argmin(np.isnan(values))) if len(values) else 0
+    first = begin + period - 1
+    if first >= len(values) or np.isnan(values[begin]):
+        return found
+    seed = float(values[begin : first + 1].mean())
+    rest: Iterable[float] = values[first + 1 :].tolist()
+    step: Callable[[float, float], float] = lambda value, x: value + weight * (x - value)  # noqa: E731
+    found[first:] = list(accumulate(rest, step, initial=seed))
+    return found
+
+
+def exponential(values: Floats, period: int) -> Floats:
+    """Return the EMA of *values*, its first the mean of the first *period*."""
+    return smoothed(values, period, 2.0 / (period + 1))
+
+
+def wilder(values: Floats, period: int) -> Floats:
+    """Return Wilder's mean of *values*, its first the mean of the first *period*."""
+    return smoothed(values, period, 1.0 / period)
+
+
+def true_ranges(bars: Bars) -> Floats:
+    """Return the true range of each candle, USD; that of the first of all is high less low."""
+    before = np.concatenate([bars.closes[:1], bars.closes[:-1]])
+    found: Floats = np.maximum(bars.highs, before) - np.minimum(bars.lows, before)
+    if len(found):
+        found[0] = bars.highs[0] - bars.lows[0]
+    return found

@@ -1,0 +1,160 @@
+"""The indicators by name, and how one is asked for."""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from mintscope.market.engine.kernels import Floats
+from mintscope.market.indicators.bars import Bars
+
+ASKED: Final = re.compile(r"([a-zA-Z]+)(?:\(([^()]*)\))?")
+NUMBER: Final = re.compile(r"[0-9]{1,12}(?:\.[0-9]{1,6})?")
+
+Compute = Callable[..., Floats]
+
+
+class Parameter(NamedTuple):
+    """A number that an indicator takes: an integer, unless *is_fraction*."""
+
+    name: str
+    usual: float
+    least: float
+    most: float
+    is_fraction: bool = False
+
+    @property
+    def expected(self) -> str:
+        """Its kind and range, in words."""
+        kind = "a number" if self.is_fraction else "an integer"
+        return f"{kind} from {self.least:g} to {self.most:.12g}"
+
+
+class Indicator(NamedTuple):
+    """One indicator.
+
+    outputs   the names of its numbers; none if it is a single number
+    reach     how many older candles its first exact value rests on if the first is not the first
+              of all, by its parameters
+    reads     how many older candles are read for it beside
+    """
+
+    name: str
+    parameters: Sequence[Parameter]
+    outputs: Sequence[str]
+    reach: Callable[..., int]
+    description: str
+    compute: Compute
+    reads: int = 0
+
+    @property
+    def usual(self) -> str:
+        """It with its usual parameters, as it may be asked for: `adx(14)`."""
+        values = ",".join(f"{each.usual:.12g}" for each in self.parameters)
+        return f"{self.name}({values})"
+
+
+class AskedIndicator(NamedTuple):
+    """An indicator with the values of its parameters; *text* is how it was asked for."""
+
+    text: str
+    indicator: Indicator
+    values: Sequence[Any]
+
+    @property
+    def reach(self) -> int:
+        """How many older candles its first exact value rests on."""
+        return self.indicator.reach(*self.values)
+
+    @property
+    def lead(self) -> int:
+        """How many candles before a page are to be read."""
+        return self.reach + self.indicator.reads
+
+    def of(self, bars: Bars) -> Floats:
+        """Return a row for each of *bars*: a number, or one for each output; NaN for none."""
+        found = self.indicator.compute(bars, *self.values)
+        if not bars.is_whole:
+            found[: self.reach] = np.nan
+        return found
+
+    def newest(self, bars: Bars, count: int) -> Floats:
+        """Return what `of` does, computed for the newest *count* rows alone; NaN before them.
+
+        Another indicator of the same request may need many more *bars*.
+        """
+        left_out = max(0, len(bars.times) - count - self.lead)
+        found = self.of(bars.without_oldest(left_out))
+        before = np.full((left_out, *found.shape[1:]), np.nan)
+        return np.concatenate([before, found])
+
+
+INDICATORS: Final[dict[str, Indicator]] = {}
+
+
+def indicator(
+    name: str,
+    *parameters: Parameter,
+    reach: Callable[..., int],
+    outputs: Sequence[str] = (),
+    reads: int = 0,
+) -> Callable[[Compute], Compute]:
+    """Return a decorator that makes an indicator of a function of bars and parameters.
+
+    The docstring of the function describes it to clients.
+    """
+
+    def add(compute: Compute) -> Compute:
+        description = " ".join((compute.__doc__ or "").split())
+        INDICATORS[name] = Indicator(name, parameters, outputs, reach, description, compute, reads)
+        return compute
+
+    return add
+
+
+def period(usual: int, name: str = "period", *, most: int = 200, least: int = 2) -> Parameter:
+    """Return the parameter of a number of candles."""
+    return Parameter(name, usual, least, most)
+
+
+def fraction(name: str, usual: float, least: float, most: float) -> Parameter:
+    """Return a parameter that need not be an integer."""
+    return Parameter(name, usual, least, most, is_fraction=True)
+
+
+def read(text: str) -> AskedIndicator:
+    """Return the indicator that *text* asks for: `sma`, `sma(50)`, `macd(5,35,5)`.
+
+    A parameter that is left out has its usual value.  Raises ValueError if *text* is none.
+    """
+    match = ASKED.fullmatch(text)
+    found = INDICATORS.get(match[1]) if match else None
+    if match is None or found is None:
+        raise ValueError(f"expected an indicator such as rsi or sma(20); was {text[:50]!r}")
+    cells = [] if match[2] is None else [cell.strip() for cell in match[2].split(",")]
+    if len(cells) > len(found.parameters):
+        names = ", ".join(each.name for each in found.parameters)
+        raise ValueError(
+            f"{found.name}: expected at most the parameters {names}; was {text[:50]!r}"
+        )
+    values: list[float] = [
+        _value(found, parameter, cells[n]) if n < len(cells) else _usual(parameter)
+        for n, parameter in enumerate(found.parameters)
+    ]
+    if found.name == "macd" and values[0] >= values[1]:
+        raise ValueError(f"macd: expected fast below slow; was {text[:50]!r}")
+    return AskedIndicator(text, found, values)
+
+
+def _usual(parameter: Parameter) -> float:
+    return parameter.usual if parameter.is_fraction else int(parameter.usual)
+
+
+def _value(found: Indicator, parameter: Parameter, cell: str) -> float:
+    is_number = NUMBER.fullmatch(cell) and (parameter.is_fraction or "." not in cell)
+    if not is_number or not parameter.least <= float(cell) <= parameter.most:
+        raise ValueError(
+            f"{found.name}: {parameter.name}: expected {parameter.expected}; was {cell[:20]!r}"
+        )
+    return float(cell) if parameter.is_fraction else int(cell)

@@ -1,0 +1,463 @@
+"""The data of a list for each mint: one row of numbers, and the parts that slide out of its spans.
+
+A part that is open is kept in the rows.  A closed one is kept as the rows that were traded in it
+and what they traded: many mints trade in few parts.  When it leaves a span, its volume is taken
+off and its prices become those from before the span.  So a list costs by what is traded, and
+nothing by the mints that are not.
+
+EMAs, RSI and MACD of every timeframe in a list: what the engine has of the mints in use, of all.
+
+A row keeps what its closed candles left behind, as the finalized fold packs it; what a reader is
+shown has the open candle as well, and the values before it.  Only rows that were traded are read
+again.
+
+The spans of time that a list looks back on: whole parts, the open one included.
+
+A change compares the newest price with the newest one from before its span.
+
+How prices went within a day: the newest of each part of D1, for the few mints of a page.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mintscope.kit.primitives import UnixS
+from mintscope.kit.time import MINUTE_S
+from mintscope.market.engine import kernels
+from mintscope.market.engine.kernels import ACC, READ_A_ROW
+from mintscope.market.listing.snapshot import SlotTrades
+from mintscope.market.screening.grammar import before
+from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S
+
+Floats = NDArray[np.float64]
+AverageRows = NDArray[Any]
+
+NAMES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd", "macd_signal", "macd_histogram")
+"""Of one timeframe, in the order in which a kernel writes them."""
+PLACES: Final = {
+    name: k * READ_A_ROW + z
+    for k, timeframe in enumerate(TIMEFRAMES)
+    for z, name in enumerate(
+        (
+            *(f"{name}_{timeframe}" for name in NAMES),
+            *(before(f"{name}_{timeframe}", timeframe) for name in NAMES),
+            before("price", timeframe),
+        )
+    )
+}
+"""Where the values of a name stand in what is shown."""
+
+
+class AverageColumns:
+    """The accumulators of each row and timeframe, and the values last shown."""
+
+    def __init__(self, count: int) -> None:
+        self.accs = np.zeros((count, len(TIMEFRAMES), ACC))
+        self._shown = np.zeros((len(PLACES), 0))
+        self._is_stale = np.ones(count, np.bool_)
+
+    def make_room(self, count: int) -> None:
+        """Have *count* rows, no fewer than before."""
+        more = count - len(self.accs)
+        self.accs = np.pad(self.accs, ((0, more), (0, 0), (0, 0)))
+        self._is_stale = np.pad(self._is_stale, (0, more), constant_values=True)
+
+    def start_row(self, row: int) -> None:
+        """Make *row* that of a mint that was never traded."""
+        self.load(row, 0.0)
+
+    def load(self, row: int, accs: Any) -> None:
+        """Take *accs*, a line for each timeframe, for *row*."""
+        self.accs[row] = accs
+        self._is_stale[row] = True
+
+    def close(self, rows: Any, at: AverageRows, k: int) -> None:
+        """Let the open candles of timeframe *k* of rows *at* close at their newest prices."""
+        kernels.close_rows(self.accs, rows["counts"], rows["usd"], at, k)
+
+    def note(self, at: AverageRows) -> None:
+        """Note that rows *at* have another newest price."""
+        self._is_stale[at] = True
+
+    def restore(self, first: int, accs: bytes) -> None:
+        """Take what `kept` returned of the rows from *first* on."""
+        kept = np.frombuffer(accs).reshape(-1, len(TIMEFRAMES), ACC)
+        self.accs[first : first + len(kept)] = kept
+
+    def kept(self, first: int, last: int) -> bytes:
+        """Return the accumulators of the rows from *first* until before *last*."""
+        return self.accs[first:last].tobytes()
+
+    def shown(self, rows: Any) -> Floats:
+        """Return the values of *rows*, the first of all, one line for each of PLACES; NaN: none.
+
+        It never changes afterwards.
+        """
+        count = len(rows)
+        found = np.empty((len(PLACES), count))
+        before = min(count, self._shown.shape[1])
+        found[:, :before] = self._shown[:, :before]
+        stale = self._is_stale[:count]
+        stale[before:] = True
+        at = np.flatnonzero(stale)
+        kernels.read_rows(self.accs, rows["counts"], rows["usd"], at, found)
+        stale[:] = False
+        self._shown = found
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """How much memory all of it takes."""
+        return self.accs.nbytes + self._shown.nbytes + self._is_stale.nbytes
+
+
+class ListSpan(NamedTuple):
+    """The newest *parts* parts, each of *part_s* seconds since 1970."""
+
+    part_s: int
+    parts: int
+
+    def first_part(self, now: UnixS) -> int:
+        """Return the number of the oldest part in it."""
+        return now // self.part_s - self.parts + 1
+
+    def start(self, now: UnixS) -> UnixS:
+        """Return when it begins."""
+        return UnixS(self.first_part(now) * self.part_s)
+
+
+# The first two in minutes; the day in the parts that its pressure window has.
+M5: Final = ListSpan(MINUTE_S, 5)
+H1: Final = ListSpan(MINUTE_S, 60)
+D1: Final = ListSpan(24 * MINUTE_S, 60)
+SPANS: Final = (M5, H1, D1)
+
+
+Rows = NDArray[np.int32]
+
+# NaN: not known.
+#
+# since        Unix seconds
+# supply       in whole tokens
+# before       the newest price from before each span
+# first        the first price, first_at: start of its minute, Unix seconds
+# buckets      start of the newest candle of each timeframe; `counts`: how many there are
+# open_...     of the open part of D1, as part_close; minute_... of the open minute
+# h1_...       of H1: volume, and how much of it was bought
+# depth        micro-USD in the pools that agree on the price, which was set first at `set_since`,
+#              last at `set_at`; `is_agreed`: they weigh more than the others
+ROW: Final = np.dtype(
+    [
+        ("is_listed", "?"),
+        ("key", "u8"),
+        ("since", "f8"),
+        ("supply", "f8"),
+        ("usd", "f8"),
+        ("sol", "f8"),
+        ("before", "f8", len(SPANS)),
+        ("first", "f8"),
+        ("first_at", "f8"),
+        ("volume", "i8"),
+        ("swaps", "i8"),
+        ("buckets", "i8", len(TIMEFRAMES)),
+        ("counts", "i4", len(TIMEFRAMES)),
+        ("open_volume", "i8"),
+        ("open_swaps", "i8"),
+        ("part_close", "f8"),
+        ("minute_close", "f8"),
+        ("minute_volume", "i8"),
+        ("minute_bought", "i8"),
+        ("h1_volume", "i8"),
+        ("h1_bought", "i8"),
+        ("depth", "f8"),
+        ("set_at", "f8"),
+        ("set_since", "f8"),
+        ("is_agreed", "?"),
+    ],
+    align=True,  # else each read of a column takes twice as long
+)
+ROWS_MIN: Final = 64
+
+
+class PartChunk(NamedTuple):
+    """Volumes of some rows, each once, in a closed part: `swaps` of D1, `bought` of a minute."""
+
+    rows: Rows
+    closes: NDArray[np.float64]
+    volumes: NDArray[np.int64]
+    swaps: NDArray[np.int32] | None = None
+    bought: NDArray[np.int64] | None = None
+
+
+class ListColumns:
+    """The rows of all mints, as of one moment of the market."""
+
+    def __init__(self, now: UnixS) -> None:
+        self.rows = _spare(ROWS_MIN)
+        self.averages = AverageColumns(ROWS_MIN)
+        self._minutes: dict[int, list[PartChunk]] = {}
+        self._parts: dict[int, list[PartChunk]] = {}
+        self._now = now
+
+    @property
+    def part(self) -> int:
+        """The number of the open part of D1."""
+        return self._now // D1.part_s
+
+    def make_room(self, count: int) -> None:
+        """Have at least *count* rows."""
+        if count > len(self.rows):
+            grown = _spare(max(count, 2 * len(self.rows)))
+            grown[: len(self.rows)] = self.rows
+            self.rows = grown
+            self.averages.make_room(len(grown))
+
+    def start_row(self, row: int) -> None:
+        """Make *row* that of a mint that was never traded."""
+        empty = np.zeros((), ROW)
+        for name in ("since", "supply", "usd", "sol", "before", "part_close", "minute_close"):
+            empty[name] = np.nan
+        for name in ("first", "first_at", "depth", "set_at", "set_since"):
+            empty[name] = np.nan
+        empty["buckets"] = -1
+        self.rows[row] = empty
+        self.averages.start_row(row)
+
+    def add_minutes(self, number: int, chunk: PartChunk) -> None:
+        """Add what rows that were just started traded in minute *number* of H1."""
+        rows = self.rows
+        rows["h1_volume"][chunk.rows] += chunk.volumes
+        rows["h1_bought"][chunk.rows] += chunk.bought
+        if number == self._now // H1.part_s:
+            rows["minute_close"][chunk.rows] = chunk.closes
+            rows["minute_volume"][chunk.rows] = chunk.volumes
+            rows["minute_bought"][chunk.rows] = chunk.bought
+        else:
+            _append(self._minutes.setdefault(number, []), chunk)
+
+    def add_parts(self, number: int, chunk: PartChunk) -> None:
+        """Add what rows that were just started traded in part *number* of D1."""
+        rows = self.rows
+        assert chunk.swaps is not None
+        rows["volume"][chunk.rows] += chunk.volumes
+        rows["swaps"][chunk.rows] += chunk.swaps
+        if number == self.part:
+            rows["open_volume"][chunk.rows] = chunk.volumes
+            rows["open_swaps"][chunk.rows] = chunk.swaps
+            rows["part_close"][chunk.rows] = chunk.closes
+        else:
+            _append(self._parts.setdefault(number, []), chunk)
+
+    def apply(self, slot: SlotTrades, numbers: Rows) -> None:
+        """Add *slot*, the next one; *numbers* are the rows of its trades, -1 for none."""
+        assert slot.folded.time is not None
+        self.advance(slot.folded.time)
+        if not len(numbers):
+            return
+        is_known = numbers >= 0
+        at = numbers[is_known]
+        volumes, bought, swaps, usd, sol, first = (
+            np.array(column, kind)[is_known]
+            for column, kind in zip(
+                list(zip(*slot.trades, strict=True))[1:7],
+                ("i8", "i8", "i8", "f8", "f8", "f8"),
+                strict=True,
+            )
+        )
+        rows = self.rows
+        for name in ("volume", "open_volume", "h1_volume", "minute_volume"):
+            rows[name][at] += volumes
+        for name in ("h1_bought", "minute_bought"):
+            rows[name][at] += bought
+        for name in ("swaps", "open_swaps"):
+            rows[name][at] += swaps
+        is_priced = ~np.isnan(usd)
+        is_first = is_priced & np.isnan(rows["first"][at])
+        rows["first"][at[is_first]] = first[is_first]
+        rows["first_at"][at[is_first]] = self._now - self._now % MINUTE_S
+        self._count_candles(at[is_priced])
+        self.averages.note(at[is_priced])
+        for name in ("usd", "part_close", "minute_close"):
+            rows[name][at[is_priced]] = usd[is_priced]
+        rows["sol"][at[is_priced]] = sol[is_priced]
+
+    def advance(self, now: UnixS) -> None:
+        """Let time pass until *now*: parts close, and leave the spans."""
+        if now // M5.part_s > self._now // M5.part_s:
+            self._close_minute()
+            self._leave_minutes(now)
+        if now // D1.part_s > self._now // D1.part_s:
+            self._close_part()
+            self._leave_parts(now)
+        self._now = now
+
+    def _count_candles(self, at: Rows) -> None:
+        """Begin the candles that a price of now begins in rows *at*, which have the one before."""
+        rows = self.rows
+        for k, timeframe in enumerate(TIMEFRAMES):
+            bucket = self._now - self._now % WIDTH_S[timeframe]
+            is_next = rows["buckets"][at, k] != bucket
+            self.averages.close(rows, at[is_next], k)
+            rows["counts"][at, k] += is_next
+            rows["buckets"][at, k] = bucket
+
+    def _close_minute(self) -> None:
+        rows = self.rows
+        closes, volumes, bought = (
+            rows[name] for name in ("minute_close", "minute_volume", "minute_bought")
+        )
+        at = np.flatnonzero((volumes > 0) | ~np.isnan(closes)).astype(np.int32)
+        if len(at):
+            chunk = PartChunk(at, closes[at], volumes[at], bought=bought[at])
+            _append(self._minutes.setdefault(self._now // M5.part_s, []), chunk)
+            closes[at] = np.nan
+            volumes[at] = bought[at] = 0
+
+    def _close_part(self) -> None:
+        rows = self.rows
+        is_traded = (rows["open_volume"] > 0) | (rows["open_swaps"] > 0)
+        at = np.flatnonzero(is_traded).astype(np.int32)
+        if len(at):
+            open_swaps = rows["open_swaps"][at].astype(np.int32)
+            chunk = PartChunk(at, rows["part_close"][at], rows["open_volume"][at], open_swaps)
+            _append(self._parts.setdefault(self.part, []), chunk)
+            rows["open_volume"][at] = 0
+            rows["open_swaps"][at] = 0
+            rows["part_close"][at] = np.nan
+
+    def _leave_minutes(self, now: UnixS) -> None:
+        """Prices of minutes that leave M5 or H1 are those from before it: the newest stays."""
+        rows = self.rows
+        before = self.rows["before"]
+        were_in = M5.first_part(self._now)
+        for number in sorted(self._minutes):
+            if were_in <= number < M5.first_part(now):
+                _write(before[:, 0], self._minutes[number])
+            if number < H1.first_part(now):
+                chunks = self._minutes.pop(number)
+                _write(before[:, 1], chunks)
+                for chunk in chunks:
+                    rows["h1_volume"][chunk.rows] -= chunk.volumes
+                    rows["h1_bought"][chunk.rows] -= chunk.bought
+
+    def _leave_parts(self, now: UnixS) -> None:
+        rows = self.rows
+        for number in sorted(self._parts):
+            if number >= D1.first_part(now):
+                break
+            chunks = self._parts.pop(number)
+            _write(rows["before"][:, 2], chunks)
+            for chunk in chunks:
+                rows["volume"][chunk.rows] -= chunk.volumes
+                rows["swaps"][chunk.rows] -= chunk.swaps
+
+    def closed_parts(self) -> dict[int, tuple[PartChunk, ...]]:
+        """Return what was traded in each closed part of D1, as it stands."""
+        return {number: tuple(chunks) for number, chunks in self._parts.items()}
+
+    def kept_bytes(self) -> int:
+        """Return how much memory all of it takes."""
+        return (
+            int(self.rows.nbytes)
+            + self.averages.nbytes
+            + sum(
+                array.nbytes
+                for _, _, chunk in self.closed_chunks()
+                for array in chunk
+                if array is not None
+            )
+        )
+
+    def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
+        """Yield (is it of D1 rather than of a minute, number of the part, chunk)."""
+        for of_day, parts in ((False, self._minutes), (True, self._parts)):
+            for number, chunks in parts.items():
+                for chunk in chunks:
+                    yield of_day, number, chunk
+
+    def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
+        """Append a chunk that `closed_chunks` yielded."""
+        (self._parts if of_day else self._minutes).setdefault(number, []).append(chunk)
+
+
+def _spare(count: int) -> Any:
+    """Return rows of no mint: they have no trades, or a minute would close with all of them."""
+    rows = np.zeros(count, ROW)
+    rows["minute_close"] = np.nan
+    return rows
+
+
+def _write(column: NDArray[np.float64], chunks: list[PartChunk]) -> None:
+    for chunk in chunks:
+        is_priced = ~np.isnan(chunk.closes)
+        column[chunk.rows[is_priced]] = chunk.closes[is_priced]
+
+
+def _append(chunks: list[PartChunk], chunk: PartChunk) -> None:
+    """Add *chunk*, together with those that are not longer: there are few, however many come."""
+    joined = [chunk]
+    while chunks and len(chunks[-1].rows) <= sum(len(each.rows) for each in joined):
+        joined.append(chunks.pop())
+    chunks.append(chunk if len(joined) == 1 else _together(joined))
+
+
+def _together(chunks: list[PartChunk]) -> PartChunk:
+    columns: list[Any] = [
+        None if column[0] is None else np.concatenate(column)
+        for column in zip(*chunks, strict=True)
+    ]
+    return PartChunk(*columns)
+
+
+def load_list_kernels() -> None:
+    """Have the kernels of a list at hand: the first one must not wait for them."""
+    columns = ListColumns(UnixS(0))
+    columns.averages.close(columns.rows, np.zeros(0, np.int32), 0)
+    columns.averages.shown(columns.rows)
+
+
+# The newest price from before the day, then that at the end of each part; None before the first.
+Closes = list[float | None]
+
+
+class DayCloses(NamedTuple):
+    """The data of its text, as of one state of a list.
+
+    parts    the closed parts, by number
+    open     the number of the open part
+    before   by row, the newest price from before the day; NaN: none
+    now      by row, the newest price
+    """
+
+    parts: Mapping[int, Sequence[PartChunk]]
+    open: int
+    before: Any
+    now: Any
+
+    def of(self, rows: Sequence[int]) -> Sequence[Closes]:
+        """Return the closes of *rows*, in their order: one pass over what was traded in a day."""
+        found = np.full((len(rows), D1.parts + 1), np.nan)
+        places = np.full(len(self.now), -1, np.int32)
+        places[rows] = np.arange(len(rows))
+        found[:, 0] = self.before[rows]
+        first = self.open - D1.parts + 1
+        for number, chunks in self.parts.items():
+            if not first <= number < self.open:
+                continue
+            for chunk in chunks:
+                at = places[chunk.rows]
+                is_ours = (at >= 0) & ~np.isnan(chunk.closes)
+                found[at[is_ours], number - first + 1] = chunk.closes[is_ours]
+        found[:, -1] = self.now[rows]
+        return _carried(found)
+
+
+def _carried(found: Any) -> Sequence[Closes]:
+    """Return rows in which a price holds until the next one."""
+    places = np.where(np.isnan(found), 0, np.arange(found.shape[1]))
+    np.maximum.accumulate(places, axis=1, out=places)
+    held = np.take_along_axis(found, places, axis=1)
+    return [[None if value != value else value for value in row] for row in held.tolist()]  # noqa: PLR0124 - NaN

@@ -1,0 +1,464 @@
+"""A list as readers see it: sorted by what they choose, searched, and cut into pages.
+
+A page ends at a place, (value, mint), and the next one goes on behind it, in whatever list is the
+newest by then.  So a mint whose value stays is on exactly one page; one whose value moves past the
+place in between may be missed, or come again.
+
+All rows of a list by one of their values.
+"""
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from functools import cached_property
+from hashlib import blake2b
+from itertools import compress
+from math import isnan
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.listing.columns import PLACES, Closes, DayCloses
+from mintscope.market.listing.look_alikes import AddressIndex, NameIndex, cleaned, hides
+from mintscope.market.listing.snapshot import FoldedTo
+from mintscope.market.mint_facts import MintFacts, ScaledUiAmount
+from mintscope.market.ports import CANDLES_FOR_ALL
+from mintscope.market.report import Price
+from mintscope.market.screening.screen import (
+    FoundRows,
+    ScreenColumns,
+    ScreenQuestion,
+    ScreenTable,
+    dollars,
+    find_rows,
+)
+from mintscope.market.standings import basis_of
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+
+
+class RowOrder(NamedTuple):
+    """All rows by rising value, equal ones by key; then those without a value, by key."""
+
+    rows: Rows
+    values: Floats
+    without: Rows
+
+
+def order_of(by_key: Rows, values: Floats) -> RowOrder:
+    """Return *by_key*, all rows by rising key, by their *values*; NaN: none."""
+    of = values[by_key]
+    is_known = ~np.isnan(of)
+    rows = by_key[is_known]
+    known = of[is_known]
+    order = np.argsort(known, kind="stable")
+    return RowOrder(rows[order], known[order], by_key[~is_known])
+
+
+def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> NDArray[np.bool_]:
+    """Return for each of *keys* whether it is one of *wanted*, a few in rising order."""
+    if not wanted:
+        return np.zeros(len(keys), np.bool_)
+    few = np.array(wanted, np.uint64)
+    found: NDArray[np.bool_] = few[np.searchsorted(few[:-1], keys)] == keys
+    return found
+
+
+def shares_of(parts: NDArray[Any], wholes: NDArray[Any]) -> Floats:
+    """Return *parts* of *wholes*, 0 to 1; NaN where there is no whole."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        found: Floats = np.where(wholes > 0, parts / wholes, np.nan)
+    return found
+
+
+Folds = NDArray[np.int64]
+
+
+class Sort(StrEnum):
+    """The sort keys of a list: of a day where no other span is named."""
+
+    VOLUME = "volume"
+    CHANGE = "change"
+    AGE = "age"
+    PRICE = "price"
+    CHANGE_M5 = "change_m5"
+    CHANGE_H1 = "change_h1"
+    MARKET_CAP = "market_cap"
+    RSI_H1 = "rsi_h1"
+    PRESSURE_H1 = "pressure_h1"
+
+
+# Sorted with every list; by others when someone asks, which takes some milliseconds.
+SORTED_AHEAD: Final = (Sort.VOLUME, Sort.CHANGE, Sort.AGE, Sort.PRICE)
+
+
+class ListPlace(NamedTuple):
+    """Where a page ends: the value that is sorted by, None where there is none, and the mint."""
+
+    value: float | None
+    mint: Mint
+
+
+class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A query of a list.
+
+    text         in the name or symbol, or what the address begins with; "" finds all
+    among        nothing but these; None: all
+    volume_min   of D1, micro-USD
+    since_min    followed since then or later
+    after        the place where the page before ended
+    """
+
+    text: str = ""
+    among: Sequence[Mint] | None = None
+    volume_min: int = 0
+    since_min: UnixS | None = None
+    sort: Sort = Sort.VOLUME
+    is_rising: bool = False
+    limit: int
+    after: ListPlace | None = None
+
+
+class ListedMint(msgspec.Struct, frozen=True, gc=False):
+    """Facts that do not change with a swap; names are `cleaned`.
+
+    is_cleaned   name or symbol held characters that are never shown
+    """
+
+    mint: Mint
+    since: UnixS | None
+    name: str | None
+    symbol: str | None
+    decimals: int | None
+    scaled: ScaledUiAmount | None = None
+    is_cleaned: bool = False
+
+    @classmethod
+    def of(cls, mint: Mint, since: UnixS | None, facts: MintFacts | None) -> "ListedMint":
+        """Return *mint*, followed since then, by its *facts*."""
+        if facts is None:
+            return cls(mint, since, None, None, None)
+        return cls(
+            mint=mint,
+            since=since,
+            name=cleaned(facts.name),
+            symbol=cleaned(facts.symbol),
+            decimals=facts.decimals,
+            scaled=facts.scaled_ui_amount,
+            is_cleaned=hides(facts.name) or hides(facts.symbol),
+        )
+
+
+class ListLine(NamedTuple):
+    """One mint of a list; what is not known is None.
+
+    changes      of the price over M5, H1 and D1: 0.05 is five percent more
+    change_since   when the first price was, if there is none from before D1: the last of the
+                 changes is since then
+    volume       of D1, micro-USD
+    swaps        of D1, those that had a price
+    market_cap   USD: price times supply; None too where the chain counts no supply, as of wrapped
+                 SOL
+    rsi          of h1, 0 to 100; None while there are too few candles
+    pressure     the bought share of what was traded within H1, 0 to 1; None: nothing was
+    ready        the timeframes that have all their indicators
+    age_s        since it is followed
+    ui_multiplier   how many tokens wallets show for one, at the time of the list
+    look_alike_of   the mint of which more is traded in D1, whose symbol or name looks the same
+    price        usd and sol with what they rest on
+    """
+
+    listed: ListedMint
+    usd: float | None
+    sol: float | None
+    changes: tuple[float | None, float | None, float | None]
+    volume: int
+    swaps: int
+    market_cap: float | None
+    rsi: float | None
+    pressure: float | None
+    ready: list[Timeframe]
+    age_s: int | None
+    ui_multiplier: float | None = None
+    change_since: UnixS | None = None
+    look_alike_of: Mint | None = None
+    price: Price | None = None
+
+
+class ListedPage(NamedTuple):
+    """Some lines, and where they end if there are more; *rows* are for `ListedTokens.days`."""
+
+    lines: Sequence[ListLine]
+    next_after: ListPlace | None
+    rows: Sequence[int]
+
+
+def key_of(mint: Mint) -> int:
+    """Return what mints of equal values are sorted by, everywhere alike."""
+    return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest())
+
+
+class ListedTokens:
+    """One state of a list.
+
+    folded    it is as of this slot
+    columns   the numbers of each row, for conditions
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each index
+        self,
+        folded: FoldedTo,
+        mints: Sequence[ListedMint | None],
+        rows: Any,
+        *,
+        averages: Floats,
+        standings: Sequence[bytes | None],
+        names: NameIndex,
+        addresses: AddressIndex,
+        days: DayCloses,
+        folds: Folds,
+    ) -> None:
+        """Take what is needed from *rows*, of `columns.ROW`, which may change afterwards.
+
+        averages    of each row, as `AverageColumns.shown` gives them
+        standings   of each row the pools of its mint, packed
+        folds   of each row the `fold_key` of its name and of its symbol
+        """
+        self.folded = folded
+        self._mints = mints
+        self._standings = standings
+        self._names = names
+        self._addresses = addresses
+        self._days = days
+        self._folds = folds
+        self._keys: NDArray[np.uint64] = rows["key"].copy()
+        self._usd: Floats = rows["usd"].copy()
+        self._sol: Floats = rows["sol"].copy()
+        is_young = np.isnan(rows["before"][:, -1])
+        self._change_since: Floats = np.where(is_young, rows["first_at"], np.nan)
+        before = rows["before"].copy()
+        before[is_young, -1] = rows["first"][is_young]
+        with np.errstate(divide="ignore", invalid="ignore"):  # spare rows hold 0
+            self._changes: Floats = rows["usd"][:, None] / before - 1.0
+        self._volume: NDArray[np.int64] = rows["volume"].copy()
+        self._swaps: NDArray[np.int64] = rows["swaps"].copy()
+        self._caps: Floats = rows["usd"] * rows["supply"]
+        self._rsi: Floats = averages[PLACES["rsi_h1"]]
+        self._pressure: Floats = shares_of(rows["h1_bought"], rows["h1_volume"])
+        self._is_ready: NDArray[np.bool_] = rows["counts"] >= CANDLES_FOR_ALL
+        self._since: Floats = rows["since"].copy()
+        listed = np.flatnonzero(rows["is_listed"])
+        self._by_key: Rows = listed[np.argsort(self._keys[listed])]
+        self._values = self._sortable()
+        self.columns = ScreenColumns(rows, self._shared(), averages, folded.time)
+        self._table = ScreenTable(self._by_key, self._keys, self.columns.column)
+        self._orders: dict[Sort, RowOrder] = {}
+        for sort in SORTED_AHEAD:
+            self._order(sort)
+
+    def __len__(self) -> int:
+        """Return how many mints are listed."""
+        return len(self._by_key)
+
+    def page(self, asked: ListQuestion) -> ListedPage:
+        """Return the page that *asked* describes: some milliseconds, in any thread."""
+        rows = self._rows_after(asked)
+        for is_wanted in self._wanted(asked):
+            rows = rows[is_wanted[rows]]
+        shown = rows[: asked.limit]
+        is_last = len(rows) <= asked.limit
+        place = None if is_last else self._place(int(shown[-1]), asked.sort)
+        return ListedPage(list(self._lines(shown)), place, shown.tolist())
+
+    def screen(self, asked: ScreenQuestion) -> FoundRows:
+        """Return the page of tokens that *asked* describes: some milliseconds, in any thread."""
+        return find_rows(self._table, asked)
+
+    def mint_in(self, row: int) -> ListedMint:
+        """Return the mint of *row*, one that `screen` or `page` has found."""
+        listed = self._mints[row]
+        assert listed is not None
+        return listed
+
+    def days(self, rows: Sequence[int]) -> Sequence[Closes]:
+        """Return how the prices of *rows* of a page of this list went within D1, oldest first."""
+        return self._days.of(rows)
+
+    def larger_like(self, mint: Mint) -> Mint | None:
+        """Return the mint of `ListLine.look_alike_of` of *mint*, None too if it is not listed."""
+        row = self._row_of(mint)
+        return None if row is None else self._mint_at(int(self._larger[row]))
+
+    def standing_of(self, mint: Mint) -> bytes | None:
+        """Return the pools of *mint*, packed; None if it has none, or is not listed."""
+        row = self._row_of(mint)
+        return None if row is None else self._standings[row]
+
+    def _row_of(self, mint: Mint) -> int | None:
+        key = np.uint64(key_of(mint))
+        at = int(np.searchsorted(self._keys[self._by_key], key))
+        if at == len(self._by_key) or self._keys[self._by_key[at]] != key:
+            return None
+        return int(self._by_key[at])
+
+    @cached_property
+    def _larger(self) -> Rows:
+        """Of each row that of the most traded token with the same symbol, else name; -1: none.
+
+        A symbol or name is the same as another one once characters that look alike are folded.
+        """
+        found = np.full(len(self._volume), -1, np.int64)
+        rising = self._by_key[np.argsort(self._volume[self._by_key], kind="stable")]
+        for ids in self._folds.T:
+            rows = rising[ids[rising] != 0]
+            alike, groups = np.unique(ids[rows], return_inverse=True)
+            most = np.zeros(len(alike), np.int64)
+            most[groups] = rows  # of equal numbers the last one stays
+            top = most[groups]
+            is_larger = self._volume[top] > self._volume[rows]
+            found[rows[is_larger]] = top[is_larger]
+        return found
+
+    def _mint_at(self, row: int) -> Mint | None:
+        listed = None if row < 0 else self._mints[row]
+        return None if listed is None else listed.mint
+
+    def _sortable(self) -> dict[Sort, Floats]:
+        """Return what each sort goes by."""
+        return {
+            Sort.VOLUME: self._volume.astype(np.float64),
+            Sort.CHANGE: self._changes[:, 2],
+            Sort.AGE: -self._since,
+            Sort.PRICE: self._usd,
+            Sort.CHANGE_M5: self._changes[:, 0],
+            Sort.CHANGE_H1: self._changes[:, 1],
+            Sort.MARKET_CAP: self._caps,
+            Sort.RSI_H1: self._rsi,
+            Sort.PRESSURE_H1: self._pressure,
+        }
+
+    def _shared(self) -> dict[str, Floats]:
+        """Return the columns that conditions share with the list."""
+        now = np.nan if self.folded.time is None else self.folded.time
+        return {
+            "price": self._usd,
+            "price_sol": self._sol,
+            "change_m5": self._changes[:, 0],
+            "change_h1": self._changes[:, 1],
+            "change_d1": self._changes[:, 2],
+            "volume_d1": dollars(self._volume),
+            "swaps_d1": self._swaps.astype(np.float64),
+            "pressure_h1": self._pressure,
+            "market_cap": self._caps,
+            "age_s": np.maximum(0.0, now - self._since),
+        }
+
+    def _wanted(self, asked: ListQuestion) -> Iterator[NDArray[np.bool_]]:
+        """Yield for each thing that *asked* wants which rows have it."""
+        if asked.text:
+            yield self._names.find(asked.text) | self._addresses.find(asked.text)
+        if asked.among is not None:
+            yield are_in(self._keys, sorted(map(key_of, asked.among)))
+        if asked.volume_min:
+            yield self._volume >= asked.volume_min
+        if asked.since_min is not None:
+            yield self._since >= asked.since_min
+
+    def _order(self, sort: Sort) -> RowOrder:
+        found = self._orders.get(sort)
+        if found is None:
+            found = self._orders[sort] = order_of(self._by_key, self._values[sort])
+        return found
+
+    def _rows_after(self, asked: ListQuestion) -> Rows:
+        """Return all rows from the place on that the page before ended at."""
+        order = self._order(asked.sort)
+        after = asked.after
+        rows = order.rows
+        without = order.without
+        if not asked.is_rising:
+            rows = rows[::-1]
+            without = without[::-1]
+        if after is None:
+            return np.concatenate((rows, without))
+        key = np.uint64(key_of(after.mint))
+        if after.value is None:
+            return without[self._behind(order.without, key, is_rising=asked.is_rising) :]
+        first = int(np.searchsorted(order.values, after.value, "left"))
+        last = int(np.searchsorted(order.values, after.value, "right"))
+        begin = first if asked.is_rising else len(rows) - last
+        equal = order.rows[first:last]
+        begin += self._behind(equal, key, is_rising=asked.is_rising)
+        return np.concatenate((rows[begin:], without))
+
+    def _behind(self, rows: Rows, key: np.uint64, *, is_rising: bool) -> int:
+        """Return how many of *rows*, by rising key, are passed when *key* is."""
+        keys = self._keys[rows]
+        if is_rising:
+            return int(np.searchsorted(keys, key, "right"))
+        return len(rows) - int(np.searchsorted(keys, key, "left"))
+
+    def _place(self, row: int, sort: Sort) -> ListPlace:
+        listed = self._mints[row]
+        assert listed is not None
+        return ListPlace(_known(self._values[sort][row]), listed.mint)
+
+    def _lines(self, rows: Rows) -> Iterator[ListLine]:
+        """Yield the line of each of *rows*; to take values one by one takes five times as long."""
+        now = self.folded.time
+        columns = (
+            *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),
+            *(self._rsi, self._pressure, self._is_ready, self._change_since, self._larger),
+        )
+        values = zip(*(column[rows].tolist() for column in columns), strict=True)
+        for row, (usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready, at, top) in zip(
+            rows.tolist(), values, strict=True
+        ):
+            listed = self._mints[row]
+            assert listed is not None
+            m5, h1, d1 = map(_known, changes)
+            since = listed.since
+            scaled = listed.scaled
+            yield ListLine(
+                listed=listed,
+                usd=_known(usd),
+                sol=_known(sol),
+                changes=(m5, h1, d1),
+                volume=volume,
+                swaps=swaps,
+                market_cap=_known(cap),
+                rsi=_known(rsi),
+                pressure=_known(pressure),
+                ready=list(compress(TIMEFRAMES, is_ready)),
+                age_s=None if since is None or now is None else max(0, now - since),
+                ui_multiplier=None if scaled is None or now is None else scaled.at(now),
+                change_since=None if isnan(at) else UnixS(int(at)),
+                look_alike_of=self._mint_at(top),
+                price=self._price(row, usd, sol),
+            )
+
+    def _price(self, row: int, usd: float, sol: float) -> Price | None:
+        if isnan(usd) or isnan(sol) or self.folded.time is None:
+            return None
+        return Price.of(usd, sol, basis_of(self._standings[row]), self.folded.time)
+
+
+class TokenLists(Protocol):
+    """The keeper of the list and of the facts of mints."""
+
+    def newest(self) -> ListedTokens:
+        """Return the list.  Raises ServiceUnavailable while it is being loaded."""
+
+    async def facts_of(self, mint: Mint) -> MintFacts | None:
+        """Return what a node last said of *mint*; None before it was asked.
+
+        Raises TokenNotFound if *mint* is not followed.
+        """
+
+
+def _known(value: float) -> float | None:
+    return None if isnan(value) else float(value)

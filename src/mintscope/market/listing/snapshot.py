@@ -1,0 +1,186 @@
+"""Reads of a list: the finalized fold as it stands, and its later folds.
+
+All of it is final, so that nothing is ever taken back: a list is as old as finality.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.market.mint_facts import MintFacts
+
+
+class FoldedTo(NamedTuple):
+    """How far the finalized fold has come: event, slot and effective time of its checkpoint."""
+
+    seq: int
+    slot: Slot | None
+    time: UnixS | None
+
+
+class PartVolume(NamedTuple):
+    """Volume in part *number* of D1: micro-USD, priced swaps, the newest price."""
+
+    number: int
+    volume: int
+    swaps: int
+    close: float | None
+
+
+class MinuteVolume(NamedTuple):
+    """Volume in the minute that begins then: micro-USD, the bought ones, newest price."""
+
+    minute: UnixS
+    volume: int
+    bought: int
+    close: float | None
+
+
+class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A followed mint as the finalized fold has left it.
+
+    since      its swaps count from here on; None: from the first slot on
+    state      the accumulators of the fold, None before its first swap
+    facts      what a node last said of it
+    before     the newest prices from before the spans M5, H1 and D1; None where there is none
+    first_usd  the first price of its own that is kept; None before it
+    minutes    of H1, those in which something was traded, oldest first
+    parts      of D1, those in which something was traded, oldest first
+    standing   its pools, packed as by `basis.packed`; None before its first priced swap
+    Imported candles are in none of these but the state.
+    """
+
+    mint: Mint
+    since: UnixS | None
+    state: bytes | None
+    facts: MintFacts | None
+    before: tuple[float | None, float | None, float | None]
+    minutes: Sequence[MinuteVolume]
+    parts: Sequence[PartVolume]
+    first_usd: float | None = None
+    standing: bytes | None = None
+
+
+class MintPage(msgspec.Struct, frozen=True, kw_only=True):
+    """Some mints, from one snapshot.
+
+    folded   as of that snapshot
+    last     to ask for the next page with
+    """
+
+    folded: FoldedTo
+    mints: Sequence[MintAsFolded]
+    last: int
+
+
+class MintTrades(NamedTuple):
+    """Volume that one slot adds to a mint: micro-USD, those bought, priced swaps, the newest price.
+
+    first_usd   the first price
+    standing    its pools after the slot, packed; None if they did not change
+    """
+
+    mint: Mint
+    volume: int
+    bought: int
+    swaps: int
+    price_usd: float | None
+    price_sol: float | None
+    first_usd: float | None = None
+    standing: bytes | None = None
+
+
+class SlotTrades(NamedTuple):
+    """A folded slot: one entry for each followed mint that was traded."""
+
+    folded: FoldedTo
+    trades: Sequence[MintTrades]
+
+
+class FactPlace(NamedTuple):
+    """Up to where facts were read."""
+
+    read_at_ms: UnixMs
+    mint: Mint
+
+
+class ListReader(Protocol):
+    """How a list reads the market; safe while ingest writes.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def folded(self) -> tuple[FoldedTo, int]:
+        """Return how far the fold has come, and the newest event of the log."""
+
+    async def mints(self, after: int, limit: int) -> MintPage:
+        """Return up to *limit* followed mints after the page that ended with *after*, 0 at first.
+
+        No mints: that was the last page.
+        """
+
+    async def some(self, mints: Sequence[Mint]) -> MintPage:
+        """Return those of *mints* that are followed."""
+
+    async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
+        """Return the folded slots after event *after_seq* and not after *until_seq*, in order.
+
+        limit    the last of them is the one that reaches so many trades
+        Raises   LogTrimmed when the first of them is no longer kept.
+        """
+
+    async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
+        """Return the mints that were tracked or untracked in between, each once.
+
+        Raises LogTrimmed when the first event is no longer kept.
+        """
+
+    async def facts_after(
+        self, place: FactPlace, limit: int
+    ) -> Sequence[tuple[FactPlace, MintFacts]]:
+        """Return up to *limit* facts of followed mints that were read after *place*, in order."""
+
+    async def facts_of(self, mint: Mint) -> MintFacts | None:
+        """Return what is kept of *mint*.  Raises TokenNotFound if it is not followed."""
+
+
+class SnapshotMark(NamedTuple):
+    """A whole snapshot of a list.
+
+    number       newer ones have larger numbers
+    form         how its pieces are written: `snapshot.FORM`
+    folded_seq   the last event in the list
+    """
+
+    number: int
+    form: str
+    folded_seq: int
+    piece_count: int
+
+
+class ListSnapshots(Protocol):
+    """Storage of snapshots, so that a starting process need not load all mints.
+
+    Several processes may store theirs, one of them at a time.
+    Every verb raises ServiceUnavailable if the store does not answer.
+    """
+
+    async def newest(self) -> SnapshotMark | None:
+        """Return the newest complete snapshot, None without any."""
+
+    async def piece(self, number: int, place: int) -> bytes | None:
+        """Return piece *place* of snapshot *number*, from 0 on; None once a newer one is whole."""
+
+    async def begin(self, now: UnixMs) -> int | None:
+        """Begin a snapshot and return its number; None while another process stores one."""
+
+    async def add(self, number: int, place: int, piece: bytes) -> None:
+        """Store piece *place* of snapshot *number*, which was begun."""
+
+    async def end(self, mark: SnapshotMark) -> None:
+        """Make the snapshot of *mark* the newest, and delete those before it."""
+
+    async def close(self) -> None:
+        """Close the store."""

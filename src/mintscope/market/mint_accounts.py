@@ -1,0 +1,97 @@
+"""Facts of mints, asked of a node: once when they are first followed, then daily."""
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Final
+
+import structlog
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable, Undecodable, decode_base64
+from mintscope.kit.primitives import Mint, Slot, UnixMs
+from mintscope.kit.time import DAY_S, SECOND_MS
+from mintscope.market.mint_facts import (
+    ChainAccount,
+    MintFacts,
+    MintFactStore,
+    NotAMint,
+    facts_of,
+    metadata_address,
+)
+from mintscope.solana.blocks import SourceError
+from mintscope.solana.rpc import Rpc, Unreachable
+from mintscope.solana.wire import AccountWire
+
+MINTS_A_CALL: Final = 50  # getMultipleAccounts takes 100 addresses, two of each mint
+REFRESH_S: Final = DAY_S
+LOOK_S: Final = 30.0  # 144,000 mints a day; between two looks for mints that are due
+
+log = structlog.get_logger()
+
+Read = dict[Mint, MintFacts | NotAMint]
+
+
+async def keep_facts(rpc: Rpc, store: MintFactStore, clock: Clock) -> None:
+    """Read each tracked mint once it is followed, and once a day; has no end.
+
+    A node or a store that does not answer is asked again: nothing but facts waits for it.
+    """
+    while True:
+        with suppress(ServiceUnavailable):
+            try:
+                await refresh_facts(rpc, store, clock)
+            except SourceError as error:
+                log.warning("mint_facts_unread", reason=str(error))
+        await asyncio.sleep(LOOK_S)
+
+
+async def refresh_facts(rpc: Rpc, store: MintFactStore, clock: Clock) -> None:
+    """Read the tracked mints that were not read for a day, the oldest facts first, in one call.
+
+    Raises SourceError, ServiceUnavailable
+    """
+    before_ms = UnixMs(clock.now() - REFRESH_S * SECOND_MS)
+    mints = await store.due(before_ms, MINTS_A_CALL)
+    if not mints:
+        return
+    for mint, facts in (await read_facts(rpc, mints, clock)).items():
+        if isinstance(facts, MintFacts):
+            await store.save(mint, facts)
+        else:
+            await store.missed(mint, clock.now())
+
+
+async def read_facts(rpc: Rpc, mints: Sequence[Mint], clock: Clock) -> Read:
+    """Return what each of *mints*, at most 50, is, or why it is no mint.  Raises SourceError."""
+    addresses = [address for mint in mints for address in (mint, metadata_address(mint))]
+    answer = await rpc.accounts(addresses)
+    if len(answer.value) != len(addresses):
+        raise Unreachable(f"expected {len(addresses)} accounts; was {len(answer.value)}")
+    accounts = [_account(wire) for wire in answer.value]
+    return {
+        mint: _facts(mint, accounts[2 * at], accounts[2 * at + 1], answer.context.slot, clock)
+        for at, mint in enumerate(mints)
+    }
+
+
+def _facts(
+    mint: Mint,
+    account: ChainAccount | None,
+    metadata: ChainAccount | None,
+    slot: int,
+    clock: Clock,
+) -> MintFacts | NotAMint:
+    try:
+        return facts_of(mint, account, metadata, slot=Slot(slot), read_at_ms=clock.now())
+    except NotAMint as error:
+        return error
+
+
+def _account(wire: AccountWire | None) -> ChainAccount | None:
+    if wire is None:
+        return None
+    try:
+        return ChainAccount(owner=wire.owner, data=decode_base64(wire.data[0]))
+    except Undecodable as cause:
+        raise Unreachable(f"getMultipleAccounts: {cause}") from cause

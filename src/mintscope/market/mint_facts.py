@@ -1,0 +1,266 @@
+"""Facts of a mint, read from its account and from where its name is kept; pure.
+
+Layouts: SPL Token `Mint` (82 bytes), Token-2022 extensions (type, length, value after the account
+type at byte 165), Token Metadata Interface (extension 19), Metaplex Token Metadata `Metadata`.
+"""
+
+import struct
+from collections.abc import Sequence
+from enum import StrEnum
+from math import isfinite
+from typing import Final, Protocol
+
+import msgspec
+from solders.pubkey import Pubkey
+
+from mintscope.kit.primitives import PUBKEY_BYTES, Mint, Slot, UnixMs, UnixS
+
+METAPLEX: Final = Pubkey.from_string("metaqbxxUerdq28cj1RbAWkYQm3ybzjb6a8bt518x1s")
+MINT_BYTES: Final = 82
+MULTISIG_BYTES: Final = 355  # no mint has this length, so that the two are distinguished
+ACCOUNT_TYPE_AT: Final = 165
+ACCOUNT_TYPE_MINT: Final = 1
+METADATA_V1: Final = 4
+UNIX_S_MAX: Final = 253_402_300_799  # the year 9999: later, it never comes
+TEXT_MAX: Final = 64  # characters of a name that are kept; Token-2022 sets no limit
+
+TRANSFER_FEE = 1
+PERMANENT_DELEGATE = 12
+TRANSFER_HOOK = 14
+TOKEN_METADATA = 19
+SCALED_UI_AMOUNT: Final = 25
+# In TransferFeeConfig: two authorities, the withheld amount, the older fee; then the newer one.
+NEWER_FEE_BPS_AT: Final = 32 + 32 + 8 + 18 + 16
+HOOK_PROGRAM_AT: Final = 32  # after its authority
+# ScaledUiAmountConfig: its authority; the multiplier f64, the time i64 from which the newer holds,
+# the newer f64.
+MULTIPLIERS: Final = struct.Struct("<dqd")
+MULTIPLIERS_AT: Final = 32
+
+
+class TokenProgram(StrEnum):
+    """The programs whose mints are followed."""
+
+    SPL = "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA"
+    SPL_2022 = "TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb"
+
+
+PROGRAM_NAMES: Final = {TokenProgram.SPL: "SPL Token", TokenProgram.SPL_2022: "Token-2022"}
+
+
+class NotAMint(Exception):
+    """The address is no mint; the message says what is there."""
+
+
+class ChainAccount(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as a node has it; *owner* is its program."""
+
+    owner: str
+    data: bytes
+
+
+class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How many tokens wallets show for each that the mint counts.
+
+    multiplier       until *effective_at*; positive, finite
+    new_multiplier   from then on
+    effective_at     Unix seconds, as its issuer set it: any 64 bits
+    """
+
+    multiplier: float
+    new_multiplier: float
+    effective_at: int
+
+    def at(self, time: UnixS) -> float:
+        """Return the multiplier that holds at *time*, as the token program chooses it."""
+        return self.new_multiplier if time >= self.effective_at else self.multiplier
+
+    def announced(self, time: UnixS) -> tuple[float, UnixS] | None:
+        """Return the multiplier that takes its place after *time*, and when; None: none does."""
+        is_ahead = time < self.effective_at <= UNIX_S_MAX
+        if not is_ahead or self.new_multiplier == self.multiplier:
+            return None
+        return self.new_multiplier, UnixS(self.effective_at)
+
+
+class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The facts of a mint at a slot.
+
+    slot                the state was read as of this slot
+    read_at_ms          when it was read
+    program             owner of the account: a token program
+    supply              in the smallest unit
+    mint_authority      who can make more; None: no more can be made
+    freeze_authority    who can freeze accounts; None: they cannot be frozen
+    name, symbol        as its issuer wrote them, at most 64 characters; None where there is none
+    transfer_fee_bps    newest fee of a transfer in 1/100 percent; None without the extension
+    transfer_hook       program that runs at every transfer; None without
+    permanent_delegate  who can move or burn anyone's tokens; None without
+    scaled_ui_amount    how wallets scale what they show; None without; not in facts of before
+    """
+
+    slot: Slot
+    read_at_ms: UnixMs
+    program: TokenProgram
+    decimals: int
+    supply: int
+    mint_authority: str | None
+    freeze_authority: str | None
+    name: str | None
+    symbol: str | None
+    transfer_fee_bps: int | None
+    transfer_hook: str | None
+    permanent_delegate: str | None
+    scaled_ui_amount: ScaledUiAmount | None = None
+
+
+class MintFactStore(Protocol):
+    """Facts of mints when a node was last asked; safe while ingest writes.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def save(self, mint: Mint, facts: MintFacts) -> bool:
+        """Keep *facts*; False if *mint* has no row, or newer facts of this hour are kept."""
+
+    async def missed(self, mint: Mint, read_at_ms: UnixMs) -> None:
+        """Note that *mint* was no mint then; what was kept of it stays."""
+
+    async def one(self, mint: Mint) -> MintFacts | None:
+        """Return what is kept of *mint*."""
+
+    async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
+        """Return up to *mints_max* tracked mints not read since *before_ms*, the oldest first."""
+
+
+def metadata_address(mint: Mint) -> str:
+    """Return the account in which Metaplex keeps the name of *mint*."""
+    seeds = [b"metadata", bytes(METAPLEX), bytes(Pubkey.from_string(mint))]
+    return str(Pubkey.find_program_address(seeds, METAPLEX)[0])
+
+
+def facts_of(
+    mint: Mint,
+    account: ChainAccount | None,
+    metadata: ChainAccount | None,
+    *,
+    slot: Slot,
+    read_at_ms: UnixMs,
+) -> MintFacts:
+    """Return what *account* says of *mint*.
+
+    metadata   the account at `metadata_address`; ignored unless it is Metaplex's, of this mint
+    Raises     NotAMint
+    """
+    program, data = _expect_mint(mint, account)
+    found = _extensions(data) if program is TokenProgram.SPL_2022 else {}
+    name, symbol = _names(mint, found.get(TOKEN_METADATA), metadata)
+    return MintFacts(
+        slot=slot,
+        read_at_ms=read_at_ms,
+        program=program,
+        decimals=data[44],
+        supply=int.from_bytes(data[36:44], "little"),
+        mint_authority=_optional(data, 0),
+        freeze_authority=_optional(data, 46),
+        name=name,
+        symbol=symbol,
+        transfer_fee_bps=_number(found.get(TRANSFER_FEE), NEWER_FEE_BPS_AT, 2),
+        transfer_hook=_address(found.get(TRANSFER_HOOK), HOOK_PROGRAM_AT),
+        permanent_delegate=_address(found.get(PERMANENT_DELEGATE), 0),
+        scaled_ui_amount=_scaled(found.get(SCALED_UI_AMOUNT)),
+    )
+
+
+def _expect_mint(mint: Mint, account: ChainAccount | None) -> tuple[TokenProgram, bytes]:
+    if account is None:
+        raise NotAMint(f"{mint}: expected a mint; the chain has no such account")
+    data = account.data
+    try:
+        program = TokenProgram(account.owner)
+    except ValueError:
+        raise NotAMint(
+            f"{mint}: expected a mint of a token program; the account belongs to {account.owner}"
+        ) from None
+    is_extended = (
+        program is TokenProgram.SPL_2022
+        and len(data) > ACCOUNT_TYPE_AT
+        and len(data) != MULTISIG_BYTES
+        and data[ACCOUNT_TYPE_AT] == ACCOUNT_TYPE_MINT
+    )
+    if len(data) != MINT_BYTES and not is_extended:
+        raise NotAMint(f"{mint}: expected a mint; it is another account of the token program")
+    if data[45] != 1:
+        raise NotAMint(f"{mint}: expected a mint; the account was never set up")
+    return program, data
+
+
+def _extensions(data: bytes) -> dict[int, bytes]:
+    """Return the first value of each extension type, as far as they can be read."""
+    values: dict[int, bytes] = {}
+    at = ACCOUNT_TYPE_AT + 1
+    while at + 4 <= len(data):
+        kind = int.from_bytes(data[at : at + 2], "little")
+        end = at + 4 + int.from_bytes(data[at + 2 : at + 4], "little")
+        if kind == 0 or end > len(data):
+            break
+        values.setdefault(kind, data[at + 4 : end])
+        at = end
+    return values
+
+
+def _names(
+    mint: Mint, extension: bytes | None, metadata: ChainAccount | None
+) -> tuple[str | None, str | None]:
+    """Return name and symbol: those in the mint itself come before Metaplex's."""
+    key = bytes(Pubkey.from_string(mint))
+    if extension is not None and extension[32:64] == key:
+        return _texts(extension, 64)
+    if metadata is not None and metadata.owner == str(METAPLEX):
+        data = metadata.data
+        if data[:1] == bytes([METADATA_V1]) and data[33:65] == key:
+            return _texts(data, 65)
+    return None, None
+
+
+def _texts(data: bytes, at: int) -> tuple[str | None, str | None]:
+    """Return the two strings at *at*, each four bytes of length and UTF-8."""
+    name, at = _text(data, at)
+    symbol, _ = _text(data, at)
+    return name, symbol
+
+
+def _text(data: bytes, at: int) -> tuple[str | None, int]:
+    """Return the string at *at* and where it ends; Metaplex fills with zero bytes."""
+    end = at + 4 + int.from_bytes(data[at : at + 4], "little")
+    if at + 4 > len(data) or end > len(data):
+        return None, len(data)
+    text = data[at + 4 : end].decode(errors="replace").replace("\0", "").strip()
+    return text[:TEXT_MAX] or None, end
+
+
+def _optional(data: bytes, at: int) -> str | None:
+    """Return a COption<Pubkey>: a tag of four bytes, then the key."""
+    return _address(data, at + 4) if data[at : at + 4] == b"\x01\0\0\0" else None
+
+
+def _address(value: bytes | None, at: int) -> str | None:
+    """Return the address at *at*; 32 zero bytes mean none."""
+    key = b"" if value is None else value[at : at + PUBKEY_BYTES]
+    return str(Pubkey.from_bytes(key)) if len(key) == PUBKEY_BYTES and any(key) else None
+
+
+def _scaled(value: bytes | None) -> ScaledUiAmount | None:
+    """Return the multipliers, None for any that the program would not have taken."""
+    if value is None or len(value) < MULTIPLIERS_AT + MULTIPLIERS.size:
+        return None
+    multiplier, effective_at, newer = MULTIPLIERS.unpack_from(value, MULTIPLIERS_AT)
+    if not all(isfinite(each) and each > 0 for each in (multiplier, newer)):
+        return None
+    return ScaledUiAmount(multiplier=multiplier, new_multiplier=newer, effective_at=effective_at)
+
+
+def _number(value: bytes | None, at: int, size: int) -> int | None:
+    if value is None or len(value) < at + size:
+        return None
+    return int.from_bytes(value[at : at + size], "little")

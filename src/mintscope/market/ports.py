@@ -1,0 +1,395 @@
+"""The ports of the market store: its one writer, the list of mints, its status.
+
+Which mints are followed without being listed: those that trade enough.
+
+Decided by the finalized fold, slot by slot: a pure function of the final chain.
+
+How long the market is kept.
+
+When a timeframe has all its indicators: the longest average needs the most candles.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.kit.time import DAY_S, MINUTE_S
+from mintscope.market.coverage import NotRead, SlotCoverage
+from mintscope.market.engine.fold import Tail, read_state
+from mintscope.market.log import CandleRow, LogReader, PricedSwap, SlotHeader, Waypoint
+from mintscope.market.standing import Standing
+from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
+from mintscope.solana.blocks import Gap
+
+
+class Floor(msgspec.Struct, frozen=True, kw_only=True):
+    """The least trade of a mint to be followed.
+
+    swaps_min        in one UTC day of the market
+    volume_min       in that day too, micro-USD
+    dead_after_days  days below the floor until a followed mint is dropped
+    """
+
+    swaps_min: int
+    volume_min: int
+    dead_after_days: int
+
+    def __post_init__(self) -> None:
+        if min(self.swaps_min, self.volume_min, self.dead_after_days) < 1:
+            raise ValueError(f"expected a floor of positive numbers; was {self}")
+
+
+class Activity(NamedTuple):
+    """The trade of a mint.
+
+    day         the newest day it traded on, days since 1970
+    swaps       of that day
+    volume      of that day, micro-USD
+    lively_day  the newest day it reached the floor
+    """
+
+    day: int
+    swaps: int
+    volume: int
+    lively_day: int | None
+
+
+def day_of(time: UnixS) -> int:
+    """Return the UTC day of *time*, days since 1970."""
+    return time // DAY_S
+
+
+def count(before: Activity | None, *, day: int, swaps: int, volume: int, floor: Floor) -> Activity:
+    """Return *before* with what one slot of *day* adds."""
+    if before is not None and before.day == day:
+        swaps += before.swaps
+        volume += before.volume
+    is_lively = swaps >= floor.swaps_min and volume >= floor.volume_min
+    lively_day = day if is_lively else None if before is None else before.lively_day
+    return Activity(day, swaps, volume, lively_day)
+
+
+def is_lively(activity: Activity) -> bool:
+    """Say whether the mint has reached the floor on its newest day."""
+    return activity.lively_day == activity.day
+
+
+def is_dead(activity: Activity, *, today: int, floor: Floor) -> bool:
+    """Say whether the mint has been below the floor for too many whole days."""
+    return activity.lively_day is None or today - activity.lively_day > floor.dead_after_days
+
+
+# Loading a mint reads this many candles and this much pressure history.
+CANDLES_MIN: Final = 101
+MINUTES_S: Final = DAY_S + 24 * MINUTE_S
+# The swaps this far behind the checkpoint are kept one by one.
+RECENT_S: Final = 900
+
+
+class NewSlot(msgspec.Struct, frozen=True):
+    """A slot joins the log, with the swaps that have a price or a volume.
+
+    deciding   which pool decides after it, for each mint whose price it set
+    """
+
+    header: SlotHeader
+    swaps: Sequence[PricedSwap]
+    deciding: Mapping[Mint, Standing] = msgspec.field(default_factory=dict)
+
+
+class OrphanedSlot(msgspec.Struct, frozen=True):
+    """The newest living slot of the log died."""
+
+    slot: Slot
+
+
+class FinalSlot(msgspec.Struct, frozen=True):
+    """*slot*, which is in the log, can no longer die."""
+
+    slot: Slot
+
+
+class Unread(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction, or one call of *program* in it, that the decoder could not read."""
+
+    slot: Slot
+    signature: Signature | None
+    program: str
+    reason: str
+
+
+UNKNOWN_PROGRAM: Final = "unknown_program"
+
+Change = NewSlot | OrphanedSlot | FinalSlot | Gap | Unread | NotRead | SlotCoverage
+
+
+class FinalizedSlot(NamedTuple):
+    """A slot to fold; *seq* is its place in the log."""
+
+    slot: Slot
+    time: UnixS
+    seq: int
+
+
+class Kept(NamedTuple):
+    """The rows of the fold about a mint so far.
+
+    since_slot   swaps of later slots count; None: not tracked
+    is_removed   by an operator: no rule follows it
+    activity     counted while mints are followed by a floor
+    """
+
+    since_slot: Slot | None
+    is_removed: bool
+    state: bytes | None
+    in_sol: bytes | None
+    activity: Activity | None
+
+
+class FoldedMint(NamedTuple):
+    """Changes of a batch to one mint, as its fold returns it: rows are oldest first."""
+
+    state: bytes
+    in_sol: bytes
+    changed: Mapping[Timeframe, Sequence[CandleRow]]
+    waypoints: Sequence[tuple[Timeframe, Waypoint]]
+    opened: Sequence[Timeframe]
+    last_swap: UnixS
+
+
+class Folded(msgspec.Struct, frozen=True, kw_only=True):
+    """Changes of a batch of slots.
+
+    checkpoint   the last slot of the batch
+    untracked    dropped by the rule, before everything else
+    tracked      followed from a slot on
+    mints        those touched that are followed
+    """
+
+    checkpoint: FinalizedSlot
+    untracked: Sequence[Mint]
+    tracked: Mapping[Mint, FinalizedSlot]
+    activity: Mapping[Mint, Activity]
+    mints: Mapping[Mint, FoldedMint]
+
+
+class Folding(Protocol):
+    """One batch of the finalized fold: read at leisure, written in one transaction.
+
+    slots    final slots not folded yet, oldest first
+    day      of the checkpoint, None before the first
+    """
+
+    slots: Sequence[FinalizedSlot]
+    day: int | None
+
+    async def swaps(self, slot: FinalizedSlot) -> Mapping[Mint, Sequence[PricedSwap]]:
+        """Return the swaps of *slot* by mint, each in order."""
+
+    async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
+        """Return what is kept of each of *mints*."""
+
+    async def followed(self) -> dict[Mint, Activity]:
+        """Return the mints a rule may drop: tracked, and not listed by an operator."""
+
+    async def save(self, folded: Folded) -> int | None:
+        """Write *folded* and move the checkpoint; return how many mints are followed.
+
+        None, and nothing is written, if that has changed since the batch was read.
+        """
+
+
+class MarketStore(Protocol):
+    """Where the market is kept."""
+
+    async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
+        """Return where the log stands; track *mints* before the first slot ever.
+
+        A store that logs tracked mints alone drops those that a rule chose.
+
+        follows_files   recorded for the readers: the market's clock is the files'
+        """
+
+    async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
+        """Return which pools decided after which living slots, oldest first.
+
+        For each mint at least what held after the newest slot that is not kept.
+        """
+
+    async def claim(self, genesis_hash: str) -> str:
+        """Return the genesis hash of the log's chain: *genesis_hash* if none was recorded."""
+
+    async def write(self, changes: Sequence[Change]) -> None:
+        """Add *changes* to the log, all or none of them."""
+
+    async def fold(self, slots_max: int) -> Folding:
+        """Return a batch of up to *slots_max* final slots; one at a time."""
+
+    async def trim(self, events_max: int) -> int:
+        """Forget up to *events_max* of the oldest events that are not needed; return how many.
+
+        On a new day some mints that no longer trade are forgotten with each call.
+        """
+
+    async def close(self) -> None:
+        """Let go of the store."""
+
+
+class TrackedMint(NamedTuple):
+    """A mint that is followed.
+
+    since_slot    swaps of later slots count
+    since_time    effective time of that slot; None: before the first slot
+    is_listed     named by an operator, so that no rule drops it
+    last_swap     time of the newest folded swap
+    state         what the finalized fold kept; None before the first swap, or if not read
+    """
+
+    mint: Mint
+    since_slot: Slot
+    since_time: UnixS | None
+    is_listed: bool
+    last_swap: UnixS | None
+    state: bytes | None
+
+
+class FoundMints(NamedTuple):
+    """Some tracked mints with a text in their address, and the number of all of them."""
+
+    total: int
+    mints: Sequence[TrackedMint]
+
+
+class Tracking(Protocol):
+    """The list of mints, as an operator changes it while ingest runs.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def add(self, mint: Mint) -> bool:
+        """Follow *mint* from the next slot on; False if it was listed already."""
+
+    async def remove(self, mint: Mint) -> bool:
+        """Stop following *mint* and drop what was kept; False if it was not tracked.
+
+        No rule follows it again, until `add` does.
+        """
+
+    async def page(self, after: str, limit: int) -> Sequence[TrackedMint]:
+        """Return up to *limit* tracked mints whose addresses follow *after*, by address."""
+
+    async def found(self, text: str, limit: int) -> FoundMints:
+        """Return the tracked mints with *text* in their address, up to *limit* of them.
+
+        Those listed by an operator are first, then those with the newest swap.  Their states are
+        not read.
+        """
+
+    async def one(self, mint: Mint) -> TrackedMint | None:
+        """Return *mint* if it is tracked."""
+
+
+class MarketOverview(NamedTuple):
+    """Where the market stands.
+
+    slot, time     of the newest block, None before the first
+    folded_slot    how far the finalized fold has come
+    newest_gap     the last slot of the newest gap
+    candles_a_day  that a day adds, estimated; None while that cannot be said
+    gaps_given_up  of *gap_count*: ingest no longer tries to mend them
+    """
+
+    slot: Slot | None
+    time: UnixS | None
+    folded_slot: Slot | None
+    follows_files: bool
+    tracked_count: int
+    gap_count: int
+    gap_slots: int
+    newest_gap: Slot | None
+    candles_a_day: Mapping[Timeframe, int] | None = None
+    gaps_given_up: int = 0
+
+
+class MarketReader(LogReader, Protocol):
+    """The log, and the market as an operator asks for it; safe while ingest writes."""
+
+    async def overview(self) -> MarketOverview:
+        """Return where the market stands.  Raises ServiceUnavailable, UnusableStore."""
+
+    async def gaps(self, limit: int) -> Sequence[Gap]:
+        """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable.
+
+        Their reasons say whether attempts to mend them were in vain.
+        """
+
+
+class Retention(msgspec.Struct, frozen=True):
+    """How long candles are kept, seconds behind a mint's newest; the newest 101 always are.
+
+    swaps_s   how long swaps are kept, seconds behind the newest that is folded
+    """
+
+    keep_s: Mapping[Timeframe, int]
+    swaps_s: int = RECENT_S
+
+    def __post_init__(self) -> None:
+        """Refuse less than loading a mint needs."""
+        for timeframe in Timeframe:
+            floor = MINUTES_S if timeframe is Timeframe.M1 else WIDTH_S[timeframe]
+            if self.keep_s.get(timeframe, 0) < floor:
+                raise ValueError(
+                    f"expected at least {floor} seconds of {timeframe} candles;"
+                    f" was {self.keep_s.get(timeframe)}"
+                )
+
+
+DEFAULT_RETENTION: Final = Retention(
+    {
+        Timeframe.M1: 3 * DAY_S,
+        Timeframe.M5: 14 * DAY_S,
+        Timeframe.M15: 45 * DAY_S,
+        Timeframe.H1: 180 * DAY_S,
+    }
+)
+
+
+CANDLES_FOR_ALL: Final = 200  # of the longest, EMA-200
+
+
+def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | None]:
+    """Return when each timeframe is ready at the earliest: a swap in every bucket until then.
+
+    A bucket without a swap has no candle, and moves the moment on.  One that has volume and no
+    price yet counts as over: the moment is then said one bucket late.
+
+    state   what the finalized fold kept of the mint, None before its first swap
+    now     effective time of the newest slot
+    None    it is ready
+    """
+    frames = [None] * len(Timeframe) if state is None else read_state(state)["frames"][0]
+    return {
+        timeframe: _first_bucket_with_all(
+            timeframe,
+            count=0 if frame is None else int(frame["count"]),
+            newest=None if frame is None else UnixS(int(frame["bucket"])),
+            now=now,
+        )
+        for timeframe, frame in zip(Timeframe, frames, strict=True)
+    }
+
+
+def _first_bucket_with_all(
+    timeframe: Timeframe, *, count: int, newest: UnixS | None, now: UnixS
+) -> UnixS | None:
+    """Return the start of the bucket whose candle is the last that is needed."""
+    missing = CANDLES_FOR_ALL - count
+    if missing <= 0:
+        return None
+    width = WIDTH_S[timeframe]
+    following = bucket(timeframe, now)
+    if count and newest is not None:
+        following = UnixS(max(following, newest + width))
+    return UnixS(following + (missing - 1) * width)

@@ -1,0 +1,512 @@
+"""The value of a swap, fixed once, when its slot joins the log.
+
+Anchors    wrapped SOL and dollars by mint, other tokens by their price: see `quotes`
+SOL/USD    the price that the pools of SOL and dollars agree on in a slot and the 60 s before it,
+           see `sol_rate`; in a slot without any swap of theirs the last rate, for 300 s.  It is
+           the price of SOL itself, unless only one pool of SOL is known
+No rate    no price and no volume, whatever the quote
+Pools      a swap sets no price unless `standing` lets its pool, and then adds no volume either:
+           at a private price any volume is free
+Dust       too little moved to set a price: in a pool that counts for the price the swap adds
+           volume, ten cents at most
+Trips      purchases and sales of one signer in one transaction add no volume; exchanges that came
+           back to their first mint, and all swaps of a pool that went both ways, set no price
+Exact      volumes are integers rounded down from exact rationals of the raw
+           amounts and the rate; a price is the nearest float to its rational
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from enum import StrEnum
+from fractions import Fraction
+from itertools import groupby
+from math import isfinite
+from operator import attrgetter
+from typing import Final, NamedTuple, TypeAlias
+
+from mintscope.dex.swap import Oriented, QuoteKind, RecognisedBy, Swap
+from mintscope.kit.primitives import MICRO_USD, Mint, UnixS
+from mintscope.market.log import Evidence, PricedSwap, SlotHeader, SwapDetail, Uncounted
+from mintscope.market.quotes import BASIC, Quotes, oriented
+from mintscope.market.sol_rate import Sample, agreed, newest
+from mintscope.market.standing import SIGNER_CHARS, Offer, Trip
+from mintscope.solana.blocks import LAMPORTS_PER_SOL, WSOL
+
+SAMPLE_LAMPORTS_MIN: Final = 50_000_000
+POOL_CHARS: Final = 16  # of its address, that identify a pool of SOL
+RATE_WINDOW_S: Final = 60
+RATE_AGE_MAX_S: Final = 300
+
+SOL: Final = QuoteKind.SOL  # asked of each swap
+TOKEN: Final = QuoteKind.TOKEN
+DUST_RAW: Final = 1_000
+DUST_QUOTE: Final = {SOL: 100_000, QuoteKind.USD: 20_000, TOKEN: DUST_RAW}
+DUST_USD: Final = 0.02  # of a quote that is another token
+DUST_VOLUME: Final = 100_000  # micro-USD: more than that has a price, or is at an absurd one
+QUOTE_DECIMALS: Final = {QuoteKind.SOL: 9, QuoteKind.USD: 6}
+
+# No real token is near these; what is beyond them is an attack or a bug, and
+# would make a sum of volumes overflow 64 bits or a chart useless for ever.
+PRICE_USD_MIN: Final = 1e-24
+PRICE_USD_MAX: Final = 1e12
+RATE_MIN: Final = 0.01
+RATE_MAX: Final = 1e6
+VOLUME_MAX: Final = 10**15
+DEPTH_MAX: Final = 10**16
+DECIMALS_MAX: Final = 30
+
+
+_position: Final[Callable[[Swap], tuple[int, int, int, int]]] = attrgetter(
+    "transaction_index", "outer", "inner", "leg"
+)
+Way: TypeAlias = tuple[int | str, ...]
+"""Transaction, pool or signer, and both mints as a pool received and paid them."""
+Agrees: TypeAlias = Callable[[Offer], bool]
+SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
+"""Whether a swap sets the price of a mint, asked of the swaps of a slot in order."""
+
+
+class Rate(NamedTuple):
+    """Dollars per SOL, and the time of the newest swap that says so."""
+
+    usd: float
+    at: UnixS
+
+
+class _ExactRate(NamedTuple):
+    """Micro-USD of one lamport as the fraction *times* / *per*, without rounding."""
+
+    times: int
+    per: int
+
+
+class Unpriced(StrEnum):
+    """Why a swap sets no price; the first three add no volume either."""
+
+    NO_ANCHOR = "no_anchor"
+    NO_RATE = "no_rate"
+    ABSURD_VOLUME = "absurd_volume"
+    UNKNOWN_DECIMALS = "unknown_decimals"
+    DUST = "dust"
+    ABSURD_PRICE = "absurd_price"
+    OTHER_POOL = "other_pool"
+    ROUND_TRIP = "round_trip"
+
+
+class Priced(NamedTuple):
+    """The swaps of one slot, in order, and how many of them set no price."""
+
+    swaps: list[PricedSwap]
+    unpriced: Counter[Unpriced]
+
+
+def sol_usd_samples(
+    swaps: Iterable[Swap],
+    time: UnixS = UnixS(0),  # noqa: B008 - a number
+    agrees: Agrees | None = None,
+    quotes: Quotes = BASIC,
+) -> tuple[Sample, ...]:
+    """Return the samples of the SOL/USD rate in the swaps of a slot, in order.
+
+    A transaction has one in a pool, its last, and one signer in all of them; it has none in a pool
+    in which it bought and sold SOL.
+
+    time     of the slot
+    agrees   whether the next swap may set the price of SOL, asked in order; None: every one may
+    """
+    found: dict[tuple[str, int], Sample] = {}
+    sides: dict[tuple[str, int], bool] = {}
+    both: set[tuple[str, int]] = set()
+    signers: dict[int, str] = {}
+    for swap in swaps:
+        is_sale = swap.in_mint == WSOL and swap.out_mint in quotes.dollars
+        if is_sale:
+            lamports = swap.in_amount
+            dollars = swap.out_amount
+            left = swap.out_left
+        elif swap.out_mint == WSOL and swap.in_mint in quotes.dollars:
+            lamports = swap.out_amount
+            dollars = swap.in_amount
+            left = swap.in_left
+        else:
+            continue
+        if lamports < SAMPLE_LAMPORTS_MIN or dollars > VOLUME_MAX:
+            continue
+        transaction = swap.transaction_index
+        place = swap.pool[:POOL_CHARS], transaction
+        if sides.setdefault(place, is_sale) != is_sale:
+            both.add(place)
+        price = dollars * LAMPORTS_PER_SOL / (lamports * MICRO_USD)
+        if RATE_MIN <= price <= RATE_MAX:
+            depth = _shown(swap, left)
+            parts = swap.pool, swap.signer, price, 1.0, dollars, depth, time
+            offer = Offer(*parts, is_buy=not is_sale)
+            if agrees is None or agrees(offer):
+                signer = signers.setdefault(transaction, swap.signer[:SIGNER_CHARS])
+                found[place] = Sample(price, lamports, depth, place[0], signer)
+    return newest(sample for place, sample in found.items() if place not in both)
+
+
+def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS) -> Rate | None:
+    """Return the rate of a slot at *time* with *samples*, None if there is none to trust.
+
+    Without samples it is the last one: it changes in no slot in which SOL does not trade.
+
+    recent   the headers before it, newest first; read only as far back as needed
+    """
+    if not samples:
+        return _last(next(iter(recent), None), time)
+    window = [(0, samples)]
+    for header in recent:
+        age_s = time - header.time
+        if age_s > RATE_WINDOW_S:
+            break
+        if header.samples:
+            window.append((age_s, header.samples))
+    usd = agreed(window)
+    return None if usd is None else Rate(usd, time)
+
+
+def _last(header: SlotHeader | None, time: UnixS) -> Rate | None:
+    """Return the rate of *header*, None if there is none or it is too old at *time*."""
+    if header is None or header.sol_usd is None or header.sol_usd_time is None:
+        return None
+    if time - header.sol_usd_time > RATE_AGE_MAX_S:
+        return None
+    return Rate(header.sol_usd, header.sol_usd_time)
+
+
+def price_slot(
+    swaps: Iterable[Swap],
+    rate: Rate | None,
+    sets_price: SetsPrice | None = None,
+    quotes: Quotes = BASIC,
+    time: UnixS = UnixS(0),  # noqa: B008 - a number
+) -> Priced:
+    """Return *swaps* as their base mints' analytics see them.
+
+    sets_price   asked in order whether a swap sets the price; None: every one does
+    quotes       what each mint is worth as a quote, as of before the slot
+    time         of the slot
+    """
+    ordered = sorted(swaps, key=_position)
+    sided, unpriced = _sided(ordered, quotes)
+    if rate is None:
+        unpriced[Unpriced.NO_RATE] += len(sided)
+        return Priced([], +unpriced)
+    shared = _with_several(ordered)
+    wash = _on_both_sides(one for one in sided if one[0].transaction_index in shared)
+    trips = _trips(swap for swap in ordered if swap.transaction_index in shared)
+    times, per = rate.usd.as_integer_ratio()
+    exact_rate = _ExactRate(times * MICRO_USD, per * LAMPORTS_PER_SOL)
+    # The price of SOL, so that each other price in dollars is as many times that in SOL.
+    of_sol = None if _has_one_pool(sided, rate, quotes) else rate.usd
+    priced = []
+    for swap, seen in sided:
+        if swap.succeeds is not None:
+            priced.append(_succession(swap, seen.base, swap.succeeds, sets_price, time))
+            continue
+        flow = _volume(seen, exact_rate, quotes)
+        if flow > VOLUME_MAX:
+            unpriced[Unpriced.ABSURD_VOLUME] += 1
+            continue
+        is_wash = bool(wash) and (swap.transaction_index, seen.base, swap.signer) in wash
+        uncounted = _uncounted(seen, quotes, is_wash=is_wash)
+        volume = 0 if uncounted else flow
+        price = _price(seen, rate.usd, quotes)
+        usd, sol = (None, None) if isinstance(price, Unpriced) else price
+        if of_sol is not None and usd is not None and seen.base == WSOL:
+            usd = of_sol
+        offered: tuple[float, float] | None = None
+        evidence: Evidence | None = None
+        if isinstance(price, Unpriced):
+            unpriced[price] += 1
+            if price is not Unpriced.UNKNOWN_DECIMALS and _is_told(flow, uncounted):
+                evidence = _evidence(swap, seen, flow, exact_rate, quotes, uncounted=uncounted)
+                volume = dust_volume(evidence, counts=quotes.counts_pool(seen.base, swap.pool))
+        else:
+            trip = _trip(trips, swap) if trips else Trip.NONE
+            evidence = _evidence(
+                swap, seen, flow, exact_rate, quotes, uncounted=uncounted, trip=trip
+            )
+            offer = offer_of(swap.pool, price, evidence, time, is_buy=seen.is_buy)
+            sets = not trip if sets_price is None else sets_price(seen.base, offer)
+            if not sets:
+                unpriced[Unpriced.ROUND_TRIP if trip else Unpriced.OTHER_POOL] += 1
+                volume = 0
+                usd = None
+                sol = None
+            offered = None if usd == price[0] else price
+        # A swap that changed its pool is in the log, or a restart would know less of the pool; a
+        # swap in no volume is there to be shown.
+        if volume or evidence is not None:
+            at = _position(swap)
+            is_buy = seen.is_buy
+            shown = offered, _detail(swap, seen), evidence
+            priced.append(PricedSwap(seen.base, *at, is_buy, volume, usd, sol, swap.pool, *shown))
+    return Priced(priced, unpriced)
+
+
+def _succession(
+    swap: Swap, base: Mint, curve: str, sets_price: SetsPrice | None, time: UnixS
+) -> PricedSwap:
+    """Return that the pool of *swap* takes the place of *curve*, from here on."""
+    evidence = Evidence(None, 0, "", succeeds=curve)
+    if sets_price is not None:
+        sets_price(base, offer_of(swap.pool, (0.0, 0.0), evidence, time))
+    at = _position(swap)
+    return PricedSwap(base, *at, False, 0, None, None, swap.pool, evidence=evidence)  # noqa: FBT003
+
+
+def _sided(
+    swaps: Iterable[Swap], quotes: Quotes
+) -> tuple[list[tuple[Swap, Oriented]], Counter[Unpriced]]:
+    """Return those of *swaps* that have an anchor, and the count of the others."""
+    sided = []
+    without = 0
+    for swap in swaps:
+        seen = oriented(swap, quotes)
+        if seen is None:
+            without += 1
+        else:
+            sided.append((swap, seen))
+    return sided, +Counter({Unpriced.NO_ANCHOR: without})
+
+
+def offer_of(
+    pool: str,
+    price: tuple[float, float],
+    evidence: Evidence,
+    time: UnixS,
+    *,
+    is_buy: bool = True,
+) -> Offer:
+    """Return what a swap of *pool* at *price*, in USD and SOL, offers."""
+    usd, sol = price
+    depth = evidence.depth
+    flow = evidence.flow
+    is_direct = evidence.is_direct
+    trip = evidence.trip
+    succeeds = evidence.succeeds
+    parts = pool, evidence.signer, usd, sol, flow, depth, time
+    return Offer(*parts, is_direct, trip, succeeds, is_buy)
+
+
+def _evidence(  # noqa: PLR0913 - all that a swap tells
+    swap: Swap,
+    seen: Oriented,
+    volume: int,
+    rate: _ExactRate,
+    quotes: Quotes,
+    *,
+    uncounted: Uncounted,
+    trip: Trip = Trip.NONE,
+) -> Evidence:
+    """Return the evidence of *swap* of this *volume* on its pool."""
+    left = seen.quote_left
+    depth = None if left is None else _worth(seen, left, rate, quotes)
+    is_direct = seen.quote_kind is not TOKEN
+    flow = volume
+    if not is_direct:  # it may count no volume
+        behind = quotes.behind(seen.quote)
+        depth = depth if depth is None or behind is None else min(depth, behind)
+        flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
+    signer = swap.signer[:SIGNER_CHARS]
+    shown = _shown(swap, depth)
+    return Evidence(shown, flow, signer, is_direct, int(trip), None, int(uncounted))
+
+
+def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Quotes) -> bool:
+    """Return whether SOL has a price in one pool at most, those of this slot included."""
+    pools = quotes.pools(WSOL)
+    if len(pools) <= 1:
+        pools.update(
+            swap.pool
+            for swap, seen in sided
+            if seen.base == WSOL and not isinstance(_price(seen, rate.usd, quotes), Unpriced)
+        )
+    return len(pools) <= 1
+
+
+def _uncounted(seen: Oriented, quotes: Quotes, *, is_wash: bool) -> Uncounted:
+    """Return why what changed hands is no volume, whatever the price."""
+    if is_wash:
+        return Uncounted.ROUND_TRIP
+    if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
+        return Uncounted.QUOTE
+    return Uncounted.NOT
+
+
+def _is_told(flow: int, uncounted: Uncounted) -> bool:
+    """Return whether the log has the amounts of a swap too small to set a price."""
+    return flow > DUST_VOLUME or (flow > 0 and not uncounted)
+
+
+def dust_volume(evidence: Evidence, *, counts: bool) -> int:
+    """Return the volume of a swap too small to set a price, in a pool that *counts* or not.
+
+    In a private pool a few raw units can cost ten cents, as often as its owner likes.
+    """
+    is_volume = counts and not evidence.uncounted and evidence.flow <= DUST_VOLUME
+    return evidence.flow if is_volume else 0
+
+
+def _shown(swap: Swap, depth: int | None) -> int | None:
+    """Return the *depth* that *swap* shows, at most DEPTH_MAX.
+
+    One by a program that the table does not list shows none, because such a program can be the
+    trader's own: one vault may stand in any number of its pools.
+    """
+    if swap.recognised_by is RecognisedBy.TRANSFERS:
+        return 0
+    return None if depth is None else min(depth, DEPTH_MAX)
+
+
+def _detail(swap: Swap, seen: Oriented) -> SwapDetail:
+    return SwapDetail(
+        swap.signature,
+        swap.program,
+        seen.base_amount,
+        seen.base_decimals,
+        seen.quote,
+        seen.quote_amount,
+        _quote_decimals(seen),
+    )
+
+
+def _quote_decimals(seen: Oriented) -> int | None:
+    """Return the decimals of the quote; None if it is another token and they are unknown."""
+    return QUOTE_DECIMALS.get(seen.quote_kind, seen.quote_decimals)
+
+
+def _with_several(swaps: Iterable[Swap]) -> set[int]:
+    """Return the transactions with more than one of *swaps*: most have one."""
+    counts = Counter(swap.transaction_index for swap in swaps)
+    return {transaction for transaction, count in counts.items() if count > 1}
+
+
+def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Mint, str]]:
+    """Return the (transaction, mint, signer) that bought and sold: no pressure either way."""
+    sides: dict[bool, set[tuple[int, Mint, str]]] = {True: set(), False: set()}
+    for swap, seen in sided:
+        if swap.succeeds is None:
+            sides[seen.is_buy].add((swap.transaction_index, seen.base, swap.signer))
+    return sides[True] & sides[False]
+
+
+def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
+    """Return the round trips of *swaps*, in order of transactions: BACK by pool, LOOP by signer."""
+    trips: dict[Way, Trip] = {}
+    for _, group in groupby(swaps, attrgetter("transaction_index")):
+        together = [swap for swap in group if swap.succeeds is None]
+        if len(together) > 1:
+            trips |= dict.fromkeys(_loops(together), Trip.LOOP)
+            trips |= dict.fromkeys(_ways_back(together), Trip.BACK)
+    return trips
+
+
+def _ways_back(together: Iterable[Swap]) -> list[Way]:
+    """Return (transaction, pool, in mint, out mint) of pools that went both ways.
+
+    All their swaps are a round trip, by any signer: the victim of a sandwich, and the second
+    key of one trader, could not trade at another price.
+    """
+    ways = {(one.transaction_index, one.pool, one.in_mint, one.out_mint) for one in together}
+    return [way for way in ways if (*way[:2], way[3], way[2]) in ways]
+
+
+def _loops(together: Iterable[Swap]) -> Iterator[Way]:
+    """Yield (transaction, signer, in mint, out mint) of exchanges whose gain came back to a mint.
+
+    A loop ends where it began, by however many mints: of the exchanges of one signer those are left
+    that others lead to and go on from.
+    """
+    exchanges: dict[tuple[int, str], set[tuple[Mint, Mint]]] = {}
+    for swap in together:
+        trader = swap.transaction_index, swap.signer
+        exchanges.setdefault(trader, set()).add((swap.in_mint, swap.out_mint))
+    for trader, made in exchanges.items():
+        left = made
+        before = 0
+        while len(left) > 1 and len(left) != before:
+            before = len(left)
+            gained = {paid for _, paid in left}
+            given = {received for received, _ in left}
+            left = {one for one in left if one[0] in gained and one[1] in given}
+        if len(left) > 1:
+            yield from ((*trader, *one) for one in left)
+
+
+def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
+    """Return the part that *swap* has in one of *trips*."""
+    at = swap.transaction_index
+    way = swap.in_mint, swap.out_mint
+    back = trips.get((at, swap.pool, *way))
+    return trips.get((at, swap.signer, *way), Trip.NONE) if back is None else back
+
+
+def _volume(seen: Oriented, rate: _ExactRate, quotes: Quotes) -> int:
+    """Return the micro-USD that changed hands, rounded down; 0 for a quote that counts none."""
+    if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
+        return 0
+    return _worth(seen, seen.quote_amount, rate, quotes)
+
+
+def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int:
+    """Return the micro-USD that *amount* of the quote is worth, rounded down."""
+    kind = seen.quote_kind
+    if kind is SOL:
+        return amount * rate.times // rate.per
+    if kind is TOKEN:
+        decimals = seen.quote_decimals
+        if decimals is None or decimals > DECIMALS_MAX:
+            return 0
+        worth = Fraction(quotes.worth(seen.quote))
+        scale: int = worth.denominator * 10**decimals
+        return amount * worth.numerator * MICRO_USD // scale
+    return amount
+
+
+def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] | Unpriced:
+    """Return the price of one whole base token in dollars and in SOL."""
+    in_quote = _ratio(seen)
+    if isinstance(in_quote, Unpriced):
+        return in_quote
+    kind = seen.quote_kind
+    if kind is SOL:
+        price_usd = in_quote * rate
+        price_sol = in_quote
+    elif kind is TOKEN:
+        price_usd = in_quote * quotes.worth(seen.quote)
+        price_sol = price_usd / rate
+    else:
+        price_usd = in_quote
+        price_sol = 1.0 if seen.base == WSOL else in_quote / rate
+    if not PRICE_USD_MIN <= price_usd <= PRICE_USD_MAX or not isfinite(price_sol):
+        return Unpriced.ABSURD_PRICE
+    if kind is TOKEN and _usd_of_quote(seen, quotes) < DUST_USD:
+        return Unpriced.DUST
+    return price_usd, price_sol
+
+
+def _ratio(seen: Oriented) -> float | Unpriced:
+    """Return the price of one whole base token in whole tokens of the quote."""
+    least = DUST_QUOTE[seen.quote_kind]
+    if seen.base_amount < DUST_RAW or seen.quote_amount < least:
+        return Unpriced.DUST
+    quote_decimals = _quote_decimals(seen)
+    base_decimals = seen.base_decimals
+    if base_decimals is None or quote_decimals is None:
+        return Unpriced.UNKNOWN_DECIMALS
+    if not (0 <= base_decimals <= DECIMALS_MAX and 0 <= quote_decimals <= DECIMALS_MAX):
+        return Unpriced.ABSURD_PRICE
+    # One division of integers: the float nearest to the exact ratio.
+    scale: int = seen.base_amount * 10**quote_decimals
+    ratio: float = (seen.quote_amount * 10**base_decimals) / scale
+    return ratio
+
+
+def _usd_of_quote(seen: Oriented, quotes: Quotes) -> float:
+    """Return what the quote of *seen*, another token of known decimals, is worth."""
+    scale: int = 10 ** (seen.quote_decimals or 0)
+    return seen.quote_amount / scale * quotes.worth(seen.quote)

@@ -1,0 +1,251 @@
+"""The mints that may be the quote of another as of one slot, and their values.
+
+Dollars   USDC, USDT and the configured others count as one dollar while they are on their peg
+SOL       at the rate of the slot
+Tokens    liquid staking tokens and mints with a robust price, at that price: one step further out
+          than SOL, and never two
+
+Peg       the price of a dollar in its own market, beside the median of all dollars that traded
+          lately: more than PEG_MAX off it is no anchor until it is back.  USDC and USDT are
+          trusted until their own market says otherwise, the others once theirs has agreed.
+Robust    a token whose price was set directly, by a pool that has decided for an hour and trades
+          every ten seconds or so; its volume counts nothing, because a private pool can be all of
+          that.  A listed staking token needs a fresh price only, and its volume counts.
+Behind    the reserves of a token bound those of a pool that is quoted in it: anyone can make a
+          token and call a billion of it a billion dollars.  Each such pool gets one part in
+          POOLS_MAX, because a mint may have as many.  Pools of the token that have not traded
+          within ROBUST_FRESH_S show nothing: their reserves may be gone
+
+All of it is a function of the deciding pools of each mint, so that a restart or a fork changes
+nothing.
+
+The time since SOL was traded against a dollar: without such trades swaps get no price.
+"""
+
+from collections.abc import Callable, Mapping
+from statistics import median
+from typing import Final, NamedTuple
+
+from mintscope.dex.swap import Oriented, QuoteKind, Swap
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.kit.time import MINUTE_S
+from mintscope.market.standing import AGREEMENT, OLD_S, POOLS_MAX, Standing, counts_at
+from mintscope.solana.blocks import DOLLARS, STAKING_TOKENS, USDC, USDT, WSOL
+
+PEG_MAX: Final = 0.01
+PEG_FRESH_S: Final = 900  # a price of a dollar that is older counts for nothing
+JUDGED_MIN: Final = 3  # dollars: of two none shows which is off
+TRUSTED: Final = frozenset({USDC, USDT})
+STAKED_FRESH_S: Final = 300
+ROBUST_FRESH_S: Final = 60
+ROBUST_AGE_S: Final = 3_600
+ROBUST_PAUSE_S: Final = 10.0
+NO_QUOTE: Final = 4
+KIND_OF_RANK: Final = (QuoteKind.USD, QuoteKind.SOL, QuoteKind.TOKEN, QuoteKind.TOKEN, None)
+
+Decided = Callable[[Mint], Standing | None]
+
+
+class _Token(NamedTuple):
+    """USD of one whole token that is a quote, and the micro-USD *behind* it; None: no bound."""
+
+    usd: float
+    behind: int | None
+
+
+class QuoteMints(NamedTuple):
+    """The mints that an operator lets be quotes, beside SOL and tokens with a robust price."""
+
+    dollars: frozenset[Mint] = DOLLARS
+    staking: frozenset[Mint] = STAKING_TOKENS
+
+
+class Quotes:
+    """The quote that each mint is, at one time.
+
+    dollars   the mints that count as one dollar
+    off_peg   by how much each dollar that can be judged is off the median of all: see `off_peg`
+    """
+
+    def __init__(
+        self,
+        decided: Decided = lambda _: None,
+        time: UnixS = UnixS(0),  # noqa: B008 - a number
+        mints: QuoteMints = QuoteMints(),  # noqa: B008 - immutable
+    ) -> None:
+        self._decided = decided
+        self._time = time
+        self._staking = mints.staking
+        self._tokens: dict[Mint, _Token | None] = {}  # as of now, whatever the slot goes on to say
+        self.off_peg = off_peg(_fresh(decided, time, mints.dollars), mints.dollars)
+        self.dollars = _on_peg(self.off_peg, mints.dollars)
+
+    def kind(self, mint: Mint) -> QuoteKind | None:
+        """Return what *mint* is as a quote; None: it is none."""
+        return KIND_OF_RANK[self.rank(mint)]
+
+    def rank(self, mint: Mint) -> int:
+        """Return how far out *mint* is as a quote: of two, the nearer is the quote.
+
+        0 a dollar, 1 SOL, 2 a staking token, 3 a token with a robust price, 4 none.
+        """
+        if mint in self.dollars:
+            return 0
+        if mint == WSOL:
+            return 1
+        if self._token(mint) is None:
+            return NO_QUOTE
+        return 2 if mint in self._staking else 3
+
+    def worth(self, mint: Mint) -> float:
+        """Return the USD of one whole *mint*, which is of kind TOKEN."""
+        token = self._token(mint)
+        assert token is not None
+        return token.usd
+
+    def behind(self, mint: Mint) -> int | None:
+        """Return the most micro-USD that a pool quoted in *mint*, of kind TOKEN, can hold.
+
+        None for a staking token, which the operator lists: there is no bound.
+        """
+        token = self._token(mint)
+        assert token is not None
+        return token.behind
+
+    def pools(self, mint: Mint) -> set[str]:
+        """Return the pools of *mint* that are known."""
+        known = self._decided(mint)
+        return set() if known is None else {pool.pool for pool in known.pools}
+
+    def counts_pool(self, mint: Mint, pool: str) -> bool:
+        """Return whether *pool* counts for the price of *mint*, as of the slot so far."""
+        return counts_at(self._decided(mint), pool, self._time)
+
+    def counts_volume(self, mint: Mint) -> bool:
+        """Return whether what is traded for *mint*, of kind TOKEN, counts as volume."""
+        return mint in self._staking
+
+    def _token(self, mint: Mint) -> _Token | None:
+        if mint not in self._tokens:
+            self._tokens[mint] = self._quote_token(mint)
+        return self._tokens[mint]
+
+    def _quote_token(self, mint: Mint) -> _Token | None:
+        decided = self._decided(mint)
+        if decided is None or not decided.is_direct:
+            return None
+        age_s = self._time - decided.at
+        if mint in self._staking:
+            return _Token(decided.usd, None) if age_s <= STAKED_FRESH_S else None
+        is_robust = (
+            age_s <= ROBUST_FRESH_S
+            and self._time - decided.since >= ROBUST_AGE_S
+            and decided.pause_s <= ROBUST_PAUSE_S
+        )
+        return _Token(decided.usd, _behind(decided, self._time)) if is_robust else None
+
+
+def _behind(decided: Standing, time: UnixS) -> int:
+    """Return one POOLS_MAX-th of the reserves at the price of *decided*, in micro-USD.
+
+    A pool younger than OLD_S shows less in proportion.
+    """
+    low = decided.usd / (1 + AGREEMENT)
+    high = decided.usd * (1 + AGREEMENT)
+    stands = sum(
+        one.depth * one.stood_s
+        for one in decided.pools
+        if low <= one.usd <= high and time - one.at <= ROBUST_FRESH_S
+    )
+    return stands // (OLD_S * POOLS_MAX)
+
+
+def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:
+    """Return by how much each dollar is off the median of all; 0.01 is 1 % above it.
+
+    prices   USD of those of *dollars* that traded within PEG_FRESH_S.  USDC and USDT without a
+             price count as 1
+    Empty if there are fewer than JUDGED_MIN.
+    """
+    judged = dict.fromkeys(dollars & TRUSTED, 1.0) | dict(prices)
+    if len(judged) < JUDGED_MIN:
+        return {}
+    middle = median(judged.values())
+    return {dollar: price / middle - 1.0 for dollar, price in judged.items()}
+
+
+def _fresh(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> dict[Mint, float]:
+    """Return the prices of those of *dollars* that traded lately."""
+    prices: dict[Mint, float] = {}
+    for dollar in dollars:
+        known = decided(dollar)
+        if known is not None and time - known.at <= PEG_FRESH_S:
+            prices[dollar] = known.usd
+    return prices
+
+
+def _on_peg(off: Mapping[Mint, float], dollars: frozenset[Mint]) -> frozenset[Mint]:
+    """Return those of *dollars* that count as one dollar; *off* says how far each is off."""
+    if not off:
+        return dollars & TRUSTED
+    return frozenset(dollar for dollar, share in off.items() if abs(share) <= PEG_MAX)
+
+
+BASIC: Final = Quotes()
+"""Where nothing is known of any market: USDC, USDT and SOL."""
+
+
+def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
+    """Return *swap* seen from its base; None if neither mint can be a quote, or both alike.
+
+    The quote is the mint that is nearer to a dollar.  Between two dollars it is the one that the
+    pool paid; two tokens of one rank price each other nowhere, so that no loop can form.
+    """
+    received = quotes.rank(swap.in_mint)
+    paid = quotes.rank(swap.out_mint)
+    if received == paid != 0:
+        return None
+    into = (swap.in_mint, swap.in_amount, swap.in_decimals)
+    out = (swap.out_mint, swap.out_amount, swap.out_decimals)
+    kind = KIND_OF_RANK[min(paid, received)]
+    assert kind is not None
+    if paid <= received:
+        return Oriented(kind, *into, *out, False, swap.out_left)  # noqa: FBT003 - a sale
+    return Oriented(kind, *out, *into, True, swap.in_left)  # noqa: FBT003 - a purchase
+
+
+# SOL trades in every block.  Swaps are priced at the rate of the last minute; after it they set no
+# price and add no volume.  The check reports it earlier.
+RATE_LATE_S: Final = MINUTE_S // 2
+
+
+class RateAge:
+    """Follows the rate from slot to slot, by the time of the chain."""
+
+    def __init__(self) -> None:
+        self._since: UnixS | None = None
+        self._newest: UnixS | None = None
+
+    def note(self, time: UnixS, rated_at: UnixS | None) -> None:
+        """Note a slot.
+
+        time       of the slot
+        rated_at   of the newest trade behind its rate; None: it has none
+        """
+        if rated_at is not None:
+            self._since = rated_at
+        elif self._since is None:
+            self._since = time
+        self._newest = time
+
+    @property
+    def seconds(self) -> int:
+        """Return the time from the last trade, or from the first slot, to the newest slot."""
+        if self._since is None or self._newest is None:
+            return 0
+        return max(0, self._newest - self._since)
+
+    @property
+    def is_late(self) -> bool:
+        """Return whether swaps have no price, now or soon, because there is no rate."""
+        return self.seconds > RATE_LATE_S

@@ -1,0 +1,400 @@
+"""The report of endpoint 1 on a mint, and the port of the reports.
+
+Field names are the specification's; `rename` gives their camelCase.  The text of `about` for a
+field is for the description of the API alone: encoding does not look at it.
+"""
+
+from hashlib import blake2b
+from math import inf
+from typing import Annotated, Final, NamedTuple, Protocol
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mintscope.kit.errors import InsufficientData
+from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS, about
+from mintscope.kit.time import SECOND_MS
+from mintscope.market.coverage import ReportCoverage
+from mintscope.market.engine.kernels import COUNTS, FIRST, READ, SHARES, SOL, USD, Floats
+from mintscope.market.standings import Confidence, PriceBasis
+from mintscope.solana.blocks import WSOL
+
+EXAMPLE_POOL: Final = "8sLbNZoA1cfnvMJLPfp98ZLAnFSYCFApfJKMbiXNLwxj"
+
+
+class Price(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Of one whole token, at its newest accepted swap, and what it rests on."""
+
+    usd: Annotated[float, about("US dollars for one whole token, not rounded.", 171.25)]
+    sol: Annotated[float, about("SOL for one whole token, not rounded.", 1.0)]
+    pool: Annotated[
+        str | None,
+        about(
+            "The pool whose swap set the price: an address, or two vaults with + between them."
+            " Null if the log does not say.",
+            EXAMPLE_POOL,
+        ),
+    ]
+    age_ms: Annotated[
+        int | None,
+        about(
+            "Milliseconds from that swap to the block time of the last applied slot. Null if the"
+            " log does not say.",
+            2000,
+        ),
+    ]
+    liquidity_usd: Annotated[
+        float | None,
+        about(
+            "US dollars, or SOL or tokens worth so much, that stand ready to buy the token in the"
+            " pools that agree on the price; a bonding curve counts with its virtual reserve,"
+            " which was never paid in: 30 SOL on pump.fun. Null if no balance shows it.",
+            1843210.5,
+        ),
+    ]
+    pools: Annotated[
+        int,
+        about(
+            "Pools that agree on the price within 2 %, the one that set it included. 0 if the log"
+            " does not say.",
+            3,
+        ),
+    ]
+    confidence: Annotated[
+        Confidence,
+        about(
+            "How good the price is. high: at least 100,000 US dollars stand in the pools that agree"
+            " and it was set within 5 minutes; medium: 1,000 US dollars, and within an hour; low:"
+            " else, and in the first 10 minutes of a token.",
+            "high",
+        ),
+    ]
+    rejected_share_h1: Annotated[
+        float | None,
+        about(
+            "Part of what changed hands within an hour at prices that were rejected, 0 to 1. Null"
+            " if the log does not say.",
+            0.002,
+        ),
+    ]
+
+    @classmethod
+    def of(cls, usd: float, sol: float, basis: PriceBasis | None, now: UnixS) -> "Price":
+        """Return the price with what it rests on, as of *now*."""
+        if basis is None:
+            return cls(usd, sol, None, None, None, 0, Confidence.LOW, None)
+        depth = basis.depth
+        return cls(
+            usd,
+            sol,
+            basis.pool,
+            max(0, now - basis.at) * SECOND_MS,
+            None if depth is None else depth / MICRO_USD,
+            basis.pool_count,
+            basis.confidence(now),
+            basis.rejected_share(now),
+        )
+
+
+class Macd(msgspec.Struct, frozen=True, gc=False):
+    """MACD(12, 26, 9)."""
+
+    line: Annotated[float, about("EMA(12) minus EMA(26) of the closes, in US dollars.", 0.42)]
+    signal: Annotated[float, about("EMA(9) of the line, in US dollars.", 0.31)]
+    histogram: Annotated[float, about("Line minus signal, in US dollars.", 0.11)]
+
+
+class Fibonacci(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Levels over the newest 100 candles, retracements measured down from the high."""
+
+    swing_high: Annotated[
+        float, about("Highest price of the newest 100 candles, in US dollars.", 173.0)
+    ]
+    swing_low: Annotated[
+        float, about("Lowest price of the newest 100 candles, in US dollars.", 163.0)
+    ]
+    level236: Annotated[
+        float,
+        about("Retracement of 23.6 %, measured down from the swing high, in US dollars.", 170.64),
+    ]
+    level382: Annotated[
+        float,
+        about("Retracement of 38.2 %, measured down from the swing high, in US dollars.", 169.18),
+    ]
+    level500: Annotated[
+        float,
+        about("Retracement of 50 %, measured down from the swing high, in US dollars.", 168.0),
+    ]
+    level618: Annotated[
+        float,
+        about("Retracement of 61.8 %, measured down from the swing high, in US dollars.", 166.82),
+    ]
+    level764: Annotated[
+        float,
+        about("Retracement of 76.4 %, measured down from the swing high, in US dollars.", 165.36),
+    ]
+    ext1272: Annotated[
+        float, about("Extension of 127.2 %, measured up from the swing low, in US dollars.", 175.72)
+    ]
+    ext1618: Annotated[
+        float, about("Extension of 161.8 %, measured up from the swing low, in US dollars.", 179.18)
+    ]
+    ext2000: Annotated[
+        float, about("Extension of 200 %, measured up from the swing low, in US dollars.", 183.0)
+    ]
+    ext2618: Annotated[
+        float, about("Extension of 261.8 %, measured up from the swing low, in US dollars.", 189.18)
+    ]
+
+
+class TimeframeIndicators(msgspec.Struct, frozen=True, gc=False):
+    """The indicators of one timeframe; None where history is too short."""
+
+    ema9: Annotated[
+        float | None, about("EMA(9) of the closes in US dollars; null below 9 candles.", 171.1)
+    ]
+    ema21: Annotated[
+        float | None, about("EMA(21) of the closes in US dollars; null below 21 candles.", 170.8)
+    ]
+    ema50: Annotated[
+        float | None, about("EMA(50) of the closes in US dollars; null below 50 candles.", 170.1)
+    ]
+    ema200: Annotated[
+        float | None, about("EMA(200) of the closes in US dollars; null below 200 candles.", 167.4)
+    ]
+    rsi: Annotated[float | None, about("RSI(14) by Wilder, 0 to 100; null below 15 candles.", 56.3)]
+    macd: Annotated[Macd | None, about("MACD(12, 26, 9); null below 34 candles.")]
+    fibonacci: Annotated[
+        Fibonacci | None, about("Fibonacci levels over the newest 100 candles; null without any.")
+    ]
+
+
+class Pressure(msgspec.Struct, frozen=True, gc=False):
+    """Buy volume over total volume, 0 to 1; 0 where nothing traded."""
+
+    m1: Annotated[
+        float,
+        about("Buy volume over total volume of the last minute, 0 to 1; 0 without trades.", 0.52),
+    ]
+    m5: Annotated[
+        float,
+        about(
+            "Buy volume over total volume of the last 5 minutes, 0 to 1; 0 without trades.", 0.49
+        ),
+    ]
+    m15: Annotated[
+        float,
+        about(
+            "Buy volume over total volume of the last 15 minutes, 0 to 1; 0 without trades.", 0.55
+        ),
+    ]
+    h1: Annotated[
+        float,
+        about("Buy volume over total volume of the last hour, 0 to 1; 0 without trades.", 0.51),
+    ]
+    h4: Annotated[
+        float,
+        about("Buy volume over total volume of the last 4 hours, 0 to 1; 0 without trades.", 0.53),
+    ]
+    d1: Annotated[
+        float,
+        about("Buy volume over total volume of the last 24 hours, 0 to 1; 0 without trades.", 0.5),
+    ]
+
+
+class Indicators(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """All timeframes and the pressure windows."""
+
+    m1: Annotated[TimeframeIndicators, about("From candles of one minute.")]
+    m5: Annotated[TimeframeIndicators, about("From candles of 5 minutes.")]
+    m15: Annotated[TimeframeIndicators, about("From candles of 15 minutes.")]
+    h1: Annotated[TimeframeIndicators, about("From candles of one hour.")]
+    buy_sell_pressure: Annotated[Pressure, about("Share of buys in the volume, by window.")]
+
+
+class CandleCounts(msgspec.Struct, frozen=True, gc=False):
+    """Candles since tracking began, the open one included."""
+
+    m1: Annotated[int, about("Candles of one minute.", 4320)]
+    m5: Annotated[int, about("Candles of 5 minutes.", 864)]
+    m15: Annotated[int, about("Candles of 15 minutes.", 288)]
+    h1: Annotated[int, about("Candles of one hour.", 72)]
+
+
+class DataSpan(
+    msgspec.Struct, frozen=True, gc=False, rename={"from_": "from", "candle_counts": "candleCounts"}
+):
+    """Unix seconds: start of the first candle, block time of the last applied slot."""
+
+    from_: Annotated[
+        UnixS,
+        about(
+            "Start of the first minute candle or, if candles were imported, of the first of these,"
+            " Unix seconds.",
+            1763200800,
+        ),
+    ]
+    to: Annotated[UnixS, about("Block time of the last applied slot, Unix seconds.", 1763460000)]
+    candle_counts: Annotated[CandleCounts, about("Candles since tracking began.")]
+
+
+class TokenReport(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """`data` of GET /v1/token/{tokenAddress}."""
+
+    token: Annotated[Mint, about("The mint that was asked for, base58.", WSOL)]
+    price: Annotated[Price, about("Price at the newest accepted swap.")]
+    indicators: Annotated[Indicators, about("Indicators by timeframe, and the pressure.")]
+    data_span: Annotated[DataSpan, about("How far the data reaches.")]
+    coverage: Annotated[
+        ReportCoverage | UnsetType,
+        about(
+            "How much of what was exchanged was read lately; absent until it has been counted"
+            " after a start."
+        ),
+    ] = UNSET
+
+
+CANDLES_MIN: Final = 9
+
+
+class ReportKind(NamedTuple):
+    """Which report is asked for.
+
+    is_partial   from the first priced swap on, with null for what cannot be computed yet
+    is_closed    indicators without the candles that are still open, so that no value changes later
+    """
+
+    is_partial: bool = False
+    is_closed: bool = False
+
+
+PLAIN: Final = ReportKind()
+"""The report of the specification."""
+PARTIAL: Final = ReportKind(is_partial=True)
+"""The report that pages show."""
+
+
+def token_report(  # noqa: PLR0913 - one argument for each part
+    mint: Mint,
+    values: Floats,
+    now: UnixS,
+    coverage: ReportCoverage | UnsetType = UNSET,
+    *,
+    basis: PriceBasis | None = None,
+    is_partial: bool = False,
+) -> TokenReport:
+    """Return the report of *mint* from its snapshot as of *now*, with its *coverage*.
+
+    basis   what the price rests on; None if the log does not say
+
+    Raises InsufficientData without a priced swap, and below 9 m1 candles unless *is_partial*: no
+    timeframe has more candles than m1, so none could have an average.
+    """
+    if values[COUNTS] < (1 if is_partial else CANDLES_MIN):
+        raise InsufficientData(
+            f"{values[COUNTS]:.0f} of {CANDLES_MIN} minutes with trades so far: a report needs"
+            f" trades of this token in {CANDLES_MIN} different minutes since tracking began."
+        )
+    return report_of(mint, values, now, coverage, basis)
+
+
+def report_of(
+    mint: Mint,
+    values: Floats,
+    now: UnixS,
+    coverage: ReportCoverage | UnsetType = UNSET,
+    basis: PriceBasis | None = None,
+) -> TokenReport:
+    """Return the report however little there is: one priced swap at least."""
+    v = values.tolist()
+    m1, m5, m15, h1 = map(int, v[COUNTS:FIRST])
+    return TokenReport(
+        mint,
+        Price.of(v[USD], v[SOL], basis, now),
+        Indicators(
+            _timeframe(v, 0),
+            _timeframe(v, READ),
+            _timeframe(v, 2 * READ),
+            _timeframe(v, 3 * READ),
+            Pressure(*v[SHARES:COUNTS]),
+        ),
+        DataSpan(UnixS(int(v[FIRST])), now, CandleCounts(m1, m5, m15, h1)),
+        coverage,
+    )
+
+
+def _timeframe(v: list[float], at: int) -> TimeframeIndicators:
+    """Return the timeframe whose values begin at *at*, with None for NaN, which is not >= 0."""
+    ema9, ema21, ema50, ema200, rsi, line, signal, histogram = v[at : at + 8]
+    return TimeframeIndicators(
+        ema9 if ema9 >= 0.0 else None,
+        ema21 if ema21 >= 0.0 else None,
+        ema50 if ema50 >= 0.0 else None,
+        ema200 if ema200 >= 0.0 else None,
+        rsi if rsi >= 0.0 else None,
+        Macd(line, signal, histogram) if histogram > -inf else None,
+        Fibonacci(*v[at + 8 : at + READ]) if v[at + 8] >= 0.0 else None,
+    )
+
+
+class ReadReport(msgspec.Struct, frozen=True, gc=False):
+    """A report and how fresh it is.
+
+    body     the report as JSON, ready to send
+    slot     the last applied slot
+    age_ms   of the data, by the market's clock; 0 while files are replayed
+    tag      names all that it says but the end of its span and the age of its price, which move
+             with the clock: an entity tag, the same in every process; empty for what is never asked
+             for again
+    price_age_ms   of the swap that set the price, as of that slot; None if it is not known
+    """
+
+    body: bytes
+    slot: Slot
+    age_ms: int
+    tag: bytes = b""
+    price_age_ms: int | None = None
+
+
+class _Aged(msgspec.Struct, rename="camel"):
+    age_ms: int | None = None
+
+
+class _Told(msgspec.Struct):
+    price: _Aged | None = None
+
+
+_told: Final = msgspec.json.Decoder(_Told)
+
+
+def told_price_age_ms(body: bytes) -> int | None:
+    """Return `price.ageMs` of the report in *body*; None if it is none, or does not say."""
+    try:
+        price = _told.decode(body).price
+    except msgspec.DecodeError:  # of a page without a price, in another shape
+        return None
+    return None if price is None else price.age_ms
+
+
+def tag_of(values: Floats, price: Price) -> bytes:
+    """Return the entity tag of a report with *price* made of *values*: weak, bytes may differ."""
+    parts = blake2b(values.tobytes(), digest_size=12)
+    parts.update(
+        repr((price.pool, price.liquidity_usd, price.pools, price.confidence.value)).encode()
+    )
+    parts.update(repr(price.rejected_share_h1).encode())
+    return b'W/"%b"' % parts.hexdigest().encode()
+
+
+class Reports(Protocol):
+    """The source of the reports."""
+
+    async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
+        """Return the report of *mint* of this *kind* as of the last applied slot.
+
+        Raises TokenNotFound for a mint that is not tracked and InsufficientData
+        for one without a priced swap or, unless it may be partial, with fewer than 9 m1 candles.
+        """
+
+    def ready(self, mint: str) -> ReadReport | None:
+        """Return the plain report of *mint* if it is at hand; None says nothing of why not."""

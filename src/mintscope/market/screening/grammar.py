@@ -1,0 +1,501 @@
+"""Conditions as text: `liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1`.
+
+::
+
+    condition   alternative
+    alternative conjunction { "or" conjunction }
+    conjunction negation { "and" negation }
+    negation    "not" negation | comparison
+    comparison  sum [ ("<" | "<=" | ">" | ">=" | "=" | "!=") sum ]
+    sum         product { ("+" | "-") product }
+    product     factor { ("*" | "/") factor }
+    factor      "-" factor | number | field | "low" | "medium" | "high" | "(" alternative ")"
+                | ("crosses_above" | "crosses_below") "(" operand "," operand ")"
+    operand     [ "-" ] number | field
+
+A crossing is between the newest candle and the one before it.
+
+Words are written in any case.  Length, depth and the number of parts are bounded, so that reading
+and evaluating a condition are, too.
+
+The fields of a condition: numbers that are known of every listed token, by name.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from enum import Enum
+from math import isfinite
+from typing import Final, NamedTuple, TypeAlias
+
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+
+
+class ScreenField(NamedTuple):
+    """A field.
+
+    is_level    one of confidence: low, medium or high
+    timeframe   that of the candles that it is an average of; None: it is none
+    """
+
+    name: str
+    description: str
+    is_integer: bool = False
+    is_level: bool = False
+    timeframe: Timeframe | None = None
+
+
+OF_TOKENS: Final = (
+    ScreenField("price", "US dollars for one whole token"),
+    ScreenField("price_sol", "SOL for one whole token"),
+    ScreenField("change_m5", "change of the price over 5 minutes, as a fraction: 0.05 is 5 % up"),
+    ScreenField("change_h1", "change over an hour, as a fraction"),
+    ScreenField("change_d1", "change over a day, as a fraction; since the first price if younger"),
+    ScreenField("volume_h1", "bought and sold within an hour, US dollars"),
+    ScreenField("volume_d1", "bought and sold within a day, US dollars"),
+    ScreenField("swaps_d1", "swaps of a day that set the price", is_integer=True),
+    ScreenField("pressure_h1", "bought share of the volume of an hour, 0 to 1"),
+    ScreenField("market_cap", "price times supply, US dollars"),
+    ScreenField("liquidity", "US dollars that stand ready to buy in the pools that agree"),
+    ScreenField("age_s", "seconds since the token is tracked", is_integer=True),
+    ScreenField("price_age_s", "seconds since a swap set the price", is_integer=True),
+    ScreenField("confidence", "how good the price is: low, medium or high", is_level=True),
+)
+OF_TIMEFRAMES: Final = (
+    ("ema9", "EMA of 9 closes, US dollars"),
+    ("ema21", "EMA of 21 closes, US dollars"),
+    ("ema50", "EMA of 50 closes, US dollars"),
+    ("ema200", "EMA of 200 closes, US dollars"),
+    ("rsi", "RSI of 14 candles, 0 to 100"),
+    ("macd", "EMA of 12 closes minus EMA of 26, US dollars"),
+    ("macd_signal", "EMA of 9 of that, US dollars"),
+    ("macd_histogram", "MACD minus its signal, US dollars"),
+    ("candles", "candles since tracking began, the open one included"),
+)
+
+
+def _fields() -> Iterator[ScreenField]:
+    yield from OF_TOKENS
+    for timeframe in TIMEFRAMES:
+        for name, description in OF_TIMEFRAMES:
+            is_count = name == "candles"
+            yield ScreenField(
+                f"{name}_{timeframe}",
+                f"{description}, of {timeframe}",
+                is_integer=is_count,
+                timeframe=None if is_count else timeframe,
+            )
+
+
+FIELDS: Final = {field.name: field for field in _fields()}
+LEVELS: Final = {"low": 0.0, "medium": 1.0, "high": 2.0}
+LEVEL_NAMES: Final = tuple(LEVELS)
+SIMILAR: Final = 0.5  # of two names, at least
+
+
+def before(name: str, timeframe: Timeframe) -> str:
+    """Return what the value of *name* before the newest candle of *timeframe* is called."""
+    return f"{name} before {timeframe}"
+
+
+def similar_field(name: str) -> str | None:
+    """Return the name of a field that *name* may be meant for; None: none is similar."""
+    return next(iter(get_close_matches(name.lower(), FIELDS, n=1, cutoff=SIMILAR)), None)
+
+
+TEXT_MAX: Final = 1_000
+DEPTH_MAX: Final = 30
+PARTS_MAX: Final = 60
+SHOWN_MAX: Final = 30  # characters of what was there, in a message
+TOKEN: Final = re.compile(
+    r"(?P<number>(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)"
+    r"|(?P<word>[A-Za-z][A-Za-z0-9_]*)"
+    r"|(?P<mark><=|>=|!=|==|[<>=()+\-*/,])",
+    re.ASCII,
+)
+SPACE: Final = re.compile(r"[ \t\r\n]*")
+COMPARISONS: Final = ("<", "<=", ">", ">=", "=", "!=")
+WORDS: Final = ("and", "or", "not")
+CROSSINGS: Final = {"crosses_above": ("<=", ">"), "crosses_below": (">=", "<")}  # before, now
+
+
+class ConditionError(ValueError):
+    """A text that is no condition: the message says what was expected at which character.
+
+    at   the number of characters before the flaw
+    """
+
+    def __init__(self, message: str, at: int) -> None:
+        super().__init__(f"at character {at + 1}: {message}")
+        self.at = at
+
+
+class Kind(Enum):
+    """The kind of a part of a condition."""
+
+    NUMBER = "a number"
+    LEVEL = "a level of confidence"
+    TRUTH = "a comparison"
+
+
+class NumberOf(NamedTuple):
+    """A number, or a level as one."""
+
+    value: float
+
+
+class FieldOf(NamedTuple):
+    """The value of a field."""
+
+    name: str
+
+
+class BeforeOf(NamedTuple):
+    """The value of a field before the newest candle of a timeframe."""
+
+    name: str
+    timeframe: Timeframe
+
+
+class Arithmetic(NamedTuple):
+    """Two numbers, and one of + - * /."""
+
+    mark: str
+    left: "Value"
+    right: "Value"
+
+
+class Comparison(NamedTuple):
+    """Two numbers, or two levels, and one of COMPARISONS."""
+
+    mark: str
+    left: "Value"
+    right: "Value"
+
+
+class Negation(NamedTuple):
+    """A condition that must not be true."""
+
+    part: "Condition"
+
+
+class Junction(NamedTuple):
+    """Conditions of which all must be true, or any; *word* is "and" or "or"."""
+
+    word: str
+    parts: "tuple[Condition, ...]"
+
+
+Value: TypeAlias = NumberOf | FieldOf | BeforeOf | Arithmetic
+Condition: TypeAlias = Comparison | Negation | Junction
+
+
+class Token(NamedTuple):
+    """A part of the text; *kind* is number, word, mark or end."""
+
+    kind: str
+    text: str
+    at: int
+
+
+class _Part(NamedTuple):
+    """A token: its text, its kind, and its position."""
+
+    read: "Value | Condition"
+    kind: Kind
+    at: int
+
+
+def parse_condition(text: str) -> Condition:
+    """Return the condition that *text* is.  Raises ConditionError."""
+    if len(text) > TEXT_MAX:
+        raise ConditionError(f"expected at most {TEXT_MAX} characters, were {len(text)}", TEXT_MAX)
+    reader = _Reader(_tokens(text))
+    part = reader.alternative()
+    end = reader.next
+    if end.kind != "end":
+        raise _unexpected(end, "the end, `and` or `or`")
+    if part.kind is not Kind.TRUTH:
+        raise ConditionError(f"expected a comparison, as `price > 1`; was {part.kind.value}", 0)
+    return part.read  # type: ignore[return-value]  # of this kind it is one
+
+
+def fields_in(part: "Value | Condition") -> tuple[str, ...]:
+    """Return the fields in *part*, each once, in the order in which they are written."""
+    return tuple(dict.fromkeys(_names(part)))
+
+
+def _names(part: "Value | Condition") -> list[str]:
+    match part:
+        case FieldOf(name):
+            return [name]
+        case NumberOf() | BeforeOf():
+            return []
+        case Negation(inner):
+            return _names(inner)
+        case Junction(parts=parts):
+            return [name for each in parts for name in _names(each)]
+        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
+            return _names(left) + _names(right)
+
+
+def _tokens(text: str) -> list[Token]:
+    found: list[Token] = []
+    at = _behind_space(text, 0)
+    while at < len(text):
+        match = TOKEN.match(text, at)
+        if match is None:
+            raise ConditionError(f"expected a field, a number or a sign; was {text[at]!r}", at)
+        assert match.lastgroup is not None
+        found.append(Token(match.lastgroup, match[0], at))
+        at = _behind_space(text, match.end())
+    return [*found, Token("end", "", len(text))]
+
+
+def _behind_space(text: str, at: int) -> int:
+    space = SPACE.match(text, at)
+    return at if space is None else space.end()
+
+
+class _Reader:
+    """Reads tokens from left to right."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._place = 0
+        self._depth = 0
+        self._parts = 0
+
+    @property
+    def next(self) -> Token:
+        return self._tokens[self._place]
+
+    def alternative(self) -> _Part:
+        return self._junction("or", self._conjunction)
+
+    def _conjunction(self) -> _Part:
+        return self._junction("and", self._negation)
+
+    def _junction(self, word: str, read: Callable[[], _Part]) -> _Part:
+        first = read()
+        if not self._is_word(word):
+            return first
+        parts = [_truth(first)]
+        while self._is_word(word):
+            self._take()
+            parts.append(_truth(read()))
+        return _Part(Junction(word, tuple(parts)), Kind.TRUTH, first.at)
+
+    def _negation(self) -> _Part:
+        if not self._is_word("not"):
+            return self._comparison()
+        at = self._take().at
+        with _Deeper(self, at):
+            return _Part(Negation(_truth(self._negation())), Kind.TRUTH, at)
+
+    def _comparison(self) -> _Part:
+        left = self._sum()
+        mark = self.next
+        if not _is_comparison(mark):
+            return left
+        self._take()
+        right = self._sum()
+        _expect_alike(left, right)
+        if _is_comparison(self.next):
+            raise _unexpected(self.next, "`and`: comparisons are not chained")
+        text = mark.text.replace("==", "=")
+        compared = Comparison(text, _value(left), _value(right))
+        self._count(mark)
+        return _Part(compared, Kind.TRUTH, left.at)
+
+    def _sum(self) -> _Part:
+        return self._arithmetic(("+", "-"), self._product)
+
+    def _product(self) -> _Part:
+        return self._arithmetic(("*", "/"), self._factor)
+
+    def _arithmetic(self, marks: tuple[str, ...], read: Callable[[], _Part]) -> _Part:
+        left = read()
+        while self.next.kind == "mark" and self.next.text in marks:
+            mark = self._take()
+            right = read()
+            both = Arithmetic(mark.text, _number(left), _number(right))
+            self._count(mark)
+            left = _Part(both, Kind.NUMBER, left.at)
+        return left
+
+    def _factor(self) -> _Part:
+        token = self._take()
+        self._count(token)
+        if token.kind == "number":
+            return _Part(NumberOf(_float(token)), Kind.NUMBER, token.at)
+        if token.kind == "word" and token.text.lower() in CROSSINGS:
+            return self._crossing(token)
+        if token.kind == "word":
+            return _word(token)
+        if token.text == "-":
+            with _Deeper(self, token.at):
+                negative = Arithmetic("-", NumberOf(0.0), _number(self._factor()))
+            return _Part(negative, Kind.NUMBER, token.at)
+        if token.text != "(":
+            raise _unexpected(token, "a field, a number or `(`")
+        with _Deeper(self, token.at):
+            inner = self.alternative()
+        if self.next.text != ")":
+            raise _unexpected(self.next, f"`)` for the `(` at character {token.at + 1}")
+        self._take()
+        return inner
+
+    def _crossing(self, word: Token) -> _Part:
+        before_mark, now_mark = CROSSINGS[word.text.lower()]
+        self._expect("(")
+        first = self._operand()
+        self._expect(",")
+        second = self._operand()
+        self._expect(")")
+        timeframe = _common_timeframe(first, second)
+        earlier = [_before(_value(part), timeframe) for part in (first, second)]
+        crossed = (
+            Comparison(before_mark, earlier[0], earlier[1]),
+            Comparison(now_mark, _value(first), _value(second)),
+        )
+        return _Part(Junction("and", crossed), Kind.TRUTH, word.at)
+
+    def _operand(self) -> _Part:
+        token = self._take()
+        self._count(token)
+        if token.text == "-":
+            number = self._take()
+            if number.kind != "number":
+                raise _unexpected(number, "a number")
+            return _Part(NumberOf(-_float(number)), Kind.NUMBER, token.at)
+        if token.kind == "number":
+            return _Part(NumberOf(_float(token)), Kind.NUMBER, token.at)
+        if token.kind != "word":
+            raise _unexpected(token, "a field or a number")
+        return _word(token)
+
+    def _expect(self, mark: str) -> None:
+        token = self._take()
+        if token.text != mark:
+            raise _unexpected(token, f"`{mark}`")
+
+    def deepen(self, at: int) -> None:
+        self._depth += 1
+        if self._depth > DEPTH_MAX:
+            raise ConditionError(f"expected at most {DEPTH_MAX} levels of nesting", at)
+
+    def rise(self) -> None:
+        self._depth -= 1
+
+    def _take(self) -> Token:
+        token = self.next
+        if token.kind != "end":
+            self._place += 1
+        return token
+
+    def _count(self, token: Token) -> None:
+        self._parts += 1
+        if self._parts > PARTS_MAX:
+            raise ConditionError(
+                f"expected at most {PARTS_MAX} fields, numbers and signs in all", token.at
+            )
+
+    def _is_word(self, word: str) -> bool:
+        return self.next.kind == "word" and self.next.text.lower() == word
+
+
+class _Deeper:
+    """One level of nesting."""
+
+    def __init__(self, reader: _Reader, at: int) -> None:
+        self._reader = reader
+        self._at = at
+
+    def __enter__(self) -> None:
+        self._reader.deepen(self._at)
+
+    def __exit__(self, *_: object) -> None:
+        self._reader.rise()
+
+
+def _common_timeframe(first: _Part, second: _Part) -> Timeframe:
+    """Return the timeframe of two parts, of which one may be the price or a number."""
+    found: Timeframe | None = None
+    for part in (first, second):
+        if isinstance(part.read, NumberOf) and part.kind is Kind.NUMBER:
+            continue
+        field = FIELDS[part.read.name] if isinstance(part.read, FieldOf) else None
+        if field is None or (field.timeframe is None and field.name != "price"):
+            raise ConditionError(
+                "expected a number, price, or a field of candles, as rsi_h1", part.at
+            )
+        if found is not None and field.timeframe not in {None, found}:
+            raise ConditionError(f"expected a field of {found}", part.at)
+        found = found or field.timeframe
+    if found is None:
+        raise ConditionError("expected a field of candles, as rsi_h1 or ema9_h1", second.at)
+    return found
+
+
+def _before(value: Value, timeframe: Timeframe) -> Value:
+    return BeforeOf(value.name, timeframe) if isinstance(value, FieldOf) else value
+
+
+def _is_comparison(token: Token) -> bool:
+    return token.kind == "mark" and token.text.replace("==", "=") in COMPARISONS
+
+
+def _word(token: Token) -> _Part:
+    name = token.text.lower()
+    if name in LEVELS:
+        return _Part(NumberOf(LEVELS[name]), Kind.LEVEL, token.at)
+    field = FIELDS.get(name)
+    if field is not None:
+        kind = Kind.LEVEL if field.is_level else Kind.NUMBER
+        return _Part(FieldOf(name), kind, token.at)
+    if name in WORDS:
+        raise _unexpected(token, "a field, a number or `(`")
+    similar = similar_field(name[:SHOWN_MAX])
+    hint = "" if similar is None else f"; did you mean {similar}?"
+    raise ConditionError(f"unknown field {token.text[:SHOWN_MAX]!r}{hint}", token.at)
+
+
+def _float(token: Token) -> float:
+    value = float(token.text.replace("_", ""))
+    if not isfinite(value):
+        raise ConditionError("expected a number below 1e308", token.at)
+    return value
+
+
+def _truth(part: _Part) -> Condition:
+    if part.kind is not Kind.TRUTH:
+        raise ConditionError(
+            f"expected a comparison, as `price > 1`; was {part.kind.value}", part.at
+        )
+    return part.read  # type: ignore[return-value]  # of this kind it is one
+
+
+def _number(part: _Part) -> Value:
+    if part.kind is not Kind.NUMBER:
+        raise ConditionError(f"expected a number; was {part.kind.value}", part.at)
+    return part.read  # type: ignore[return-value]  # of this kind it is one
+
+
+def _value(part: _Part) -> Value:
+    if part.kind is Kind.TRUTH:
+        raise ConditionError(f"expected a number; was {part.kind.value}", part.at)
+    return part.read  # type: ignore[return-value]  # of this kind it is one
+
+
+def _expect_alike(left: _Part, right: _Part) -> None:
+    """Expect two numbers or two levels."""
+    for part in (left, right):
+        _value(part)
+    if left.kind is not right.kind:
+        raise ConditionError(f"expected {left.kind.value}; was {right.kind.value}", right.at)
+
+
+def _unexpected(token: Token, expected: str) -> ConditionError:
+    was = "the end" if token.kind == "end" else repr(token.text[:SHOWN_MAX])
+    return ConditionError(f"expected {expected}; was {was}", token.at)

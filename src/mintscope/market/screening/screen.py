@@ -1,0 +1,315 @@
+"""Pages of the tokens for which a condition is true.
+
+As pages of a list: one ends at a place, (value, mint), and the next one goes on behind it.
+
+Whether a condition is true, for all rows at once.
+
+A value that is not known is NaN.  A comparison with it is neither true nor false, nor is what
+depends on that alone: `not` of it is unknown again, and only rows for which the whole is true are
+found.  Division by zero gives no value.
+
+The numbers of all listed tokens by the names that conditions know them by.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mintscope.kit.primitives import MICRO_USD, UnixS
+from mintscope.market.listing.columns import PLACES
+from mintscope.market.screening.grammar import (
+    FIELDS,
+    LEVEL_NAMES,
+    LEVELS,
+    Arithmetic,
+    BeforeOf,
+    Comparison,
+    Condition,
+    FieldOf,
+    Junction,
+    Negation,
+    NumberOf,
+    Value,
+    before,
+)
+from mintscope.market.standings import FRESH_S, HIGH_MICRO_USD, MEDIUM_MICRO_USD, YOUNG_S
+from mintscope.market.standings import OLD_BASIS_S as OLD_S
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+
+FloatColumns: TypeAlias = NDArray[np.float64]
+Bools: TypeAlias = NDArray[np.bool_]
+Column: TypeAlias = Callable[[str], FloatColumns]
+Compare: TypeAlias = Callable[[Any, Any], Any]
+
+
+class Truth(NamedTuple):
+    """The rows for which something is true, and those for which it is false."""
+
+    is_true: Bools
+    is_false: Bools
+
+
+def _is_unequal(left: Any, right: Any) -> Any:
+    return (left < right) | (left > right)  # NaN is neither
+
+
+COMPARE: Final[Mapping[str, tuple[Compare, Compare]]] = {
+    "<": (np.less, np.greater_equal),
+    "<=": (np.less_equal, np.greater),
+    ">": (np.greater, np.less_equal),
+    ">=": (np.greater_equal, np.less),
+    "=": (np.equal, _is_unequal),
+    "!=": (_is_unequal, np.equal),
+}
+COMPUTE: Final[Mapping[str, Compare]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": lambda left, right: np.divide(left, np.where(right == 0.0, np.nan, right)),
+}
+
+
+def rows_where(condition: Condition, column: Column, count: int) -> Bools:
+    """Return for each of *count* rows whether *condition* is true.
+
+    column    returns the values of a field by its name
+    """
+    with np.errstate(all="ignore"):
+        truth = _truth(condition, column)
+    return np.broadcast_to(np.asarray(truth.is_true), (count,))
+
+
+def _truth(condition: Condition, column: Column) -> Truth:
+    match condition:
+        case Comparison(mark, left, right):
+            holds, fails = COMPARE[mark]
+            ours = _values(left, column)
+            theirs = _values(right, column)
+            return Truth(holds(ours, theirs), fails(ours, theirs))
+        case Negation(part):
+            truth = _truth(part, column)
+            return Truth(truth.is_false, truth.is_true)
+        case Junction(word, parts):
+            return _joined(word, [_truth(part, column) for part in parts])
+
+
+def _joined(word: str, parts: list[Truth]) -> Truth:
+    found = parts[0]
+    for part in parts[1:]:
+        if word == "and":
+            found = Truth(found.is_true & part.is_true, found.is_false | part.is_false)
+        else:
+            found = Truth(found.is_true | part.is_true, found.is_false & part.is_false)
+    return found
+
+
+def _values(value: Value, column: Column) -> Any:
+    match value:
+        case NumberOf(number):
+            return np.float64(number)
+        case FieldOf(name):
+            return column(name)
+        case BeforeOf(name, timeframe):
+            return column(before(name, timeframe))
+        case Arithmetic(mark, left, right):
+            return COMPUTE[mark](_values(left, column), _values(right, column))
+
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.int64]
+Shown = float | int | str | None
+
+
+class Place(NamedTuple):
+    """Where a page ends: the value that is sorted by, None for none, and the key of the mint."""
+
+    value: float | None
+    key: int
+
+
+class ScreenQuestion(NamedTuple):
+    """The query.
+
+    condition   None: all tokens
+    sort        the field that is sorted by
+    fields      that are shown of each token
+    after       where the page before ended
+    """
+
+    condition: Condition | None
+    sort: str
+    is_rising: bool
+    fields: Sequence[str]
+    limit: int
+    after: Place | None = None
+
+
+class ScreenTable(NamedTuple):
+    """The numbers of all tokens at one time.
+
+    rows      those that are listed
+    keys      of each row what decides between equal values, rising and falling alike
+    column    returns the values of a field by its name
+    """
+
+    rows: Rows
+    keys: NDArray[np.uint64]
+    column: Column
+
+
+class FoundRows(NamedTuple):
+    """A page.
+
+    rows      in order, and their values in the order of the fields that were asked for
+    matches   how many tokens there are on all pages
+    after     where the page ends if there are more
+    """
+
+    rows: Sequence[int]
+    values: Sequence[Sequence[Shown]]
+    matches: int
+    after: Place | None
+
+
+def find_rows(table: ScreenTable, asked: ScreenQuestion) -> FoundRows:
+    """Return the page of *table* that answers *asked*: some milliseconds, in any thread."""
+    rows = table.rows
+    if asked.condition is not None:
+        wanted = rows_where(asked.condition, table.column, len(table.keys))
+        rows = rows[wanted[rows]]
+    matches = len(rows)
+    values = table.column(asked.sort)
+    rows = _behind(table, rows, values, asked)
+    first = _first(table, rows, values, asked)
+    shown = first[: asked.limit]
+    after = None
+    if len(first) > asked.limit:
+        last = int(shown[-1])
+        after = Place(_known(float(values[last])), int(table.keys[last]))
+    columns = [_shown(name, table.column(name)[shown]) for name in asked.fields]
+    lines = list(zip(*columns, strict=True)) if columns else [()] * len(shown)
+    return FoundRows(shown.tolist(), lines, matches, after)
+
+
+def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
+    """Return those of *rows* that come after the page before."""
+    after = asked.after
+    if after is None:
+        return rows
+    of: Floats = values[rows]
+    keys = table.keys[rows]
+    key = np.uint64(after.key)
+    is_behind = keys > key if asked.is_rising else keys < key
+    if after.value is None:
+        without: Rows = rows[np.isnan(of) & is_behind]
+        return without
+    is_next = of > after.value if asked.is_rising else of < after.value
+    found: Rows = rows[is_next | ((of == after.value) & is_behind) | np.isnan(of)]
+    return found
+
+
+def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
+    """Return the first of *rows* in order, one more than are asked for."""
+    of = values[rows] if asked.is_rising else -values[rows]
+    keys = table.keys[rows] if asked.is_rising else ~table.keys[rows]
+    return rows[least(np.where(np.isnan(of), np.inf, of), keys, asked.limit + 1)]
+
+
+def least(values: Floats, keys: NDArray[np.uint64], count: int) -> Rows:
+    """Return the places of the *count* least *values*, equal ones by *keys*, in this order.
+
+    No more are sorted: there may be 100,000, and many of them equal.
+    """
+    at = np.arange(len(values))
+    if len(values) > count:
+        limit = np.partition(values, count - 1)[count - 1]
+        below = np.flatnonzero(values < limit)
+        equal = np.flatnonzero(values == limit)
+        more = count - len(below)
+        if len(equal) > more:
+            equal = equal[np.argpartition(keys[equal], more - 1)[:more]]
+        at = np.concatenate((below, equal))
+    return at[np.lexsort((keys[at], values[at]))]
+
+
+def _shown(name: str, values: Floats) -> list[Shown]:
+    field = FIELDS[name]
+    if field.is_level:
+        return [LEVEL_NAMES[int(value)] for value in values.tolist()]
+    known = [_known(value) for value in values.tolist()]
+    if field.is_integer:
+        return [None if value is None else int(value) for value in known]
+    return list(known)
+
+
+def _known(value: float) -> float | None:
+    return None if value != value else value  # noqa: PLR0124 - NaN
+
+
+class ScreenColumns:
+    """A column for each of `screening.fields.FIELDS`, made when it is first asked for; NaN: none.
+
+    They are as of one state of a list, and never change.
+    """
+
+    def __init__(
+        self, rows: Any, known: Mapping[str, Floats], averages: Floats, now: UnixS | None
+    ) -> None:
+        """Take *known* columns, *averages* as `AverageColumns.shown` gives them, and from *rows*.
+
+        rows   of `columns.ROW`, which may change afterwards
+        """
+        self._now = float("nan") if now is None else float(now)
+        self._found: dict[str, Floats] = dict(known)
+        self._averages = averages
+        self._taken = {
+            name: rows[name].copy()
+            for name in ("counts", "h1_volume", "depth", "set_at", "set_since", "is_agreed")
+        }
+
+    def column(self, name: str) -> Floats:
+        """Return the values of the field *name*."""
+        found = self._found.get(name)
+        if found is None:
+            place = PLACES.get(name)
+            found = self._made(name) if place is None else self._averages[place]
+            self._found[name] = found
+        return found
+
+    def _made(self, name: str) -> Floats:
+        match name:
+            case "volume_h1":
+                return dollars(self._taken["h1_volume"])
+            case "liquidity":
+                return dollars(self._taken["depth"])
+            case "price_age_s":
+                return self._ages()
+            case "confidence":
+                return self._confidence()
+            case _:
+                timeframe = Timeframe(name.removeprefix("candles_"))
+                counts: Floats = self._taken["counts"][:, TIMEFRAMES.index(timeframe)] * 1.0
+                return counts
+
+    def _ages(self) -> Floats:
+        ages: Floats = np.maximum(0.0, self._now - self._taken["set_at"])
+        return ages
+
+    def _confidence(self) -> Floats:
+        """Return what `PriceBasis.confidence` says, as a number of LEVELS."""
+        depth = self._taken["depth"]
+        at = self._taken["set_at"]
+        is_sure = self._taken["is_agreed"] & (at - self._taken["set_since"] >= YOUNG_S)
+        age_s = self._now - at
+        is_medium = is_sure & (depth >= MEDIUM_MICRO_USD) & (age_s <= OLD_S)
+        is_high = is_sure & (depth >= HIGH_MICRO_USD) & (age_s <= FRESH_S)
+        found = np.where(is_medium, LEVELS["medium"], LEVELS["low"])
+        return np.where(is_high, LEVELS["high"], found)
+
+
+def dollars(micro_usd: NDArray[Any]) -> Floats:
+    """Return *micro_usd* in US dollars."""
+    found: Floats = micro_usd / MICRO_USD
+    return found

@@ -1,0 +1,1 @@
+"""Candles, indicators, swaps, pools and traders over time."""

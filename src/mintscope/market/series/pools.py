@@ -1,0 +1,404 @@
+"""The pools of a mint: what stands in each, what is traded there, and what a trade would move.
+
+Move      of a constant product whose quote is Q: a purchase of X raises the price by
+          (1 + X / Q) ** 2 - 1, and a sale of as much lowers it by 1 - (1 + X / Q) ** -2.  Fees are
+          left out.
+Estimate  for pools of other venues: the same with `StandingPool.depth`, what moves of their price
+          have shown of it
+
+The port of the series, and what it reads of a mint in one snapshot.
+
+Traders of a mint, of the swaps that are kept: facts by definition, and no score.
+
+Trader        who signs: known by the beginning of the address, as the log keeps it
+Flow          what changed hands in USD, also where it counts for no volume
+Concentration the part of all flow that is of the one trader, or the ten, with the most
+Realised      what a trader gained on tokens that were bought and sold within the kept swaps: as
+              many as both, times the mean price of a sale less that of a purchase; fees of the
+              network are left out
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS
+from mintscope.kit.time import MINUTE_S
+from mintscope.market.log import LogTip, PricedSwap, Waypoint
+from mintscope.market.standing import (
+    AGREEMENT,
+    DEPTH_UNKNOWN,
+    FRACTION,
+    Standing,
+    StandingPool,
+    counts_at,
+    weights,
+)
+from mintscope.market.timeframe import Timeframe
+
+
+class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A candle with a price, as `log.CandleRow` has it.
+
+    imported_volume   micro-USD, of a candle that a provider gave: it has no sides and no swaps;
+                      None: our own
+    """
+
+    bucket: UnixS
+    open: float
+    high: float
+    low: float
+    close: float
+    buy_volume: int
+    sell_volume: int
+    count: int
+    open_sol: float | None
+    high_sol: float | None
+    low_sol: float | None
+    close_sol: float | None
+    imported_volume: int | None = None
+
+
+class UnpricedVolume(NamedTuple):
+    """Volume in a span of a timeframe in which no swap set a price, micro-USD."""
+
+    bucket: UnixS
+    buy_volume: int
+    sell_volume: int
+
+
+class AskedCandles(NamedTuple):
+    """Which candles are asked for: up to *rows_max*, the newest that begin by *until*."""
+
+    timeframe: Timeframe
+    until: UnixS
+    rows_max: int
+
+
+class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
+    """The rows of one timeframe of a mint, from one snapshot.
+
+    tip         of the log, then
+    state       what the finalized fold kept of the mint; None before its first swap
+    in_sol      what stands beside it
+    rows        folded candles that were asked for, oldest first; if the oldest that is kept
+                begins later than they may: that one
+    has_older   older ones are kept
+    newer       how many folded ones are kept behind them
+    unpriced    folded spans without a price from the oldest of the rows on, or of all if there
+                are no older ones, that begin by then; oldest first
+    waypoints   those whose candles are among the rows, oldest first
+    tail        (effective time, swap) of what is in the log and not folded yet, in order
+    """
+
+    tip: LogTip
+    state: bytes | None
+    in_sol: bytes | None
+    rows: Sequence[SeriesCandle]
+    has_older: bool
+    newer: int
+    waypoints: Sequence[Waypoint]
+    tail: Sequence[tuple[UnixS, PricedSwap]]
+    unpriced: Sequence[UnpricedVolume] = ()
+
+
+class SwapPlace(msgspec.Struct, frozen=True, order=True, gc=False):
+    """Where a swap stands on the chain; places are in the order of the chain."""
+
+    slot: Slot
+    transaction_index: int
+    outer: int
+    inner: int
+    leg: int
+
+
+class LoggedSwap(msgspec.Struct, frozen=True, gc=False):
+    """A swap of the log, with its detail.
+
+    time   effective, of its slot
+    """
+
+    place: SwapPlace
+    time: UnixS
+    swap: PricedSwap
+
+
+class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
+    """Swaps of a mint, from one snapshot.
+
+    tip        of the log, then
+    final      the newest final slot, None before the first
+    swaps      newest first, of slots that live; none that was logged without its detail
+    has_older  older ones are kept
+    """
+
+    tip: LogTip
+    final: Slot | None
+    swaps: Sequence[LoggedSwap]
+    has_older: bool
+
+
+class SeriesReader(Protocol):
+    """Reads series while ingest writes.
+
+    Raises ServiceUnavailable from every verb when the store does not answer.
+    """
+
+    async def tip(self) -> LogTip:
+        """Return where the log stands."""
+
+    async def candles(
+        self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
+    ) -> KeptCandles | None:
+        """Return the candles of *mint* that are asked for; None if it is not tracked.
+
+        known   an earlier answer to the same question: what stands as it stood need not be read
+        """
+
+    async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
+        """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
+
+
+NEWEST_S: Final = 5 * MINUTE_S
+TRADES_USD: Final = (100, 1_000, 10_000)
+# Constant products whose quote stands in one vault; of a curve its virtual reserve counts.
+CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "raydium_cpmm"})
+
+
+class PoolFlow(NamedTuple):
+    """Volume of a pool: micro-USD, the bought part, swaps, and distinct signers."""
+
+    volume: int = 0
+    bought: int = 0
+    swaps: int = 0
+    traders: int = 0
+
+
+class PriceMove(NamedTuple):
+    """By what part a trade of so many USD raises the price if it buys, lowers it if it sells."""
+
+    usd: int
+    buy: float
+    sell: float
+
+
+class PoolNow(NamedTuple):
+    """A pool as of one slot; what is not known is None.
+
+    venue, quote   the program, and the mint that the token is traded for: of its newest kept swap
+    weight         of all that counts for the price, 0 to 1
+    agrees         its price is within AGREEMENT of the price
+    quote_usd      what its newest swap left of the quote in it
+    token_usd      the tokens in it, at its price; of a constant product
+    newest, kept   flows of NEWEST_S, and of all swaps that are kept
+    is_estimate    moves are an estimate
+    """
+
+    pool: str
+    venue: str | None
+    quote: str | None
+    usd: float
+    sol: float
+    at: UnixS
+    weight: float
+    agrees: bool
+    quote_usd: float | None
+    token_usd: float | None
+    newest: PoolFlow
+    kept: PoolFlow
+    moves: Sequence[PriceMove]
+    is_estimate: bool
+
+
+def pools_of(standing: Standing, swaps: Sequence[LoggedSwap], now: UnixS) -> list[PoolNow]:
+    """Return the pools of *standing*, the heaviest first; *swaps* are those kept, newest first."""
+    weighed = weights(standing.pools, now)
+    least = max(weighed) / FRACTION
+    counting = [weight if weight >= least else 0.0 for weight in weighed]
+    total = sum(counting)
+    if not total:
+        counting = [float(counts_at(standing, pool.pool, now)) for pool in standing.pools]
+        total = sum(counting)
+    by_pool: dict[str | None, list[LoggedSwap]] = defaultdict(list)
+    for one in swaps:
+        by_pool[one.swap.pool].append(one)
+    found = [
+        _pool_now(standing, pool, by_pool[pool.pool], weight / total, now)
+        for pool, weight in zip(standing.pools, counting, strict=True)
+    ]
+    return sorted(found, key=lambda one: (-one.weight, -(one.quote_usd or 0.0), one.pool))
+
+
+def _pool_now(
+    standing: Standing, pool: StandingPool, swaps: Sequence[LoggedSwap], weight: float, now: UnixS
+) -> PoolNow:
+    detail = next((one.swap.detail for one in swaps if one.swap.detail is not None), None)
+    venue = None if detail is None else detail.program
+    is_product = venue in CONSTANT_PRODUCTS
+    quote_usd = pool.left / MICRO_USD if pool.left else None
+    depth = quote_usd if is_product else _shown_depth(pool)
+    ratio = max(pool.usd, standing.usd) / min(pool.usd, standing.usd)
+    return PoolNow(
+        pool=pool.pool,
+        venue=venue,
+        quote=None if detail is None else detail.quote,
+        usd=pool.usd,
+        sol=pool.sol,
+        at=pool.at,
+        weight=weight,
+        agrees=ratio <= 1 + AGREEMENT,
+        quote_usd=quote_usd,
+        token_usd=quote_usd if is_product else None,
+        newest=_flow([one for one in swaps if one.time > now - NEWEST_S]),
+        kept=_flow(swaps),
+        moves=[] if depth is None else [move_of(depth, usd) for usd in TRADES_USD],
+        is_estimate=not is_product,
+    )
+
+
+def _shown_depth(pool: StandingPool) -> float | None:
+    return pool.depth / MICRO_USD if 0 < pool.depth < DEPTH_UNKNOWN else None
+
+
+def move_of(quote_usd: float, usd: int) -> PriceMove:
+    """Return what a trade of *usd* moves in a constant product of *quote_usd*, which is not 0."""
+    grown = 1 + usd / quote_usd
+    return PriceMove(usd, grown**2 - 1, 1 - grown**-2)
+
+
+def _flow(swaps: Sequence[LoggedSwap]) -> PoolFlow:
+    """Return the sums of *swaps*; a signer is known by the beginning of its address."""
+    signers = {one.swap.evidence.signer for one in swaps if one.swap.evidence is not None}
+    return PoolFlow(
+        sum(one.swap.volume for one in swaps),
+        sum(one.swap.volume for one in swaps if one.swap.is_buy),
+        len(swaps),
+        len(signers),
+    )
+
+
+TOP: Final = 10
+
+
+class TraderNow(NamedTuple):
+    """A trader: micro-USD and raw amounts of the token; realised in USD, None without both sides.
+
+    first_at, last_at   of the kept swaps
+    """
+
+    trader: str
+    bought: int
+    sold: int
+    bought_amount: int
+    sold_amount: int
+    swaps: int
+    realised_usd: float | None
+    first_at: UnixS
+    last_at: UnixS
+
+
+class Crowd(NamedTuple):
+    """How many trade: traders who bought, who sold, who did either; micro-USD; concentration.
+
+    top_share, top10_share   0 to 1; None if nothing changed hands
+    """
+
+    buyers: int
+    sellers: int
+    traders: int
+    swaps: int
+    flow: int
+    top_share: float | None
+    top10_share: float | None
+
+
+@dataclass(slots=True)
+class _Sums:
+    first_at: UnixS
+    last_at: UnixS
+    bought: int = 0
+    sold: int = 0
+    bought_amount: int = 0
+    sold_amount: int = 0
+    buys: int = 0
+    sells: int = 0
+
+    @property
+    def flow(self) -> int:
+        return self.bought + self.sold
+
+
+def top_traders(swaps: Sequence[LoggedSwap], limit: int) -> list[TraderNow]:
+    """Return up to *limit* traders of *swaps*, newest first, those with the most flow first."""
+    sums = _sums(swaps)
+    order = sorted(sums, key=lambda trader: (-sums[trader].flow, trader))
+    return [_trader(trader, sums[trader]) for trader in order[:limit]]
+
+
+def crowd_of(swaps: Iterable[LoggedSwap]) -> Crowd:
+    """Return how many trade in *swaps*."""
+    sums = _sums(swaps).values()
+    flows = sorted((each.flow for each in sums), reverse=True)
+    flow = sum(flows)
+    return Crowd(
+        buyers=sum(each.buys > 0 for each in sums),
+        sellers=sum(each.sells > 0 for each in sums),
+        traders=len(sums),
+        swaps=sum(each.buys + each.sells for each in sums),
+        flow=flow,
+        top_share=flows[0] / flow if flow else None,
+        top10_share=sum(flows[:TOP]) / flow if flow else None,
+    )
+
+
+def newest(swaps: Iterable[LoggedSwap], now: UnixS) -> list[LoggedSwap]:
+    """Return those of *swaps* that are of the last five minutes."""
+    return [one for one in swaps if one.time > now - NEWEST_S]
+
+
+def _sums(swaps: Iterable[LoggedSwap]) -> dict[str, _Sums]:
+    """Return the sums of each trader; swaps of logs that name no signer are left out."""
+    found: dict[str, _Sums] = {}
+    for one in swaps:
+        evidence = one.swap.evidence
+        if evidence is None or not evidence.signer:
+            continue
+        sums = found.setdefault(evidence.signer, _Sums(one.time, one.time))
+        sums.first_at = min(sums.first_at, one.time)
+        sums.last_at = max(sums.last_at, one.time)
+        _add(sums, one.swap, evidence.flow)
+    return found
+
+
+def _add(sums: _Sums, swap: PricedSwap, flow: int) -> None:
+    amount = 0 if swap.detail is None else swap.detail.amount
+    if swap.is_buy:
+        sums.buys += 1
+        sums.bought += flow
+        sums.bought_amount += amount
+    else:
+        sums.sells += 1
+        sums.sold += flow
+        sums.sold_amount += amount
+
+
+def _trader(trader: str, sums: _Sums) -> TraderNow:
+    realised = None
+    if sums.bought_amount and sums.sold_amount:
+        both = min(sums.bought_amount, sums.sold_amount)
+        gained = sums.sold / sums.sold_amount - sums.bought / sums.bought_amount
+        realised = both * gained / MICRO_USD
+    return TraderNow(
+        trader=trader,
+        bought=sums.bought,
+        sold=sums.sold,
+        bought_amount=sums.bought_amount,
+        sold_amount=sums.sold_amount,
+        swaps=sums.buys + sums.sells,
+        realised_usd=realised,
+        first_at=sums.first_at,
+        last_at=sums.last_at,
+    )

@@ -1,0 +1,469 @@
+"""Candles as they are at the tip of the log: the folded ones, and what the tail adds to them.
+
+Indicators, candle by candle: ours as the report has them, and five more.
+
+Averages go on from the newest start that is known: the first candle since tracking began, or a
+waypoint.  So they are those of the live engine to the last bit, whatever was dropped before.
+
+ATR        Wilder's mean of 14 true ranges, the first true range that of the second candle
+Bollinger  mean of 20 closes, and 2 standard deviations (of the population) above and below it
+VWAP       since the day began (UTC): volume in USD over volume in tokens; a candle's tokens are its
+           volume in USD over (high + low + close) / 3
+StochRSI   where the RSI stands between the least and the greatest of 14, 0 to 100: k is the mean of
+           3, d that of 3 k; 50 if all 14 are the same to 1e-9 of their size: Wilder's means
+           of a flat price keep shrinking, and their quotient differs by rounding alone
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from itertools import groupby
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+from msgspec.structs import astuple, replace
+from numpy.lib.stride_tricks import sliding_window_view
+
+from mintscope.kit.primitives import UnixS
+from mintscope.kit.time import DAY_S, HOUR_S
+from mintscope.market.engine import kernels
+from mintscope.market.engine.fold import merged, price_of, read_state
+from mintscope.market.engine.frame import WAYPOINT_EVERY
+from mintscope.market.engine.kernels import SERVICE, SWING, Candles, Floats, Ints
+from mintscope.market.indicators import AskedIndicator
+from mintscope.market.indicators.bars import bars_of
+from mintscope.market.log import CandleRow, Waypoint
+from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle, UnpricedVolume
+from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe, bucket
+
+
+class Width(NamedTuple):
+    """How wide candles are, and the kept ones that they are made of."""
+
+    name: str
+    seconds: int
+    kept: Timeframe
+
+
+BUCKET: Final = attrgetter("bucket")
+WIDTHS: Final = {
+    **{each.value: Width(each.value, WIDTH_S[each], each) for each in Timeframe},
+    "h4": Width("h4", 4 * HOUR_S, Timeframe.H1),
+    "d1": Width("d1", DAY_S, Timeframe.H1),
+}
+
+
+class Series(NamedTuple):
+    """Consecutive candles with a price, oldest first.
+
+    has_older   older ones are kept
+    closed      how many came before the first since tracking began, kept or not, imported ones too
+    unpriced    the spans without a price among them, and before the first if nothing is older
+    """
+
+    candles: Sequence[SeriesCandle]
+    has_older: bool
+    closed: int
+    unpriced: Sequence[UnpricedVolume] = ()
+
+
+class PageOfCandles(NamedTuple):
+    """Candles of a page, oldest first.
+
+    until   the candles of the next page begin by then; None: nothing is left
+    """
+
+    candles: Sequence[SeriesCandle]
+    until: UnixS | None
+
+
+class Range(msgspec.Struct, frozen=True, kw_only=True):
+    """Which candles a page may hold.
+
+    since, until   a candle may begin then, both included
+    limit          how many, the newest
+    is_filled      a bucket without a price has a candle of the close before it, and its volume
+    is_closed      without the candle that is still open
+    """
+
+    width: Width
+    since: UnixS
+    until: UnixS
+    limit: int
+    is_filled: bool = False
+    is_closed: bool = False
+
+    @property
+    def asked(self) -> AskedCandles:
+        """The rows to read for it: some more, to see whether there are older ones."""
+        kept_s = WIDTH_S[self.width.kept]
+        end = self.until - self.until % self.width.seconds + self.width.seconds
+        rows_max = (self.limit + 2) * self.width.seconds // kept_s
+        return AskedCandles(self.width.kept, UnixS(end - kept_s), rows_max)
+
+    def as_of(self, now: UnixS) -> "Range":
+        """Return the range without what is still open at *now*, if it is of closed candles."""
+        if not self.is_closed:
+            return self
+        return replace(self, until=min(self.until, UnixS(now - self.width.seconds)))
+
+
+def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
+    """Return of *kept* what is *asked* for, as if no more had been read; None if it has too little.
+
+    kept   of the same mint and timeframe, up to its newest candle
+    """
+    end = bisect_right(kept.rows, asked.until, key=BUCKET)
+    if end < asked.rows_max and kept.has_older:
+        return None
+    end = max(end, min(1, len(kept.rows)))
+    begin = max(0, end - asked.rows_max)
+    rows = kept.rows[begin:end]
+    has_older = kept.has_older or begin > 0
+    oldest = rows[0].bucket if has_older else 0
+    return replace(
+        kept,
+        rows=rows,
+        has_older=has_older,
+        newer=kept.newer + len(kept.rows) - end,
+        unpriced=[each for each in kept.unpriced if oldest <= each.bucket <= asked.until],
+        waypoints=[
+            each for each in kept.waypoints if rows and rows[0].bucket <= each.bucket <= asked.until
+        ],
+    )
+
+
+def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
+    """Return what was *asked* for as of the tip: its newest candle is that of the report.
+
+    If the first candle of all begins later, it is that one.
+    """
+    candles = list(kept.rows)
+    unpriced = list(kept.unpriced)
+    count = 0 if kept.state is None else _count(kept.state, asked.timeframe)
+    closed = count - len(kept.rows) - kept.newer
+    changed: list[CandleRow] = []
+    if kept.tail and (not candles or bucket(asked.timeframe, kept.tail[0][0]) <= asked.until):
+        changed = merged(kept.state, kept.in_sol, asked.timeframe, kept.tail)
+    if changed:
+        candles = candles[: bisect_left(candles, changed[0].bucket, key=BUCKET)]
+        unpriced = unpriced[: bisect_left(unpriced, changed[0].bucket, key=BUCKET)]
+    for row in changed:
+        if row.count and (row.bucket <= asked.until or not candles):
+            candles.append(SeriesCandle(*astuple(row)))
+        elif not row.count and row.bucket <= asked.until:
+            unpriced.append(UnpricedVolume(row.bucket, row.buy_volume, row.sell_volume))
+    over = max(0, len(candles) - asked.rows_max)
+    has_older = kept.has_older or over > 0
+    candles = candles[over:]
+    if has_older and candles:
+        unpriced = unpriced[bisect_left(unpriced, candles[0].bucket, key=BUCKET) :]
+    return Series(candles, has_older, closed + over, unpriced)
+
+
+def has_price(kept: KeptCandles) -> bool:
+    """Say whether any swap has set a price since tracking began, in any timeframe."""
+    count = 0 if kept.state is None else _count(kept.state, Timeframe.M1)
+    return count > 0 or any(price_of(swap) is not None for _, swap in kept.tail)
+
+
+def widened(series: Series, width: Width) -> Series:
+    """Return *series* in candles of *width*; one that may lack its beginning is left out.
+
+    The volume of an hour in which no swap set a price is in the wider one.
+    """
+    if width.seconds == WIDTH_S[width.kept]:
+        return series
+    flows: dict[int, UnpricedVolume] = {}
+    for at, buy, sell in series.unpriced:
+        begin = UnixS(at - at % width.seconds)
+        before = flows.get(begin, UnpricedVolume(begin, 0, 0))
+        flows[begin] = UnpricedVolume(begin, before.buy_volume + buy, before.sell_volume + sell)
+    wide = []
+    for _, group in groupby(series.candles, lambda candle: candle.bucket // width.seconds):
+        joined = _joined(list(group), width.seconds)
+        beside = flows.pop(joined.bucket, None)
+        wide.append(joined if beside is None else _with_volume(joined, beside))
+    unpriced = list(flows.values())
+    if series.closed and wide:
+        unpriced = [each for each in unpriced if each.bucket > wide[0].bucket]
+        wide = wide[1:]
+    return Series(wide, series.has_older, series.closed, unpriced)
+
+
+def page_of(series: Series, within: Range, now: UnixS) -> PageOfCandles:
+    """Return the newest candles of *series* that are *within* the range, as of *now*."""
+    within = within.as_of(now)
+    candles: Sequence[SeriesCandle]
+    if within.is_filled:
+        candles = [*_before_the_first(series, within), *_filled(series, within, now)]
+    else:
+        candles = series.candles[: bisect_right(series.candles, within.until, key=BUCKET)]
+    inside = candles[bisect_left(candles, within.since, key=BUCKET) :]
+    page = inside[-within.limit :]
+    is_last = len(page) == len(inside) and (
+        not series.has_older or len(inside) < len(candles) or not candles
+    )
+    return PageOfCandles(page, None if is_last else UnixS(page[0].bucket - within.width.seconds))
+
+
+def _count(state: bytes, timeframe: Timeframe) -> int:
+    return int(read_state(state)["frames"][0][TIMEFRAMES.index(timeframe)]["count"])
+
+
+def _joined(group: Sequence[SeriesCandle], width_s: int) -> SeriesCandle:
+    """Return one candle of consecutive ones."""
+    first = group[0]
+    last = group[-1]
+    highs = [each.high_sol for each in group if each.high_sol is not None]
+    lows = [each.low_sol for each in group if each.low_sol is not None]
+    is_in_sol = len(highs) == len(group)
+    imported = [each.imported_volume for each in group if each.imported_volume is not None]
+    return SeriesCandle(
+        UnixS(first.bucket - first.bucket % width_s),
+        first.open,
+        max(each.high for each in group),
+        min(each.low for each in group),
+        last.close,
+        sum(each.buy_volume for each in group),
+        sum(each.sell_volume for each in group),
+        sum(each.count for each in group),
+        first.open_sol if is_in_sol else None,
+        max(highs) if is_in_sol else None,
+        min(lows) if is_in_sol else None,
+        last.close_sol if is_in_sol else None,
+        sum(imported) if imported else None,
+    )
+
+
+def _with_volume(candle: SeriesCandle, beside: UnpricedVolume) -> SeriesCandle:
+    return replace(
+        candle,
+        buy_volume=candle.buy_volume + beside.buy_volume,
+        sell_volume=candle.sell_volume + beside.sell_volume,
+    )
+
+
+def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
+    """Yield a candle of the first price for each bucket from the first that was traded in.
+
+    Else what was traded before the first price would be in no candle.
+    """
+    if series.closed or not series.candles or not series.unpriced:
+        return
+    first = series.candles[0]
+    width_s = within.width.seconds
+    price = first.open
+    sol = first.open_sol
+    end = min(first.bucket, within.until + 1)
+    flows = {flow.bucket: flow for flow in series.unpriced}
+    begin = max(series.unpriced[0].bucket, end - end % width_s - (within.limit + 1) * width_s)
+    for at in range(begin, end, width_s):
+        flow = flows.get(UnixS(at), UnpricedVolume(UnixS(at), 0, 0))
+        yield _flat(flow, price, sol)
+
+
+def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]:
+    """Yield the candles, and one for each bucket behind one of them that has none, up to now."""
+    width_s = within.width.seconds
+    end = min(within.until, now)
+    flows = {flow.bucket: flow for flow in series.unpriced}
+    candles = series.candles[: bisect_right(series.candles, within.until, key=BUCKET)]
+    # A gap may be of years: what no page of this range can hold is not made.
+    first = end - end % width_s - within.limit * width_s
+    for n, candle in enumerate(candles):
+        yield candle
+        following = candles[n + 1].bucket if n + 1 < len(candles) else end + 1
+        for at in range(max(candle.bucket + width_s, first), following, width_s):
+            flow = flows.get(UnixS(at), UnpricedVolume(UnixS(at), 0, 0))
+            yield _flat(flow, candle.close, candle.close_sol)
+
+
+def _flat(flow: UnpricedVolume, price: float, sol: float | None) -> SeriesCandle:
+    """Return the candle of a span in which nothing set another price."""
+    prices = (price,) * 4
+    in_sol = (sol,) * 4
+    return SeriesCandle(flow.bucket, *prices, flow.buy_volume, flow.sell_volume, 0, *in_sol)
+
+
+ATR_CANDLES: Final = 14
+BOLLINGER_CANDLES: Final = 20
+BOLLINGER_WIDTH: Final = 2.0
+STOCHASTIC_CANDLES: Final = 14
+SMOOTHED: Final = 3
+SAME: Final = 1e-9  # RSI that differ by less than this part of them are the same
+# After so many candles a mean of Wilder's knows nothing of what it began with: 1e-16 of it is left.
+FORGOTTEN: Final = 500
+# After so many an EMA of 200 knows nothing of it either: (199 / 201) ** 3,000 is 9e-14.
+FORGOTTEN_BY_ALL: Final = 3_000
+RETRACEMENTS: Final = (0.236, 0.382, 0.5, 0.618, 0.764)
+EXTENSIONS: Final = (1.272, 1.618, 2.0, 2.618)
+
+AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd")
+NAMES: Final = (*AVERAGES, "fibonacci", "atr", "bollinger", "vwap", "stochRsi")
+
+
+class Start(NamedTuple):
+    """Where averages go on: at candle *first* of a series, after *closed* others."""
+
+    first: int
+    closed: int
+    acc: Floats
+
+
+def lead(names: Collection[str], width_s: int) -> int:
+    """Return how many candles before a page its values rest on, besides the averages."""
+    leads = {
+        "fibonacci": SWING,
+        "atr": FORGOTTEN + ATR_CANDLES,
+        "bollinger": BOLLINGER_CANDLES,
+        "vwap": DAY_S // width_s,
+        "stochRsi": SERVICE.rsi + STOCHASTIC_CANDLES + 2 * SMOOTHED,
+    }
+    return WAYPOINT_EVERY + max((leads.get(name, 0) for name in names), default=0)
+
+
+def values_of(
+    series: Series, start: Start, asked: Collection[AskedIndicator], count: int
+) -> dict[str, Floats]:
+    """Return the values of what is *asked*, by its text: a row a candle from *start* on.
+
+    A row is a number, or one for each output of the indicator; NaN for null, and before the
+    newest *count* rows.
+    """
+    bars = bars_of(series.candles, is_whole=series.closed == 0)
+    return {each.text: each.newest(bars, count)[start.first :] for each in asked}
+
+
+def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
+    """Return the first place of *series* that averages can go on from; None: none is known."""
+    if series.closed == 0:
+        return Start(0, 0, np.zeros(kernels.ACC))
+    places = {candle.bucket: index for index, candle in enumerate(series.candles)}
+    for waypoint in waypoints:
+        index = places.get(waypoint.bucket)
+        if index is not None and series.closed + index == waypoint.closed:
+            return Start(index, waypoint.closed, np.frombuffer(waypoint.acc, "<f8").copy())
+    return None
+
+
+def filled_start(page: PageOfCandles, series: Series) -> int | None:
+    """Return the first candle of a filled *page* whose indicators are exact; None: none is.
+
+    series   what the page was filled from.  Averages of filled candles have no waypoints: they
+             begin with the page, and are exact to 1e-13 once they have forgotten that.
+    """
+    if page.until is None and series.closed == 0:
+        return 0
+    return FORGOTTEN_BY_ALL if len(page.candles) > FORGOTTEN_BY_ALL else None
+
+
+def indicators_of(
+    series: Series, start: Start, width_s: int, names: Collection[str]
+) -> dict[str, Floats]:
+    """Return the values of *names*, a row a candle from *start* on, NaN for null.
+
+    A row has one number, or those of `macd` (line, signal, histogram), `fibonacci` (as the report
+    has them), `bollinger` (upper, middle, lower) and `stochRsi` (k, d).
+    """
+    highs = np.array([candle.high for candle in series.candles])
+    lows = np.array([candle.low for candle in series.candles])
+    closes = np.array([candle.close for candle in series.candles])
+    averages = _averages(Candles(highs, lows, closes), start)
+    found: dict[str, Floats] = dict(zip(AVERAGES, averages[:, :5].T, strict=False))
+    found["macd"] = averages[:, 5:8]
+    is_whole = series.closed == 0
+    first = start.first
+    if "fibonacci" in names:
+        found["fibonacci"] = _fibonacci(highs, lows, is_whole=is_whole)[first:]
+    if "atr" in names:
+        found["atr"] = _atr(highs, lows, closes, is_whole=is_whole)[first:]
+    if "bollinger" in names:
+        found["bollinger"] = _bollinger(closes)[first:]
+    if "vwap" in names:
+        found["vwap"] = _vwap(series, width_s, (highs + lows + closes) / 3)[first:]
+    if "stochRsi" in names:
+        found["stochRsi"] = _stochastic(averages[:, 4])
+    return {name: found[name] for name in names}
+
+
+def _averages(candles: Candles, start: Start) -> Floats:
+    part = Candles(*(np.ascontiguousarray(column[start.first :]) for column in candles))
+    frame = np.zeros(1, kernels.FRAME)
+    acc = start.acc.copy()
+    frame["count"] = start.closed
+    out = np.zeros((len(part.closes), kernels.READ))
+    kernels.series(frame[0], acc, part, SERVICE, out)
+    return out
+
+
+def _windows(values: Floats, size: int, short: float) -> Floats:
+    """Return the *size* values that end with each; *short* stands for those before the first."""
+    return sliding_window_view(np.concatenate([np.full(size - 1, short), values]), size)
+
+
+def _fibonacci(highs: Floats, lows: Floats, *, is_whole: bool) -> Floats:
+    """Return the levels of the newest 100 candles (D7), of fewer where there were no more."""
+    high = _windows(highs, SWING, -np.inf).max(axis=1)
+    low = _windows(lows, SWING, np.inf).min(axis=1)
+    span = high - low
+    levels = [high - part * span for part in RETRACEMENTS]
+    levels += [low + part * span for part in EXTENSIONS]
+    found = np.column_stack([high, low, *levels])
+    if not is_whole:
+        found[: SWING - 1] = np.nan
+    return found
+
+
+def _atr(highs: Floats, lows: Floats, closes: Floats, *, is_whole: bool) -> Floats:
+    found = np.full(len(closes), np.nan)
+    before = closes[:-1]
+    ranges = np.maximum(highs[1:], before) - np.minimum(lows[1:], before)
+    if len(ranges) < ATR_CANDLES:
+        return found
+    mean = float(ranges[:ATR_CANDLES].mean())
+    found[ATR_CANDLES] = mean
+    for n, true_range in enumerate(ranges[ATR_CANDLES:].tolist(), ATR_CANDLES + 1):
+        mean = (mean * (ATR_CANDLES - 1) + true_range) / ATR_CANDLES
+        found[n] = mean
+    if not is_whole:
+        found[: FORGOTTEN + ATR_CANDLES] = np.nan
+    return found
+
+
+def _bollinger(closes: Floats) -> Floats:
+    windows = _windows(closes, BOLLINGER_CANDLES, np.nan)
+    middle = windows.mean(axis=1)
+    spread = BOLLINGER_WIDTH * windows.std(axis=1)
+    return np.column_stack([middle + spread, middle, middle - spread])
+
+
+def _vwap(series: Series, width_s: int, typical: Floats) -> Floats:
+    """Return the price of the day so far; NaN in a day whose beginning is not in *series*."""
+    buckets = np.array([candle.bucket for candle in series.candles], np.int64)
+    dollars = np.array(
+        [c.buy_volume + c.sell_volume + (c.imported_volume or 0) for c in series.candles], float
+    )
+    days: Ints = buckets // DAY_S
+    found = np.full(len(buckets), np.nan)
+    for day in np.unique(days):
+        of_day = days == day
+        is_first_of_all = series.closed == 0 or series.candles[0].bucket < day * DAY_S
+        if not is_first_of_all and series.candles[0].bucket > day * DAY_S + width_s - 1:
+            continue
+        paid = np.cumsum(dollars[of_day])
+        tokens = np.cumsum(dollars[of_day] / typical[of_day])
+        found[of_day] = np.divide(paid, tokens, out=np.full(len(paid), np.nan), where=tokens > 0)
+    return found
+
+
+def _stochastic(rsi: Floats) -> Floats:
+    windows = _windows(rsi, STOCHASTIC_CANDLES, np.nan)
+    least = windows.min(axis=1)
+    most = windows.max(axis=1)
+    span = most - least
+    half = np.where(np.isnan(span), np.nan, 50.0)
+    place = np.divide(100.0 * (rsi - least), span, out=half, where=span > SAME * most)
+    k = _windows(place, SMOOTHED, np.nan).mean(axis=1)
+    return np.column_stack([k, _windows(k, SMOOTHED, np.nan).mean(axis=1)])

@@ -1,0 +1,273 @@
+"""SeriesReader: each verb reads one snapshot, beside the writer.
+
+Details of the swaps of a row on chain: a blob beside theirs, read for clients alone.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+from solders.signature import Signature as SignatureBytes
+
+from mintscope.kit.errors import parsed_by_others
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.kit.sql.database import AccessInThreads, Database
+from mintscope.market.log import LogTip, PricedSwap, SwapDetail, Waypoint
+from mintscope.market.series.pools import (
+    AskedCandles,
+    KeptCandles,
+    LoggedSwap,
+    LoggedSwaps,
+    SeriesCandle,
+    SwapPlace,
+    UnpricedVolume,
+)
+from mintscope.market.store.log_reader import (
+    NOT_FOLDED,
+    MarketReading,
+    mints_blob,
+    swaps_of,
+    tip_of,
+)
+from mintscope.solana.blocks import USDC, USDT, WSOL
+
+QUOTES: Final = (WSOL, USDC, USDT)  # by number: one that is added goes to the end
+TEXTS_MAX: Final = 16_384  # of signatures, 350 bytes each
+DECIMALS: Final = {WSOL: 9, USDC: 6, USDT: 6}
+NUMBERS: Final = {mint: number for number, mint in enumerate(QUOTES)}
+_encode: Final = msgspec.msgpack.Encoder().encode
+_details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
+
+
+def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
+    """Return the details of *swaps* as a blob, in their order; None where some have none."""
+    exchanged = _exchanged(swaps)
+    rows = [
+        (
+            _packed(one.signature),
+            one.program,
+            one.amount,
+            one.decimals,
+            NUMBERS.get(one.quote, one.quote),
+            one.quote_amount,
+            *(() if one.quote in NUMBERS else (one.quote_decimals,)),
+        )
+        for swap in exchanged
+        if (one := swap.detail) is not None
+    ]
+    return _encode(rows) if len(rows) == len(exchanged) else None
+
+
+def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[PricedSwap]:
+    """Return *swaps* with what *blob* says of them; none without details that are theirs."""
+    details = [] if blob is None else _details.decode(blob)
+    exchanged = _exchanged(swaps)
+    if len(details) != len(exchanged):
+        return []
+    return [
+        replace(swap, detail=_detail(row)) for swap, row in zip(exchanged, details, strict=True)
+    ]
+
+
+def _exchanged(swaps: Sequence[PricedSwap]) -> list[PricedSwap]:
+    """Return *swaps* without what names the pool that took the place of a curve."""
+    return [one for one in swaps if one.evidence is None or one.evidence.succeeds is None]
+
+
+def _detail(row: Sequence[Any]) -> SwapDetail:
+    signature, program, amount, decimals, quote, quote_amount, *told = row
+    text = signature if isinstance(signature, str) else _text(signature)
+    mint = Mint(quote) if isinstance(quote, str) else QUOTES[quote]
+    quote_decimals = told[0] if told else DECIMALS[mint]
+    return SwapDetail(
+        Signature(text), program, amount, decimals, mint, quote_amount, quote_decimals
+    )
+
+
+@lru_cache(maxsize=TEXTS_MAX)
+def _text(signature: bytes) -> str:
+    """Return *signature* in base58: it takes as long as all else of a swap together."""
+    return str(SignatureBytes.from_bytes(signature))
+
+
+def _packed(signature: Signature) -> bytes | str:
+    """Return the bytes of *signature*; one that is not of Solana stays as it is."""
+    try:
+        with parsed_by_others():
+            return bytes(SignatureBytes.from_string(signature))
+    except ValueError:
+        return signature
+
+
+STANDS: Final = """
+SELECT mint.id, since_slot, state.state, in_sol, folded_seq
+  FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
+ WHERE address = ? AND since_slot IS NOT NULL
+"""
+ROWS: Final = """
+SELECT bucket, open, high, low, close, buy_volume, sell_volume, count,
+       open_sol, high_sol, low_sol, close_sol,
+       CASE WHEN provider IS NOT NULL THEN coalesce(provider_volume, 0) END
+  FROM candle
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket <= :until AND count > 0
+ ORDER BY bucket DESC LIMIT :limit
+"""
+# The oldest candle of all says the price that spans before it are filled with.
+FIRST: Final = ROWS.replace("bucket <= :until", "bucket > :until").replace(" DESC", "")
+UNPRICED: Final = """
+SELECT bucket, buy_volume, sell_volume FROM candle
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket >= :oldest AND bucket <= :until
+   AND count = 0
+ ORDER BY bucket
+"""
+# Since an event, as far as the log shows.
+TRACKED_ANEW: Final = """
+SELECT trimmed_seq > :seq
+       OR EXISTS (SELECT 1 FROM event
+                   WHERE seq > :seq AND kind IN ('track', 'untrack') AND mints = :mints)
+  FROM progress
+"""
+NEWER: Final = """
+SELECT count(*) FROM candle
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket > :until AND count > 0
+"""
+WAYPOINTS: Final = """
+SELECT bucket, closed, acc FROM waypoint
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket >= :oldest AND bucket <= :until
+ ORDER BY bucket
+"""
+
+# The newest of the slots by a place has the greatest seq; asked for it, SQLite would walk the log.
+FROM: Final = """
+SELECT finalized_slot,
+       (SELECT seq FROM header WHERE is_dead = 0 AND slot <= :slot ORDER BY slot DESC LIMIT 1)
+  FROM progress
+"""
+# The signs keep SQLite from beginning with the headers.
+SWAPS: Final = """
+SELECT seq, slot, time, swaps, details
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint AND seq <= :seq
+   AND +is_dead = 0
+   AND +slot > :since
+ ORDER BY seq DESC
+ LIMIT :limit
+"""
+SLOTS_AT_ONCE: Final = 32
+NEWEST: Final = SwapPlace(Slot(1 << 62), 0, 0, 0, 0)
+
+
+class SqlSeries:
+    """Implements SeriesReader; `close` it when done."""
+
+    def __init__(self, access: AccessInThreads[Database]) -> None:
+        self._reading = MarketReading(access)
+
+    async def tip(self) -> LogTip:
+        """Return where the log stands."""
+        return await self._reading.in_snapshot(tip_of)
+
+    async def candles(
+        self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
+    ) -> KeptCandles | None:
+        """Return the candles of *mint* that are asked for; None if it is not tracked.
+
+        known   an earlier answer to the same question: what stands as it stood is not read
+        """
+        return await self._reading.in_snapshot(lambda db: _candles(db, mint, asked, known))
+
+    async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
+        """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
+        return await self._reading.in_snapshot(lambda db: _swaps(db, mint, before or NEWEST, limit))
+
+    async def close(self) -> None:
+        """Let go of the database and the threads."""
+        self._reading.close()
+
+
+def _candles(
+    db: Database, mint: Mint, asked: AskedCandles, known: KeptCandles | None
+) -> KeptCandles | None:
+    found = db.execute(STANDS, (mint,)).fetchone()
+    if found is None:
+        return None
+    mint_id, since_slot, state, in_sol, folded_seq = found
+    tip = tip_of(db)
+    if known is not None and not _stands(db, mint, known, (state, in_sol)):
+        known = None
+    if known is not None and known.tip == tip:
+        return known
+    ahead = {"mint": mint_id, "since": since_slot, "folded": folded_seq}
+    tail = [
+        (UnixS(time), swap)
+        for _, time, blob in db.execute(NOT_FOLDED, ahead)
+        for swap in swaps_of(mint, blob)
+    ]
+    if known is not None:
+        return replace(known, tip=tip, tail=tail)
+    bounds = {"mint": mint_id, "timeframe": asked.timeframe, "until": asked.until}
+    read = list(db.execute(ROWS, bounds | {"limit": asked.rows_max + 1}))
+    rows = [SeriesCandle(*row) for row in reversed(read[: asked.rows_max])]
+    newer = db.execute(NEWER, bounds).get
+    since = bounds | {"oldest": rows[0].bucket if rows else asked.until + 1}
+    if not rows and newer:
+        rows = [SeriesCandle(*row) for row in db.execute(FIRST, bounds | {"limit": 1})]
+        newer -= 1
+    has_older = len(read) > asked.rows_max
+    spans = since if has_older else bounds | {"oldest": 0}
+    return KeptCandles(
+        tip=tip,
+        state=state,
+        in_sol=in_sol,
+        rows=rows,
+        has_older=has_older,
+        newer=newer,
+        unpriced=[UnpricedVolume(*row) for row in db.execute(UNPRICED, spans)],
+        waypoints=[Waypoint(*row) for row in db.execute(WAYPOINTS, since)],
+        tail=tail,
+    )
+
+
+def _stands(
+    db: Database, mint: Mint, known: KeptCandles, folded: tuple[bytes | None, bytes | None]
+) -> bool:
+    """Say whether the rows of *known* stand yet, where *folded* is what the fold kept by now.
+
+    Every fold changes it.  Any other change of rows says that the mint is tracked again.
+    """
+    if folded != (known.state, known.in_sol):
+        return False
+    since = {"seq": known.tip.seq, "mints": mints_blob([mint])}
+    return not db.execute(TRACKED_ANEW, since).get
+
+
+def _swaps(db: Database, mint: Mint, before: SwapPlace, limit: int) -> LoggedSwaps | None:
+    found = db.execute(STANDS, (mint,)).fetchone()
+    if found is None:
+        return None
+    mint_id, since_slot, *_ = found
+    final, seq = db.execute(FROM, {"slot": before.slot}).get
+    bounds = {"mint": mint_id, "since": since_slot, "seq": -1 if seq is None else seq}
+    behind = (one for one in _newest_first(db, mint, bounds) if one.place < before)
+    swaps = list(islice(behind, limit + 1))
+    return LoggedSwaps(
+        tip=tip_of(db), final=final, swaps=swaps[:limit], has_older=len(swaps) > limit
+    )
+
+
+def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:
+    """Yield swaps, some slots at a time, ever more: those of a busy mint are many."""
+    slots = SLOTS_AT_ONCE
+    while True:
+        rows = list(db.execute(SWAPS, bounds | {"limit": slots}))
+        for seq, slot, time, blob, details in rows:
+            for swap in reversed(with_details(swaps_of(mint, blob), details)):
+                at = SwapPlace(slot, swap.transaction_index, swap.outer, swap.inner, swap.leg)
+                yield LoggedSwap(at, time, swap)
+            bounds = bounds | {"seq": seq - 1}
+        if len(rows) < slots:
+            return
+        slots *= 2

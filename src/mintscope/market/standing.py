@@ -1,0 +1,567 @@
+"""Which swaps set the price of a mint: those of the pools that it is costly to be.
+
+Anyone may open a pool and trade there alone, at any price and of any volume.  The cost is to let
+money stand where others can trade against it.
+
+Weight    of a pool: the least quote that stood in it over the last half minute, and no more than
+          its own trades show that it takes to move it.  A pool that is younger than the oldest one
+          that trades weighs less in proportion.  A silent one weighs an eighth, as often as one
+          sum may be seen in those that trade: all that these weigh over the heaviest of them.
+Silent    is a pool after LULLS_OF_SILENCE, unless all that then outweigh it are too young to
+          replace it.  Chance makes pauses, and a new pool must not decide in one.
+Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
+          weight of the heaviest.  All prices within TIE of half of the weight are the median
+A swap    sets the price if it leaves its pool within AGREEMENT of this median
+Not set   by the legs of a round trip, see `Trip`, nor by less than ODD_MICRO_USD that is MOVE_MIN
+          off the last price of a pool too deep for it to move: no one else could trade there
+
+A pool whose balances are not known weighs nothing.  If none weighs anything, the longest known
+one that is not left decides alone.
+
+The outcome is a function of the swaps in order: it is the same after a restart or a fork.
+"""
+
+from collections.abc import Sequence
+from enum import IntEnum
+from math import sqrt
+from typing import Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from mintscope.kit.primitives import UnixS
+from mintscope.kit.time import DAY_S, HOUR_S
+from mintscope.market.sol_rate import FRACTION as SHARED_FRACTION
+from mintscope.market.sol_rate import third
+
+AGREEMENT: Final = 0.02
+TIE: Final = 0.01  # of all weight, above and below half of it: no depth is known that well
+AGREEMENT_OF_SAMPLES: Final = 0.05  # of the SOL/USD rate, itself a median
+FRACTION: Final = 8  # a pool of less than one eighth of the heaviest is left out
+WINDOW_S: Final = 30  # in which the least depth counts
+YOUNG_S: Final = 5  # that a pool must have stood to have its whole weight, if no other trades
+OLD_S: Final = 600  # a pool that has stood so long is as old as one can be
+SIGNERS: Final = 3  # distinct ones, before a pool has its whole weight
+SILENT: Final = 8  # a silent pool weighs one eighth
+LULLS_OF_SILENCE: Final = 2  # four pauses, if a pool trades at random
+SILENCE_MIN_S: Final = 3
+SILENCE_MAX_S: Final = 9  # a move to another pool is followed within ten seconds
+LULLS_OF_RIVAL: Final = 3  # that a pool must have stood to replace a silent one, less RIVAL_LEAD_S
+RIVAL_LEAD_S: Final = 5
+PAUSES_OF_DEATH: Final = 100
+PAUSE_WEIGHT: Final = 4  # of the pauses so far, the newest counts a quarter
+POOLS_MAX: Final = 8
+MOVE_MIN: Final = 0.05  # of a price, that cannot be a fee
+DUST: Final = 10_000  # a swap of less than this part of the depth cannot have moved it
+ODD_MICRO_USD: Final = 100_000  # ten cents: what wallets record of more is off by fees and rent
+SLACK: Final = 8  # what is traded for a move shows depth, give or take this factor
+SIGNER_CHARS: Final = 8
+DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any pool has
+
+
+class Trip(IntEnum):
+    """The part of a swap in a round trip of its transaction.
+
+    NONE   it is part of no round trip
+    LOOP   the signer's gain came back to the mint that it began with: the pool stands where the
+           swap left it
+    BACK   this pool went both ways in the transaction: it stands where it stood
+    """
+
+    NONE = 0
+    LOOP = 1
+    BACK = 2
+
+
+class Offer(NamedTuple):
+    """The price of a mint that a swap offers.
+
+    usd, sol   per whole token
+    volume     micro-USD that changed hands, a round trip's too
+    succeeds   the curve whose place *pool* takes; nothing else is said then
+    depth      micro-USD of the quote that stands in the pool after it; None if no balance shows it
+    """
+
+    pool: str
+    signer: str
+    usd: float
+    sol: float
+    volume: int
+    depth: int | None
+    time: UnixS
+    is_direct: bool = True
+    trip: int = Trip.NONE
+    succeeds: str | None = None
+    is_buy: bool = True
+
+
+class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A pool of a mint as of its newest swap.
+
+    usd, sol, at      its price, and the time of the swap that set it
+    pause_s           usual seconds between its swaps
+    low, low_before   micro-USD: its lowest reserve in this WINDOW_S and in the one before
+    stood_s           seconds from its first swap to the newest, OLD_S at most
+    signers           the beginnings of the addresses of its first SIGNERS
+    from_usd, from_sol, flow   the price that its next move is measured from, micro-USD since
+    shown             micro-USD of depth that its moves show; None before the first
+    left              micro-USD that its newest swap left in it; None if no balance has shown it
+    is_buy            whether its price is that of a purchase; from_is_buy: the one moves begin at
+    lull_s            the mean of its pauses, each counted by its length, over about OLD_S: swaps
+                      within one second make it no shorter.  None in logs of older versions
+    """
+
+    pool: str
+    usd: float
+    sol: float
+    at: UnixS
+    pause_s: float
+    low: int
+    low_before: int
+    stood_s: int
+    signers: tuple[str, ...]
+    from_usd: float
+    from_sol: float
+    flow: int
+    shown: int | None = None
+    left: int | None = None
+    is_buy: bool = True
+    from_is_buy: bool = True
+    lull_s: float | None = None
+
+    @property
+    def depth(self) -> int:
+        """Micro-USD that stand in the pool, whether it trades or not."""
+        depth = min(self.low, self.low_before)
+        if self.shown is not None and self.shown < depth:
+            depth = self.shown
+        return depth
+
+    def is_silent(self, time: UnixS) -> bool:
+        """Return whether the pool has not traded for longer than usual."""
+        silent_s = time - self.at
+        if silent_s <= SILENCE_MIN_S:
+            return False
+        return silent_s > SILENCE_MAX_S or silent_s > LULLS_OF_SILENCE * self.usual_lull_s
+
+    @property
+    def usual_lull_s(self) -> float:
+        """The *lull_s*; in logs of older versions twice the mean, as if its pauses were random."""
+        return 2 * self.pause_s if self.lull_s is None else self.lull_s
+
+    @property
+    def rival_s(self) -> float:
+        """Seconds that a pool must have stood to replace this one when it is silent."""
+        return min(SILENCE_MAX_S, LULLS_OF_RIVAL * self.usual_lull_s - RIVAL_LEAD_S)
+
+    @property
+    def dead_s(self) -> float:
+        """Seconds of silence after which the pool is as good as left."""
+        return max(HOUR_S, min(DAY_S, PAUSES_OF_DEATH * self.pause_s))
+
+    def ready(self, time: UnixS) -> float:
+        """Return the micro-USD that stand ready at *time*, whatever the pool's age and signers."""
+        return self.if_silent(time) if self.is_silent(time) else self.depth
+
+    def if_silent(self, time: UnixS) -> float:
+        """Return the micro-USD that count of the depth of a silent pool, fewer once it is left."""
+        return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))
+
+
+class HourFlow(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """Volume at a price in the clock hour of the newest swap, and in the one before.
+
+    hour                             its number since 1970
+    taken, rejected                  micro-USD of swaps that set the price, and of the others
+    taken_before, rejected_before    the same of the hour before
+    """
+
+    hour: int
+    taken: int
+    rejected: int
+    taken_before: int
+    rejected_before: int
+
+
+NO_FLOW: Final = HourFlow(0, 0, 0, 0, 0)
+
+
+class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The pools of a mint as of its newest swap.
+
+    pool        that set the price last
+    usd, at     this price, and when
+    is_direct   it was set in dollars or SOL, and not through another token
+    since       of the first swap; of the first of another pool after an hour without a price
+    flow        of the swaps that offered a price; NO_FLOW in logs of before
+    """
+
+    pools: tuple[StandingPool, ...]
+    pool: str
+    usd: float
+    at: UnixS
+    since: UnixS
+    is_direct: bool = True
+    flow: HourFlow = NO_FLOW
+
+    @property
+    def pause_s(self) -> float:
+        """Seconds between the swaps of the pool that set the price last, usually."""
+        return next((one.pause_s for one in self.pools if one.pool == self.pool), float(DAY_S))
+
+
+def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, bool]:
+    """Return the pools after *offer*, and whether it sets the price.
+
+    A round trip begins nothing: without pools there are none after it.
+    """
+    if standing is None:
+        if offer.trip or offer.succeeds is not None:
+            return None, False
+        fresh = (_fresh(offer),)
+        flow = _flowed(NO_FLOW, offer, sets=True)
+        since = offer.time
+        return Standing(fresh, offer.pool, offer.usd, since, since, offer.is_direct, flow), True
+    if offer.succeeds is not None:
+        return _succeeded(standing, offer.succeeds, offer.pool), False
+    pools, place = _traded(standing.pools, offer)
+    if not _sets(pools, place, offer):
+        return Standing(
+            pools,
+            standing.pool,
+            standing.usd,
+            standing.at,
+            standing.since,
+            standing.is_direct,
+            _flowed(standing.flow, offer, sets=False),
+        ), False
+    since = standing.since
+    if offer.pool != standing.pool and offer.time - standing.at > HOUR_S:
+        since = offer.time
+    flow = _flowed(standing.flow, offer, sets=True)
+    return Standing(pools, offer.pool, offer.usd, offer.time, since, offer.is_direct, flow), True
+
+
+def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
+    """Return *flow* after *offer*, whether or not it *sets* the price."""
+    hour = offer.time // HOUR_S
+    if hour != flow.hour:
+        is_next = hour == flow.hour + 1
+        flow = HourFlow(hour, 0, 0, *((flow.taken, flow.rejected) if is_next else (0, 0)))
+    taken = flow.taken
+    rejected = flow.rejected
+    if sets:
+        taken += offer.volume
+    else:
+        rejected += offer.volume
+    return HourFlow(hour, taken, rejected, flow.taken_before, flow.rejected_before)
+
+
+def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
+    """Return *standing* after its *pool* has taken the place of its *curve*.
+
+    The pool is as old as the curve, and its signers are those.  Its price may be any: the move to
+    it counts as if all that stood in the curve had made it.
+    """
+    left = next((one for one in standing.pools if one.pool == curve), None)
+    if left is None:
+        return standing
+    depth = max(left.low, left.low_before)
+    taken = replace(left, pool=pool, flow=depth, shown=None)
+    pools = tuple(taken if one is left else one for one in standing.pools if one.pool != pool)
+    last = pool if standing.pool == curve else standing.pool
+    return replace(standing, pools=pools, pool=last)
+
+
+def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
+    """Return whether *offer*, of the pool at *place*, sets the price."""
+    if offer.trip or pools[place].usd != offer.usd:  # the pool has not taken an odd price
+        return False
+    if len(pools) == 1:
+        return True
+    counting = _counting(pools, offer.time)
+    if not counting[place]:
+        return False
+    usd = offer.usd
+    if all(_is_near(usd, pools[at].usd) for at, one in enumerate(counting) if one):
+        return True  # what is near all prices is near the median
+    low, high = _middle(pools, counting, TIE)
+    return _is_near(usd, high if usd > high else max(usd, low))
+
+
+def _middle(
+    pools: Sequence[StandingPool], counting: Sequence[float], tie: float
+) -> tuple[float, float]:
+    """Return the least prices at or below which half of what counts lies, less and plus *tie*."""
+    weight_of_all = sum(counting)
+    least = weight_of_all * (0.5 - tie)
+    enough = weight_of_all * (0.5 + tie)
+    low = None
+    below = 0.0
+    for usd, weight in sorted([(pools[at].usd, one) for at, one in enumerate(counting) if one]):
+        below += weight
+        if low is None and below >= least:
+            low = usd
+        if low is not None and below >= enough:
+            return low, usd
+    raise ValueError("expected a pool that counts")
+
+
+def is_sample(standing: Standing, offer: Offer) -> bool:
+    """Return whether *offer*, already in *standing*, may be a sample of the SOL/USD rate."""
+    return _is_near(offer.usd, _shared_median(standing, offer.time), AGREEMENT_OF_SAMPLES)
+
+
+def _shared_median(standing: Standing, time: UnixS) -> float:
+    """Return the median of the pools by weight, of three or more none with more than a third."""
+    pools = standing.pools
+    weighing = weights(pools, time)
+    most = max(pool.depth for pool in pools)
+    for at, pool in enumerate(pools):
+        if pool.depth * SHARED_FRACTION < most:
+            weighing[at] = 0.0
+    if not any(weighing):
+        return _middle(pools, _counting(pools, time), 0)[0]
+    share = third([weight for weight in weighing if weight])
+    if share is not None:
+        weighing = [min(weight, share) for weight in weighing]
+    return _middle(pools, weighing, 0)[0]
+
+
+def _counting(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
+    """Return the weight of each of *pools* that counts, and 0 for the others.
+
+    If none weighs anything, the longest known one that is not left counts alone.
+    """
+    weighing = weights(pools, time)
+    least = max(weighing) / FRACTION
+    if least:
+        return [weight if weight >= least else 0.0 for weight in weighing]
+    alive = (at for at, one in enumerate(pools) if time - one.at <= one.dead_s)
+    weighing[next(alive, 0)] = 1.0
+    return weighing
+
+
+def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
+    """Return whether *pool* counts for the price at *time*; any does before the first is known."""
+    if standing is None:
+        return True
+    counting = zip(standing.pools, _counting(standing.pools, time), strict=True)
+    return any(one.pool == pool and weight for one, weight in counting)
+
+
+def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
+    """Return what each of *pools* weighs at *time*, in micro-USD."""
+    oldest_s = YOUNG_S  # or as long as the oldest pool has stood that trades
+    weighed: list[float] = []
+    silent: list[int] = []
+    for place, pool in enumerate(pools):
+        if time - pool.at > SILENCE_MIN_S and pool.is_silent(time):  # asked of every swap
+            weighed.append(pool.if_silent(time))
+            silent.append(place)
+            continue
+        weighed.append(pool.depth)
+        oldest_s = max(oldest_s, pool.stood_s)
+    if silent:
+        for place in _awaited(pools, weighed, silent):
+            silent.remove(place)
+            weighed[place] = pools[place].depth
+            oldest_s = max(oldest_s, pools[place].stood_s)
+    for place, pool in enumerate(pools):
+        if pool.stood_s < oldest_s:
+            weighed[place] *= pool.stood_s / oldest_s
+        if len(pool.signers) < SIGNERS:
+            weighed[place] *= len(pool.signers) / SIGNERS
+    if silent:
+        seen = _times_seen(weighed, silent)
+        for place in silent:
+            weighed[place] *= seen
+    return weighed
+
+
+def _awaited(
+    pools: Sequence[StandingPool], weighed: Sequence[float], silent: Sequence[int]
+) -> list[int]:
+    """Return those of *silent* that weigh as if they traded.
+
+    Some that trade outweigh them, and all that do are too young to replace them: with few signers
+    for longer.
+    """
+    trading = [
+        (weighed[place], pool.stood_s * len(pool.signers) / SIGNERS)
+        for place, pool in enumerate(pools)
+        if place not in silent
+    ]
+    awaited = []
+    for place in silent:
+        kept = weighed[place]
+        age_s = -1.0  # of the oldest that outweighs it
+        for weight, one_s in trading:
+            if weight >= kept and one_s > age_s:
+                age_s = one_s
+        if 0 <= age_s <= SILENCE_MAX_S and age_s <= pools[place].rival_s:
+            awaited.append(place)
+    return awaited
+
+
+def _times_seen(weighed: Sequence[float], silent: Sequence[int]) -> float:
+    """Return how often one sum may be seen in the pools that trade: all of them over the heaviest.
+
+    Money that goes from pool to pool is seen in each, as it stands there.  So a silent pool is
+    outweighed only by one that does so alone.
+    """
+    trading = [one for place, one in enumerate(weighed) if place not in silent]
+    heaviest = max(trading, default=0.0)
+    return sum(trading) / heaviest if heaviest else 1.0
+
+
+def _is_near(usd: float, middle: float, agreement: float = AGREEMENT) -> bool:
+    return (usd / middle if usd > middle else middle / usd) <= 1 + agreement
+
+
+def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
+    """Return *pools* after *offer*, and the place of its own among them.
+
+    A new one puts out the least deep of too many, and never the heaviest.
+    """
+    if len(pools) == 1 and pools[0].pool == offer.pool:  # most mints have one
+        return (_trade(pools[0], offer),), 0
+    for place, pool in enumerate(pools):
+        if pool.pool == offer.pool:
+            return (*pools[:place], _trade(pool, offer), *pools[place + 1 :]), place
+    if len(pools) < POOLS_MAX:
+        return (*pools, _fresh(offer)), len(pools)
+    # By what stands alone: many new pools must not put out one that is new itself.  But never the
+    # one that weighs most: money that stands for a moment in many pools must not put it out.
+    weighed = weights(pools, offer.time)
+    heaviest = max(range(len(pools)), key=weighed.__getitem__)
+    others = (at for at in range(len(pools)) if at != heaviest)
+    place = min(others, key=lambda at: (pools[at].ready(offer.time), -at))
+    return (*pools[:place], *pools[place + 1 :], _fresh(offer)), len(pools) - 1
+
+
+def _fresh(offer: Offer) -> StandingPool:
+    depth = offer.depth or 0
+    return StandingPool(
+        pool=offer.pool,
+        usd=offer.usd,
+        sol=offer.sol,
+        at=offer.time,
+        pause_s=0.0,
+        low=depth,
+        low_before=depth,
+        stood_s=0,
+        signers=(offer.signer[:SIGNER_CHARS],),
+        from_usd=offer.usd,
+        from_sol=offer.sol,
+        flow=0,
+        left=depth,
+        is_buy=offer.is_buy,
+        from_is_buy=offer.is_buy,
+        lull_s=0.0,
+    )
+
+
+def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
+    """Return *pool* after one more of its swaps."""
+    gap_s = offer.time - pool.at
+    low, low_before = _lowest(pool, offer)
+    signers = pool.signers
+    if len(signers) < SIGNERS and offer.signer[:SIGNER_CHARS] not in signers:
+        signers = (*signers, offer.signer[:SIGNER_CHARS])
+    stood_s = pool.stood_s
+    lull_s = pool.lull_s
+    if lull_s is None:
+        lull_s = pool.usual_lull_s
+    if gap_s:
+        if stood_s < OLD_S:
+            stood_s = min(OLD_S, stood_s + gap_s)
+        lull_s += (gap_s - lull_s) * (gap_s / stood_s if gap_s < stood_s else 1.0)
+    usd = offer.usd
+    sol = offer.sol
+    is_buy = offer.is_buy
+    from_is_buy = pool.from_is_buy
+    is_small = offer.volume < ODD_MICRO_USD
+    if offer.trip == Trip.BACK or (is_small and _is_odd(pool, offer)):
+        usd = pool.usd
+        sol = pool.sol
+        is_buy = pool.is_buy
+        from_usd = pool.from_usd
+        from_sol = pool.from_sol
+        shown = pool.shown
+        flow = pool.flow + offer.volume
+    else:
+        from_usd, from_sol, flow, shown = _moved(pool, offer)
+        if not flow:
+            from_is_buy = is_buy
+    return StandingPool(
+        pool.pool,
+        usd,
+        sol,
+        offer.time,
+        pool.pause_s + (gap_s - pool.pause_s) / PAUSE_WEIGHT,
+        low,
+        low_before,
+        stood_s,
+        signers,
+        from_usd,
+        from_sol,
+        flow,
+        shown,
+        pool.left if offer.depth is None else offer.depth,
+        is_buy,
+        from_is_buy,
+        lull_s,
+    )
+
+
+def _is_odd(pool: StandingPool, offer: Offer) -> bool:
+    """Return whether a small *offer* cannot have moved its *pool*, and is far off all the same."""
+    if offer.volume * DUST >= pool.low:
+        return False
+    return _move(pool.usd, offer.usd, offer.usd) >= MOVE_MIN
+
+
+def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
+    """Return the lowest reserves of *pool* in this window and in the one before.
+
+    A window begins with the reserve after the last swap before it: later deposits do not count.
+    """
+    depth = offer.depth
+    if depth is None:
+        return pool.low, pool.low_before
+    passed = offer.time // WINDOW_S - pool.at // WINDOW_S
+    if not passed:
+        return min(pool.low, depth), pool.low_before
+    left = pool.left
+    if left is None:  # in logs of older versions
+        return depth, pool.low
+    return min(left, depth), pool.low if passed == 1 else left
+
+
+def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
+    """Return the price that the next move is measured from, and the depth shown so far.
+
+    A move counts once two swaps in a row have seen it, neither of them dust: one price may be odd.
+    They are of the side that it begins at: between purchases and sales lie the fees of the pool.
+    """
+    flow = pool.flow + offer.volume
+    is_of_one_side = offer.is_buy == pool.is_buy == pool.from_is_buy
+    if not is_of_one_side or offer.volume * DUST < pool.low:
+        return pool.from_usd, pool.from_sol, flow, pool.shown
+    move = _move(pool.from_usd, pool.usd, offer.usd)
+    if move >= MOVE_MIN:
+        move = min(move, _move(pool.from_sol, pool.sol, offer.sol))
+    if move < MOVE_MIN:
+        return pool.from_usd, pool.from_sol, flow, pool.shown
+    # Constant product: to multiply the price by m takes (sqrt(m) - 1) of the quote.
+    shown = int(SLACK * flow / (sqrt(1 + move) - 1))
+    if pool.shown is not None:
+        shown = max(shown, pool.shown // 2)
+    return offer.usd, offer.sol, 0, shown
+
+
+def _move(origin: float, last: float, new: float) -> float:
+    """Return by what part both *last* and *new* are above *origin*, or both below."""
+    low, high = (last, new) if last < new else (new, last)
+    return (low / origin if low > origin else origin / high) - 1

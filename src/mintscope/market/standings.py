@@ -1,0 +1,291 @@
+"""The basis of a price: its pools, their reserves, its age, and its confidence.
+
+Agrees        a pool that counts by `standing`, has traded within FRESH_S of the newest swap, and
+              whose price is within AGREEMENT of the price
+Depth         what stands in the pools that agree, by `StandingPool.depth`: the quote alone
+Confidence    high    at least HIGH_MICRO_USD stand in the pools that agree, the price was first set
+                      YOUNG_S before it was last set, and that is at most FRESH_S ago
+              medium  the same with MEDIUM_MICRO_USD and at most OLD_S
+              low     else; and if no balance shows what stands there, or if the pools that agree
+                      weigh no more than those that do not
+
+Pools are as of the newest swap of any of them, ages as of the report.  Trades of strangers in
+private pools do not change the confidence: they are only in `rejected_share`.
+
+The pools of a mint as bytes, as the log keeps them beside swaps.
+
+The pools of all mints as of the newest slot, and what they say of the next swap.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterable
+from enum import StrEnum
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.time import HOUR_S, MINUTE_S
+from mintscope.market.standing import (
+    AGREEMENT,
+    DEPTH_UNKNOWN,
+    FRACTION,
+    OLD_S,
+    SIGNERS,
+    HourFlow,
+    Offer,
+    Standing,
+    StandingPool,
+    is_sample,
+    stand,
+    weights,
+)
+
+IS_DIRECT: Final = 8  # of what decided before decision 60
+_standing: Final = msgspec.msgpack.Decoder(Standing)
+_decided: Final = msgspec.msgpack.Decoder(tuple[Any, ...])  # before decision 60
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+
+def pack(standing: Standing) -> bytes:
+    """Return *standing* as bytes."""
+    return _encode(standing)
+
+
+def unpack(packed: bytes) -> Standing:
+    """Return what `pack` was given; of before decision 60, the one pool that decided."""
+    try:
+        return _standing.decode(packed)
+    except msgspec.ValidationError:
+        pool, usd, at, pause_s, since, *_ = decided = _decided.decode(packed)
+        is_direct = decided[IS_DIRECT] if len(decided) > IS_DIRECT else True
+        return before_standing(pool, usd, at, pause_s, since, is_direct=is_direct)
+
+
+def before_standing(  # noqa: PLR0913 - one argument for each known value
+    pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
+) -> Standing:
+    """Return the pool that decided by decision 18; its reserves show from its next swap on.
+
+    Its price in SOL is not known: its next move is measured in dollars alone.
+    """
+    only = StandingPool(
+        pool=pool,
+        usd=usd,
+        sol=usd,
+        at=at,
+        pause_s=pause_s,
+        low=DEPTH_UNKNOWN,
+        low_before=DEPTH_UNKNOWN,
+        stood_s=OLD_S,
+        signers=("",) * SIGNERS,
+        from_usd=usd,
+        from_sol=usd,
+        flow=0,
+    )
+    return Standing((only,), pool, usd, at, since, is_direct)
+
+
+HIGH_MICRO_USD: Final = 100_000_000_000
+MEDIUM_MICRO_USD: Final = 1_000_000_000
+YOUNG_S: Final = 10 * MINUTE_S
+FRESH_S: Final = 5 * MINUTE_S
+OLD_BASIS_S: Final = HOUR_S
+
+
+class Confidence(StrEnum):
+    """How good a price is."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+    def is_at_least(self, least: "Confidence") -> bool:
+        """Return whether this is *least* or better."""
+        order = tuple(Confidence)
+        return order.index(self) >= order.index(least)
+
+
+class PriceBasis(NamedTuple):
+    """The basis of the price of a mint, as of its newest swap.
+
+    pool        whose swap set it last, and at, when
+    since       when it was first set
+    depth       micro-USD in the pools that agree; None if no balance shows it
+    pool_count  how many agree, that of *pool* among them
+    is_agreed   the pools that agree weigh more than the others that count
+    flow        what changed hands of late
+    """
+
+    pool: str
+    at: UnixS
+    since: UnixS
+    depth: int | None
+    pool_count: int
+    is_agreed: bool
+    flow: HourFlow
+
+    def confidence(self, now: UnixS) -> Confidence:
+        """Return how good the price is at *now*."""
+        age_s = now - self.at
+        is_young = self.at - self.since < YOUNG_S
+        if self.depth is None or not self.is_agreed or is_young:
+            return Confidence.LOW
+        if self.depth >= HIGH_MICRO_USD and age_s <= FRESH_S:
+            return Confidence.HIGH
+        if self.depth >= MEDIUM_MICRO_USD and age_s <= OLD_BASIS_S:
+            return Confidence.MEDIUM
+        return Confidence.LOW
+
+    def rejected_share(self, now: UnixS) -> float:
+        """Return the part of what changed hands at a price that set none, in the hour to *now*.
+
+        Of the clock hour before that of *now* the minutes count that are within an hour of it, as
+        if it had been traded evenly.  0 to 1; 0 if nothing changed hands.
+        """
+        flow = self.flow
+        taken = flow.taken
+        rejected = flow.rejected
+        taken_before = flow.taken_before
+        rejected_before = flow.rejected_before
+        passed = now // HOUR_S - flow.hour
+        if passed == 1:
+            taken_before = taken
+            rejected_before = rejected
+            taken = rejected = 0
+        elif passed > 1:
+            return 0.0
+        minutes = HOUR_S // MINUTE_S
+        left = minutes - now % HOUR_S // MINUTE_S
+        rejected = minutes * rejected + left * rejected_before
+        total = rejected + minutes * taken + left * taken_before
+        return rejected / total if total else 0.0
+
+
+def basis_of(packed: bytes | None) -> PriceBasis | None:
+    """Return what the price rests on by the pools in *packed*; None if the log names none."""
+    return None if packed is None else basis_by(unpack(packed))
+
+
+def basis_by(standing: Standing) -> PriceBasis:
+    """Return what the price rests on by *standing*."""
+    pools = standing.pools
+    newest = max(one.at for one in pools)
+    weighed = weights(pools, newest)
+    least = max(weighed) / FRACTION
+    low = standing.usd / (1 + AGREEMENT)
+    high = standing.usd * (1 + AGREEMENT)
+    # Of a pool that weighs nothing nothing is known but its price.
+    counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
+    counting = [(one, weight) for one, weight in counting if weight >= least]
+    near = [(one, weight) for one, weight in counting if low <= one.usd <= high]
+    # Reserves last seen in a pool that no longer trades may have left it.
+    agreeing = [one for one, _ in near if newest - one.at <= FRESH_S]
+    depth = sum(one.depth for one in agreeing)
+    for_it = sum(weight for _, weight in near)
+    return PriceBasis(
+        pool=standing.pool,
+        at=standing.at,
+        since=standing.since,
+        depth=depth if 0 < depth < DEPTH_UNKNOWN else None,
+        pool_count=max(1, len(agreeing)),
+        is_agreed=2 * for_it > sum(weight for _, weight in counting),
+        flow=standing.flow,
+    )
+
+
+MINTS_MAX: Final = 200_000
+
+
+class Standings:
+    """The pools of each mint as of the newest slot; earlier, if that slot dies.
+
+    kept    (slot, mint, pools after that slot), oldest first
+    """
+
+    def __init__(
+        self, kept: Iterable[tuple[Slot, Mint, Standing]] = (), *, mints_max: int = MINTS_MAX
+    ) -> None:
+        self._mints_max = mints_max
+        self._now: dict[Mint, Standing] = {}
+        self._before: deque[tuple[Slot, dict[Mint, Standing | None]]] = deque()
+        for slot, mint, state in kept:
+            if not self._before or self._before[-1][0] != slot:
+                self.begin(slot)
+            self._set(mint, state)
+
+    def begin(self, slot: Slot) -> None:
+        """Take what follows as said by *slot*, the newest."""
+        self._forget()
+        self._before.append((slot, {}))
+
+    def of(self, mint: Mint) -> Standing | None:
+        """Return the pools of *mint* now; None before its first priced swap."""
+        return self._now.get(mint)
+
+    def sets_price(self, mint: Mint, offer: Offer) -> bool:
+        """Say whether the next swap sets the price of *mint*."""
+        standing, sets = stand(self._now.get(mint), offer)
+        if standing is not None:
+            self._set(mint, standing)
+        return sets
+
+    def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
+        """Return what says whether the next swaps agree with the price of *mint*, whatever weighs.
+
+        Asked of each in order; nothing changes here.  Wider than what sets a price: a log that
+        begins later, whose pools weigh less at first, has to take the same samples, because a past
+        joins by that.  Near a median in which no pool has more than a third will do: one pool,
+        whatever stands in it, must not shut out all others.
+        """
+        standing = self._now.get(mint)
+
+        def agrees(offer: Offer) -> bool:
+            nonlocal standing
+            standing, sets = stand(standing, offer)
+            if standing is None:
+                return sets
+            return sets or is_sample(standing, offer)
+
+        return agrees
+
+    def changed(self) -> dict[Mint, Standing]:
+        """Return the pools of each mint that the newest slot has changed."""
+        return {mint: self._now[mint] for mint in self._before[-1][1]} if self._before else {}
+
+    def retract(self, slot: Slot) -> None:
+        """Go back to before *slot*, the newest."""
+        if not self._before or self._before[-1][0] != slot:
+            return  # nothing was traded in it
+        for mint, state in self._before.pop()[1].items():
+            if state is None:
+                del self._now[mint]
+            else:
+                self._now[mint] = state
+
+    def finalize(self, slot: Slot) -> None:
+        """Slots up to *slot* can no longer die."""
+        while self._before and self._before[0][0] <= slot:
+            self._before.popleft()
+
+    def _set(self, mint: Mint, state: Standing) -> None:
+        self._before[-1][1].setdefault(mint, self._now.get(mint))
+        self._now[mint] = state
+
+    def _forget(self) -> None:
+        """Halve too many mints: keep those of the last hour, deep ones, and those a fork may undo.
+
+        The next swap of a forgotten mint sets its price, whatever it is.
+        """
+        if len(self._now) > self._mints_max:
+            time = max(standing.at for standing in self._now.values())
+            kept = sorted(self._now.items(), key=lambda one: _worth_keeping(one[1], time))
+            undone = {mint for _, before in self._before for mint in before}
+            undoable = {mint: self._now[mint] for mint in undone & self._now.keys()}
+            self._now = dict(kept[self._mints_max // 2 :]) | undoable
+
+
+def _worth_keeping(standing: Standing, time: UnixS) -> tuple[bool, float, UnixS]:
+    """Return the sort key of a mint: those that are kept come last."""
+    ready = max(pool.ready(time) for pool in standing.pools)
+    return time - standing.at <= HOUR_S, ready, standing.at

@@ -1,0 +1,236 @@
+"""Exchanges read and missed, by the hour: bounded for any input.
+
+The programs of an hour that moved least are summed up under one name when there are too many.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import Final
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.sql.database import Batch, Database
+from mintscope.kit.time import HOUR_S
+from mintscope.market.coverage import (
+    NONE,
+    OTHER,
+    WEEK_HOURS,
+    WINDOW_HOURS,
+    Coverage,
+    MintCoverage,
+    MissedMints,
+    ProgramHour,
+    SlotCoverage,
+    Tally,
+    first_hour,
+    summed,
+)
+from mintscope.market.timeframe import Timeframe
+
+# So many by name of an hour that is over; twice as many while it is not.
+PROGRAMS_MAX: Final = 200
+MINTS_MAX: Final = 1_000
+# Sums stay integers: SQLite would turn a larger one into a float.
+VOLUME_MAX: Final = 10**18
+
+TALLY: Final = dict.fromkeys(("calls", "valued", "volume"), "bigint")
+ADDED: Final = """
+calls = {table}.calls + excluded.calls, valued = {table}.valued + excluded.valued,
+volume = CASE WHEN {table}.volume + excluded.volume > 1000000000000000000 THEN 1000000000000000000
+              ELSE {table}.volume + excluded.volume END
+"""
+PROGRAMS: Final = Batch(
+    "coverage",
+    {"hour": "bigint", "program": "text", "outcome": "text", **TALLY},
+    f"ON CONFLICT (hour, program, outcome) DO UPDATE SET {ADDED.format(table='coverage')}",
+)
+MINTS: Final = Batch(
+    "coverage_mint",
+    {"hour": "bigint", "mint": "text", **TALLY},
+    f"ON CONFLICT (hour, mint) DO UPDATE SET {ADDED.format(table='coverage_mint')}",
+)
+SLOTS: Final = Batch(
+    "coverage_slots",
+    dict.fromkeys(("hour", "first_slot", "blocks", "skipped"), "bigint"),
+    "ON CONFLICT (hour) DO UPDATE SET blocks = coverage_slots.blocks + excluded.blocks,"
+    " skipped = coverage_slots.skipped + excluded.skipped",
+)
+DIED: Final = """
+UPDATE coverage_slots SET blocks = blocks - 1, skipped = skipped - ? WHERE hour = ? AND blocks > 0
+"""
+
+LARGEST_PROGRAMS: Final = """
+SELECT program FROM coverage WHERE hour = ? AND program <> 'other'
+ GROUP BY program ORDER BY sum(CAST(volume AS double precision)) DESC, sum(calls) DESC, program
+"""
+LARGEST_MINTS: Final = """
+SELECT mint FROM coverage_mint WHERE hour = ? AND mint <> 'other'
+ ORDER BY volume DESC, calls DESC, mint
+"""
+OF_PROGRAM: Final = """
+DELETE FROM coverage WHERE hour = ? AND program = ? RETURNING outcome, calls, valued, volume
+"""
+OF_MINT: Final = """
+DELETE FROM coverage_mint WHERE hour = ? AND mint = ? RETURNING calls, valued, volume
+"""
+
+NEWEST_TIME: Final = """
+SELECT time FROM header WHERE seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
+"""
+ROWS: Final = """
+SELECT hour, program, outcome, calls, valued, volume FROM coverage WHERE hour >= ? ORDER BY 1, 2, 3
+"""
+READ_SLOTS: Final = """
+SELECT coalesce(sum(blocks), 0), coalesce(sum(skipped), 0), min(first_slot)
+  FROM coverage_slots WHERE hour >= ?
+"""
+MISSING: Final = """
+SELECT coalesce(sum(last - CASE WHEN first < :since THEN :since ELSE first END + 1), 0)
+  FROM gap WHERE filled_at IS NULL AND last >= :since
+"""
+MISSED_MINTS: Final = """
+SELECT mint, sum(calls), sum(valued), sum(CAST(volume AS double precision))
+  FROM coverage_mint WHERE hour >= ? GROUP BY mint ORDER BY mint
+"""
+# Of the hours of the window, the final part of which is in candles.
+READ_OF_MINTS: Final = """
+SELECT address, sum(count), sum(CAST(buy_volume + sell_volume AS double precision))
+  FROM candle JOIN mint ON mint.id = candle.mint
+ WHERE address IN (SELECT mint FROM coverage_mint WHERE hour >= :hour)
+   AND timeframe = :timeframe AND bucket >= :since AND since_slot IS NOT NULL
+ GROUP BY address
+"""
+
+
+class CoverageWriter:
+    """Adds what blocks held to the sums of their hour, within the transactions of one writer."""
+
+    def __init__(self) -> None:
+        self._hour = -1
+        # Of that hour, by name; as of the last commit, or a little more.
+        self._programs: set[str] = set()
+        self._mints: set[str] = set()
+
+    def add(self, db: Database, seen: Sequence[SlotCoverage]) -> None:
+        """Add *seen*, oldest first."""
+        for hour, slots in groupby(seen, lambda each: each.time // HOUR_S):
+            if hour != self._hour:
+                self._begin(db, hour)
+            self._add(db, hour, list(slots))
+
+    def _begin(self, db: Database, hour: int) -> None:
+        """Begin *hour*, or go on with it: let go of what is too old or too much."""
+        newest = db.execute("SELECT max(hour) FROM coverage").get
+        if newest is not None:
+            _keep_programs(db, newest)
+            _keep_mints(db, newest)
+        for table, kept in (
+            ("coverage", WEEK_HOURS),
+            ("coverage_slots", WEEK_HOURS),
+            ("coverage_mint", WINDOW_HOURS),
+        ):
+            db.execute(f"DELETE FROM {table} WHERE hour <= ?", (hour - kept,))  # noqa: S608 - ours
+        self._hour = hour
+        self._look(db, hour)
+
+    def _look(self, db: Database, hour: int) -> None:
+        self._programs = {name for (name,) in db.execute(LARGEST_PROGRAMS, (hour,))}
+        self._mints = {mint for (mint,) in db.execute(LARGEST_MINTS, (hour,))}
+
+    def _add(self, db: Database, hour: int, slots: Sequence[SlotCoverage]) -> None:
+        calls: dict[tuple[str, str], list[Tally]] = defaultdict(list)
+        missed: dict[Mint, list[Tally]] = defaultdict(list)
+        for slot in slots:
+            for key, tally in slot.calls.items():
+                calls[key].append(tally)
+            for mint, tally in slot.missed.items():
+                missed[mint].append(tally)
+        skipped = sum(slot.slot - slot.parent_slot - 1 for slot in slots)
+        db.executemany(SLOTS, [(hour, slots[0].slot, len(slots), skipped)])
+        if calls:
+            _add_programs(db, hour, {key: summed(each) for key, each in calls.items()}.items())
+            self._programs.update(program for program, _ in calls)
+        if missed:
+            _add_mints(db, hour, {mint: summed(each) for mint, each in missed.items()}.items())
+            self._mints.update(missed)
+        if len(self._programs) > 2 * PROGRAMS_MAX or len(self._mints) > 2 * MINTS_MAX:
+            _keep_programs(db, hour)
+            _keep_mints(db, hour)
+            self._look(db, hour)
+
+
+def died(db: Database, slot: Slot, parent_slot: Slot, time: UnixS) -> None:
+    """Note that a block died: what it proved of slots before it is proven no more.
+
+    Its calls stay counted: they say how well blocks are read.
+    """
+    db.execute(DIED, (slot - parent_slot - 1, time // HOUR_S))
+
+
+def _add_programs(db: Database, hour: int, rows: Iterable[tuple[tuple[str, str], Tally]]) -> None:
+    db.executemany(PROGRAMS, [(hour, *key, *_bounded(tally)) for key, tally in rows])
+
+
+def _add_mints(db: Database, hour: int, rows: Iterable[tuple[str, Tally]]) -> None:
+    db.executemany(MINTS, [(hour, mint, *_bounded(tally)) for mint, tally in rows])
+
+
+def _bounded(tally: Tally) -> Tally:
+    return tally._replace(volume=min(tally.volume, VOLUME_MAX))
+
+
+def _keep_programs(db: Database, hour: int) -> None:
+    """Sum up those that moved least."""
+    rest: dict[tuple[str, str], list[Tally]] = defaultdict(list)
+    for (program,) in list(db.execute(LARGEST_PROGRAMS, (hour,)))[PROGRAMS_MAX:]:
+        for outcome, *tally in db.execute(OF_PROGRAM, (hour, program)):
+            rest[OTHER, outcome].append(Tally(*tally))
+    if rest:
+        _add_programs(db, hour, {key: summed(each) for key, each in rest.items()}.items())
+
+
+def _keep_mints(db: Database, hour: int) -> None:
+    rest = [
+        Tally(*tally)
+        for (mint,) in list(db.execute(LARGEST_MINTS, (hour,)))[MINTS_MAX:]
+        for tally in db.execute(OF_MINT, (hour, mint))
+    ]
+    if rest:
+        _add_mints(db, hour, [(OTHER, summed(rest))])
+
+
+def coverage_of(db: Database, hours: int) -> Coverage | None:
+    """Return that of the newest block's hour and of those before it, *hours* in all."""
+    time = db.execute(NEWEST_TIME).get
+    if time is None:
+        return None
+    since = first_hour(UnixS(time), hours)
+    blocks, skipped, first_slot = db.execute(READ_SLOTS, (since // HOUR_S,)).get
+    missing = 0 if first_slot is None else db.execute(MISSING, {"since": first_slot}).get
+    rows = [
+        ProgramHour(hour, program, outcome, Tally(calls, valued, volume))
+        for hour, program, outcome, calls, valued, volume in db.execute(ROWS, (since // HOUR_S,))
+    ]
+    return Coverage(since, UnixS(time), rows, int(blocks), int(skipped), int(missing))
+
+
+def missed_mints(db: Database) -> MissedMints:
+    """Return the mints of which calls were missed in the window."""
+    time = db.execute(NEWEST_TIME).get
+    if time is None:
+        return MissedMints({}, is_whole=True)
+    since = first_hour(UnixS(time), WINDOW_HOURS)
+    asked = {"hour": since // HOUR_S, "since": since, "timeframe": Timeframe.H1}
+    read = {
+        address: Tally(int(count), int(count), int(volume))
+        for address, count, volume in db.execute(READ_OF_MINTS, asked)
+    }
+    missed = {
+        mint: Tally(int(calls), int(valued), int(volume))
+        for mint, calls, valued, volume in db.execute(MISSED_MINTS, (since // HOUR_S,))
+    }
+    is_whole = missed.pop(OTHER, None) is None
+    by_mint = {
+        Mint(mint): MintCoverage(read.get(mint, NONE), each) for mint, each in missed.items()
+    }
+    return MissedMints(by_mint, is_whole)

@@ -1,0 +1,307 @@
+"""One transaction of the finalized fold.
+
+Which pools decide the prices of mints, as the log says.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from operator import itemgetter
+from typing import Final, Self
+
+from msgspec.structs import astuple
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.sql.database import Batch, Database, DatabaseAccess
+from mintscope.kit.time import DAY_S
+from mintscope.market.log import PricedSwap
+from mintscope.market.ports import (
+    CANDLES_MIN,
+    Activity,
+    FinalizedSlot,
+    Folded,
+    FoldedMint,
+    Kept,
+    Retention,
+    day_of,
+)
+from mintscope.market.standing import Standing
+from mintscope.market.store import retention as forgetting
+from mintscope.market.store.log_reader import deciding_of, last_seq, swaps_of
+from mintscope.market.store.mints import Cut, MarketTables, track, untrack_all
+from mintscope.market.timeframe import Timeframe
+
+FINAL_SLOTS: Final = """
+SELECT slot, time, seq FROM header
+ WHERE seq > (SELECT folded_seq FROM progress)
+   AND slot <= (SELECT finalized_slot FROM progress)
+   AND is_dead = 0
+ ORDER BY seq
+ LIMIT ?
+"""
+
+# By an operator, or by a past that was joined: what was read is no longer so.
+OVERTAKEN: Final = """
+SELECT EXISTS (SELECT 1 FROM event WHERE seq > ? AND kind IN ('track', 'untrack'))
+"""
+COUNT_TRACKED: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
+
+SWAPS: Final = """
+SELECT address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? ORDER BY swap.mint
+"""
+
+KEPT: Final = """
+SELECT address, mint.id, since_slot, is_removed, state.state, in_sol,
+       day, swaps, volume, lively_day
+  FROM ({asked}) AS asked JOIN mint ON address = asked.value
+  LEFT JOIN state ON state.mint = mint.id LEFT JOIN activity ON activity.mint = mint.id
+"""
+
+FOLLOWED: Final = """
+SELECT address, day, swaps, volume, lively_day
+  FROM mint JOIN activity ON activity.mint = id
+ WHERE since_slot IS NOT NULL AND is_listed = 0
+ ORDER BY id
+"""
+
+# Most rows are there already: to change one in its place takes less than to replace it.
+ACTIVITY: Final = Batch(
+    "activity",
+    dict.fromkeys(("mint", "day", "swaps", "volume", "lively_day"), "bigint"),
+    "ON CONFLICT (mint) DO UPDATE SET day = excluded.day, swaps = excluded.swaps,"
+    " volume = excluded.volume, lively_day = excluded.lively_day",
+)
+STATES: Final = Batch(
+    "state",
+    {"mint": "bigint", "state": "bytea", "last_swap": "bigint", "in_sol": "bytea"},
+    "ON CONFLICT (mint) DO UPDATE SET state = excluded.state, last_swap = excluded.last_swap,"
+    " in_sol = excluded.in_sol",
+)
+CANDLES: Final = Batch(
+    "candle",
+    {
+        "mint": "bigint",
+        "timeframe": "text",
+        "bucket": "bigint",
+        **dict.fromkeys(("open", "high", "low", "close"), "double precision"),
+        **dict.fromkeys(("buy_volume", "sell_volume", "count"), "bigint"),
+        **dict.fromkeys(("open_sol", "high_sol", "low_sol", "close_sol"), "double precision"),
+    },
+    "ON CONFLICT (mint, timeframe, bucket) DO UPDATE"
+    " SET open = excluded.open, high = excluded.high, low = excluded.low, close = excluded.close,"
+    " buy_volume = excluded.buy_volume, sell_volume = excluded.sell_volume,"
+    " count = excluded.count, open_sol = excluded.open_sol, high_sol = excluded.high_sol,"
+    " low_sol = excluded.low_sol, close_sol = excluded.close_sol",
+)
+WAYPOINTS: Final = Batch(
+    "waypoint",
+    {"mint": "bigint", "timeframe": "text", "bucket": "bigint", "closed": "bigint", "acc": "bytea"},
+    "ON CONFLICT (mint, timeframe, bucket) DO UPDATE"
+    " SET closed = excluded.closed, acc = excluded.acc",
+)
+
+CHECKPOINT: Final = """
+UPDATE progress SET folded_slot = ?, folded_day = ?,
+       folded_seq = (SELECT seq FROM header WHERE slot = ? AND is_dead = 0)
+"""
+
+
+class SqlFolding:
+    """Implements market.store.Folding; see `begin`."""
+
+    def __init__(
+        self,
+        access: DatabaseAccess[Database],
+        tables: MarketTables,
+        *,
+        retention: Retention,
+    ) -> None:
+        self._access = access
+        self._tables = tables
+        self._retention = retention
+        self._ids: dict[Mint, int] = {}
+        self._seq = 0
+        self.day: int | None = None
+        self.slots: Sequence[FinalizedSlot] = ()
+
+    @classmethod
+    async def begin(
+        cls,
+        access: DatabaseAccess[Database],
+        tables: MarketTables,
+        slots_max: int,
+        *,
+        retention: Retention,
+    ) -> Self:
+        """Return a batch of up to *slots_max* final slots."""
+        folding = cls(access, tables, retention=retention)
+        await access.run(lambda db: folding._read(db, slots_max))
+        return folding
+
+    def _read(self, db: Database, slots_max: int) -> None:
+        self._seq = last_seq(db)
+        self.day = db.execute("SELECT folded_day FROM progress").get
+        self.slots = [
+            FinalizedSlot(Slot(slot), UnixS(time), seq)
+            for slot, time, seq in db.execute(FINAL_SLOTS, (slots_max,))
+        ]
+
+    async def swaps(self, slot: FinalizedSlot) -> dict[Mint, list[PricedSwap]]:
+        """Return the swaps of *slot* by mint, each in order."""
+        rows = await self._access.run(lambda db: db.execute(SWAPS, (slot.seq,)))
+        return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
+
+    async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
+        """Return what is kept of each of *mints*."""
+        found = {}
+        rows = await self._access.run(lambda db: self._tables.kept(db, mints))
+        for address, mint_id, since_slot, is_removed, state, in_sol, *counted in rows:
+            mint = Mint(address)
+            self._ids[mint] = mint_id
+            activity = None if counted[0] is None else Activity(*counted)
+            found[mint] = Kept(since_slot, bool(is_removed), state, in_sol, activity)
+        return found
+
+    async def followed(self) -> dict[Mint, Activity]:
+        """Return the mints a rule may drop: tracked, and not listed by an operator."""
+        rows = await self._access.run(lambda db: db.execute(FOLLOWED))
+        return {Mint(address): Activity(*counted) for address, *counted in rows}
+
+    async def save(self, folded: Folded) -> int | None:
+        """Write *folded*, move the checkpoint to its last slot; return how many are followed.
+
+        None, and nothing is written, if a mint was tracked or untracked since the batch was read.
+        """
+        return await self._access.run(lambda db: self._save(db, folded))
+
+    def _save(self, db: Database, folded: Folded) -> int | None:
+        with db.transaction():
+            if db.execute(OVERTAKEN, (self._seq,)).get:
+                return None
+            self._follow(db, folded)
+            self._save_mints(db, folded.mints)
+            last = folded.checkpoint
+            day = day_of(last.time)
+            db.execute(CHECKPOINT, (last.slot, day, last.slot))
+            if day != self.day:
+                db.execute(forgetting.BEGIN)
+            tracked: int = db.execute(COUNT_TRACKED).get
+        return tracked
+
+    def _follow(self, db: Database, folded: Folded) -> None:
+        untrack_all(db, self._tables, folded.untracked)
+        for mint, slot in folded.tracked.items():
+            track(db, mint, (Slot(slot.slot - 1), slot.time), by_rule=True)
+        if folded.untracked or folded.tracked:
+            self._tables.written(db)
+        db.executemany(
+            ACTIVITY, ((self._ids[mint], *activity) for mint, activity in folded.activity.items())
+        )
+
+    def _save_mints(self, db: Database, mints: Mapping[Mint, FoldedMint]) -> None:
+        of = [(self._ids[mint], one) for mint, one in mints.items()]
+        of.sort(key=itemgetter(0))  # as they lie in the table
+        db.executemany(STATES, ((id_, one.state, one.last_swap, one.in_sol) for id_, one in of))
+        db.executemany(
+            CANDLES,
+            (
+                (id_, timeframe, *astuple(row))
+                for id_, one in of
+                for timeframe, rows in one.changed.items()
+                for row in rows
+            ),
+        )
+        passed = [
+            (id_, timeframe, *waypoint) for id_, one in of for timeframe, waypoint in one.waypoints
+        ]
+        if passed:
+            db.executemany(WAYPOINTS, passed)
+        cuts = [  # what is too old grows with the newest bucket alone
+            cut_of(self._retention, id_, timeframe, rows[-1].bucket)
+            for id_, one in of
+            for timeframe in one.opened
+            if (rows := one.changed[timeframe])
+        ]
+        self._tables.drop_old(db, cuts, CANDLES_MIN)
+
+
+def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
+    """Return which candles are too far behind bucket *newest*."""
+    return Cut(mint_id, timeframe, UnixS(newest - retention.keep_s[timeframe]))
+
+
+DECIDED: Final = """
+SELECT -1, address, deciding, 0 FROM deciding_pool JOIN mint ON mint.id = deciding_pool.mint
+UNION ALL
+SELECT -1, address, deciding, 0 FROM other_deciding_kept
+"""
+# Of final slots the newest alone, for none is gone back to.
+FINALLY_DECIDING: Final = """
+SELECT slot, address, deciding, seq FROM (
+    SELECT header.slot, address, deciding, seq,
+           row_number() OVER (PARTITION BY swap.mint ORDER BY seq DESC) AS place
+      FROM swap JOIN header USING (seq) JOIN mint ON mint.id = swap.mint
+     WHERE is_dead = 0 AND deciding IS NOT NULL
+       AND header.slot <= (SELECT finalized_slot FROM progress)) AS final
+ WHERE place = 1
+UNION ALL
+SELECT slot, address, deciding, seq FROM (
+    SELECT header.slot, address, deciding, seq,
+           row_number() OVER (PARTITION BY address ORDER BY seq DESC) AS place
+      FROM other_deciding JOIN header USING (seq)
+     WHERE is_dead = 0 AND header.slot <= (SELECT finalized_slot FROM progress)) AS final
+ WHERE place = 1
+ ORDER BY seq
+"""
+DECIDING: Final = """
+SELECT header.slot, address, deciding, seq
+  FROM swap JOIN header USING (seq) JOIN mint ON mint.id = swap.mint
+ WHERE is_dead = 0 AND deciding IS NOT NULL
+   AND header.slot > (SELECT coalesce(finalized_slot, -1) FROM progress)
+UNION ALL
+SELECT header.slot, address, deciding, seq
+  FROM other_deciding JOIN header USING (seq)
+ WHERE is_dead = 0 AND header.slot > (SELECT coalesce(finalized_slot, -1) FROM progress)
+ ORDER BY seq
+"""
+KEEP_DECIDING: Final = """
+INSERT INTO deciding_pool (mint, deciding)
+SELECT mint, deciding FROM (
+    SELECT mint, deciding, row_number() OVER (PARTITION BY mint ORDER BY seq DESC) AS place
+      FROM swap JOIN header USING (seq)
+     WHERE seq <= ? AND is_dead = 0 AND deciding IS NOT NULL) AS trimmed
+ WHERE place = 1
+ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
+"""
+KEEP_OTHERS: Final = f"""
+INSERT INTO other_deciding_kept (address, deciding, day)
+SELECT address, deciding, time / {DAY_S} FROM (
+    SELECT address, deciding, time,
+           row_number() OVER (PARTITION BY address ORDER BY seq DESC) AS place
+      FROM other_deciding JOIN header USING (seq)
+     WHERE seq <= ? AND is_dead = 0) AS trimmed
+ WHERE place = 1
+ON CONFLICT (address) DO UPDATE SET deciding = excluded.deciding, day = excluded.day
+"""  # noqa: S608 - a constant
+# Pools that have decided nothing for so long set no price: a quote must be younger than an hour.
+OTHERS_DAYS: Final = 2
+OTHERS_A_STEP: Final = 500
+FORGET_OTHERS: Final = """
+DELETE FROM other_deciding_kept
+ WHERE address IN (SELECT address FROM other_deciding_kept
+                    WHERE day < (SELECT folded_day FROM progress) - ? ORDER BY day LIMIT ?)
+"""
+
+
+def deciding_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
+    """Return which pools decided after which living slots, oldest first."""
+    return [
+        (Slot(slot), Mint(mint), deciding_of(blob))
+        for statement in (DECIDED, FINALLY_DECIDING, DECIDING)
+        for slot, mint, blob, _ in db.execute(statement)
+    ]
+
+
+def keep_deciding(db: Database, until: int) -> None:
+    """Keep what decides after event *until*, the newest that is trimmed."""
+    db.execute(KEEP_DECIDING, (until,))
+    db.execute(KEEP_OTHERS, (until,))
+    db.execute(FORGET_OTHERS, (OTHERS_DAYS, OTHERS_A_STEP))

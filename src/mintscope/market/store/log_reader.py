@@ -1,0 +1,548 @@
+"""MarketReader: one thread and one connection, beside the writer.
+
+The blobs of the market, and how its rows become values.
+
+How readers of the market ask their database: never without end, and with one kind of failure.
+
+Calls seen and not read over the last week: bounded for any input.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+from msgspec.structs import astuple
+
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAccess, DatabaseError, Row
+from mintscope.market import log
+from mintscope.market.coverage import Coverage, MissedMints, NotRead
+from mintscope.market.log import CandleRow, Evidence, PricedSwap, SlotHeader
+from mintscope.market.ports import CANDLES_MIN, MINUTES_S, RECENT_S, MarketOverview
+from mintscope.market.sol_rate import Sample
+from mintscope.market.standing import Standing
+from mintscope.market.standings import pack, unpack
+from mintscope.market.store.coverage import coverage_of, missed_mints
+from mintscope.market.store.retention import candles_a_day
+from mintscope.market.timeframe import Timeframe
+from mintscope.solana.blocks import Gap
+
+# PricedSwaps without their mint, which is the row's, without detail, which is beside them, and
+# without an offered price or evidence if they have none; those of before have no pool either.
+EVIDENT: Final = 11  # fields of a swap with evidence
+_swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
+_samples: Final = msgspec.msgpack.Decoder(tuple[Sample, ...])
+_mints: Final = msgspec.msgpack.Decoder(tuple[str, ...])
+_encode: Final = msgspec.msgpack.Encoder().encode
+
+NEWEST: Final = """
+SELECT * FROM (SELECT timeframe, bucket, open, high, low, close, buy_volume, sell_volume, count
+                 FROM candle WHERE mint = :mint AND timeframe = '{timeframe}' AND count > 0
+                ORDER BY bucket DESC LIMIT :limit) AS {timeframe}
+"""
+NEWEST_CANDLES: Final = "UNION ALL".join(
+    NEWEST.format(timeframe=timeframe.value) for timeframe in Timeframe
+)
+
+
+def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
+    """Return the swaps of one mint and slot as a blob."""
+    return _encode([_swap_row(swap) for swap in swaps])
+
+
+def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
+    """Return the swaps of *mint* that *blob* holds, in order."""
+    return [_swap_of(mint, fields) for fields in _swaps.decode(blob)]
+
+
+def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
+    *fields, offered, _, evidence = astuple(swap)
+    if evidence is not None:
+        return (*fields[1:], offered, astuple(evidence))
+    return (*fields[1:], offered) if offered else tuple(fields[1:])
+
+
+def _swap_of(mint: Mint, fields: Sequence[Any]) -> PricedSwap:
+    if len(fields) < EVIDENT:
+        return PricedSwap(mint, *fields)
+    *known, evidence = fields
+    whole: tuple[Any, ...] = (mint, *known, None, Evidence(*evidence))
+    return PricedSwap(*whole)
+
+
+def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
+    """Return the volume bought and the volume sold in *swaps*."""
+    volumes = [0, 0]
+    for swap in swaps:
+        volumes[not swap.is_buy] += swap.volume
+    return volumes[0], volumes[1]
+
+
+def deciding_blob(standing: Standing | None) -> bytes | None:
+    """Return what decides as a blob."""
+    return None if standing is None else pack(standing)
+
+
+def deciding_of(blob: bytes) -> Standing:
+    """Return what *blob* says decides; of before decision 60, the one pool that did."""
+    return unpack(blob)
+
+
+def mints_blob(mints: Iterable[Mint]) -> bytes:
+    """Return addresses as a blob."""
+    return _encode(list(mints))
+
+
+def mints_of(blob: bytes) -> tuple[Mint, ...]:
+    """Return the addresses *blob* holds."""
+    return tuple(Mint(address) for address in _mints.decode(blob))
+
+
+def header_row(header: SlotHeader) -> tuple[Any, ...]:
+    """Return *header* as a row of the table `header`, without seq."""
+    *columns, samples = astuple(header)
+    return (*columns, _encode(samples))
+
+
+def header_of(row: Row) -> SlotHeader:
+    """Return the header that such a row holds."""
+    slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, blob = row
+    samples = _samples.decode(blob)
+    return SlotHeader(slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples)
+
+
+def last_seq(db: Database) -> int:
+    """Return the seq of the newest event, 0 for an empty log."""
+    return int(db.execute("SELECT coalesce(max(seq), 0) FROM event").get)
+
+
+def newest_candles(db: Database, mint_id: int, limit: int) -> dict[Timeframe, Sequence[CandleRow]]:
+    """Return up to *limit* of a mint's newest candles with a price, oldest first."""
+    found: dict[Timeframe, list[CandleRow]] = {timeframe: [] for timeframe in Timeframe}
+    for timeframe, *row in db.execute(NEWEST_CANDLES, {"mint": mint_id, "limit": limit}):
+        found[Timeframe(timeframe)].append(CandleRow(*row))
+    return {timeframe: rows[::-1] for timeframe, rows in found.items()}
+
+
+READ_TIMEOUT_S: Final = 10.0
+
+Result = TypeVar("Result")
+
+
+class MarketReading:
+    """Asks the database of the market, beside its writer.
+
+    access       of a connection that reads
+    timeout_s    of one question, with its wait for the questions before it
+    Raises ServiceUnavailable from every verb when the database does not answer in time, or refuses.
+    """
+
+    def __init__(
+        self, access: DatabaseAccess[Database], *, timeout_s: float = READ_TIMEOUT_S
+    ) -> None:
+        self._access = access
+        self._timeout_s = timeout_s
+
+    async def in_snapshot(self, read: Callable[[Database], Result]) -> Result:
+        """Return what *read* returns; all that it reads is of one commit."""
+
+        def in_one(db: Database) -> Result:
+            with db.snapshot():
+                return read(db)
+
+        return await self.run(in_one)
+
+    async def run(self, read: Callable[[Database], Result]) -> Result:
+        """Return what *read* returns; for one statement, which needs no snapshot."""
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return await self._access.run(read)
+        except (DatabaseError, TimeoutError) as cause:
+            raise ServiceUnavailable("The market data cannot be read now; try again.") from cause
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._access.close()
+
+
+HOUR_S: Final = 3_600
+HOURS_KEPT: Final = 7 * 24
+HOURS_OF_DAY: Final = 24
+KINDS_PER_HOUR_MAX: Final = 500
+# Sums stay integers: SQLite would turn a larger one into a float.
+VOLUME_MAX: Final = 10**18
+
+FORGET: Final = "DELETE FROM not_read WHERE hour <= ?"
+KNOWS: Final = """
+SELECT EXISTS (SELECT * FROM not_read
+                WHERE hour = :hour AND program = :program AND reason = :reason AND head = :head)
+    OR (SELECT count(*) FROM not_read WHERE hour = :hour) < :most
+"""
+ADD: Final = """
+INSERT INTO not_read
+VALUES (:hour, :program, :reason, :head, :time, :count, :volume, :signature)
+ON CONFLICT (hour, program, reason, head) DO UPDATE SET
+   time = excluded.time, count = not_read.count + excluded.count,
+   volume = CASE WHEN not_read.volume + excluded.volume > :most THEN :most
+                 ELSE not_read.volume + excluded.volume END,
+   signature = coalesce(excluded.signature, not_read.signature)
+"""
+LARGEST: Final = """
+WITH recent AS (
+    SELECT *, row_number() OVER (PARTITION BY program, reason, head ORDER BY time DESC) AS place
+      FROM not_read
+     WHERE hour > coalesce((SELECT max(time) FROM header WHERE is_dead = 0), 0) / :hour_s - :hours)
+SELECT program, reason, head, sum(count), sum(CAST(volume AS double precision)),
+       max(CASE WHEN place = 1 THEN signature END), max(time)
+  FROM recent
+ GROUP BY program, reason, head
+ ORDER BY 5 DESC, 4 DESC, 1, 2, 3 LIMIT :limit
+"""
+
+
+def add(db: Database, seen: NotRead) -> None:
+    """Count *seen* in its hour, and forget what is more than a week older."""
+    hour = seen.time // HOUR_S
+    kind = {"program": seen.program, "reason": seen.reason, "head": seen.head}
+    db.execute(FORGET, (hour - HOURS_KEPT,))
+    if not db.execute(KNOWS, {"hour": hour, "most": KINDS_PER_HOUR_MAX, **kind}).get:
+        kind = {"program": "other", "reason": seen.reason, "head": ""}
+    row = {"hour": hour, "time": seen.time, "count": seen.count, "signature": seen.signature}
+    volume = min(seen.volume, VOLUME_MAX)
+    db.execute(ADD, {**kind, **row, "volume": volume, "most": VOLUME_MAX})
+
+
+def largest(db: Database, limit: int) -> list[NotRead]:
+    """Return up to *limit* kinds of the last day, the most volume first."""
+    bounds = {"hour_s": HOUR_S, "hours": HOURS_OF_DAY, "limit": limit}
+    return [
+        NotRead(
+            time=UnixS(time),
+            program=program,
+            reason=reason,
+            head=head,
+            count=count,
+            volume=min(int(volume), VOLUME_MAX),
+            signature=None if signature is None else Signature(signature),
+        )
+        for program, reason, head, count, volume, signature, time in db.execute(LARGEST, bounds)
+    ]
+
+
+TIP: Final = """
+SELECT (SELECT coalesce(max(seq), 0) FROM event), slot, time, follows_files,
+       finalized_slot, folded_slot, genesis_hash
+  FROM progress LEFT JOIN header
+    ON header.seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
+"""
+
+# All that is one value.  The time is the least that "now" can step back to, should every slot die
+# that still can.
+STANDS: Final = """
+SELECT id, since_slot, (SELECT state FROM state WHERE mint = mint.id),
+       (SELECT imported_from FROM state WHERE mint = mint.id),
+       (SELECT coalesce(max(seq), 0) FROM event), (SELECT folded_seq FROM progress),
+       (SELECT time FROM header JOIN progress ON slot = finalized_slot WHERE is_dead = 0)
+  FROM mint WHERE address = ? AND since_slot IS NOT NULL
+"""
+
+SECONDS: Final = """
+SELECT min(slot), time
+  FROM header
+ WHERE is_dead = 0
+   AND time > (SELECT max(time) FROM header WHERE is_dead = 0) - ?
+ GROUP BY time
+ ORDER BY time
+"""
+
+EVENTS: Final = """
+SELECT seq, kind, event.slot, mints,
+       header.slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples
+  FROM event LEFT JOIN header USING (seq)
+ WHERE seq > ?
+ ORDER BY seq
+ LIMIT ?
+"""
+
+SWAPS: Final = """
+SELECT seq, address, swaps, deciding FROM swap JOIN mint ON mint.id = swap.mint
+ WHERE seq BETWEEN ? AND ?
+"""
+
+MINUTES: Final = """
+SELECT bucket, buy_volume, sell_volume
+  FROM candle
+ WHERE mint = ? AND timeframe = 'm1' AND bucket >= ? AND buy_volume + sell_volume > 0
+ ORDER BY bucket
+"""
+
+# All of it is in the index `swap_by_mint`: no swap is read.  The signs keep SQLite from beginning
+# with the headers.
+FOLDED_SECONDS: Final = """
+SELECT max(slot), time, sum(bought), sum(sold)
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint
+   AND +is_dead = 0
+   AND +slot > :since
+   AND seq <= :folded
+   AND +time >= :recent
+ GROUP BY time
+ ORDER BY time
+"""
+
+# The pools of a mint after the newest folded slot that changed them, and after each one since.
+TRIMMED_STANDING: Final = "SELECT -1, deciding FROM deciding_pool WHERE mint = :mint"
+FOLDED_STANDING: Final = """
+SELECT slot, deciding
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint
+   AND +is_dead = 0
+   AND deciding IS NOT NULL
+   AND seq <= :folded
+ ORDER BY seq DESC
+ LIMIT 1
+"""
+NEWER_STANDINGS: Final = """
+SELECT slot, deciding
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint
+   AND +is_dead = 0
+   AND deciding IS NOT NULL
+   AND seq > :folded
+ ORDER BY seq
+"""
+
+NOT_FOLDED: Final = """
+SELECT slot, time, swaps
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint
+   AND +is_dead = 0
+   AND +slot > :since
+   AND seq > :folded
+ ORDER BY seq
+"""
+
+
+# The newest block, and how far the finalized fold has come.
+STANDING: Final = """
+SELECT header.slot, header.time, progress.folded_slot, progress.follows_files
+  FROM progress LEFT JOIN header ON header.seq =
+       (SELECT max(seq) FROM header WHERE is_dead = 0)
+"""
+TRACKED_COUNT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NOT NULL"
+GAPS: Final = """
+SELECT count(*), coalesce(sum(last - first + 1), 0), max(last), count(given_up_at)
+  FROM gap WHERE filled_at IS NULL
+"""
+NEWEST_GAPS: Final = """
+SELECT first, last,
+       reason || CASE WHEN given_up_at IS NOT NULL THEN '; mending it was given up'
+                      WHEN attempts = 1 THEN '; 1 attempt to mend it was in vain'
+                      WHEN attempts > 1 THEN
+                           '; ' || attempts || ' attempts to mend it were in vain'
+                      ELSE '' END
+  FROM gap WHERE filled_at IS NULL ORDER BY last DESC, first DESC LIMIT ?
+"""
+
+
+class SqlLogReader:
+    """Implements MarketReader and CoverageReader; `close` it when done.
+
+    access    of one thread
+    version   shows cheaply whether anything was committed; None: nothing is cheaper than the tip
+    """
+
+    def __init__(
+        self, access: AccessInThreads[Database], version: Callable[[Database], int] | None = None
+    ) -> None:
+        self._reading = MarketReading(access)
+        self._version = version
+        self._tip: tuple[int, log.LogTip] | None = None
+
+    async def tip(self) -> log.LogTip:
+        """Return the newest committed position; cheap while nothing was committed."""
+        return await self._reading.run(self._read_tip)
+
+    async def events(self, after_seq: int, limit: int) -> Sequence[log.Event]:
+        """Return up to *limit* events after *after_seq*, in order.
+
+        Raises LogTrimmed when the first of them is no longer kept.
+        """
+        return await self._reading.in_snapshot(lambda db: _events(db, after_seq, limit))
+
+    async def tracked(self) -> tuple[int, frozenset[Mint]]:
+        """Return a seq and the mints tracked at it."""
+        return await self._reading.in_snapshot(_tracked)
+
+    async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
+        """Return the first living slot of each second of the newest *span_s*, oldest first."""
+        return await self._reading.run(
+            lambda db: [(Slot(slot), UnixS(time)) for slot, time in db.execute(SECONDS, (span_s,))]
+        )
+
+    async def load(self, mint: Mint) -> log.LoadedMint | None:
+        """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
+        return await self._reading.in_snapshot(lambda db: _load(db, mint))
+
+    async def overview(self) -> MarketOverview:
+        """Return where the market stands."""
+        return await self._reading.in_snapshot(_overview)
+
+    async def gaps(self, limit: int) -> Sequence[Gap]:
+        """Return up to *limit* open gaps, newest first."""
+        return await self._reading.in_snapshot(
+            lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))]
+        )
+
+    async def not_read(self, limit: int) -> Sequence[NotRead]:
+        """Return up to *limit* kinds of the newest block's day, the most volume first."""
+        return await self._reading.in_snapshot(lambda db: largest(db, limit))
+
+    async def coverage(self, hours: int) -> Coverage | None:
+        """Return what was read and missed in the newest block's hour and before, *hours* in all."""
+        return await self._reading.in_snapshot(lambda db: coverage_of(db, hours))
+
+    async def missed_mints(self) -> MissedMints:
+        """Return the mints of which calls were missed in the window."""
+        return await self._reading.in_snapshot(missed_mints)
+
+    async def close(self) -> None:
+        """Let go of the database and the thread."""
+        self._reading.close()
+
+    def _read_tip(self, db: Database) -> log.LogTip:
+        version = None if self._version is None else self._version(db)
+        if version is not None and self._tip is not None and self._tip[0] == version:
+            return self._tip[1]
+        tip = tip_of(db)
+        if version is not None:
+            self._tip = (version, tip)
+        return tip
+
+
+def tip_of(db: Database) -> log.LogTip:
+    """Return where the log stands, within a snapshot."""
+    seq, slot, time, follows_files, final, folded, genesis_hash = db.execute(TIP).get
+    return log.LogTip(
+        seq=seq,
+        slot=slot,
+        time=time,
+        follows_files=bool(follows_files),
+        final=final,
+        genesis_hash=genesis_hash,
+        folded=folded,
+    )
+
+
+def _overview(db: Database) -> MarketOverview:
+    slot, time, folded_slot, follows_files = db.execute(STANDING).get
+    gap_count, gap_slots, newest_gap, given_up = db.execute(GAPS).get
+    tracked_count = db.execute(TRACKED_COUNT).get
+    standing = (slot, time, folded_slot, bool(follows_files), tracked_count)
+    added = candles_a_day(db, time, tracked_count)
+    return MarketOverview(*standing, gap_count, gap_slots, newest_gap, added, given_up)
+
+
+def _events(db: Database, after_seq: int, limit: int) -> list[log.Event]:
+    if after_seq < db.execute("SELECT trimmed_seq FROM progress").get:
+        raise log.LogTrimmed(f"expected events after {after_seq}; they are no longer kept")
+    rows = list(db.execute(EVENTS, (after_seq, limit)))
+    if not rows:
+        return []
+    swaps: dict[int, list[log.PricedSwap]] = {}
+    standings: dict[int, dict[Mint, bytes]] = {}
+    for seq, address, blob, deciding in db.execute(SWAPS, (rows[0][0], rows[-1][0])):
+        swaps.setdefault(seq, []).extend(swaps_of(Mint(address), blob))
+        if deciding is not None:
+            standings.setdefault(seq, {})[Mint(address)] = deciding
+    return [_event(row, swaps, standings) for row in rows]
+
+
+def _event(
+    row: Row,
+    swaps: Mapping[int, Sequence[log.PricedSwap]],
+    standings: Mapping[int, Mapping[Mint, bytes]],
+) -> log.Event:
+    seq, kind, slot, mints, *header = row
+    match kind:
+        case "append":
+            in_order = tuple(sorted(swaps.get(seq, ()), key=_position))
+            return log.Appended(seq, header_of(tuple(header)), in_order, standings.get(seq, {}))
+        case "finalize":
+            return log.SlotFinalized(seq, Slot(slot))
+        case "retract":
+            return log.Retracted(seq, Slot(slot), mints_of(mints))
+        case "track":
+            return log.Tracked(seq, mints_of(mints)[0])
+        case _:
+            return log.Untracked(seq, mints_of(mints)[0])
+
+
+def _position(swap: log.PricedSwap) -> tuple[int, int, int, int]:
+    return (swap.transaction_index, swap.outer, swap.inner, swap.leg)
+
+
+def _tracked(db: Database) -> tuple[int, frozenset[Mint]]:
+    rows = db.execute("SELECT address FROM mint WHERE since_slot IS NOT NULL")
+    return last_seq(db), frozenset(Mint(address) for (address,) in rows)
+
+
+def _load(db: Database, mint: Mint) -> log.LoadedMint | None:
+    found = db.execute(STANDS, (mint,)).fetchone()
+    if found is None:
+        return None
+    mint_id, since_slot, state, imported_from, seq, folded_seq, final = found
+    final = UnixS(final or 0)
+    bounds = {
+        "mint": mint_id,
+        "since": since_slot,
+        "recent": final - RECENT_S,
+        "folded": folded_seq,
+    }
+    return log.LoadedMint(
+        mint=mint,
+        seq=seq,
+        state=state,
+        candles=newest_candles(db, mint_id, CANDLES_MIN),
+        minutes=[
+            (at, bought, sold)
+            for at, bought, sold in db.execute(MINUTES, (mint_id, final - MINUTES_S))
+        ],
+        tail=_tail(db, mint, bounds),
+        imported_from=imported_from,
+        standings=_standings(db, bounds),
+    )
+
+
+def _standings(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:
+    """Return the pools of a mint, oldest first."""
+    folded = list(db.execute(FOLDED_STANDING, bounds))
+    before = folded or list(db.execute(TRIMMED_STANDING, bounds))
+    return [
+        (Slot(slot), packed) for slot, packed in (*before, *db.execute(NEWER_STANDINGS, bounds))
+    ]
+
+
+def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[log.TailSwap]:
+    folded = [
+        log.TailSwap(slot, time, folded=True, swap=swap)
+        for slot, time, *volumes in db.execute(FOLDED_SECONDS, bounds)
+        for swap in _volumes(mint, volumes)
+    ]
+    ahead = [
+        log.TailSwap(slot, time, folded=False, swap=swap)
+        for slot, time, blob in db.execute(NOT_FOLDED, bounds)
+        for swap in swaps_of(mint, blob)
+    ]
+    return folded + ahead
+
+
+def _volumes(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
+    """Return what was bought and what was sold of *mint* in one second."""
+    return [
+        log.PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
+        for is_buy, volume in zip((True, False), volumes, strict=True)
+        if volume
+    ]

@@ -1,0 +1,182 @@
+"""Mints in the market: their numbers, and following them.
+
+The parts that differ in each engine of the market.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.sql.database import Batch, Database, Row
+from mintscope.market.store.log_reader import last_seq, mints_blob
+from mintscope.market.store.retention import clear, clear_if_left
+from mintscope.market.timeframe import Timeframe
+
+
+class Cut(NamedTuple):
+    """From where on the candles of a mint's timeframe are old: before that bucket."""
+
+    mint_id: int
+    timeframe: Timeframe
+    cut: UnixS
+
+
+class MarketTables(Protocol):
+    """Bulk reads and writes, and the engine's knowledge of other writers."""
+
+    def version(self, db: Database) -> int:
+        """Return a number that changes when another process has tracked or untracked a mint."""
+
+    def numbers(
+        self, db: Database, mints: Collection[Mint], *, creates: bool
+    ) -> Mapping[Mint, int]:
+        """Return the numbers of those *mints* that have one: the tracked ones.
+
+        creates   give each mint a number
+        """
+
+    def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
+        """Return the rows of `fold.KEPT` for *mints*."""
+
+    def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
+        """Drop the candles before *cuts*, beyond the *newest* ones that have a price."""
+
+    def written(self, db: Database) -> None:
+        """Wake who reads the log; within the transaction that wrote it."""
+
+    def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
+        """Stop following *mints*, and keep their candles; return the numbers of those followed."""
+
+    def tidy(self, db: Database) -> None:
+        """Return a bounded part of the unused space to the disk."""
+
+
+KNOWN_MAX: Final = 200_000
+
+ADD_EVENT: Final = "INSERT INTO event (seq, kind, mints) VALUES (?, ?, ?)"
+ADD_MINT: Final = "INSERT INTO mint (address) VALUES (?) RETURNING id"
+
+FOLLOW: Final = """
+UPDATE mint SET since_slot = ?, since_time = ? WHERE address = ? AND since_slot IS NULL
+RETURNING id
+"""
+
+UNFOLLOW: Final = """
+UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0
+ WHERE address = ? AND since_slot IS NOT NULL
+RETURNING id
+"""
+
+# `asked` and `numbers`: values of an array, as each engine has them.
+UNFOLLOW_ALL: Final = """
+UPDATE mint SET since_slot = NULL, since_time = NULL, is_listed = 0, is_uncleared = 1
+ WHERE address IN ({asked}) AND since_slot IS NOT NULL
+RETURNING address, id
+"""
+DROP_OF_ALL: Final = "DELETE FROM {table} WHERE mint IN ({numbers})"
+DROPPED_AT_ONCE: Final = ("state", "history_job", "import_candle")
+UNFOLLOWED_A_STATEMENT: Final = 5_000
+UNTRACKED: Final = Batch("event", {"seq": "bigint", "kind": "text", "mints": "bytea"})
+
+TIP: Final = """
+SELECT slot, time FROM header WHERE seq = (SELECT max(seq) FROM header WHERE is_dead = 0)
+"""
+BEFORE_ALL: Final = Slot(-1)
+
+
+class MintIds:
+    """The numbers of the mints whose swaps are logged, as they are asked for.
+
+    Kept from one transaction to the next, and forgotten once another process, an operator's
+    command, has changed what is tracked.
+    """
+
+    def __init__(self, tables: MarketTables, *, creates: bool) -> None:
+        """With *creates* every mint is given a number, else tracked ones alone have one."""
+        self._tables = tables
+        self._creates = creates
+        self._version: int | None = None
+        self._ids: dict[Mint, int | None] = {}
+
+    def refresh(self, db: Database) -> None:
+        """Forget what another process may have changed; inside a transaction."""
+        version = self._tables.version(db)
+        if version != self._version or len(self._ids) >= KNOWN_MAX:
+            self._ids.clear()
+            self._version = version
+
+    def forget(self) -> None:
+        """Ask again after the next refresh: this process has changed what is tracked."""
+        self._version = None
+
+    def drop(self, mints: Sequence[Mint]) -> None:
+        """Forget the numbers of *mints*, which have none any more."""
+        for mint in mints:
+            self._ids.pop(mint, None)
+
+    def look_up(self, db: Database, mints: Collection[Mint]) -> Mapping[Mint, int | None]:
+        """Return the number of each of *mints*, None if its swaps are not logged."""
+        unknown = [mint for mint in mints if mint not in self._ids]
+        if unknown:
+            found = self._tables.numbers(db, unknown, creates=self._creates)
+            self._ids.update((mint, found.get(mint)) for mint in unknown)
+        return self._ids
+
+
+def number(db: Database, mint: Mint) -> int:
+    """Return the number of *mint*, giving it one if it has none."""
+    found = db.execute("SELECT id FROM mint WHERE address = ?", (mint,)).get
+    return int(db.execute(ADD_MINT, (mint,)).get if found is None else found)
+
+
+def track(
+    db: Database,
+    mint: Mint,
+    since: tuple[Slot, UnixS] | None = None,
+    *,
+    by_rule: bool = False,
+) -> bool:
+    """Follow *mint* from the slot after *since*, the tip by default; False if it is followed.
+
+    An operator's word makes it listed, so that no rule drops it.
+    """
+    mint_id = number(db, mint)
+    clear_if_left(db, mint_id)
+    if not by_rule:
+        db.execute("UPDATE mint SET is_listed = 1, is_removed = 0 WHERE id = ?", (mint_id,))
+    slot, time = since or db.execute(TIP).fetchone() or (BEFORE_ALL, None)
+    if db.execute(FOLLOW, (slot, time, mint)).get is None:
+        return False
+    db.execute(ADD_EVENT, (last_seq(db) + 1, "track", mints_blob([mint])))
+    return True
+
+
+def remove(db: Database, mint: Mint) -> bool:
+    """Untrack *mint* for an operator: no rule follows it again.  False if it was not followed."""
+    db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
+    return untrack(db, mint)
+
+
+def untrack(db: Database, mint: Mint) -> bool:
+    """Follow *mint* no longer and drop what was kept of it; False if it was not followed."""
+    mint_id = db.execute(UNFOLLOW, (mint,)).get
+    if mint_id is None:
+        return False
+    clear(db, mint_id)
+    db.execute("DELETE FROM state WHERE mint = ?", (mint_id,))
+    db.execute("DELETE FROM history_job WHERE mint = ?", (mint_id,))
+    db.execute("DELETE FROM import_candle WHERE mint = ?", (mint_id,))
+    db.execute(ADD_EVENT, (last_seq(db) + 1, "untrack", mints_blob([mint])))
+    return True
+
+
+def untrack_all(db: Database, tables: MarketTables, mints: Sequence[Mint]) -> None:
+    """Stop following *mints*, in their order; `clearing` deletes their candles afterwards."""
+    for first in range(0, len(mints), UNFOLLOWED_A_STATEMENT):
+        part = mints[first : first + UNFOLLOWED_A_STATEMENT]
+        gone = tables.unfollow(db, part)
+        in_order = [mint for mint in part if mint in gone]
+        seq = last_seq(db) + 1
+        db.executemany(
+            UNTRACKED, ((seq + n, "untrack", mints_blob([mint])) for n, mint in enumerate(in_order))
+        )

@@ -1,0 +1,92 @@
+"""PostgreSQL's own parts of the market."""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+from mintscope.kit.primitives import Mint
+from mintscope.kit.sql.database import Database, Row
+from mintscope.market.store.fold import KEPT
+from mintscope.market.store.mints import DROP_OF_ALL, DROPPED_AT_ONCE, UNFOLLOW_ALL, Cut
+
+VERSION: Final = "SELECT coalesce(max(seq), 0) FROM event WHERE kind IN ('track', 'untrack')"
+NUMBERED: Final = "SELECT address, id FROM mint WHERE address = ANY(?::text[])"
+TRACKED: Final = NUMBERED + " AND since_slot IS NOT NULL"
+NUMBER: Final = "INSERT INTO mint (address) SELECT unnest(?::text[]) RETURNING address, id"
+KEPT_OF: Final = KEPT.format(asked="SELECT unnest(?::text[]) AS value")
+UNFOLLOWED: Final = UNFOLLOW_ALL.format(asked="SELECT unnest(?::text[])")
+DROPPED: Final = [
+    DROP_OF_ALL.format(table=table, numbers="SELECT unnest(?::bigint[])")
+    for table in DROPPED_AT_ONCE
+]
+
+# Beyond the cut a mint keeps its newest candles; minutes without a price are no candles.
+DROP_OLD: Final = """
+DELETE FROM candle
+ USING unnest(?::bigint[], ?::text[], ?::bigint[]) AS asked (mint, timeframe, cut)
+ WHERE candle.mint = asked.mint AND candle.timeframe = asked.timeframe AND bucket < asked.cut
+   AND (count = 0
+        OR bucket < (SELECT kept.bucket FROM candle AS kept
+                      WHERE kept.mint = asked.mint AND kept.timeframe = asked.timeframe
+                        AND kept.count > 0
+                      ORDER BY kept.bucket DESC LIMIT 1 OFFSET ?::bigint - 1))
+"""
+# One is of use while its candle is kept.
+DROP_WAYPOINTS: Final = """
+DELETE FROM waypoint
+ USING unnest(?::bigint[], ?::text[]) AS asked (mint, timeframe)
+ WHERE waypoint.mint = asked.mint AND waypoint.timeframe = asked.timeframe
+   AND bucket < (SELECT min(kept.bucket) FROM candle AS kept
+                  WHERE kept.mint = asked.mint AND kept.timeframe = asked.timeframe)
+"""
+CUTS_MAX: Final = 1_000  # of one statement, so that none takes long
+NOTIFY: Final = "SELECT pg_notify('mintscope_market_' || current_schema(), '')"
+
+
+class PostgresMarketTables:
+    """Implements MarketTables."""
+
+    def version(self, db: Database) -> int:
+        """Return the newest event that tracked or untracked a mint."""
+        return int(db.execute(VERSION).get)
+
+    def numbers(
+        self, db: Database, mints: Collection[Mint], *, creates: bool
+    ) -> Mapping[Mint, int]:
+        """Return the numbers of those *mints* that have one."""
+        found = {
+            Mint(address): int(number)
+            for address, number in db.execute(NUMBERED if creates else TRACKED, (list(mints),))
+        }
+        new = [mint for mint in mints if mint not in found] if creates else []
+        if new:
+            found.update((Mint(address), number) for address, number in db.execute(NUMBER, (new,)))
+        return found
+
+    def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
+        """Return the rows of `fold.KEPT` for *mints*."""
+        return db.execute(KEPT_OF, (list(mints),))
+
+    def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
+        """Drop the candles before *cuts*."""
+        for first in range(0, len(cuts), CUTS_MAX):
+            part = zip(*cuts[first : first + CUTS_MAX], strict=True)
+            columns = [list(column) for column in part]
+            db.execute(DROP_OLD, (*columns, newest))
+            if db.changes():
+                db.execute(DROP_WAYPOINTS, columns[:2])
+
+    def written(self, db: Database) -> None:
+        """Wake who listens, once the transaction is committed."""
+        db.execute(NOTIFY)
+
+    def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
+        """Stop following *mints*, and keep their candles; return the numbers of those followed."""
+        found = {
+            Mint(address): int(number) for address, number in db.execute(UNFOLLOWED, (list(mints),))
+        }
+        for statement in DROPPED:
+            db.execute(statement, (list(found.values()),))
+        return found
+
+    def tidy(self, db: Database) -> None:
+        """Do nothing: PostgreSQL maintains its own files."""

@@ -1,0 +1,113 @@
+"""SQLite's own parts of the market."""
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Final
+
+import structlog
+
+from mintscope.kit.primitives import Mint
+from mintscope.kit.sql.database import Database, Row
+from mintscope.kit.sql.sqlite import (
+    BUSY_TIMEOUT_MS,
+    WAL_BYTES_MAX,
+    SqliteDatabase,
+    return_free_pages,
+    size_of,
+)
+from mintscope.market.store.fold import KEPT
+from mintscope.market.store.mints import DROP_OF_ALL, DROPPED_AT_ONCE, UNFOLLOW_ALL, Cut, number
+
+TRACKED: Final = "SELECT id FROM mint WHERE address = ? AND since_slot IS NOT NULL"
+KEPT_OF: Final = KEPT.format(asked="SELECT value FROM json_each(?)")
+UNFOLLOWED: Final = UNFOLLOW_ALL.format(asked="SELECT value FROM json_each(?)")
+DROPPED: Final = [
+    DROP_OF_ALL.format(table=table, numbers="SELECT value FROM json_each(?)")
+    for table in DROPPED_AT_ONCE
+]
+HAS_OLD: Final = "SELECT 1 FROM candle WHERE mint = ? AND timeframe = ? AND bucket < ? LIMIT 1"
+
+# Beyond the cut a mint keeps its newest candles; minutes without a price are no candles.
+DROP_OLD: Final = """
+DELETE FROM candle
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket < :cut
+   AND (count = 0
+        OR bucket < (SELECT bucket FROM candle
+                      WHERE mint = :mint AND timeframe = :timeframe AND count > 0
+                      ORDER BY bucket DESC LIMIT 1 OFFSET :newest - 1))
+"""
+
+# One is of use while its candle is kept.
+DROP_WAYPOINTS: Final = """
+DELETE FROM waypoint
+ WHERE mint = :mint AND timeframe = :timeframe
+   AND bucket < (SELECT min(bucket) FROM candle WHERE mint = :mint AND timeframe = :timeframe)
+"""
+
+CHECKPOINT_MS: Final = 50  # wait for readers of older pages
+
+log = structlog.get_logger()
+
+
+def version(db: Database) -> int:
+    """Return a number that changes when another connection has committed."""
+    return int(db.execute("PRAGMA data_version").get)
+
+
+class SqliteMarketTables:
+    """Implements MarketTables."""
+
+    def version(self, db: Database) -> int:
+        """Return a number that changes when another process has written."""
+        return version(db)
+
+    def numbers(
+        self, db: Database, mints: Collection[Mint], *, creates: bool
+    ) -> Mapping[Mint, int]:
+        """Return the numbers of those *mints* that have one."""
+        if creates:
+            return {mint: number(db, mint) for mint in mints}
+        found = {mint: db.execute(TRACKED, (mint,)).get for mint in mints}
+        return {mint: one for mint, one in found.items() if one is not None}
+
+    def kept(self, db: Database, mints: Collection[Mint]) -> Iterable[Row]:
+        """Return the rows of `fold.KEPT` for *mints*."""
+        return db.execute(KEPT_OF, (json.dumps(list(mints)),))
+
+    def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
+        """Drop the candles before *cuts*; most mints have none, which the index shows."""
+        for mint_id, timeframe, cut in cuts:
+            if db.execute(HAS_OLD, (mint_id, timeframe, cut)).get is not None:
+                bounds = {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": newest}
+                db.execute(DROP_OLD, bounds)
+                db.execute(DROP_WAYPOINTS, bounds)
+
+    def written(self, db: Database) -> None:
+        """Do nothing: readers see a commit when they look."""
+
+    def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
+        """Stop following *mints*, and keep their candles; return the numbers of those followed."""
+        found = {
+            Mint(address): int(number)
+            for address, number in db.execute(UNFOLLOWED, (json.dumps(list(mints)),))
+        }
+        for statement in DROPPED:
+            db.execute(statement, (json.dumps(list(found.values())),))
+        return found
+
+    def tidy(self, db: Database) -> None:
+        """Return free pages to the disk, some at a time, and bound the log."""
+        assert isinstance(db, SqliteDatabase)
+        return_free_pages(db, "market")
+        if size_of(db.wal) > WAL_BYTES_MAX:
+            _empty_log(db)
+
+
+def _empty_log(db: SqliteDatabase) -> None:
+    """Restart the write-ahead log, unless a reader still needs it."""
+    db.connection.set_busy_timeout(CHECKPOINT_MS)
+    try:
+        busy, *_ = db.execute("PRAGMA wal_checkpoint(TRUNCATE)").get
+    finally:
+        db.connection.set_busy_timeout(BUSY_TIMEOUT_MS)
+    log.debug("wal_emptied" if not busy else "wal_needed_by_a_reader", bytes=size_of(db.wal))

@@ -1,0 +1,173 @@
+"""An update of a report: the differences from the one that was sent before.
+
+The port of updates: their source, and their listeners.
+"""
+
+from collections.abc import Hashable, Sequence
+from typing import Annotated, Any, Final, Protocol
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from mintscope.kit.errors import ServiceError
+from mintscope.kit.primitives import Mint, Slot, UnixS, about
+from mintscope.market.report import (
+    PLAIN,
+    CandleCounts,
+    Fibonacci,
+    Macd,
+    Pressure,
+    Price,
+    ReportKind,
+    TimeframeIndicators,
+    TokenReport,
+)
+from mintscope.solana.blocks import WSOL
+
+CLOSES: Final = "of the closes, in US dollars; null while there are too few candles."
+Changes = int  # a bit for each part of a report, in the order of `_parts`
+NOTHING: Final[Changes] = 0
+FRAME_PARTS: Final = len(TimeframeIndicators.__struct_fields__)
+
+
+class TimeframeUpdate(msgspec.Struct, frozen=True, gc=False):
+    """The indicators of one timeframe that have changed; None where history is too short."""
+
+    ema9: Annotated[float | UnsetType | None, about(f"EMA(9) {CLOSES}", 171.1)] = UNSET
+    ema21: Annotated[float | UnsetType | None, about(f"EMA(21) {CLOSES}", 170.9)] = UNSET
+    ema50: Annotated[float | UnsetType | None, about(f"EMA(50) {CLOSES}", 170.2)] = UNSET
+    ema200: Annotated[float | UnsetType | None, about(f"EMA(200) {CLOSES}", 168.4)] = UNSET
+    rsi: Annotated[float | UnsetType | None, about("RSI(14), 0 to 100.", 55.5)] = UNSET
+    macd: Annotated[Macd | UnsetType | None, about("MACD, all of it.")] = UNSET
+    fibonacci: Annotated[Fibonacci | UnsetType, about("Levels, all of them.")] = UNSET
+
+
+class IndicatorsUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """The timeframes in which something has changed, and the pressure if it has."""
+
+    m1: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 1 minute.")] = UNSET
+    m5: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 5 minutes.")] = UNSET
+    m15: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 15 minutes.")] = UNSET
+    h1: Annotated[TimeframeUpdate | UnsetType, about("Changes in candles of 1 hour.")] = UNSET
+    buy_sell_pressure: Annotated[
+        Pressure | UnsetType, about("The share of volume that was bought, all windows.")
+    ] = UNSET
+
+
+class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Unix seconds: block time of the last applied slot."""
+
+    to: Annotated[UnixS, about("Block time of the last applied slot, Unix seconds.", 1_763_460_000)]
+    candle_counts: Annotated[
+        CandleCounts | UnsetType, about("Candles since tracking began, of every timeframe.")
+    ] = UNSET
+
+
+class ReportUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Data of an `update`: each field that is there takes the place of the one sent before.
+
+    A field that is not there has not changed; `macd`, `fibonacci`, `buySellPressure` and
+    `candleCounts` are there whole or not at all.
+    """
+
+    token: Annotated[Mint, about("The mint, base58.", WSOL)]
+    slot: Annotated[Slot, about("The slot as of which this is so.", 350_000_000)]
+    price: Annotated[Price, about("Price at the newest accepted swap.")]
+    indicators: Annotated[IndicatorsUpdate, about("Changes by timeframe.")]
+    data_span: Annotated[DataSpanUpdate, about("How far the data reaches.")]
+
+
+class ReportSnapshot(TokenReport, frozen=True, gc=False, rename="camel", kw_only=True):
+    """Data of a `snapshot`: the whole report, as of *slot*."""
+
+    slot: Annotated[Slot, about("The slot as of which this is so.", 350_000_000)]
+
+
+def changes(told: TokenReport, now: TokenReport) -> Changes:
+    """Return the parts of *now* that differ from *told*."""
+    found = NOTHING
+    for place, (before, after) in enumerate(zip(_parts(told), _parts(now), strict=True)):
+        if before != after:
+            found |= 1 << place
+    return found
+
+
+def update_of(now: TokenReport, slot: Slot, changed: Changes) -> ReportUpdate:
+    """Return the update with the *changed* parts of *now*."""
+    parts = [part if changed >> place & 1 else UNSET for place, part in enumerate(_parts(now))]
+    m1, m5, m15, h1 = (
+        _timeframe(parts[at : at + FRAME_PARTS]) for at in range(0, 4 * FRAME_PARTS, FRAME_PARTS)
+    )
+    pressure, counts = parts[4 * FRAME_PARTS :]
+    return ReportUpdate(
+        now.token,
+        slot,
+        now.price,
+        IndicatorsUpdate(m1, m5, m15, h1, pressure),
+        DataSpanUpdate(now.data_span.to, counts),
+    )
+
+
+def _timeframe(parts: Sequence[Any]) -> TimeframeUpdate | UnsetType:
+    return UNSET if all(part is UNSET for part in parts) else TimeframeUpdate(*parts)
+
+
+def _parts(report: TokenReport) -> list[Any]:
+    """Return the parts sent whole or not at all, beside the price, which is always sent."""
+    indicators = report.indicators
+    return [
+        *msgspec.structs.astuple(indicators.m1),
+        *msgspec.structs.astuple(indicators.m5),
+        *msgspec.structs.astuple(indicators.m15),
+        *msgspec.structs.astuple(indicators.h1),
+        indicators.buy_sell_pressure,
+        report.data_span.candle_counts,
+    ]
+
+
+class Listener(Hashable, Protocol):
+    """Gets updates in the event loop; its reaction is short: others wait for it.
+
+    kind    of the reports that it gets
+    """
+
+    kind: ReportKind
+
+    def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
+        """Hear *event* of *mint*: a snapshot if *is_whole*, else an update of its last state."""
+
+    def lose(self, mint: Mint, failure: ServiceError) -> None:
+        """Hear that *mint* has no more updates, and why."""
+
+
+class Broadcast(Protocol):
+    """Sends reports as they change: once per mint and kind, the same bytes to everyone.
+
+    An event is one of server-sent events, `snapshot` or `update`; its id is the position in the
+    swap log that it is as of, which is the same in every process.  A listener gets a snapshot
+    first, and from then on every update that follows it, in order.  After a retraction there is a
+    snapshot again.
+    """
+
+    async def prepare(
+        self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
+    ) -> None:
+        """Have *mints* at hand, as of *since* or later, if this log has come as far.
+
+        Raises TokenNotFound, InsufficientData and ServiceUnavailable.
+        """
+
+    def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
+        """Send *listener* the snapshots of *mints*, and changes from now on."""
+
+    def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
+        """Send *listener* nothing more."""
+
+    def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
+        """Return the snapshot that a listener goes on from, to whom updates were not sent.
+
+        None while it cannot be made, or while an update of *mint* is being sent: ask again soon.
+        """
+
+    def age_ms(self) -> int | None:
+        """Return how old the last applied slot is; None before there is one."""

@@ -1,0 +1,221 @@
+"""Arguments of a tool: some are for the request to the API, some for this side.
+
+A request to the API in this process: the routes, limits and checkout of every HTTP client.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+from urllib.parse import quote, unquote, urlencode
+
+import msgspec
+from starlette.types import ASGIApp, Message, Scope
+
+from mintscope.kit.http.request import ClientDisconnected
+from mintscope.kit.http.response import Header
+from mintscope.mcp.tools import Tool, ToolCost
+
+TEXT_MAX: Final = 2_000
+VALUES_MAX: Final = 100
+CREDITS_MAX: Final = 1_000_000
+USD_MAX: Final = Decimal(1_000_000)
+OWN: Final = ("max_credits", "max_usd", "idempotency_key")
+FIELDS: Final = "fields"  # where the API has no such choice, it is for the result
+
+
+class BadArguments(Exception):
+    """The message says what was expected and what was there."""
+
+
+class Arguments(msgspec.Struct, frozen=True):
+    """The arguments of one call.
+
+    target            path and query of the request to the API
+    fields            the fields of each row that the caller wants; none: those of the tool
+    bundle            the bundle that is to be bought, as it was written; None for other tools
+    max_credits       the most that the call may take from a credit token or an API key
+    max_usd           the most that the call may be paid with
+    idempotency_key   the caller's secret name for a payment
+    """
+
+    target: str
+    fields: Sequence[str] = ()
+    bundle: str | None = None
+    max_credits: int | None = None
+    max_usd: Decimal | None = None
+    idempotency_key: str | None = None
+
+
+def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str]) -> Arguments:
+    """Return what *tool* is called with.
+
+    The API says itself what is wrong with the fields of its query.  An argument that is not among
+    *known*, or OWN, may be a budget with a slip in its name: it is not passed over.
+
+    Raises BadArguments
+    """
+    unknown = next((name for name in given if name not in known and name not in OWN), None)
+    if unknown is not None:
+        raise BadArguments(f"expected the arguments {', '.join(known)}; was {unknown[:50]!r}")
+    path = tool.path
+    query = []
+    for name, value in given.items():
+        if name in OWN or (name == FIELDS and _chooses(tool)):
+            continue
+        field = tool.arguments.get(name, name)
+        segment = "{" + field + "}"
+        text = _text(name, value)
+        if segment in path:
+            path = path.replace(segment, quote(text, safe=""))
+        else:
+            query.append((field, text))
+    if "{" in path:
+        missing = next(name for name in (*tool.arguments, "mint") if name not in given)
+        raise BadArguments(f"{missing}: expected the address of a token; it is missing")
+    max_usd = _usd(given.get("max_usd"))
+    if tool.cost is ToolCost.BUNDLE and max_usd is None:
+        raise BadArguments("max_usd: expected the most that you want to pay, in USD; it is missing")
+    return Arguments(
+        target=f"{path}?{urlencode(query)}" if query else path,
+        fields=_fields(tool, given.get(FIELDS)) if _chooses(tool) else (),
+        bundle=dict(query).get("bundle") if tool.cost is ToolCost.BUNDLE else None,
+        max_credits=_credits(given.get("max_credits")),
+        max_usd=max_usd,
+        idempotency_key=_key(given.get("idempotency_key")),
+    )
+
+
+def _chooses(tool: Tool) -> bool:
+    """Say whether the fields of the rows are chosen here, and not by the API."""
+    return tool.page is None or bool(tool.page.fields)
+
+
+def _text(name: str, value: Any) -> str:
+    """Return *value* as it stands in a query."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, list) and len(value) <= VALUES_MAX:
+        return ",".join(_text(name, each) for each in value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)  # some clients know one kind of number alone
+    if isinstance(value, int | float | str) and len(str(value)) <= TEXT_MAX:
+        try:
+            str(value).encode()
+        except UnicodeEncodeError:
+            pass
+        else:
+            return str(value)
+    raise BadArguments(f"{name}: expected a text of at most {TEXT_MAX} characters, or a number")
+
+
+def _fields(tool: Tool, value: Any) -> Sequence[str]:
+    if value is None or tool.page is None:
+        return ()
+    names = value.split(",") if isinstance(value, str) else value
+    if isinstance(names, list) and all(name in tool.page.fields for name in names):
+        return tuple(names)
+    raise BadArguments(f"fields: expected some of {', '.join(tool.page.fields)}")
+
+
+def _credits(value: Any) -> int | None:
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= CREDITS_MAX:
+        raise BadArguments(f"max_credits: expected an integer from 0 to {CREDITS_MAX}")
+    return value
+
+
+def _usd(value: Any) -> Decimal | None:
+    if value is None:
+        return None
+    try:
+        usd = Decimal("nan" if isinstance(value, bool) else str(value)[:VALUES_MAX])
+    except InvalidOperation:
+        usd = Decimal("nan")
+    if not (usd.is_finite() and 0 <= usd <= USD_MAX):
+        raise BadArguments(f"max_usd: expected a number of USD from 0 to {USD_MAX}")
+    return usd
+
+
+def _key(value: Any) -> str | None:
+    """Return *value* if it can stand in a header; the API says whether it is a good key."""
+    if value is None:
+        return None
+    if not (
+        isinstance(value, str)
+        and 0 < len(value) <= VALUES_MAX * 2
+        and value.isascii()
+        and value.isprintable()
+    ):
+        raise BadArguments("idempotency_key: expected 16 to 128 of A-Z, a-z, 0-9, '-' and '_'")
+    return value
+
+
+# The API gets this of the MCP request: who sends it, by which proxies, with which credential.
+PASSED_ON: Final = {b"authorization", b"x-forwarded-for"}
+
+
+class ApiAnswer(msgspec.Struct, frozen=True):
+    """The answer of the API.
+
+    headers   by their names in lower case
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Say whether what was asked for was delivered."""
+        return self.status < 400  # noqa: PLR2004 - HTTP's own number
+
+    def content(self) -> Any:
+        """Return the body, decoded."""
+        return msgspec.json.decode(self.body)
+
+
+class ApiExchange:
+    """Asks *api*, an ASGI application."""
+
+    def __init__(self, api: ASGIApp) -> None:
+        self._api = api
+
+    async def ask(
+        self, method: str, target: str, *, client: Scope, headers: tuple[Header, ...] = ()
+    ) -> ApiAnswer:
+        """Return the answer to a request without a body.
+
+        target    path and query, percent-encoded
+        client    the scope of the request that the client sent
+        Raises    ClientDisconnected if the client has left; nothing was charged
+        """
+        pieces: list[Message] = []
+
+        async def send(message: Message) -> None:
+            pieces.append(message)
+
+        await self._api(_scope(method, target, client, headers), _nothing, send)
+        if not pieces:
+            raise ClientDisconnected
+        named = {name.decode(): value.decode("latin-1") for name, value in pieces[0]["headers"]}
+        body = b"".join(piece.get("body", b"") for piece in pieces[1:])
+        return ApiAnswer(pieces[0]["status"], named, body)
+
+
+def _scope(method: str, target: str, client: Scope, headers: tuple[Header, ...]) -> Scope:
+    path, _, query = target.partition("?")
+    passed_on = [header for header in client["headers"] if header[0] in PASSED_ON]
+    return {
+        **client,
+        "method": method,
+        "path": unquote(path),
+        "raw_path": path.encode(),
+        "query_string": query.encode(),
+        "headers": [*passed_on, *headers],
+    }
+
+
+async def _nothing() -> Message:
+    """Report that the request has no body."""
+    return {"type": "http.request", "body": b"", "more_body": False}

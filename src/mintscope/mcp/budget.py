@@ -1,0 +1,227 @@
+"""Budgets that callers state: for one call in its arguments, for many in a header.
+
+    Mintscope-Budget: credits=20, usd=0.05, session=research-7
+
+holds for every call that states the same, with the same credential: they take at most that many
+credits, and are paid with at most so many USD, in any 24 hours.  A call that would exceed a budget
+is refused before anything else is done, so it costs nothing.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from decimal import Decimal
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+from mintscope.kit.limits import Admitted, Limit, Limiter, Limits
+from mintscope.mcp.arguments import Arguments
+from mintscope.mcp.tools import ToolCost
+from mintscope.payments.pricing import BUNDLES, REQUEST_USD
+
+HEADER: Final = "Mintscope-Budget"
+WINDOW_S: Final = 86_400
+SHARES_MAX: Final = 1_000  # of one budget; each number of them is a window of its own
+USD_MAX: Final = SHARES_MAX * REQUEST_USD
+SESSION_MAX: Final = 64
+KEY_BYTES: Final = 16
+PAYMENTS_MAX: Final = 10_000  # that are remembered: one that is sent again counts once
+FORM: Final = (
+    f"{HEADER}: expected credits=<1 to {SHARES_MAX}>, usd=<{REQUEST_USD} to {USD_MAX}>,"
+    f" session=<name of at most {SESSION_MAX} characters of A-Z, a-z, 0-9, '-', '_' and '.'>,"
+    " separated by commas"
+)
+FREE: Final = "Nothing was charged."
+
+
+class UnreadableBudget(Exception):
+    """The header says something else than a budget."""
+
+
+class OverBudget(Exception):
+    """The call would exceed a budget that its caller has stated.
+
+    retry_after_s   when a budget of many calls has room again, as far as is known
+    """
+
+    def __init__(self, message: str, retry_after_s: int | None = None) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class StatedBudget(msgspec.Struct, frozen=True):
+    """The budget of many calls together in any 24 hours; None for any amount."""
+
+    credits: int | None = None
+    usd: Decimal | None = None
+    session: str = ""
+
+
+def read_budget(values: Iterable[str]) -> StatedBudget | None:
+    """Return the budget that the *values* of the header state, None without one.
+
+    Raises UnreadableBudget.
+    """
+    parts = [part.strip() for value in values for part in value.split(",")]
+    fields = dict(part.partition("=")[::2] for part in parts)
+    if not parts:
+        return None
+    if len(fields) < len(parts):
+        raise UnreadableBudget(FORM)
+    try:
+        found = msgspec.convert(fields, StatedBudget, strict=False)
+    except msgspec.ValidationError:
+        raise UnreadableBudget(FORM) from None
+    if fields.keys() - set(StatedBudget.__struct_fields__) or not _is_sound(found):
+        raise UnreadableBudget(FORM)
+    return found
+
+
+def _is_sound(budget: StatedBudget) -> bool:
+    name = budget.session.replace("-", "").replace("_", "").replace(".", "")
+    return (
+        (budget.credits is None or 1 <= budget.credits <= SHARES_MAX)
+        and (budget.usd is None or budget.usd.is_finite())
+        and (budget.usd is None or REQUEST_USD <= budget.usd <= USD_MAX)
+        and (not budget.session or (name.isalnum() and name.isascii()))
+        and len(budget.session) <= SESSION_MAX
+        and not (budget.credits is None and budget.usd is None)
+    )
+
+
+class CallPrice(msgspec.Struct, frozen=True):
+    """The cost of a call if it succeeds: credits, or a payment of *shares* of REQUEST_USD each."""
+
+    credits: int = 0
+    shares: int = 0
+
+    @property
+    def usd(self) -> Decimal:
+        """The amount paid."""
+        return self.shares * REQUEST_USD
+
+
+def price_of(cost: ToolCost, arguments: Arguments, *, is_by_credits: bool) -> CallPrice:
+    """Return what the call takes; nothing for a bundle that is not sold, which the API refuses."""
+    match cost:
+        case ToolCost.NOTHING:
+            return CallPrice()
+        case ToolCost.CREDIT:
+            return CallPrice(credits=1) if is_by_credits else CallPrice(shares=1)
+        case ToolCost.BUNDLE:
+            usd = (bundle.usd for bundle in BUNDLES if str(bundle.credits) == arguments.bundle)
+            return CallPrice(shares=int(next(usd, Decimal(0)) / REQUEST_USD))
+
+
+def expect_within(arguments: Arguments, price: CallPrice) -> None:
+    """Raise OverBudget if *price* is more than the arguments of the call allow."""
+    if arguments.max_credits is not None and price.credits > arguments.max_credits:
+        raise OverBudget(
+            f"This call would take {price.credits} credit; max_credits is"
+            f" {arguments.max_credits}. {FREE}"
+        )
+    if arguments.max_usd is not None and price.usd > arguments.max_usd:
+        raise OverBudget(
+            f"This call would cost {_shown(price.usd)} USD; max_usd is"
+            f" {_shown(arguments.max_usd)}. {FREE}"
+        )
+
+
+class StatedBudgets:
+    """Counts what calls take from the budgets they state, in the store of the rate limits."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._payments: dict[str, None] = {}
+
+    async def reserve(
+        self, budget: StatedBudget, price: CallPrice, *, caller: str, payment: str
+    ) -> "Reservation":
+        """Count *price* against *budget*.
+
+        caller    who states it: a credential that need not be good, or an address; what it has
+                  not spent is given back, so that it is remembered for what was paid alone
+        payment   the one that is presented, as text; "" for none
+        Raises    OverBudget, and counts nothing
+        """
+        key = _digest(caller, budget.session)
+        parts: list[tuple[Limiter, int]] = []
+        if budget.credits is not None and price.credits:
+            parts.append((self._window("credits", budget.credits), price.credits))
+        seen = _digest(key, payment) if payment else ""
+        if budget.usd is not None and seen and seen not in self._payments:
+            shares = int(budget.usd / REQUEST_USD)
+            parts.append((self._window("payments", shares), price.shares))
+        made = Reservation(self, key, seen, parts)
+        await made.take(budget)
+        return made
+
+    def remember(self, payment: str) -> None:
+        """Count *payment*, a digest, no second time."""
+        while len(self._payments) >= PAYMENTS_MAX:
+            del self._payments[next(iter(self._payments))]
+        self._payments[payment] = None
+
+    def _window(self, unit: str, count: int) -> Limiter:
+        name = f"budget of {count} {unit}"
+        return self._limits.limiter(Limit(name=name, count=count, window_s=WINDOW_S))
+
+
+class Reservation:
+    """The share of one call, counted already."""
+
+    def __init__(
+        self, budgets: StatedBudgets, key: str, payment: str, parts: list[tuple[Limiter, int]]
+    ) -> None:
+        self._budgets = budgets
+        self._key = key
+        self._payment = payment
+        self._parts = parts
+
+    async def take(self, budget: StatedBudget) -> None:
+        """Count it.  Raises OverBudget, and counts nothing."""
+        for number, (window, count) in enumerate(self._parts):
+            if count > window.limit.count:
+                await self._give_back(self._parts[:number])
+                raise OverBudget(_exceeded(budget))
+            verdicts = await asyncio.gather(*[window.take(self._key) for _ in range(count)])
+            admitted = sum(isinstance(verdict, Admitted) for verdict in verdicts)
+            if admitted < count:
+                await self._give_back([*self._parts[:number], (window, admitted)])
+                last = verdicts[-1]
+                wait_s = last.reset_s if isinstance(last, Admitted) else last.retry_after_s
+                raise OverBudget(_exceeded(budget), wait_s)
+
+    def keep(self) -> None:
+        """Leave it counted: it was charged, or may have been."""
+        if self._payment:
+            self._budgets.remember(self._payment)
+
+    async def give_back(self) -> None:
+        """Count it no longer: nothing was charged."""
+        await self._give_back(self._parts)
+
+    async def _give_back(self, parts: list[tuple[Limiter, int]]) -> None:
+        for window, count in parts:
+            await asyncio.gather(*[window.give_back(self._key) for _ in range(count)])
+
+
+def _exceeded(budget: StatedBudget) -> str:
+    stated = [] if budget.credits is None else [f"{budget.credits} credits"]
+    stated += [] if budget.usd is None else [f"{_shown(budget.usd)} USD"]
+    name = f" of session {budget.session}" if budget.session else ""
+    return (
+        f"This call would exceed the budget{name} in {HEADER}: {' and '.join(stated)} in any 24"
+        f" hours. {FREE}"
+    )
+
+
+def _digest(*texts: str) -> str:
+    """Return a name for *texts*: no credential is in the store of the limits."""
+    joined = "\0".join(texts).encode(errors="surrogatepass")
+    return blake2b(joined, digest_size=KEY_BYTES).hexdigest()
+
+
+def _shown(usd: Decimal) -> str:
+    return f"{usd.normalize():f}"

@@ -1,0 +1,146 @@
+"""The tools behind the `mcp` package; importing it takes a second, so that is done when needed.
+
+No request depends on an earlier one, so any replica answers any request.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import structlog
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.server.transport_security import TransportSecuritySettings
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    ToolAnnotations,
+)
+from mcp_types import Tool as ListedTool
+from starlette.types import Scope
+
+from mintscope import __version__
+from mintscope.kit.errors import InternalError
+from mintscope.kit.http.request import ClientDisconnected, next_request_id
+from mintscope.mcp.calls import ToolCalls
+from mintscope.mcp.results import CallResult, input_schema, output_schema
+from mintscope.mcp.tools import TOOLS, Tool, ToolCost
+
+log = structlog.get_logger()
+
+INSTRUCTIONS: Final = (
+    "Real-time analytics of Solana tokens: price, indicators, pressure. A token is named by its"
+    " mint, a base58 address. Reading costs credits: send a credit token (svc_credit_<64 hex>) or"
+    " an API key as Authorization: Bearer, or pay a call by x402 in _meta['x402/payment']; buy"
+    " credits with buy_credits. Errors cost nothing, whatever they are. To spend no more than you"
+    " mean to, give max_credits or max_usd with a call, or the HTTP header Mintscope-Budget:"
+    " credits=20, usd=0.05, session=<any name> for all of them; a call that would exceed it is"
+    " refused, free of charge. On retry reuse the same idempotency_key and the same payment. Times"
+    " are Unix seconds in UTC, prices USD or SOL of one whole token."
+)
+
+
+LIST_TTL_MS: Final = 3_600_000  # the tools change with a version of the service alone
+Context = ServerRequestContext[Any, Any]
+
+
+def create_manager(
+    calls: ToolCalls, description: Mapping[str, Any]
+) -> StreamableHTTPSessionManager:
+    """Return what answers MCP over HTTP.
+
+    description   the API's OpenAPI document; a tool whose operation it lacks is not there
+    """
+    tools = dict(_described(description))
+
+    async def list_tools(_: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(
+            tools=[listed for _, listed in tools.values()],
+            ttl_ms=LIST_TTL_MS,
+            cache_scope="public",
+        )
+
+    async def call_tool(context: Context, params: CallToolRequestParams) -> CallToolResult:
+        if params.name not in tools:
+            names = ", ".join(tools)
+            raise MCPError(INVALID_PARAMS, f"expected one of {names}; was {params.name[:50]!r}")
+        tool, listed = tools[params.name]
+        known = listed.input_schema["properties"]
+        call = partial(calls.call, tool, params.arguments or {}, known=known)
+        return await _call(call, context)
+
+    # Its lines would hold what clients send; what is wrong here is logged here.
+    logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
+    server = Server(
+        "mintscope",
+        version=__version__,
+        title="mintscope",
+        instructions=INSTRUCTIONS,
+        on_list_tools=list_tools,
+        on_call_tool=call_tool,
+    )
+    # Nothing here acts for a browser's user by itself, so pages of any origin may ask, as at /v1.
+    open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
+    return StreamableHTTPSessionManager(
+        server, json_response=True, stateless=True, security_settings=open_to_all
+    )
+
+
+async def _call(
+    call: Callable[[Mapping[str, Any], Scope], Awaitable[CallResult]], context: Context
+) -> CallToolResult:
+    assert context.request is not None
+    meta = (context.params or {}).get("_meta")
+    shown = meta if isinstance(meta, Mapping) else {}
+    result = await _told_as_an_error(call(shown, context.request.scope))
+    return CallToolResult(
+        content=[TextContent(text=result.text)],
+        structured_content=result.structured,
+        is_error=result.is_error,
+        _meta=None if result.meta is None else dict(result.meta),
+    )
+
+
+async def _told_as_an_error(call: Awaitable[CallResult]) -> CallResult:
+    """Return the result of *call*; a bug in it is logged, and shown by its request id alone."""
+    try:
+        return await call
+    except ClientDisconnected as cause:
+        raise MCPError(INTERNAL_ERROR, "the client has left; nothing was charged") from cause
+    except Exception as bug:
+        request_id = next_request_id().decode()
+        log.exception("request failed", request_id=request_id)
+        raise MCPError(INTERNAL_ERROR, f"{InternalError()} Request {request_id}.") from bug
+
+
+def _described(description: Mapping[str, Any]) -> Iterable[tuple[str, tuple[Tool, ListedTool]]]:
+    for tool in TOOLS:
+        operation = description["paths"].get(tool.path, {}).get(tool.method.lower())
+        if operation is not None:
+            yield tool.name, (tool, _listed(tool, operation))
+
+
+def _listed(tool: Tool, operation: Mapping[str, Any]) -> ListedTool:
+    # A read takes at most a credit that was bought before, within the budget that is stated, so
+    # hosts that ask a person before each call that is not read-only need not ask for it.
+    is_read = tool.cost is not ToolCost.BUNDLE
+    return ListedTool(
+        name=tool.name,
+        title=tool.title,
+        description=tool.description,
+        input_schema=input_schema(tool, operation),
+        output_schema=output_schema(tool),
+        annotations=ToolAnnotations(
+            read_only_hint=is_read,
+            destructive_hint=None if is_read else False,  # says nothing of what only reads
+            open_world_hint=not is_read,
+        ),
+    )

@@ -1,0 +1,259 @@
+"""The tools: what each is for, and which request to the API it makes.
+
+The texts are the only description that a model reads: they state units, order, cost and freshness.
+
+Pages of rows as a model reads them: the names of columns once, then one array a row.
+
+595 candles as objects are 154 KB; many hosts give a result of a tool 25,000 units of text at most.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+FREE_ERRORS: Final = "Errors are free."
+ONE_CREDIT: Final = "Costs 1 credit (at most 0.0025 USD) or an x402 payment."
+ROWS: Final = "Rows are arrays in the order of columns."
+OLDER: Final = "data.nextCursor as cursor gives older ones."
+
+
+class ToolCost(Enum):
+    """The cost of a successful call of a tool."""
+
+    NOTHING = "nothing"
+    CREDIT = "one credit, or a payment of the price of one"
+    BUNDLE = "a payment of the price of a bundle"
+
+
+class Page(NamedTuple):
+    """The list of rows in the data of a tool.
+
+    name      of the list
+    fields    of a row, as the API names them; none if another argument chooses them
+    default   of them what a row has unless the caller says otherwise; none: all
+    """
+
+    name: str
+    fields: tuple[str, ...] = ()
+    default: tuple[str, ...] = ()
+
+
+class Tool(NamedTuple):
+    """A tool.
+
+    path       of the operation, its variable segment in braces
+    arguments  the names of tool arguments that have another name in the operation
+    page       the list that is returned as rows; None if the data is one object
+    """
+
+    name: str
+    title: str
+    method: str
+    path: str
+    cost: ToolCost
+    description: str
+    arguments: Mapping[str, str] = {}
+    page: Page | None = None
+
+
+MINT: Final = {"mint": "tokenAddress"}
+LISTED: Final = Page(
+    "tokens",
+    (
+        "mint", "name", "symbol", "decimals", "price", "change", "volumeUsdD1", "swapsD1",
+        "marketCapUsd", "readyTimeframes", "trackedSince", "ageS", "uiMultiplier", "changeSince",
+        "nameCleaned", "lookAlikeOf",
+    ),
+    (
+        "mint", "name", "symbol", "price", "change", "volumeUsdD1", "marketCapUsd", "changeSince",
+        "lookAlikeOf",
+    ),
+)  # fmt: skip
+CANDLES: Final = Page(
+    "candles",
+    (
+        "t", "o", "h", "l", "c", "sol", "volume", "buyVolume", "sellVolume", "swaps", "imported",
+        "isOpen",
+    ),
+    ("t", "o", "h", "l", "c", "volume"),
+)  # fmt: skip
+SWAPS: Final = Page(
+    "swaps",
+    (
+        "slot", "t", "signature", "program", "pool", "side", "tokenAmount", "quote", "quoteAmount",
+        "price", "setsPrice", "isFinal", "recognisedBy", "reason", "excludedVolume",
+        "excludedReason",
+    ),
+    ("t", "side", "tokenAmount", "price", "program", "signature", "setsPrice"),
+)  # fmt: skip
+TOOLS: Final = (
+    Tool(
+        "search_tokens",
+        "Find tokens",
+        "GET",
+        "/v1/tokens",
+        ToolCost.NOTHING,
+        "Find tracked Solana tokens and their mints, for the other tools. Prices are USD and SOL of"
+        " one whole token; change is a fraction (0.05: five percent up). Tokens choose their names:"
+        f" compare mints; lookAlikeOf names a larger token of the same name. {ROWS} data.nextCursor"
+        f" as cursor gives the next page. Free. {FREE_ERRORS}",
+        page=LISTED,
+    ),
+    Tool(
+        "screen_tokens",
+        "Find tokens by their numbers",
+        "GET",
+        "/v1/screen",
+        ToolCost.CREDIT,
+        "All tracked Solana tokens for which a condition is true, in one call. Examples of where:"
+        " 'liquidity > 100000 and crosses_below(rsi_h1, 30)'; 'price > ema200_h1 and ema9_h1 >"
+        " ema21_h1 and change_h1 > 0.05'; 'age_s < 3600 and volume_h1 > 50000 and not confidence ="
+        f" low'. data.matches counts all pages. {ROWS} data.nextCursor as cursor gives the next"
+        f" page. {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
+        page=Page("tokens"),
+    ),
+    Tool(
+        "get_token",
+        "Price and indicators of a token",
+        "GET",
+        "/v1/token/{tokenAddress}",
+        ToolCost.CREDIT,
+        "One Solana token now: price (USD and SOL of one whole token), RSI (0 to 100), EMA, MACD"
+        " and Fibonacci levels in USD on m1, m5, m15 and h1 candles, buyers' share of volume (0 to"
+        " 1) from m1 to d1. null: too few candles yet. price.confidence low: costs little to move."
+        f" {ONE_CREDIT} {FREE_ERRORS}",
+        MINT,
+    ),
+    Tool(
+        "try_token",
+        "Free report of a token",
+        "GET",
+        "/v1/trial/{tokenAddress}",
+        ToolCost.NOTHING,
+        "The same report as get_token, free of charge, some times a day and client address; then"
+        f" RATE_LIMITED. Free. {FREE_ERRORS}",
+        MINT,
+    ),
+    Tool(
+        "get_candles",
+        "Candles of a token",
+        "GET",
+        "/v1/token/{tokenAddress}/candles",
+        ToolCost.CREDIT,
+        "Price history of one Solana token: open, high, low, close (USD of one whole token), volume"
+        " (USD). t is the start of a candle, Unix seconds, oldest first; the last may be open still"
+        f" (isOpen). {ROWS} {OLDER} {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
+        MINT,
+        CANDLES,
+    ),
+    Tool(
+        "get_indicators",
+        "Indicators of a token, candle by candle",
+        "GET",
+        "/v1/token/{tokenAddress}/indicators",
+        ToolCost.CREDIT,
+        "History of indicators of one Solana token; USD, RSI and stochastic RSI 0 to 100; those"
+        " with parameters (sma(50), adx, supertrend(10,3)) under values. t is the start of a"
+        f" candle, Unix seconds, oldest first; null: warming up. {ROWS} {OLDER}"
+        f" {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
+        MINT,
+        Page("points"),
+    ),
+    Tool(
+        "get_swaps",
+        "Swaps of a token",
+        "GET",
+        "/v1/token/{tokenAddress}/swaps",
+        ToolCost.CREDIT,
+        "Newest trades of one Solana token, newest first: t (Unix seconds), side, amounts (raw in"
+        " the smallest unit, decimal in whole tokens), price in USD and SOL of one whole token,"
+        f" program, signature. {ROWS} data.nextCursor as cursor gives older ones. {ONE_CREDIT} An"
+        f" empty page is free. {FREE_ERRORS}",
+        MINT,
+        SWAPS,
+    ),
+    Tool(
+        "get_pools",
+        "Pools of a token",
+        "GET",
+        "/v1/token/{tokenAddress}/pools",
+        ToolCost.CREDIT,
+        "The pools that decide the price of one Solana token, heaviest first: venue, pair, price,"
+        " USD on each side, volume, swaps, traders (m5, and kept: since swapsSince), and moves: by"
+        " what fraction a trade of 100, 1,000 or 10,000 USD moves the price, fees left out"
+        f" (isEstimate: not exact). null: not known. {ONE_CREDIT} {FREE_ERRORS}",
+        MINT,
+    ),
+    Tool(
+        "get_traders",
+        "Traders of a token",
+        "GET",
+        "/v1/token/{tokenAddress}/traders",
+        ToolCost.CREDIT,
+        "Traders of one Solana token, of its newest kept swaps: buyers, sellers, traders and the"
+        " share of the largest (m5, and kept: since swapsSince), and the traders with the most"
+        " bought and sold, USD, with realisedUsd. trader: the first 8 characters of an address."
+        f" {ONE_CREDIT} {FREE_ERRORS}",
+        MINT,
+    ),
+    Tool(
+        "get_balance",
+        "Credits left",
+        "GET",
+        "/v1/credits/balance",
+        ToolCost.NOTHING,
+        "Credits left on the credit token, or in the account of the API key, in the Authorization"
+        f" header. Free. {FREE_ERRORS}",
+    ),
+    Tool(
+        "buy_credits",
+        "Buy credits",
+        "POST",
+        "/v1/credits/purchase",
+        ToolCost.BUNDLE,
+        "Buy prepaid credits by an x402 payment on Solana: 10 for 0.025 USD, 50 for 0.1125, 100 for"
+        " 0.2, 500 for 0.75. Without a payment it returns the terms (an error with x402Version"
+        " 2 and accepts, free); call it again with the signed payment in _meta['x402/payment']. On"
+        " retry REUSE THE SAME KEY (idempotency_key) and payment: it is answered again, not taken"
+        " again. The"
+        " result holds the credit token, a secret; with a credential in the Authorization header"
+        f" (API key: scope trade:write) the credits are added to it. {FREE_ERRORS}",
+    ),
+)
+
+
+SIGNIFICANT_DIGITS: Final = 9
+
+
+def table_of(items: Sequence[Mapping[str, Any]], fields: Collection[str]) -> dict[str, Any]:
+    """Return *items* as columns and rows; nested values are columns with a dotted name.
+
+    fields   the names of fields to keep, in the order of the items; all of them if it is empty
+
+    Numbers that are not integers are rounded to nine significant digits.
+    """
+    flat = [dict(_flattened(item, fields)) for item in items]
+    columns = _columns(flat)
+    rows = [[_rounded(row.get(column)) for column in columns] for row in flat]
+    return {"columns": columns, "rows": rows}
+
+
+def _flattened(item: Mapping[str, Any], fields: Collection[str]) -> Iterable[tuple[str, Any]]:
+    for name, value in item.items():
+        if fields and name not in fields:
+            continue
+        if isinstance(value, Mapping):
+            yield from ((f"{name}.{inner}", each) for inner, each in _flattened(value, ()))
+        else:
+            yield name, value
+
+
+def _columns(flat: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the names of all columns; one that is null where others are nested is left out."""
+    names = list(dict.fromkeys(name for row in flat for name in row))
+    nested = {name.rpartition(".")[0] for name in names}
+    return [name for name in names if name not in nested]
+
+
+def _rounded(value: Any) -> Any:
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if isinstance(value, float) else value

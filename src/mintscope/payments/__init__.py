@@ -1,0 +1,1 @@
+"""Payments by x402: demand, facilitator, checkout, audit, prices."""

@@ -1,0 +1,376 @@
+"""The auditor: brings to an end what only wants a look, and reports what contradicts itself.
+
+Orphans: payments of ours that are on chain and have no row, because a backup was restored.
+
+Each carries the quote that it paid, so its purchase is known; that stops no sales.  Its
+buyer may come back for it at any time; or an operator settles it, for good.
+
+Payers to whom nothing is sold just now, and why.
+"""
+
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+from mintscope.credits.invariants import SETTLED_AFTER_MS, Invariant, Violation
+from mintscope.kit.audit import Actor
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.kit.time import DAY_MS
+from mintscope.payments.books import (
+    AuditBooks,
+    DoubtKind,
+    Scan,
+    ScanScope,
+    TreasuryBooks,
+    TreasuryHistory,
+)
+from mintscope.payments.payment import Payment, State
+from mintscope.payments.ports import Budget, Conduct, FeesAtRisk
+from mintscope.payments.protocol.envelope import (
+    FEE_PAYER_AT,
+    Envelope,
+    RefusalReason,
+    Refused,
+    Resource,
+    ResourceKind,
+    Terms,
+    open_envelope,
+)
+from mintscope.payments.protocol.memo import find_flaw
+from mintscope.payments.protocol.verify import (
+    FEE_LAMPORTS_USUAL,
+    Asked,
+    Verified,
+    find_memo,
+    transferred,
+    verify,
+)
+from mintscope.payments.reconciler import BATCH, Reconciler
+from mintscope.payments.settlement import ChainUnavailable
+
+
+class SoldItem(NamedTuple):
+    """Something that was sold, and the credits that are worth as much.
+
+    resource    a kind: whatever of it is sold
+    """
+
+    resource: Resource | ResourceKind
+    credit_count: int
+
+    @property
+    def name(self) -> Resource:
+        """Return what was bought, or the path of its kind where no more is known."""
+        return (
+            Resource(self.resource.path)
+            if isinstance(self.resource, ResourceKind)
+            else self.resource
+        )
+
+
+class Recognised(NamedTuple):
+    """A payment of ours, read from its transaction alone."""
+
+    verified: Verified
+    offer: SoldItem
+
+
+Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: it carries no quote of ours
+
+
+class Orphan(msgspec.Struct, frozen=True, kw_only=True):
+    """A payment of ours without a row.
+
+    payer, amount, asset, bought    by its quote; None where it carries none of ours.  What it has
+                                    bought is the path of a kind where no more is known
+    found_at                        by the first audit that met it
+    """
+
+    signature: Signature
+    payer: Wallet | None
+    amount: int | None
+    asset: Mint | None
+    bought: Resource | None
+    found_at: UnixMs
+
+
+class Acknowledgement(Enum):
+    """The outcome of settling an orphan."""
+
+    DONE = auto()
+    DONE_BEFORE = auto()
+    HAS_ROW = auto()  # it is no orphan any more
+    UNKNOWN = auto()  # no audit has met it
+
+
+class OrphanBooks(Protocol):
+    """Raises ServiceUnavailable from every verb when the store does not answer."""
+
+    async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
+        """Keep *orphans* as they were met first; return those that an operator has settled."""
+
+    async def orphans(self) -> Sequence[Orphan]:
+        """Return those that are neither settled nor issued, in the order they were met."""
+
+    async def acknowledge(
+        self, signature: Signature, *, note: str, by: Actor, now: UnixMs
+    ) -> Acknowledgement:
+        """Settle an orphan for good: it buys nothing any more, and no audit speaks of it."""
+
+
+def recognise(
+    wire: bytes, offers: Iterable[SoldItem], *, terms: Terms, quote_key: bytes
+) -> Recognised | None:
+    """Return what the transaction *wire* has paid for, if it is a payment of one of *offers*.
+
+    terms    of one token; payments in another are not recognised
+
+    Whenever it was quoted: it is on chain, so it was taken in time.
+    """
+    envelope = open_envelope(wire)
+    if isinstance(envelope, Refused) or str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
+        return None  # before any offer is tried: they may be many
+    if terms.treasury not in envelope.accounts:
+        return None
+    memo = find_memo(envelope)
+    amount = transferred(envelope)
+    if memo is None or amount is None:
+        return None
+    for offer in offers:
+        flaw = find_flaw(
+            quote_key, memo, terms=terms, resource=offer.resource, amount=amount, now=None
+        )
+        if flaw is None:
+            return _checked(
+                envelope,
+                offer,
+                Asked(
+                    terms=terms,
+                    resource=offer.resource,
+                    amount=amount,
+                    quote_key=quote_key,
+                    now=None,
+                ),
+            )
+    return None
+
+
+def _checked(envelope: Envelope, offer: SoldItem, asked: Asked) -> Recognised | None:
+    verified = verify(envelope, asked)
+    return None if isinstance(verified, Refused) else Recognised(verified, offer)
+
+
+WALK_S: Final = 6.0  # of each minute
+PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # in one audit; the next goes on
+
+
+def compare(ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]) -> list[Violation]:
+    """Return what is wrong beyond doubt with arrivals: *ours*, and those that have no row."""
+    unknown = [signature for signature, is_ours in sponsored.items() if is_ours]
+    short = [each.signature for each in ours if _is_short(each)]
+    return [
+        *(Violation(Invariant.LANDED_IS_KNOWN, signature) for signature in unknown),
+        *(Violation(Invariant.LANDED_IS_ISSUED, signature) for signature in short),
+    ]
+
+
+def _is_short(payment: Payment) -> bool:
+    return payment.final and payment.reason is RefusalReason.UNDERPAID
+
+
+@dataclass(slots=True, kw_only=True)
+class Auditor:
+    """Checks new entries every minute, and all books by a walk, a part at a time.
+
+    assets               tokens whose treasury accounts are compared; None: the payment token
+    spends_kept_months   months for which spends of closed months are kept; None: for ever
+    """
+
+    books: AuditBooks
+    orphans: OrphanBooks
+    recognise: Recognise
+    treasury: TreasuryBooks
+    history: TreasuryHistory
+    reconciler: Reconciler
+    clock: Clock
+    assets: Sequence[Mint | None] = (None,)
+    spends_kept_months: int | None = None
+    _entry_mark: int | None = None  # None: no audit has finished yet
+
+    async def audit(self, *, full: bool = False, is_start: bool = False) -> Sequence[Violation]:
+        """Return every violation, and stop sales if there is one.
+
+        Payments that landed unnoticed are issued first: a late one is not a violation.
+        Without a node the books themselves are still checked.
+
+        full        compare all of the treasury's history, and begin a walk through all books
+        is_start    begin no walk if one has finished today: a start costs the same at any age
+        Raises    ChainUnavailable, if everything that could be checked is sound
+        """
+        violations: list[Violation] = []
+        trouble: ChainUnavailable | None = None
+        try:
+            await self._audit_chain(violations, full=full)
+        except ChainUnavailable as caught:
+            trouble = caught
+        checked = await self.books.check(after_entry=self._entry_mark)
+        violations += checked.violations
+        begins = full or self._entry_mark is None
+        violations += await self._walk(begins=begins and not (is_start and await self._is_walked()))
+        self._entry_mark = checked.entry_mark
+        if violations:
+            await self._stop(violations[0])
+        elif trouble is not None:
+            raise trouble
+        return violations
+
+    async def _is_walked(self) -> bool:
+        """Return whether a walk has finished today."""
+        finished_at = (await self.books.walked()).finished_at
+        return finished_at is not None and finished_at // DAY_MS == self.clock.now() // DAY_MS
+
+    async def _walk(self, *, begins: bool) -> list[Violation]:
+        """Go on with the walk through all books, for some of the time until the next audit."""
+        until_s = self.clock.monotonic_s() + WALK_S
+        part = await self.books.prove(now=self.clock.now(), begins=begins)
+        violations = [*part.violations]
+        while not part.is_finished and self.clock.monotonic_s() < until_s:
+            part = await self.books.prove(now=self.clock.now(), begins=False)
+            violations += part.violations
+        months = self.spends_kept_months
+        may_be_more = part.is_finished
+        while months is not None and may_be_more and self.clock.monotonic_s() < until_s:
+            may_be_more = await self.books.forget_spends(now=self.clock.now(), kept_months=months)
+        return violations
+
+    async def _audit_chain(self, violations: list[Violation], *, full: bool) -> None:
+        if full:  # before any question: a node that is silent only delays it
+            for asset in self.assets:
+                scan = await self.treasury.scan(ScanScope.ALL, asset)
+                if scan is None or scan.finished_at is not None:
+                    await self.treasury.keep_scan(ScanScope.ALL, Scan(), asset)
+        await self._settle_issued()
+        doubted = await self.treasury.doubts(now=self.clock.now(), count_max=BATCH)
+        await self._compare(doubted, violations)
+        for asset in self.assets:
+            new = await self.treasury.scan(ScanScope.NEW, asset) or Scan()
+            await self._scan(ScanScope.NEW, asset, new, violations)
+            scan = await self.treasury.scan(ScanScope.ALL, asset)
+            if scan is not None and scan.finished_at is None:
+                await self._scan(ScanScope.ALL, asset, scan, violations)
+
+    async def _settle_issued(self) -> None:
+        """Look at what was issued and should be final by now; doubt what is not even then."""
+        height = await self.history.finalized_height()
+        before = UnixMs(self.clock.now() - SETTLED_AFTER_MS)
+        late = await self.books.unsettled(before=before, height=height, count_max=BATCH)
+        if late:
+            await self.reconciler.look_at(late)
+            await self.treasury.doubt(DoubtKind.ISSUED, late, now=self.clock.now())
+
+    async def _scan(
+        self, scope: ScanScope, asset: Mint | None, scan: Scan, violations: list[Violation]
+    ) -> None:
+        """Read on, a page at a time; whatever stops it, no page is read in vain."""
+        for _ in range(PAGES_MAX[scope]):
+            page = await self.history.arrivals(asset, after=scan.mark, before=scan.cursor)
+            if page.oldest is None:
+                ended = scan.end(self.clock.now(), scope=scope)
+                await self.treasury.keep_scan(scope, ended, asset)
+                return
+            for start in range(0, len(page.succeeded), BATCH):
+                await self._compare(page.succeeded[start : start + BATCH], violations)
+            scan = scan.go_on(page)
+            await self.treasury.keep_scan(scope, scan, asset)
+
+    async def _compare(self, arrived: Sequence[Signature], violations: list[Violation]) -> None:
+        """Issue what *arrived* (<= BATCH) and is not issued, and note what cannot be."""
+        if not arrived:
+            return
+        ours = {each.signature: each for each in await self.reconciler.issue_arrived(arrived)}
+        foreign = [signature for signature in arrived if signature not in ours]
+        sponsored = await self.history.sponsored(foreign) if foreign else {}
+        settled = await self._note_orphans([s for s, is_ours in sponsored.items() if is_ours])
+        told = {s: is_ours and s not in settled for s, is_ours in sponsored.items()}
+        found = compare(list(ours.values()), told)
+        if found:  # before anything is forgotten
+            await self._stop(found[0])
+            violations += found
+        await self.treasury.dismiss([s for s, is_ours in sponsored.items() if is_ours is not None])
+        doubtful = [s for s, is_ours in sponsored.items() if is_ours is None] + [
+            s for s, each in ours.items() if each.state is not State.ISSUED and not _is_short(each)
+        ]
+        await self.treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self.clock.now())
+
+    async def _note_orphans(self, signatures: Sequence[Signature]) -> Collection[Signature]:
+        """Keep those that have no row; return those that are explained, by a quote or a person."""
+        if not signatures:
+            return ()
+        now = self.clock.now()
+        orphans = [await self._read_orphan(signature, now) for signature in signatures]
+        settled = await self.orphans.note_orphans(orphans)
+        return {*settled, *(each.signature for each in orphans if each.bought is not None)}
+
+    async def _read_orphan(self, signature: Signature, now: UnixMs) -> Orphan:
+        wire = await self.history.recorded(signature)
+        found = None if wire is None else await self.recognise(wire)
+        return Orphan(
+            signature=signature,
+            payer=None if found is None else found.verified.envelope.payer,
+            amount=None if found is None else found.verified.amount,
+            asset=None if found is None else found.verified.asset,
+            bought=None if found is None else found.offer.name,
+            found_at=now,
+        )
+
+    async def _stop(self, violation: Violation) -> None:
+        why = f"{violation.invariant} ({violation.subject})"
+        await self.books.stop_sales(now=self.clock.now(), why=why)
+
+
+PAUSED: Final = "paused by an administrator"  # how the reason of a pause by hand begins
+_STRANGER: Final = Conduct(
+    reverted=0, pending=0, sold=0, fee_lamports=0, sold_today=0, reverted_today=0
+)
+_BUYER: Final = Conduct(
+    reverted=0, pending=0, sold=1, fee_lamports=0, sold_today=1, reverted_today=0
+)
+
+
+class Closure(msgspec.Struct, frozen=True, kw_only=True):
+    """Sales are closed.
+
+    why           in words that clients may read
+    is_for_all    to everybody, or only to payers that bought nothing within 24 hours
+    """
+
+    why: str
+    is_for_all: bool
+
+
+def violation_of(why_stopped: str | None) -> str | None:
+    """Return what an audit found, of why sales are stopped; None if it was not an audit."""
+    is_by_hand = why_stopped is None or why_stopped.startswith(PAUSED)
+    return None if is_by_hand else why_stopped
+
+
+def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Closure | None:
+    """Return why the usual payment would be turned away, None while none is."""
+    if is_stopped:
+        return Closure(
+            why="stopped by an audit or an administrator: credits go on working", is_for_all=True
+        )
+    if at_risk.fund is not None and at_risk.fund < budget.fund_lamports_min:
+        why = f"the fee payer has {at_risk.fund} lamports left for fees, and needs more"
+        return Closure(why=why, is_for_all=True)
+    if not at_risk.allow(budget, _BUYER, fee_lamports=FEE_LAMPORTS_USUAL):
+        why = "the network fees of this hour, or those of payments under way, are used up"
+        return Closure(why=why, is_for_all=True)
+    if not at_risk.allow(budget, _STRANGER, fee_lamports=FEE_LAMPORTS_USUAL):
+        why = "to payers that bought nothing within 24 hours: their share of the fees is used up"
+        return Closure(why=why, is_for_all=False)
+    return None

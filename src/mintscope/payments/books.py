@@ -1,0 +1,196 @@
+"""The ports of the books of payments, one for each caller.
+
+Every verb raises ServiceUnavailable when the store does not answer.
+
+The treasury's history on chain, and how far it has been compared.
+
+A history is listed from its newest end: it is scanned down to where the scan before began.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Protocol
+
+import msgspec
+
+from mintscope.credits.invariants import Checked, Proven, Walked
+from mintscope.kit.primitives import Mint, Signature, UnixMs
+from mintscope.payments.ports import FeesAtRisk
+
+
+class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of what touched the treasury, finalized, newest first.
+
+    succeeded    those transactions that did
+    newest       of all on the page, those that failed too; None where there are no more
+    oldest       likewise
+    """
+
+    succeeded: Sequence[Signature]
+    newest: Signature | None
+    oldest: Signature | None
+
+
+class TreasuryHistory(Protocol):
+    """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
+
+    async def arrivals(
+        self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
+    ) -> Arrivals:
+        """Return a page of what came after *after* and before *before*; None for no such bound.
+
+        asset    whose treasury account; None: the payment token's
+        """
+
+    async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
+        """Say of each whether it is a payment that we signed: the fee is ours, and it paid us.
+
+        None if that is unknown: it is not there yet, or not to be read.
+        """
+
+    async def recorded(self, signature: Signature) -> bytes | None:
+        """Return the transaction as it was sent, None where there is none to be read."""
+
+    async def finalized_height(self) -> int:
+        """Return the height of the newest block that no fork can take back."""
+
+
+class ScanScope(StrEnum):
+    """How much of the history a scan is for."""
+
+    NEW = "new"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """How far a scan has come.
+
+    mark           where the one before began, and this one ends; None for the beginning of time
+    head           the newest arrival when it began; None before its first page
+    cursor         the oldest arrival it has come down to
+    finished_at    when one last came to its end
+    """
+
+    mark: Signature | None = None
+    head: Signature | None = None
+    cursor: Signature | None = None
+    finished_at: UnixMs | None = None
+
+    def go_on(self, page: Arrivals) -> "Scan":
+        """Return the scan after it has read *page*."""
+        return replace(self, head=self.head or page.newest, cursor=page.oldest)
+
+    def end(self, now: UnixMs, *, scope: ScanScope) -> "Scan":
+        """Return the scan at its end: what is to come begins where it began."""
+        mark = (self.head or self.mark) if scope is ScanScope.NEW else None
+        return Scan(mark=mark, finished_at=now)
+
+
+class DoubtKind(StrEnum):
+    """Differences of chain and books so far."""
+
+    ARRIVED = "arrived"  # it touched the treasury, and is not issued
+    ISSUED = "issued"  # it is issued, and not final though its time is over
+
+
+class AuditBooks(Protocol):
+    """The books as the auditor checks them."""
+
+    async def check(self, *, after_entry: int | None) -> Checked:
+        """Compare doubts, and payments, entries and balances after the entry *after_entry*.
+
+        after_entry   None: doubts alone
+        """
+
+    async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
+        """Go on with the walk through all books by one part, which takes a moment.
+
+        begins   begin a walk if the one before has come to its end
+        """
+
+    async def walked(self) -> Walked:
+        """Return how far the walk through all books has come."""
+
+    async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
+        """Delete some spends of months closed over *kept_months* ago; return if more may be."""
+
+    async def unsettled(
+        self, *, before: UnixMs, height: int, count_max: int
+    ) -> Sequence[Signature]:
+        """Return what was issued before *before*, had to land by *height*, and is not final."""
+
+    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
+        """Stop sales until an operator resumes them; the first reason is kept."""
+
+
+class TreasuryBooks(Protocol):
+    """How far the treasury's history has been compared, and what is still in doubt."""
+
+    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
+        """Return how far the scan of *scope* has come, None where there was none.
+
+        asset    whose treasury account is scanned; None: the payment token's
+        """
+
+    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
+        """Remember how far the scan of *scope* has come."""
+
+    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
+        """Note that *signatures* were looked at in vain, except those that are settled by now."""
+
+    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
+        """Return the arrivals to look at again: each after as long as it has been in doubt."""
+
+    async def dismiss(self, signatures: Sequence[Signature]) -> None:
+        """Forget every doubt about *signatures*, and every doubt that is settled by now."""
+
+
+class SalesState(Protocol):
+    """Whether anything is sold, and what is under way."""
+
+    async def why_stopped(self) -> str | None:
+        """Return why sales are stopped, None while they are open."""
+
+    async def pending(self) -> tuple[int, UnixMs | None]:
+        """Return how many payments have no outcome yet, and when the oldest was begun."""
+
+    async def fund(self) -> int | None:
+        """Return the lamports not reserved for payments yet, None before the first look."""
+
+    async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
+        """Return what all payers together have burned within the hour, or may burn yet."""
+
+
+class AuditLease(Protocol):
+    """Which process audits."""
+
+    async def is_auditor(self) -> bool:
+        """Say whether this process is the one that audits, of all that run."""
+
+
+class MaintenanceBooks(SalesState, Protocol):
+    """Reads and measures of payment maintenance, and the fee payer's balance that it keeps."""
+
+    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
+        """Return how far the scan of *scope* has come, None where there was none.
+
+        asset    whose treasury account is scanned; None: the payment token's
+        """
+
+    async def fund_mark(self) -> int:
+        """Return the mark after which the fee payer's balance is to be read."""
+
+    async def fill_fund(self, lamports: int, *, mark: int) -> None:
+        """Note what the fee payer had after *mark*."""
+
+
+class SalesBooks(SalesState, Protocol):
+    """Whether anything is sold, as an operator sees and changes it."""
+
+    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
+        """Stop sales until an operator resumes them; the first reason is kept."""
+
+    async def resume_sales(self) -> None:
+        """Open sales again; what stopped them must be understood first."""

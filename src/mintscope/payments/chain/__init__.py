@@ -1,0 +1,1 @@
+"""Settlement on chain and price sources."""

@@ -1,0 +1,508 @@
+"""The questions that payments ask a node: one try each, answered soon or not at all.
+
+A client waits for a payment, so nothing that was answered is asked again here.
+
+Answers of a node to the requests of payments, as far as payments care.
+"""
+
+import asyncio
+from base64 import b64encode
+from collections.abc import Sequence
+from itertools import cycle
+from typing import Annotated, Any, Final, TypeVar
+
+import httpx
+import msgspec
+import structlog
+from solders.hash import Hash, ParseHashError
+from solders.pubkey import Pubkey
+
+from mintscope.kit.errors import Undecodable, decode_base64, decode_json
+from mintscope.kit.fair_queue import FairQueue
+from mintscope.kit.http_client import open_client, read_body
+from mintscope.kit.primitives import Mint, Signature, Wallet
+from mintscope.payments.protocol.memo import TOKEN_ACCOUNT_BYTES, AccountState
+from mintscope.payments.settlement import ChainUnavailable, Unintelligible
+from mintscope.solana.blocks import Endpoint
+from mintscope.solana.finality_meter import CONFIRMED, FINALIZED, INVALID_PARAMS, as_final
+from mintscope.solana.pace import Pace, pace_of_samples
+
+ATOMS_MAX: Final = 2**63 - 1  # more cannot be stored, and no token of any worth has as many
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks
+Lamports = Annotated[int, msgspec.Meta(ge=0, le=ATOMS_MAX)]
+SignatureText = Annotated[str, msgspec.Meta(min_length=1, max_length=88)]
+
+
+class Status(msgspec.Struct, frozen=True, rename="camel"):
+    """How sure the cluster is of a transaction; *err* is None where it succeeded."""
+
+    err: Any
+    confirmation_status: str | None = None
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether two thirds of the stake have voted for its block."""
+        return self.confirmation_status in {"confirmed", "finalized"}
+
+    @property
+    def is_final(self) -> bool:
+        """Whether no fork can take it back."""
+        return self.confirmation_status == "finalized"
+
+
+class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
+    """How far the chain has come, at one commitment."""
+
+    absolute_slot: Number
+    block_height: Number
+
+
+class PerformanceSample(msgspec.Struct, frozen=True, rename="camel"):
+    """How many slots the chain had in so many seconds."""
+
+    num_slots: Number
+    sample_period_secs: Number
+
+
+class _AnswerContext(msgspec.Struct, frozen=True):
+    slot: Number
+
+
+class Statuses(msgspec.Struct, frozen=True):
+    """Statuses of some signatures at a node that had come to the slot of *context*."""
+
+    context: _AnswerContext
+    value: list[Status | None]
+
+
+class _TokenAmount(msgspec.Struct, frozen=True):
+    amount: str
+
+
+class AccountTokenBalance(msgspec.Struct, frozen=True, rename="camel"):
+    """The balance of a token account before or after a transaction."""
+
+    account_index: int
+    mint: str
+    ui_token_amount: _TokenAmount
+
+
+class _Loaded(msgspec.Struct, frozen=True):
+    writable: list[str] = []
+    readonly: list[str] = []
+
+
+class _TransactionMeta(msgspec.Struct, frozen=True, rename="camel"):
+    err: Any
+    pre_token_balances: list[AccountTokenBalance] = []
+    post_token_balances: list[AccountTokenBalance] = []
+    loaded_addresses: _Loaded = _Loaded()
+
+
+class _Message(msgspec.Struct, frozen=True, rename="camel"):
+    account_keys: list[str]
+
+
+class _SignedMessage(msgspec.Struct, frozen=True):
+    message: _Message
+
+
+class ConfirmedTransaction(msgspec.Struct, frozen=True):
+    """A transaction in a block, as far as payments care."""
+
+    transaction: _SignedMessage
+    meta: _TransactionMeta
+
+
+class RecordedTransaction(msgspec.Struct, frozen=True):
+    """A transaction in a block, as it was sent: in base64, and the name of that."""
+
+    transaction: tuple[str, str]
+
+
+class _Simulated(msgspec.Struct, frozen=True):
+    class Value(msgspec.Struct, frozen=True):
+        """The node's status of the transaction."""
+
+        class Account(msgspec.Struct, frozen=True):
+            """An account as the transaction would leave it."""
+
+            data: tuple[str, str]
+
+        err: str | dict[str, Any] | None
+        accounts: list[Account | None] | None = None
+
+    context: _AnswerContext
+    value: Value
+
+
+class Arrival(msgspec.Struct, frozen=True):
+    """A transaction that touched an address."""
+
+    signature: SignatureText
+    err: Any
+
+
+class _Account(msgspec.Struct, frozen=True):
+    owner: str
+    data: tuple[str, str]
+
+
+class _AccountInfo(msgspec.Struct, frozen=True):
+    value: _Account | None
+
+
+class _Balance(msgspec.Struct, frozen=True):
+    value: Lamports
+
+
+class LatestBlockhash(msgspec.Struct, frozen=True):
+    """The newest blockhash at a commitment, as of the slot of *context*."""
+
+    class Value(msgspec.Struct, frozen=True, rename="camel"):
+        """The blockhash; a node may leave out how long it is good."""
+
+        blockhash: Annotated[str, msgspec.Meta(max_length=44)]
+        last_valid_block_height: Number | None = None
+
+    context: _AnswerContext
+    value: Value
+
+
+class _Error(msgspec.Struct, frozen=True):
+    code: int
+    message: str = ""
+
+
+class _Answer(msgspec.Struct, frozen=True):
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: _Error | None = None
+
+
+ANSWER: Final = msgspec.json.Decoder(_Answer)
+NUMBER: Final = msgspec.json.Decoder(Number)
+TEXT: Final = msgspec.json.Decoder(str)
+TIP: Final = msgspec.json.Decoder(EpochInfo)
+SAMPLES: Final = msgspec.json.Decoder(list[PerformanceSample])
+STATUSES: Final = msgspec.json.Decoder(Statuses)
+TRANSACTION: Final = msgspec.json.Decoder(ConfirmedTransaction | None)
+WIRE: Final = msgspec.json.Decoder(RecordedTransaction | None)
+SIMULATED: Final = msgspec.json.Decoder(_Simulated)
+ARRIVALS: Final = msgspec.json.Decoder(list[Arrival])
+ACCOUNT: Final = msgspec.json.Decoder(_AccountInfo)
+BLOCKHASH: Final = msgspec.json.Decoder(LatestBlockhash)
+BALANCE: Final = msgspec.json.Decoder(_Balance)
+
+
+def received(found: ConfirmedTransaction, *, asset: Mint, treasury: str) -> int:
+    """Return by how much the balance of *treasury* grew, in atoms of *asset*.
+
+    Raises    ValueError for invalid amounts
+    """
+    loaded = found.meta.loaded_addresses
+    keys = [*found.transaction.message.account_keys, *loaded.writable, *loaded.readonly]
+
+    def balance(entries: list[AccountTokenBalance]) -> int:
+        return sum(
+            _atoms(entry)
+            for entry in entries
+            if entry.mint == asset
+            and keys[entry.account_index : entry.account_index + 1] == [treasury]
+        )
+
+    paid = balance(found.meta.post_token_balances) - balance(found.meta.pre_token_balances)
+    if abs(paid) > ATOMS_MAX:
+        raise ValueError(f"expected {ATOMS_MAX} atoms at most; was {paid}")
+    return paid
+
+
+def _atoms(entry: AccountTokenBalance) -> int:
+    text = entry.ui_token_amount.amount
+    if not (text.isascii() and text.isdecimal() and len(text) <= len(str(ATOMS_MAX))):
+        raise ValueError(f"expected an amount of atoms; was {text[:40]!r}")
+    atoms = int(text)
+    if atoms > ATOMS_MAX:
+        raise ValueError(f"expected {ATOMS_MAX} atoms at most; was {text}")
+    return atoms
+
+
+T = TypeVar("T")
+log = structlog.get_logger()
+
+CALL_S: Final = 5.0  # a question that takes longer counts as unanswered
+# A pool looks through all its connections, squared, at every request: many small ones are cheap.
+POOLS: Final = 16
+CONNECTIONS_PER_POOL: Final = 4
+CLOSED_MEANWHILE: Final = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
+ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024
+SAMPLES_MAX: Final = 5  # of a minute each
+STATUSES_MAX: Final = 256  # signatures in one question, fixed by the validator
+PAGE: Final = 1_000  # signatures in one answer about an address, fixed likewise
+READS_AT_ONCE: Final = 12
+# Errors of a simulation that are no fault of the payer's: our fee payer is short, the node not up.
+NOT_THE_PAYERS: Final = frozenset(
+    {"AccountNotFound", "InsufficientFundsForFee", "InvalidAccountForFee", "ClusterMaintenance"}
+)
+CLOCK_SYSVAR: Final = "SysvarC1ock11111111111111111111111111111111"
+_UNIX_TIME: Final = slice(32, 40)  # of the clock's data
+_AMOUNT: Final = slice(64, 72)  # of a token account's data
+
+
+class _ParamsRefused(ChainUnavailable):
+    """The node does not take the parameters of a question."""
+
+
+_TROUBLES: Final[dict[int, type[ChainUnavailable]]] = {
+    -32015: Unintelligible,  # a transaction of a version we do not know
+    INVALID_PARAMS: _ParamsRefused,
+}
+
+
+class SimulatedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of a transaction at a node.
+
+    slot      of the block that it was tried on
+    result    atoms left in the payer's account, or the chain's word for why it would fail
+    """
+
+    slot: int
+    result: int | str
+
+
+class PaymentNode:
+    """A client of one endpoint.  Raises ChainUnavailable from every question.
+
+    A node that does not know the level `confirmed` is asked for `finalized` instead, as `Rpc` does.
+    """
+
+    def __init__(self, endpoint: Endpoint, transport: httpx.AsyncBaseTransport | None) -> None:
+        self._url = endpoint.url
+        self._pools = [
+            open_client(
+                headers={"Content-Type": "application/json", **endpoint.headers},
+                timeout_s=CALL_S,
+                connections_max=CONNECTIONS_PER_POOL,
+                transport=transport,
+            )
+            for _ in range(POOLS)
+        ]
+        self._next_pool = cycle(self._pools)
+        self._turns = FairQueue()  # a question is half a millisecond's work for the loop
+        self._reads = asyncio.Semaphore(READS_AT_ONCE)
+        self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
+        self._knows_confirmed = True
+
+    @property
+    def knows_confirmed(self) -> bool:
+        """Whether the node knows the level `confirmed`, as far as it was asked."""
+        return self._knows_confirmed
+
+    async def aclose(self) -> None:
+        """Close every connection."""
+        await asyncio.gather(*(pool.aclose() for pool in self._pools))
+
+    async def latest(self) -> tuple[Hash, LatestBlockhash]:
+        """Return the newest confirmed blockhash, and what the node says of it."""
+        options = {"commitment": CONFIRMED}
+        found = await self._ask("getLatestBlockhash", [options], BLOCKHASH)
+        try:
+            return Hash.from_string(found.value.blockhash), found
+        except ParseHashError as cause:
+            raise Unintelligible("getLatestBlockhash: expected a hash in base58") from cause
+
+    async def simulate(self, wire: bytes, source: Pubkey) -> SimulatedAnswer:
+        """Return what would be left in *source*, or why the transaction would fail.
+
+        The node is not asked to check signatures: the payer's was, and ours is
+        not there yet.  So whatever it refuses to try is no fault of the payer's.
+        """
+        options = {
+            "encoding": "base64",
+            "sigVerify": False,
+            "commitment": CONFIRMED,
+            "accounts": {"encoding": "base64", "addresses": [str(source)]},
+        }
+        params = [b64encode(wire).decode(), options]
+        trial = await self._ask("simulateTransaction", params, SIMULATED)
+        error = trial.value.err
+        slot = trial.context.slot
+        if error is not None:
+            if _is_ours(error):
+                raise ChainUnavailable(f"simulateTransaction: {error}")
+            text = error if isinstance(error, str) else msgspec.json.encode(error).decode()[:200]
+            return SimulatedAnswer(slot=slot, result=text)
+        account = (trial.value.accounts or [None])[0]
+        if account is None:
+            return SimulatedAnswer(slot=slot, result="the payer's token account does not exist")
+        data = _data("simulateTransaction", account.data)
+        if len(data) < TOKEN_ACCOUNT_BYTES:
+            raise Unintelligible("simulateTransaction: expected the payer's token account")
+        return SimulatedAnswer(slot=slot, result=int.from_bytes(data[_AMOUNT], "little"))
+
+    async def send(self, wire: bytes) -> None:
+        """Send the transaction; the node itself goes on sending it until it expires."""
+        options = {"encoding": "base64", "skipPreflight": True, "preflightCommitment": CONFIRMED}
+        await self._ask("sendTransaction", [b64encode(wire).decode(), options], TEXT)
+
+    async def pace(self) -> Pace | None:
+        """Return the pace of the chain by the node's samples; None if it has none."""
+        found = await self._ask("getRecentPerformanceSamples", [SAMPLES_MAX], SAMPLES)
+        return pace_of_samples((each.num_slots, each.sample_period_secs) for each in found)
+
+    async def height(self, commitment: str) -> int:
+        """Return the block height at *commitment*."""
+        return await self._ask("getBlockHeight", [{"commitment": commitment}], NUMBER)
+
+    async def tip(self, commitment: str) -> EpochInfo:
+        """Return slot and height at *commitment*, of the same block."""
+        return await self._ask("getEpochInfo", [{"commitment": commitment}], TIP)
+
+    async def statuses(self, signatures: Sequence[Signature], *, search: bool) -> Statuses:
+        """Return what is known of each; *search* looks beyond the last 150 blocks."""
+        params = [list(signatures), {"searchTransactionHistory": search}]
+        found = await self._ask("getSignatureStatuses", params, STATUSES)
+        if len(found.value) != len(signatures):
+            raise ChainUnavailable(f"expected {len(signatures)} statuses; was {len(found.value)}")
+        return found
+
+    async def transaction(self, signature: Signature) -> ConfirmedTransaction | None:
+        """Return the transaction once it is confirmed, None before."""
+        options = {
+            "encoding": "json",
+            "commitment": CONFIRMED,
+            "maxSupportedTransactionVersion": 0,
+        }
+        async with self._reads:
+            return await self._ask("getTransaction", [signature, options], TRANSACTION)
+
+    async def wire(self, signature: Signature) -> bytes | None:
+        """Return the confirmed transaction as it was sent, None while there is none."""
+        options = {
+            "encoding": "base64",
+            "commitment": CONFIRMED,
+            "maxSupportedTransactionVersion": 0,
+        }
+        found = await self._ask("getTransaction", [signature, options], WIRE)
+        return None if found is None else _data("getTransaction", found.transaction)
+
+    async def account(self, address: str) -> AccountState | None:
+        """Return what is at *address*."""
+        params = [address, {"commitment": CONFIRMED, "encoding": "base64"}]
+        found = (await self._ask("getAccountInfo", params, ACCOUNT)).value
+        if found is None:
+            return None
+        return AccountState(owner=Wallet(found.owner), data=_data("getAccountInfo", found.data))
+
+    async def genesis_hash(self) -> str:
+        """Return the name of the cluster."""
+        return await self._ask("getGenesisHash", [], TEXT)
+
+    async def block_time_s(self) -> int:
+        """Return the time of the newest confirmed block, in Unix seconds; from the clock sysvar."""
+        clock = await self.account(CLOCK_SYSVAR)
+        if clock is None or len(clock.data) < _UNIX_TIME.stop:
+            raise ChainUnavailable("getAccountInfo: expected the clock; there is none")
+        return int.from_bytes(clock.data[_UNIX_TIME], "little", signed=True)
+
+    async def lamports(self, wallet: Wallet) -> int:
+        """Return what *wallet* has to pay fees with."""
+        params = [wallet, {"commitment": CONFIRMED}]
+        return (await self._ask("getBalance", params, BALANCE)).value
+
+    async def arrivals(
+        self, treasury: str, after: Signature | None, before: str | None
+    ) -> list[Arrival]:
+        """Return a page of what touched *treasury*, finalized, newest first."""
+        options: dict[str, Any] = {"commitment": FINALIZED, "limit": PAGE}
+        options |= {} if after is None else {"until": after}
+        options |= {} if before is None else {"before": before}
+        params = [treasury, options]
+        return await self._ask("getSignaturesForAddress", params, ARRIVALS)
+
+    async def _ask(self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]") -> T:
+        """Return the result of *method*, at the level `finalized` if no other is known."""
+        if not self._knows_confirmed:
+            return await self._ask_at(method, as_final(params), decoder)
+        try:
+            return await self._ask_at(method, params, decoder)
+        except _ParamsRefused:
+            if as_final(params) == params or not await self._refuses_confirmed():
+                raise
+        if self._knows_confirmed:
+            self._knows_confirmed = False
+            log.warning("confirmed_unknown", node=self._where, used=FINALIZED)
+        return await self._ask_at(method, as_final(params), decoder)
+
+    async def _refuses_confirmed(self) -> bool:
+        """Return whether the node refuses the level `confirmed`, and takes `finalized`."""
+        return await self._takes(CONFIRMED) is False and await self._takes(FINALIZED) is True
+
+    async def _takes(self, level: str) -> bool | None:
+        """Return whether the node knows *level*; None if it gives no answer to that."""
+        try:
+            await self._ask_at("getSlot", [{"commitment": level}], NUMBER)
+        except _ParamsRefused:
+            return False
+        except ChainUnavailable:
+            return None
+        return True
+
+    async def _ask_at(
+        self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]"
+    ) -> T:
+        """Return the result of *method*; an error of the node's is an outage like any other."""
+        request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        try:
+            async with asyncio.timeout(CALL_S):
+                body = await self._post_again(method, msgspec.json.encode(request))
+            answer = decode_json(body, ANSWER)
+            if answer.error is not None:
+                said = f"{method}: {answer.error.message[:200]} ({answer.error.code})"
+                raise _TROUBLES.get(answer.error.code, ChainUnavailable)(said)
+            return _decode(method, answer.result, decoder)
+        except (TimeoutError, httpx.HTTPError) as cause:
+            raise ChainUnavailable(f"{method}: {type(cause).__name__}") from cause
+        except Undecodable as cause:
+            raise ChainUnavailable(f"{method}: expected a JSON-RPC answer; {cause}") from cause
+
+    async def _post_again(self, method: str, request: bytes) -> bytes:
+        """Post, once more where the node closed the connection just when it was used again.
+
+        Every question may be asked twice; so may a transaction, which is one by its signature.
+        """
+        try:
+            return await self._post(method, request)
+        except CLOSED_MEANWHILE:
+            return await self._post(method, request)
+
+    async def _post(self, method: str, request: bytes) -> bytes:
+        await self._turns.next()
+        pool = next(self._next_pool)
+        async with pool.stream("POST", self._url, content=request) as response:
+            if response.status_code != httpx.codes.OK:
+                raise ChainUnavailable(f"{method}: HTTP {response.status_code}")
+            body = await read_body(response, bytes_max=ANSWER_BYTES_MAX)
+        await self._turns.next()
+        return body
+
+
+def _data(method: str, data: tuple[str, str]) -> bytes:
+    try:
+        return decode_base64(data[0])
+    except Undecodable as cause:
+        raise Unintelligible(f"{method}: {cause}") from cause
+
+
+def _is_ours(error: str | dict[str, Any]) -> bool:
+    """Say whether a simulation failed for our own lack of funds, or the node's of readiness."""
+    if isinstance(error, dict):  # the fee payer is the first account of every payment
+        return error.get("InsufficientFundsForRent") == {"account_index": 0}
+    return error in NOT_THE_PAYERS
+
+
+def _decode(method: str, result: msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T:
+    try:
+        return decode_json(result, decoder)
+    except Undecodable as cause:
+        raise Unintelligible(f"{method}: expected another answer; {cause}") from cause

@@ -1,0 +1,459 @@
+"""The checkout: what was presented becomes a charge, and a settled charge a receipt.
+
+    authorize   a credit token, an API key or a payment becomes a Charge, or is refused
+    work        what is sold is made, and says what it costs; its failure costs nothing
+    settle      so many credits, or one payment on chain
+
+Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses what was
+presented, and turns receipts and refusals into its own words.
+
+Why a checkout ends without a receipt.
+
+A payment that is written out for a wallet that only signs, as wallets in browsers do.
+
+Nothing is kept of it: once it is signed, it is presented and checked like any other payment.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from enum import Enum, auto
+
+import msgspec
+from solders.pubkey import Pubkey
+
+from mintscope.credits.ledger import (
+    CapReached,
+    CreditLedger,
+    Debit,
+    Debited,
+    DebitLedger,
+    DebitOutcome,
+    Empty,
+    Reversal,
+    TooFew,
+)
+from mintscope.credits.sign_in import SignInFlaw
+from mintscope.kit.audit import KeyId
+from mintscope.kit.errors import PriceUnavailable, ServiceError
+from mintscope.kit.primitives import CreditAccount, Mint, Slot, UnixMs
+from mintscope.kit.time import month_end
+from mintscope.market.report import ReadReport, told_price_age_ms
+from mintscope.payments.facilitator import Contradiction, Demand, VerifiedPayment, Wanted
+from mintscope.payments.merchant import Merchant, Order
+from mintscope.payments.payment import PaidReport
+from mintscope.payments.protocol.envelope import (
+    Envelope,
+    RefusalReason,
+    Refused,
+    Requirement,
+    open_envelope,
+)
+from mintscope.payments.protocol.headers import Presented
+from mintscope.payments.protocol.verify import build
+from mintscope.payments.settlement import (
+    AlreadyUsed,
+    ChainUnavailable,
+    Failing,
+    Obstacle,
+    Outcome,
+    Rejected,
+    Settled,
+    Simulated,
+    TreasuryUnusable,
+    Unavailable,
+    UnknownBlockhash,
+    Unresolved,
+)
+
+
+class NothingPresented:
+    """The client has shown neither a credit token nor a payment."""
+
+
+class NothingForSale:
+    """This service takes no payments."""
+
+
+class NoCredits(msgspec.Struct, frozen=True):
+    """The credential is valid and holds *balance* credits, too few.
+
+    credit_count    what was asked for costs
+    """
+
+    balance: int = 0
+    credit_count: int = 1
+
+
+class SignInRefused(msgspec.Struct, frozen=True):
+    """A wallet has signed something that proves nothing, or that has taken credits before."""
+
+    flaw: SignInFlaw
+
+
+class KeyCapped(msgspec.Struct, frozen=True):
+    """The API key has spent what its owner lets it spend in a month, which ends at *until*."""
+
+    until: UnixMs
+
+
+Cause = (
+    NothingPresented
+    | NothingForSale
+    | NoCredits
+    | KeyCapped
+    | SignInRefused
+    | Refused
+    | AlreadyUsed
+    | Unresolved
+    | Unavailable
+)
+
+
+class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
+    """How the client may pay instead.
+
+    requirements      the terms of a payment, for each token; empty: only credits are taken now
+    is_for_credits    only credits are ever taken
+    is_closed         sales are closed: not even credits can be bought now
+    """
+
+    requirements: Sequence[Requirement]
+    is_for_credits: bool = False
+    is_closed: bool = False
+
+
+class CheckoutRefused(Exception):
+    """Nothing was handed out, and nothing was charged unless *cause* says so.
+
+    option       None where nothing can be bought now, and where nothing more is to be paid
+    failure     why what was asked for could not have been handed out anyway
+    is_ready    what was asked for can be handed out to a client that pays
+    """
+
+    def __init__(
+        self,
+        cause: Cause,
+        *,
+        option: PaymentOption | None = None,
+        failure: ServiceError | None = None,
+        is_ready: bool = False,
+    ) -> None:
+        super().__init__(type(cause).__name__)
+        self.cause = cause
+        self.option = option
+        self.failure = failure
+        self.is_ready = is_ready
+
+
+class Delivered(msgspec.Struct, frozen=True, gc=False):
+    """The answer and its cost: 0 credits if there is nothing to pay for."""
+
+    report: ReadReport
+    credit_count: int = 1
+
+
+Work = Callable[[], Awaitable[Delivered]]
+
+
+class Payer(msgspec.Struct, frozen=True, gc=False):
+    """The payer of the credits.
+
+    account    None: the user of the API key has never had credits
+    key        the API key that spends them, None for a credit token
+    """
+
+    account: CreditAccount | None
+    key: KeyId | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True, gc=False):
+    """Proof that the charge for a report has settled.
+
+    report     just read, or kept since its payment was settled before
+    balance    credits left on the account that was charged; None for a payment, and for nothing
+    payment    None for credits, and for nothing
+    credit_count   what the report costs, taken now or before
+    taken      what gives the credits back if the report cannot be sent; None if none were taken
+    """
+
+    report: ReadReport
+    balance: int | None
+    payment: Settled | None
+    credit_count: int = 0
+    taken: Reversal | None = None
+
+
+class CreditCharge(msgspec.Struct, frozen=True, gc=False):
+    """Credits of an account, not taken yet.
+
+    once    the name of the answer that they buy, as in Debit
+    """
+
+    checkout: "Checkout"
+    order: Order
+    payer: Payer
+    once: str | None = None
+
+    async def settle(self, work: Work) -> Receipt:
+        """Do *work*, then take the credits that it costs, all or none.
+
+        Raises CheckoutRefused without so many, and what *work* raises; the lack of any credit
+        is reported before a failure of the work.
+        """
+        account = self.payer.account
+        try:
+            delivered = await work()
+        except ServiceError as failure:
+            if account is None or await self.checkout.ledger.balance(account) == 0:
+                raise await self._refuse(NoCredits(), failure) from failure
+            raise
+        if delivered.credit_count == 0:
+            return Receipt(delivered.report, None, None)
+        is_plain = self.payer.key is None and self.once is None
+        if delivered.credit_count == 1 and account is not None and is_plain:
+            outcome = await self.checkout.ledger.spend(account)
+            if isinstance(outcome, Empty):
+                raise await self._refuse(NoCredits())
+            return Receipt(delivered.report, outcome.balance, None, 1, Reversal(account, 1))
+        debits = self.checkout.expect_debits()
+        debited = await self._take(debits.debit, delivered.credit_count)
+        taken = None if debited.is_repeat else debited.reversal()
+        return Receipt(delivered.report, debited.balance, None, delivered.credit_count, taken)
+
+    async def prepay(self, credit_count: int) -> Debited:
+        """Take *credit_count* credits, all or none, for a minute of a stream that begins.
+
+        Credits of an undelivered answer are given back by `DebitLedger.give_back`.
+        Raises CheckoutRefused.
+        """
+        return await self._take(self.checkout.expect_debits().prepay, credit_count)
+
+    async def _take(
+        self, take: Callable[[Debit], Awaitable[DebitOutcome]], credit_count: int
+    ) -> Debited:
+        if self.payer.account is None:
+            raise await self._refuse(NoCredits(0, credit_count))
+        match await take(Debit(self.payer.account, credit_count, self.payer.key, self.once)):
+            case Debited() as debited:
+                return debited
+            case TooFew(balance):
+                raise await self._refuse(NoCredits(balance, credit_count))
+            case CapReached(month):
+                raise await self._refuse(KeyCapped(month_end(month)))
+
+    async def _refuse(
+        self, cause: NoCredits | KeyCapped, failure: ServiceError | None = None
+    ) -> CheckoutRefused:
+        option = await self.checkout.option(self.order)
+        return CheckoutRefused(cause, option=option, failure=failure)
+
+
+class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
+    """A payment that checks out, not sent yet; or one that was settled before."""
+
+    checkout: "Checkout"
+    merchant: Merchant
+    order: Order
+    payment: VerifiedPayment | Settled
+
+    async def settle(self, work: Work) -> Receipt:
+        """Do *work*, then take the payment; the report of a settled payment is given again.
+
+        A payment that was not sent yet stays good if the work costs nothing.
+        Raises CheckoutRefused, and what *work* raises.
+        """
+        clock = self.merchant.facilitator.clock
+        delivered = None if isinstance(self.payment, Settled) else await work()
+        if delivered is not None and delivered.credit_count == 0:
+            return Receipt(delivered.report, None, None)
+
+        async def report() -> PaidReport:
+            assert delivered is not None
+            assert delivered.credit_count == 1  # the payment is what one credit costs
+            return PaidReport(body=_pack(delivered.report, now=clock.now()))
+
+        settled = await self.pay(report)
+        if not isinstance(settled.payment.purchase, PaidReport):
+            raise Contradiction(f"expected a report; {settled.payment.signature} bought credits")
+        return Receipt(_unpack(settled.payment.purchase.body, now=clock.now()), None, settled)
+
+    async def pay(self, wanted: Callable[[], Awaitable[Wanted]]) -> Settled:
+        """Take the payment for what *wanted* returns, unless it was taken before.
+
+        Raises CheckoutRefused, and what *wanted* raises.
+        """
+        if isinstance(self.payment, Settled):
+            return self.payment
+        outcome = await self.payment.settle(await wanted())
+        await self.checkout.turn()  # many are confirmed in the same block
+        return await self.checkout.expect_settled(self.merchant, self.order, outcome)
+
+
+Charge = CreditCharge | PaymentCharge
+
+
+class Checkout(msgspec.Struct, frozen=True, kw_only=True):
+    """Takes credits or one payment for an order.
+
+    debits        takes several credits at once, and those of API keys; None where none are taken
+    merchant      None where only credits are taken
+    turn          awaited around costly steps, so that other requests are served between them
+    on_outcome    called with the outcome of each payment
+    """
+
+    ledger: CreditLedger
+    debits: DebitLedger | None
+    merchant: Merchant | None
+    turn: Callable[[], Awaitable[None]]
+    on_outcome: Callable[[Outcome], None]
+
+    def authorize_credit(
+        self, order: Order, payer: Payer, *, once: str | None = None
+    ) -> CreditCharge:
+        """Return a charge of credits of *payer*, for an answer of the name *once*."""
+        return CreditCharge(self, order, payer, once)
+
+    def expect_debits(self) -> DebitLedger:
+        """Return the ledger that takes several credits at once."""
+        assert self.debits is not None
+        return self.debits
+
+    async def authorize_payment(
+        self, order: Order, presented: Presented, *, key: str | None, address: str
+    ) -> PaymentCharge:
+        """Return a charge for a payment that checks out, or that was settled before.
+
+        key        the client's redelivery key, None where it sent none
+        address    the client's, for the failure budget
+        Raises     CheckoutRefused, PriceUnavailable
+        """
+        merchant = self.merchant
+        if merchant is None:
+            raise CheckoutRefused(NothingForSale())
+        await self.turn()  # for the signature is checked here
+        demand = Demand(resource=order.resource, key=key, address=address)
+        found = await merchant.facilitator.present(presented, demand)
+        if isinstance(found, VerifiedPayment):
+            payment_token = merchant.payment_token(found.verified.asset)
+            price_list = payment_token.price_cache.latest()
+            is_worth = price_list is None or order.is_worth(found.verified.fee_lamports, price_list)
+            if found.landed is None and not is_worth:
+                found = Refused(RefusalReason.NETWORK_FEE)
+        if isinstance(found, VerifiedPayment):
+            return PaymentCharge(self, merchant, order, found)
+        return PaymentCharge(
+            self, merchant, order, await self.expect_settled(merchant, order, found)
+        )
+
+    async def refuse_unpaid(self, order: Order, work: Work) -> CheckoutRefused:
+        """Return the refusal of a client that presents nothing, with what it may pay for."""
+        failure = None
+        try:
+            await work()
+        except ServiceError as caught:
+            failure = caught
+        return CheckoutRefused(
+            NothingPresented(),
+            option=await self.option(order),
+            failure=failure,
+            is_ready=failure is None,
+        )
+
+    async def option(self, order: Order) -> PaymentOption | None:
+        """Return how *order* can be paid for; None where nothing is sold now."""
+        if self.merchant is not None:
+            with suppress(PriceUnavailable):
+                requirements = await self.merchant.quote(order)
+                return PaymentOption(
+                    requirements=requirements,
+                    is_for_credits=order.is_for_credits,
+                    is_closed=self.merchant.is_closed(),
+                )
+        return None
+
+    async def expect_settled(self, merchant: Merchant, order: Order, outcome: Outcome) -> Settled:
+        """Return *outcome* if the payment has settled.
+
+        Raises CheckoutRefused; PriceUnavailable where no new option can be made, unless the
+        payment was sent: then its outcome is reported.
+        """
+        self.on_outcome(outcome)
+        if isinstance(outcome, Settled):
+            return outcome
+        option = None
+        if outcome == Unavailable(Obstacle.TREASURY):
+            merchant.distrust_prices()
+        if isinstance(outcome, Refused):
+            try:
+                option = PaymentOption(
+                    requirements=await merchant.quote(order), is_closed=merchant.is_closed()
+                )
+            except PriceUnavailable:
+                if not outcome.signature:
+                    raise
+        raise CheckoutRefused(outcome, option=option)
+
+
+def _pack(report: ReadReport, *, now: UnixMs) -> bytes:
+    """Return what is kept of a report that was paid for: its slot, its time, its body."""
+    return b"%d %d\n%b" % (report.slot, now - report.age_ms, report.body)
+
+
+def _unpack(packed: bytes, *, now: UnixMs) -> ReadReport:
+    head, _, body = packed.partition(b"\n")
+    slot, _, read_at = head.partition(b" ")
+    age_ms = max(0, now - int(read_at))
+    return ReadReport(body, Slot(int(slot)), age_ms, price_age_ms=told_price_age_ms(body))
+
+
+class Proposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A payment that would succeed now; *transaction* lacks both signatures."""
+
+    requirement: Requirement
+    transaction: bytes
+
+
+class NotProposed(Enum):
+    """Why no payment is written out for a wallet."""
+
+    OURS = auto()  # it is the one that is paid, or the one that pays the fees
+    UNFUNDED = auto()  # it has no account for the payment token, or too little in it
+    REJECTED = auto()  # the chain would not take the payment
+    CHAIN = auto()  # the chain does not answer, or is behind
+    TREASURY = auto()  # the seller's account takes no payments
+
+
+async def propose(
+    merchant: Merchant, order: Order, payer: Pubkey, asset: Mint, *, address: str
+) -> Proposal | NotProposed:
+    """Write out the payment of *order* by the wallet *payer* in *asset*, and try it.
+
+    address    the client's: anyone can name any wallet
+    Raises     PriceUnavailable
+    """
+    requirement, chain = await merchant.quote_in(order, asset), merchant.facilitator.chain
+    terms = requirement.terms
+    if str(payer) in {terms.pay_to, terms.fee_payer}:
+        return NotProposed.OURS
+    if not await merchant.facilitator.may_try(address):
+        return NotProposed.CHAIN
+    try:
+        transaction = build(requirement, payer, await chain.recent_blockhash())
+        envelope = open_envelope(transaction)
+        assert isinstance(envelope, Envelope)
+        trial = await chain.simulate(envelope, terms.token_account(payer))
+    except ChainUnavailable:
+        return NotProposed.CHAIN
+    if isinstance(trial, Simulated):
+        return Proposal(requirement=requirement, transaction=transaction)
+    return _why(trial)
+
+
+def _why(trial: Failing) -> NotProposed:
+    match trial:
+        case Rejected(is_unfunded=is_unfunded):
+            return NotProposed.UNFUNDED if is_unfunded else NotProposed.REJECTED
+        case TreasuryUnusable():
+            return NotProposed.TREASURY
+        case UnknownBlockhash():
+            return NotProposed.CHAIN

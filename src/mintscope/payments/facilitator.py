@@ -1,0 +1,498 @@
+"""Taking a payment, from the header to the answer.
+
+    row       is it known?  then join it, give its answer again, or say so
+    check     strict, pure, local
+    work      the caller's: 404 and 503 cost nothing here
+    simulate  unsigned: would it succeed, and what is left in the payer's account?
+    sign      in memory, because the row needs the signature; nothing signed leaves yet
+    begin     durably pending, its signature known, reserved against the payer's others
+    broadcast and wait, for the chain alone: confirmed, and what arrived; again while not seen,
+              for as long as its blockhash lives; then look, so that the chain says that it is dead
+    resolve   in the store; its answer, not our memory, decides what the client hears
+
+A process may die between any two of these: the reconciler goes on from the row.  After `begin`
+nothing is ever refused because of a lack of knowledge.
+
+The purchase of a request, and its sender.
+
+Answers to the client about a payment that has a row.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final
+
+import msgspec
+from solders.keypair import Keypair
+
+from mintscope.kit.audit import SERVICE
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CredentialHash, hash_credential, hint
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Signature, UnixMs, Wallet
+from mintscope.payments import reconciler as lost
+from mintscope.payments.payment import (
+    Landed,
+    NewToken,
+    PaidItem,
+    PaidReport,
+    Payment,
+    Sighting,
+    State,
+    TopUp,
+    UnreadablePayment,
+    Unseen,
+    weigh,
+)
+from mintscope.payments.ports import (
+    Begun,
+    Budget,
+    KeyTaken,
+    KnownPayment,
+    PaymentStore,
+    PendingPayment,
+    final_after_ms,
+)
+from mintscope.payments.protocol.envelope import (
+    HELD_OPEN_S,
+    Envelope,
+    MessageHash,
+    RefusalReason,
+    Refused,
+    Requirement,
+    Resource,
+    Signed,
+    Terms,
+    open_envelope,
+)
+from mintscope.payments.protocol.headers import Presented
+from mintscope.payments.protocol.memo import NONCE_BYTES, quote
+from mintscope.payments.protocol.verify import Asked, Verified, verify
+from mintscope.payments.reconciler import GENERATED_KEY_BYTES, REDELIVERY_MS, Secrets
+from mintscope.payments.settlement import (
+    AlreadyUsed,
+    ChainUnavailable,
+    Failing,
+    Obstacle,
+    Outcome,
+    Settled,
+    Settlement,
+    Simulated,
+    TreasuryUnusable,
+    Trial,
+    Unavailable,
+    Unresolved,
+    Used,
+    not_begun,
+    not_simulated,
+)
+from mintscope.payments.trials import Trials
+from mintscope.solana.pace import BLOCKHASH_BLOCKS
+
+
+class Credits(msgspec.Struct, frozen=True):
+    """So many credits on a new token."""
+
+    count: int
+
+
+Wanted = PaidReport | Credits | TopUp
+
+
+class Demand(msgspec.Struct, frozen=True, kw_only=True):
+    """The purchase of a request and its sender.
+
+    key        the client's own redelivery key, None where it sent none
+    address    the client's, for the failure budget
+    """
+
+    resource: Resource
+    key: str | None
+    address: str
+
+
+def paid_item(wanted: Wanted, secrets: Secrets, message_hash: MessageHash, key: str) -> PaidItem:
+    """Return what the payment *message_hash* of the holder of *key* buys."""
+    if not isinstance(wanted, Credits):
+        return wanted
+    token = secrets.credit_token(message_hash, key)
+    return NewToken(
+        credits=wanted.count,
+        token_hash=hash_credential(token, pepper=secrets.pepper),
+        hint=hint(token),
+    )
+
+
+def make_payment(  # noqa: PLR0913  one argument per source of its columns
+    verified: Verified,
+    demand: Demand,
+    purchase: PaidItem,
+    *,
+    signature: Signature,
+    key_hash: CredentialHash,
+    last_valid_height: int,
+    now: UnixMs,
+) -> Payment:
+    """Return the payment *verified* that buys *purchase*, pending."""
+    envelope = verified.envelope
+    return Payment(
+        message_hash=envelope.message_hash,
+        signature=signature,
+        payer=envelope.payer,
+        address=demand.address,
+        resource=demand.resource,
+        amount=verified.amount,
+        purchase=purchase,
+        key_hash=key_hash,
+        fee_lamports=verified.fee_lamports,
+        last_valid_height=last_valid_height,
+        begun_at=now,
+        asset=verified.asset,
+    )
+
+
+class Contradiction(Exception):
+    """A stored row breaks its rules: nothing is handed out on the strength of it."""
+
+
+def answer(payment: Payment, key: str, secrets: Secrets, *, is_key_ours: bool = False) -> Outcome:
+    """Say what *payment* is, as the store knows it, to the holder of *key*.
+
+    is_key_ours    the client has sent none, and learns it only if it needs it
+    """
+    match payment.state:
+        case State.ISSUED:
+            return settled(payment, key, secrets)
+        case State.FAILED:
+            if payment.reason is None:
+                raise Contradiction(f"expected why {payment.signature} failed; there is none")
+            return Refused(payment.reason, payment.signature)
+        case State.PENDING | State.FROZEN:
+            return Unresolved(payment=payment, key=key if is_key_ours else None)
+
+
+def settled(payment: Payment, key: str, secrets: Secrets, *, redelivered: bool = False) -> Settled:
+    """Return the answer to the holder of *key* whose *payment* is issued."""
+    token = None
+    if isinstance(payment.purchase, NewToken):
+        token = secrets.token_of(payment.message_hash, key, payment.purchase.token_hash)
+        if token is None:
+            raise Contradiction(f"the credit token of {payment.signature} is another: new pepper?")
+    return Settled(payment=payment, token=token, redelivered=redelivered)
+
+
+PATIENCE_PARTS: Final = (
+    1 / 15,
+    2 / 15,
+    4 / 15,
+    8 / 15,
+)  # of the blockhash's life, a broadcast each
+LOOK_SLOTS: Final = 5  # between two looks at a payment that can hardly land any more
+TIMEOUT_S_MIN: Final = 3  # of a demand, on a chain so fast that it is less than a buyer needs
+LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler steps in
+
+
+class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
+    """A payment that checks out, and has not been sent.
+
+    mark      of the lookup that did not find it
+    landed    it was sent before, and the store does not know: it was restored from a copy
+    """
+
+    facilitator: "Facilitator"
+    verified: Verified
+    demand: Demand
+    mark: int
+    landed: Landed | None = None
+
+    async def settle(self, wanted: Wanted) -> Outcome:
+        """Take the payment for *wanted*; at most once, however many processes try."""
+        if self.landed is not None:
+            return await self.facilitator.adopt(self, self.landed, wanted)
+        return await self.facilitator.settle(self, wanted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facilitator:
+    """Takes payments; holds no state of its own.
+
+    trials      counts payments that fail before they are sent; None: without end
+    also        terms of tokens that are taken beside the payment token
+    entropy     returns so many bytes from a cryptographic generator
+    slot_s      returns how long a slot takes now, as measured
+    patience_s  the most that an answer is held open
+    """
+
+    terms: Terms
+    secrets: Secrets
+    fee_payer: Keypair
+    store: PaymentStore
+    adoptions: lost.AdoptionStore
+    chain: Settlement
+    clock: Clock
+    entropy: Callable[[int], bytes]
+    budget: Budget
+    slot_s: Callable[[], float]
+    patience_s: float = HELD_OPEN_S
+    also: Sequence[Terms] = ()
+    trials: Trials | None = None
+
+    def require(
+        self, resource: Resource, amount: int, key: str | None = None, terms: Terms | None = None
+    ) -> Requirement:
+        """Quote *amount* atoms for *resource*, to the holder of *key*; of the payment token."""
+        now = self.clock.now()
+        secrets = self.secrets.at(now)
+        requirement = quote(
+            secrets.quote,
+            terms=terms or self.terms,
+            resource=resource,
+            amount=amount,
+            now=now,
+            nonce=self.entropy(NONCE_BYTES) if key is None else secrets.nonce(key),
+        )
+        recent = self.chain.offer()
+        blocks = BLOCKHASH_BLOCKS if recent is None else recent.blocks_left
+        left_s = int(blocks * self.slot_s())  # rounded down: a payment must not come too late
+        return msgspec.structs.replace(
+            requirement, max_timeout_s=min(max(left_s, TIMEOUT_S_MIN), HELD_OPEN_S), recent=recent
+        )
+
+    async def present(self, presented: Presented, demand: Demand) -> VerifiedPayment | Outcome:
+        """Return a charge for a new payment that checks out, the outcome of any other.
+
+        The row decides first: a payment that is known is never refused for what
+        happened after it.
+        """
+        envelope = open_envelope(presented.transaction)
+        if isinstance(envelope, Refused):
+            return envelope
+        found = await self.store.find(envelope.message_hash)
+        if found.payment is not None:
+            return await self._recall(found.payment, envelope, demand)
+        terms = next((each for each in (self.terms, *self.also) if presented.matches(each)), None)
+        if terms is None:
+            return Refused(RefusalReason.NO_MATCHING_REQUIREMENT)
+        asked, refusal = self._verify(envelope, terms, demand, presented)
+        verified = refusal
+        if isinstance(refusal, Refused) and refusal.reason is RefusalReason.QUOTE_EXPIRED:
+            verified = verify(envelope, replace(asked, now=None))
+        if isinstance(verified, Refused):
+            return verified
+        candidate = VerifiedPayment(
+            facilitator=self, verified=verified, demand=demand, mark=found.mark
+        )
+        return await self.refuse(candidate, refusal) if isinstance(refusal, Refused) else candidate
+
+    def _verify(
+        self, envelope: Envelope, terms: Terms, demand: Demand, presented: Presented
+    ) -> tuple[Asked, Verified | Refused]:
+        """Return what is found of a payment, and with which key its quote was compared."""
+        now = self.clock.now()
+        keys = [each.quote for each in self.secrets.in_force(now)]
+        asked = Asked(
+            terms=terms,
+            resource=demand.resource,
+            amount=presented.amount,
+            quote_key=keys[0],
+            now=now,
+            offered=presented.quote,
+        )
+        found = verify(envelope, asked)
+        for key in keys[1:]:
+            if not isinstance(found, Refused) or found.reason is not RefusalReason.QUOTE_FORGED:
+                break
+            asked = replace(asked, quote_key=key)
+            found = verify(envelope, asked)
+        return asked, found
+
+    async def refuse(self, candidate: VerifiedPayment, why: Outcome) -> VerifiedPayment | Outcome:
+        """Return *why*, unless the chain has the payment: then what is to be done about that."""
+        payer = candidate.verified.envelope.payer
+        if not await self.may_try(candidate.demand.address, payer):
+            return Unavailable(Obstacle.CHAIN)
+        found = await lost.look(
+            candidate.verified.envelope.sign(self.fee_payer).signature,
+            candidate.verified,
+            candidate.demand.key,
+            secrets=self.secrets.in_force(self.clock.now()),
+            chain=self.chain,
+        )
+        if isinstance(found, Landed):
+            return msgspec.structs.replace(candidate, landed=found)
+        is_behind = found == Unavailable(Obstacle.UNSETTLED) and isinstance(why, Unavailable)
+        return why if found is None or is_behind else found
+
+    async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
+        """Say whether the chain is asked about one more payment, which counts as failed.
+
+        address, payer    as in `Trials.take`
+        """
+        return self.trials is None or await self.trials.take(address, payer) is not None
+
+    async def _try(self, candidate: VerifiedPayment) -> Trial:
+        """Simulate a payment; only one that would fail counts.  Raises ChainUnavailable."""
+        envelope = candidate.verified.envelope
+        counted = None
+        if self.trials is not None:
+            counted = await self.trials.take(candidate.demand.address, envelope.payer)
+            if counted is None:
+                raise ChainUnavailable("as many payments have failed as may in a minute")
+        trial = await self.chain.simulate(envelope, candidate.verified.source)
+        if counted is not None and isinstance(trial, Simulated):
+            await counted.give_back()
+        return trial
+
+    async def settle(self, candidate: VerifiedPayment, wanted: Wanted) -> Outcome:
+        """Take the payment of *candidate* for *wanted*, at most once."""
+        envelope = candidate.verified.envelope
+        try:
+            trial = await self._try(candidate)
+        except ChainUnavailable:
+            return Unavailable(Obstacle.CHAIN)
+        if not isinstance(trial, Simulated):
+            # Also what lands between the lookup and the simulation is refused by the chain.
+            known = (await self.store.find(envelope.message_hash)).payment
+            if known is not None:
+                return await self._recall(known, envelope, candidate.demand)
+            return await self._untried(candidate, trial, wanted)
+        signed = envelope.sign(self.fee_payer)
+        drawn = self.entropy(GENERATED_KEY_BYTES)
+        secrets = self.secrets.at(self.clock.now())
+        key = candidate.demand.key or secrets.one_time_key(envelope.message_hash, drawn)
+        pending = PendingPayment(
+            payment=make_payment(
+                candidate.verified,
+                candidate.demand,
+                paid_item(wanted, secrets, envelope.message_hash, key),
+                signature=signed.signature,
+                key_hash=secrets.key_hash(key, envelope.payer),
+                last_valid_height=trial.last_valid_height,
+                now=self.clock.now(),
+            ),
+            quote=candidate.verified.quote,
+            mark=candidate.mark,
+            balance_after=trial.balance_after,
+            budget=self.budget,
+            lease_until=UnixMs(self.clock.now() + int((self.patience_s + LEASE_MARGIN_S) * 1000)),
+        )
+        begun = await self.store.begin(pending)
+        if isinstance(begun, Begun):
+            payment = await self._send(pending.payment, signed)
+            return answer(payment, key, self.secrets, is_key_ours=candidate.demand.key is None)
+        if isinstance(begun, KnownPayment):
+            return await self._recall(begun.payment, envelope, candidate.demand)
+        return not_begun(begun)
+
+    async def _untried(self, candidate: VerifiedPayment, trial: Failing, wanted: Wanted) -> Outcome:
+        """Say whose fault it is that the payment would fail now, unless it has landed before."""
+        why = not_simulated(trial)
+        is_lost = not isinstance(trial, TreasuryUnusable) and lost.may_be_lost(trial)
+        found = await self.refuse(candidate, why) if is_lost else why
+        return await found.settle(wanted) if isinstance(found, VerifiedPayment) else found
+
+    async def adopt(self, candidate: VerifiedPayment, landed: Landed, wanted: Wanted) -> Outcome:
+        """Give a payment that has landed, and whose row was lost, its row and its answer."""
+        key = candidate.demand.key
+        assert key is not None  # or nothing would be proven
+        envelope = candidate.verified.envelope
+        secrets = self.secrets.at(self.clock.now())
+        payment = make_payment(
+            candidate.verified,
+            candidate.demand,
+            paid_item(wanted, secrets, envelope.message_hash, key),
+            signature=envelope.sign(self.fee_payer).signature,
+            key_hash=secrets.key_hash(key, envelope.payer),
+            last_valid_height=lost.LANDED_HEIGHT,
+            now=self.clock.now(),
+        )
+        match await self.adoptions.adopt(payment, landed, by=SERVICE, now=payment.begun_at):
+            case Payment() as adopted:
+                return await self._recall(adopted, envelope, candidate.demand)
+            case KeyTaken():
+                return AlreadyUsed(Used.KEY)
+            case lost.Acknowledged():
+                return AlreadyUsed(Used.ACKNOWLEDGED)
+
+    async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> Outcome:
+        """Answer for a payment that exists."""
+        key = demand.key
+        if (
+            key is None
+            or payment.resource != demand.resource
+            or not self.secrets.holds(key, payment.payer, payment.key_hash)
+        ):
+            # A failure is public; everything else belongs to the holder of the key.
+            if payment.state is State.FAILED and payment.reason is not None:
+                return Refused(payment.reason, payment.signature)
+            return AlreadyUsed(Used.PAYMENT)
+        if payment.state is State.ISSUED:
+            return self._redeliver(payment, key)
+        if not payment.final:
+            payment = await self._look(payment)  # one that is dead is not waited for
+        if payment.state is State.PENDING and envelope.lacks_only(self.fee_payer.pubkey()):
+            payment = await self._send(payment, envelope.sign(self.fee_payer))
+        return answer(payment, key, self.secrets)
+
+    def _redeliver(self, payment: Payment, key: str) -> Outcome:
+        is_old = self.clock.now() - payment.begun_at > REDELIVERY_MS
+        if payment.touched or is_old or payment.purchase == PaidReport(body=b""):  # forgotten
+            return AlreadyUsed(Used.PAYMENT)
+        return settled(payment, key, self.secrets, redelivered=True)
+
+    async def _send(self, payment: Payment, signed: Signed) -> Payment:
+        """Broadcast a pending payment and wait, until the chain says what becomes of it.
+
+        Again while its blockhash may live, since a node may lose it.  After each wait in vain
+        the whole history is searched: so death is reported as soon as it is final.
+        """
+        end_s = self.clock.monotonic_s() + self.patience_s
+        for pause_s in self._pauses_s(end_s):
+            with suppress(ChainUnavailable):
+                await self.chain.broadcast(signed)
+            left_s = max(end_s - self.clock.monotonic_s(), 0.0)
+            try:
+                sighting = await self.chain.wait(payment.signature, patience_s=min(pause_s, left_s))
+                if isinstance(sighting, Unseen):
+                    (sighting,) = await self.chain.look([payment.signature])
+            except ChainUnavailable:
+                return payment
+            payment = await self._resolve(payment, sighting)
+            if payment.state is not State.PENDING or isinstance(sighting, UnreadablePayment):
+                break
+        return payment
+
+    def _life_s(self) -> float:
+        """Return for how long a blockhash is good from the block that made it, in seconds."""
+        return BLOCKHASH_BLOCKS * self.slot_s()
+
+    def _pauses_s(self, end_s: float) -> Iterator[float]:
+        """Return what is waited after each broadcast: more each time, then little until *end_s*."""
+        alive_s = min(self._life_s(), self.patience_s)
+        look_s = LOOK_SLOTS * self.slot_s()
+        yield from (part * alive_s for part in PATIENCE_PARTS)
+        for _ in range(ceil((self.patience_s - alive_s) / look_s)):
+            if self.clock.monotonic_s() >= end_s:
+                return
+            yield look_s
+
+    async def _look(self, payment: Payment) -> Payment:
+        try:
+            (sighting,) = await self.chain.look([payment.signature])
+        except ChainUnavailable:
+            return payment
+        return await self._resolve(payment, sighting)
+
+    async def _resolve(self, payment: Payment, sighting: Sighting) -> Payment:
+        evidence = weigh(payment, sighting)
+        if evidence is None:
+            return payment
+        name = payment.message_hash
+        now = self.clock.now()
+        again_ms = final_after_ms(self.slot_s())
+        try:
+            return await self.store.resolve(name, evidence, now=now, again_ms=again_ms)
+        except ServiceUnavailable:
+            return payment  # still pending, as far as can be proven

@@ -1,0 +1,102 @@
+"""Payments as customers and administrators read them: lists, a search, and what came in by day."""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from typing import Final, NamedTuple, Protocol
+
+from mintscope.kit.primitives import Mint, Signature, UnixMs
+from mintscope.payments.payment import State
+from mintscope.payments.pricing import BUNDLES, REQUEST_USD
+from mintscope.payments.search import Kept, KeptPayment, Wanted
+
+BUNDLE_USD: Final[Mapping[int, Decimal]] = {each.credits: each.usd for each in BUNDLES}
+Place = tuple[UnixMs, Signature]
+
+
+class Coin(NamedTuple):
+    """What an asset is called, and how many decimals one whole token has."""
+
+    symbol: str
+    decimals: int
+
+
+class Assets(NamedTuple):
+    """The tokens that are taken.
+
+    own      of payments that were begun before two tokens were accepted at once
+    others   by their mints, *own* among them
+    """
+
+    own: Coin
+    others: Mapping[Mint, Coin]
+
+    def coin(self, asset: Mint | None) -> Coin | None:
+        """Return the token *asset*; None if it is not taken any more."""
+        return self.own if asset is None else self.others.get(asset)
+
+    def amount(self, atoms: int, asset: Mint | None) -> str:
+        """Return *atoms* in whole tokens: 1.25 USDC."""
+        coin = self.coin(asset)
+        if coin is None:
+            return f"{atoms:,} atoms of {asset}"
+        whole, rest = divmod(atoms, 10**coin.decimals)
+        digits = f"{rest:0{coin.decimals}d}".rstrip("0") if coin.decimals else ""
+        return f"{whole:,}.{digits} {coin.symbol}" if digits else f"{whole:,} {coin.symbol}"
+
+    def symbol(self, asset: Mint | None) -> str:
+        """Return what *asset* is called."""
+        coin = self.coin(asset)
+        return coin.symbol if coin is not None else str(asset)
+
+
+NO_ASSETS: Final = Assets(Coin("", 0), {})
+
+
+class Takings(NamedTuple):
+    """What was paid on one day in one asset for one bundle.
+
+    day       since 1970-01-01, UTC
+    credits   of the bundle; 0: answers that were paid one by one
+    paid      atoms of *asset* that arrived
+    """
+
+    day: int
+    asset: Mint | None
+    credits: int
+    payments: int
+    paid: int
+
+    @property
+    def usd(self) -> Decimal:
+        """The price of them all when they were sold."""
+        return price_usd(self.credits) * self.payments
+
+
+def price_usd(credit_count: int) -> Decimal:
+    """Return what so many credits are sold for, in US dollars; 0: one answer."""
+    if credit_count == 0:
+        return REQUEST_USD
+    return BUNDLE_USD.get(credit_count, REQUEST_USD * credit_count)
+
+
+def usd_words(usd: Decimal) -> str:
+    """Return *usd* for people: $1,234.50; below one dollar, with what a cent leaves out."""
+    if usd == 0 or usd >= 1:
+        return f"${usd:,.2f}"
+    digits = f"{usd:f}".rstrip("0").partition(".")[2]
+    return f"$0.{digits.ljust(2, '0')}"
+
+
+class PaymentHistory(Protocol):
+    """The books of payments, for reading.  Raises ServiceUnavailable from every verb."""
+
+    async def search(self, wanted: Wanted) -> Kept:
+        """Return the payments and orphans that match *wanted*, newest first."""
+
+    async def newest(
+        self, state: State | None, before: Place | None, limit: int
+    ) -> Sequence[KeptPayment]:
+        """Return up to *limit* payments in a *state*, or all, newest first, behind *before*."""
+
+    async def takings(self, since: UnixMs) -> Sequence[Takings]:
+        """Return what issued payments that were begun since then have brought, newest first."""

@@ -1,0 +1,250 @@
+"""Keeping true what was sold: what runs beside the api for as long as it sells.
+
+always   the reconciler finishes what a crash or a timeout left; 402s get a young blockhash
+60 s     a look at the fee payer; an audit of what is new, of everything on a new day.
+         A violation stops sales, and so does a fee payer that runs out, until it has more
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from mintscope.credits.invariants import Invariant, Violation
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import PriceUnavailable, ServiceUnavailable
+from mintscope.kit.metrics import (
+    AUDITS,
+    FEE_PAYER_LAMPORTS,
+    OLDEST_PENDING_S,
+    ORPHANS,
+    PENDING_PAYMENTS,
+    SALES_OPEN,
+    SALES_OPEN_TO_NEW_PAYERS,
+    TASK_FAILURES,
+    TREASURY_AGE_S,
+    UNREADABLE,
+    VIOLATIONS,
+)
+from mintscope.kit.primitives import Signature, UnixMs, Wallet
+from mintscope.kit.time import DAY_MS
+from mintscope.payments.audit import Auditor, Closure, OrphanBooks, find_closure
+from mintscope.payments.books import AuditLease, MaintenanceBooks, Scan, ScanScope
+from mintscope.payments.payment import Payment
+from mintscope.payments.ports import Budget, PaymentStore
+from mintscope.payments.price_cache import RETRY_S, PriceCache
+from mintscope.payments.pricing import is_clock_right
+from mintscope.payments.reconciler import REDELIVERY_MS, REFRESH_SLOTS, Reconciler
+from mintscope.payments.settlement import ChainUnavailable, PaymentChain
+
+log = structlog.get_logger()
+
+AUDIT_S: Final = 60.0
+NOT_YET: Final = -1
+
+
+@dataclass(kw_only=True)
+class PaymentMaintenance:
+    """Looks after the payments of one installation.
+
+    slot_s               returns how long a slot takes now, in seconds
+    lamports_min         with less the fee payer is said to run low
+    budget               what may be lost in an hour, and what the fee payer must have
+    closure              whom nothing is sold to, as of the last look
+    """
+
+    chain: PaymentChain
+    store: PaymentStore
+    books: MaintenanceBooks
+    turn: AuditLease
+    orphans: OrphanBooks
+    auditor: Auditor
+    reconciler: Reconciler
+    price_caches: Sequence[PriceCache]
+    clock: Clock
+    slot_s: Callable[[], float]
+    fee_payer: Wallet
+    lamports_min: int
+    budget: Budget
+    closure: Closure | None = None
+    _no_audit: str = ""  # why the last audit failed
+    _day: int = NOT_YET  # of the last full audit
+    _told: set[Signature] = field(default_factory=set)  # orphans
+    _forgotten_on: int = NOT_YET  # the day when old reports were last dropped
+    _started_s: float = field(init=False)  # Unix time when monotonic time was 0
+
+    def __post_init__(self) -> None:
+        self._started_s = self.clock.now() / 1000 - self.clock.monotonic_s()
+
+    async def run(self) -> None:
+        """Run until cancelled; an unexpected error is logged, and it goes on."""
+        while True:
+            try:
+                async with asyncio.TaskGroup() as tasks:
+                    tasks.create_task(self.reconciler.run(asyncio.sleep, _log_trouble))
+                    tasks.create_task(self._look_forever())
+                    tasks.create_task(self._refresh_prices())
+                    tasks.create_task(self._refresh_offer())
+                    tasks.create_task(self._watch_sales())
+            except* Exception:
+                TASK_FAILURES.labels("sales").inc()
+                log.exception("looking after payments failed")
+            await asyncio.sleep(AUDIT_S)
+
+    async def look(self) -> None:
+        """Look at everything once; what one look lacks does not keep the others from theirs."""
+        try:
+            await self.look_at_fees()
+        except (ChainUnavailable, ServiceUnavailable) as trouble:
+            log.warning("the fee payer cannot be looked at", reason=str(trouble))
+        try:
+            await self._audit()
+        except ServiceUnavailable as trouble:
+            AUDITS.labels("failed").inc()
+            self._no_audit = f"{trouble} {trouble.__cause__ or ''}".strip()
+            log.warning("no audit of payments", reason=self._no_audit)
+        else:
+            self._no_audit = ""
+
+    async def expect_audits(self) -> None:
+        """Raise ServiceUnavailable if the last audit of the books failed."""
+        if self._no_audit:
+            raise ServiceUnavailable(f"the last audit of the books failed: {self._no_audit}")
+
+    async def look_at_fees(self) -> int:
+        """Note what the fee payer has, in lamports, and say if that is little."""
+        mark = await self.books.fund_mark()
+        lamports = await self.chain.lamports(self.fee_payer)
+        await self.books.fill_fund(lamports, mark=mark)
+        FEE_PAYER_LAMPORTS.set(lamports)
+        if await self._is_short():
+            log.error("nothing is sold until the fee payer has more", lamports=lamports)
+        elif lamports < self.lamports_min:
+            log.warning("the fee payer runs low", lamports=lamports)
+        return lamports
+
+    async def _look_forever(self) -> None:
+        while True:
+            await self.look()
+            await asyncio.sleep(AUDIT_S)
+
+    async def _refresh_prices(self) -> None:
+        """Keep the price cache fresh, so that no client waits for a price or sees an old one."""
+        while True:
+            for each in self.price_caches:
+                with suppress(PriceUnavailable):
+                    await each.price_list()
+            await asyncio.sleep(RETRY_S)
+
+    async def _refresh_offer(self) -> None:
+        """Keep the blockhash young that 402s carry, so that none of them asks a node for it."""
+        while True:
+            with suppress(ChainUnavailable):  # then 402s soon carry none
+                await self.chain.refresh_offer()
+            await asyncio.sleep(REFRESH_SLOTS * self.slot_s())
+
+    async def _audit(self) -> None:
+        if await self.turn.is_auditor():
+            await self._audit_books()
+        await self._measure_books()
+
+    async def _audit_books(self) -> None:
+        today = self.clock.now() // DAY_MS
+        try:
+            violations = await self.auditor.audit(
+                full=today != self._day, is_start=self._day == NOT_YET
+            )
+        except ChainUnavailable as trouble:
+            AUDITS.labels("blind").inc()
+            log.warning("the treasury cannot be compared", reason=str(trouble))
+        else:
+            AUDITS.labels("violated" if violations else "sound").inc()
+            _log_violations(violations)
+        self._day = today
+        if today != self._forgotten_on:
+            await self._forget_reports(today)
+
+    async def _forget_reports(self, today: int) -> None:
+        """Drop reports that are a day old, by a clock that never steps; not while ours is wrong."""
+        try:
+            skew_s = self.clock.now() / 1000 - await self.chain.block_time_s()
+        except ChainUnavailable:
+            return
+        if is_clock_right(skew_s):
+            steady = int(self._started_s + self.clock.monotonic_s()) * 1000
+            before = min(self.clock.now(), steady) - REDELIVERY_MS
+            await self.store.forget_reports(UnixMs(before))
+            self._forgotten_on = today
+
+    async def _measure_books(self) -> None:
+        await self._tell_orphans()
+        count, oldest = await self.books.pending()
+        PENDING_PAYMENTS.set(count)
+        OLDEST_PENDING_S.set(0 if oldest is None else (self.clock.now() - oldest) / 1000)
+        scans = [await self.books.scan(ScanScope.NEW, each) for each in self.auditor.assets]
+        TREASURY_AGE_S.set(max(self._age_s(each) for each in scans))
+        await self.look_at_sales()
+
+    def _age_s(self, scan: Scan | None) -> float:
+        if scan is None or scan.finished_at is None:
+            return float("inf")
+        return (self.clock.now() - scan.finished_at) / 1000
+
+    async def _watch_sales(self) -> None:
+        while True:
+            with suppress(ServiceUnavailable):  # an audit says so
+                await self.look_at_sales()
+            await asyncio.sleep(RETRY_S)
+
+    async def look_at_sales(self) -> None:
+        """Note whom nothing is sold to, and say when that changes."""
+        is_stopped = await self.books.why_stopped() is not None
+        at_risk = await self.books.fees_at_risk(now=self.clock.now())
+        before = self.closure
+        self.closure = find_closure(at_risk, self.budget, is_stopped=is_stopped)
+        SALES_OPEN.set(self.closure is None or not self.closure.is_for_all)
+        SALES_OPEN_TO_NEW_PAYERS.set(self.closure is None)
+        if self.closure is not None and before is None:
+            log.error("sales are closed", reason=self.closure.why)
+        elif self.closure is None and before is not None:
+            log.info("sales are open again")
+
+    async def _tell_orphans(self) -> None:
+        """Report each payment without a row once, until it is settled."""
+        orphans = await self.orphans.orphans()
+        ORPHANS.set(len(orphans))
+        for each in orphans:
+            if each.signature not in self._told:
+                log.warning(
+                    "a payment on chain has no row", signature=each.signature, bought=each.bought
+                )
+        self._told = {each.signature for each in orphans}
+
+    async def _is_short(self) -> bool:
+        fund = await self.books.fund()
+        return fund is not None and fund < self.budget.fund_lamports_min
+
+
+def tell_unreadable(payment: Payment, why: str) -> None:
+    """Raise the alarm for a payment that is there and cannot be understood."""
+    UNREADABLE.inc()
+    log.error("a payment cannot be read", signature=payment.signature, reason=why)
+
+
+def _log_trouble(trouble: Exception) -> None:
+    log.warning("payments could not be looked at", reason=str(trouble))
+
+
+def _log_violations(violations: Collection[Violation]) -> None:
+    for invariant in Invariant:
+        found = [each for each in violations if each.invariant is invariant]
+        VIOLATIONS.labels(invariant.name.lower()).set(len(found))
+    for violation in violations:
+        log.error(
+            "the books of money contradict themselves",
+            invariant=violation.invariant,
+            subject=violation.subject,
+        )

@@ -1,0 +1,362 @@
+"""The side that sells, for a service that takes payments.
+
+The orders of clients, and their cost at the prices of the minute.
+
+Giving a row to a payment that lost it, for the wallet that paid.
+
+Its credits are on a credit token that no one has; the wallet that paid moves them to one of its
+own (`credits.rotation`).
+
+Signed receipts, which show third parties who paid for what.
+
+A receipt is a JWS of EdDSA.  `kid` names its key in the DID document of the origin that sold.
+The same payment gives the same receipt again, byte for byte.
+
+Source    x402 v2, specs/extensions/extension-offer-and-receipt.md; did:web; RFC 7515, RFC 8037
+"""
+
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import Enum, auto
+from hashlib import sha256
+from typing import Any, Final, Protocol
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from solders.keypair import Keypair
+
+from mintscope.credits.sign_in import RotationStore
+from mintscope.kit.audit import Actor
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import PriceUnavailable
+from mintscope.kit.primitives import Mint, Signature, Wallet
+from mintscope.payments.audit import Closure, Recognise, Recognised
+from mintscope.payments.facilitator import Credits, Demand, Facilitator, make_payment, paid_item
+from mintscope.payments.payment import Landed, Payment
+from mintscope.payments.ports import KeyTaken, PaymentStore
+from mintscope.payments.price_cache import NO_PRICE, PriceCache
+from mintscope.payments.pricing import REQUEST_USD, Bundle, PriceList
+from mintscope.payments.protocol.envelope import (
+    Envelope,
+    Requirement,
+    Resource,
+    Terms,
+    open_envelope,
+)
+from mintscope.payments.protocol.verify import FEE_LAMPORTS_USUAL
+from mintscope.payments.reconciler import (
+    GENERATED_KEY_BYTES,
+    LANDED_HEIGHT,
+    Acknowledged,
+    AdoptionStore,
+    Secrets,
+)
+from mintscope.payments.settlement import Settlement
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A resource and its price.
+
+    price               in atoms of the token whose prices are given
+    usd                 the same in USD, exact
+    fee_lamports_max    the most that landing its payment may cost us; None for any fee
+    key                 the redelivery key of the client that asks, None where it sent none
+    is_for_credits      only credits are taken: what it costs is known once it was delivered
+    """
+
+    resource: Resource
+    price: Callable[[PriceList], int]
+    fee_lamports_max: Callable[[PriceList], int | None] = lambda _: None
+    key: str | None = None
+    is_for_credits: bool = False
+    usd: Decimal = REQUEST_USD
+
+    def is_worth(self, fee_lamports: int, price_list: PriceList) -> bool:
+        """Say whether a payment may cost us *fee_lamports*."""
+        most = self.fee_lamports_max(price_list)
+        return most is None or fee_lamports <= most
+
+
+def report_order(resource: Resource) -> Order:
+    """Return the order of one report, named *resource* at the front that sells it."""
+    return Order(
+        resource,
+        price=lambda price_list: price_list.request,
+        fee_lamports_max=lambda price_list: price_list.request_fee_lamports_max,
+    )
+
+
+def bundle_order(resource: Resource, bundle: Bundle) -> Order:
+    """Return the order of *bundle*, named *resource* at the front that sells it."""
+    return Order(resource, lambda price_list: price_list.price(bundle).price, usd=bundle.usd)
+
+
+class NotAdopted(Enum):
+    """Why a payment is given no row."""
+
+    NOT_FOUND = auto()  # the chain has no such transaction
+    NOT_FINAL = auto()  # a fork may take it back, or it failed
+    NO_QUOTE = auto()  # it carries no quote of ours
+    OTHER_PAYER = auto()
+    ACKNOWLEDGED = auto()
+
+
+class Records(Protocol):
+    """Raises ChainUnavailable."""
+
+    async def recorded(self, signature: Signature) -> bytes | None:
+        """Return the transaction as it was sent, None where there is none to be read."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Adopter:
+    """Adopts payments by their signatures.
+
+    entropy    returns so many bytes from a cryptographic generator
+    """
+
+    records: Records
+    chain: Settlement
+    store: PaymentStore
+    adoptions: AdoptionStore
+    recognise: Recognise
+    secrets: Secrets
+    clock: Clock
+    entropy: Callable[[int], bytes]
+
+    async def adopt(
+        self, signature: Signature, *, by: Actor, payer: Wallet | None = None
+    ) -> Payment | NotAdopted:
+        """Return the payment *signature*, which has a row from now on.
+
+        payer     if given, only a payment of this wallet
+        Raises    ChainUnavailable, ServiceUnavailable
+        """
+        known = await self.store.find_signatures([signature])
+        if known:
+            return known[0]
+        wire = await self.records.recorded(signature)
+        if wire is None:
+            return NotAdopted.NOT_FOUND
+        envelope = open_envelope(wire)
+        if isinstance(envelope, Envelope) and payer not in {None, envelope.payer}:
+            return NotAdopted.OTHER_PAYER
+        recognised = await self.recognise(wire)
+        if recognised is None:
+            return NotAdopted.NO_QUOTE
+        (sighting,) = await self.chain.look([signature])
+        if not isinstance(sighting, Landed) or not sighting.final:
+            return NotAdopted.NOT_FINAL
+        payment = self._payment(signature, recognised)
+        adopted = await self.adoptions.adopt(payment, sighting, by=by, now=payment.begun_at)
+        assert not isinstance(adopted, KeyTaken)  # the key was drawn just now
+        return NotAdopted.ACKNOWLEDGED if isinstance(adopted, Acknowledged) else adopted
+
+    def _payment(self, signature: Signature, recognised: Recognised) -> Payment:
+        """Return the payment for the holder of a key that is forgotten at once."""
+        verified, sold = recognised
+        message_hash = verified.envelope.message_hash
+        payer = verified.envelope.payer
+        secrets = self.secrets.at(self.clock.now())
+        key = self.entropy(GENERATED_KEY_BYTES).hex()
+        return make_payment(
+            verified,
+            Demand(resource=sold.name, key=None, address=""),
+            paid_item(Credits(sold.credit_count), secrets, message_hash, key),
+            signature=signature,
+            key_hash=secrets.key_hash(key, payer),
+            last_valid_height=LANDED_HEIGHT,
+            now=self.clock.now(),
+        )
+
+
+OFFER_RECEIPT: Final = "offer-receipt"
+RECEIPT_VERSION: Final = 1
+_KEY_NAME_LENGTH: Final = 16
+_SCHEMA: Final = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "type": "object",
+    "properties": {
+        "receipt": {
+            "type": "object",
+            "properties": {"format": {"const": "jws"}, "signature": {"type": "string"}},
+            "required": ["format", "signature"],
+        }
+    },
+    "required": ["receipt"],
+}
+
+
+def did_of(origin: str) -> str:
+    """Return the DID of the service at *origin*, as in `https://api.example`."""
+    return f"did:web:{quote(urlsplit(origin).netloc, safe='')}"
+
+
+def public_key(seed: bytes) -> bytes:
+    """Return the public key of *seed*, both 32 bytes."""
+    return bytes(Keypair.from_seed(seed).pubkey())
+
+
+def sign_receipt(seed: bytes, payment: Payment, *, origin: str, network: str) -> str:
+    """Return the receipt of *payment*, which has settled, as a compact JWS.
+
+    seed       32 bytes, the private key
+    network    CAIP-2
+    """
+    key = Keypair.from_seed(seed)
+    head = {"alg": "EdDSA", "kid": _key_id(did_of(origin), bytes(key.pubkey()))}
+    claims = {
+        "issuedAt": payment.begun_at // 1000,
+        "network": network,
+        "payer": payment.payer,
+        "resourceUrl": origin + payment.resource,
+        "transaction": payment.signature,
+        "version": RECEIPT_VERSION,
+    }
+    # Sorted and without spaces: the form that RFC 8785 has for these values.
+    signed = f"{_base64(msgspec.json.encode(head))}.{_base64(_canonical(claims))}"
+    return f"{signed}.{_base64(bytes(key.sign_message(signed.encode())))}"
+
+
+def receipt_extension(receipt: str) -> dict[str, Any]:
+    """Return *receipt* as an extension of a settlement response."""
+    info = {"receipt": {"format": "jws", "signature": receipt}}
+    return {OFFER_RECEIPT: {"info": info, "schema": _SCHEMA}}
+
+
+def did_document(origin: str, public_keys: Iterable[bytes]) -> dict[str, Any]:
+    """Return the DID document of *origin*, which names *public_keys*, 32 bytes each.
+
+    Source    DID Core 1.0, JsonWebKey
+    """
+    did = did_of(origin)
+    methods = [
+        {
+            "id": _key_id(did, each),
+            "type": "JsonWebKey",
+            "controller": did,
+            "publicKeyJwk": {"kty": "OKP", "crv": "Ed25519", "x": _base64(each)},
+        }
+        for each in public_keys
+    ]
+    return {
+        "@context": ["https://www.w3.org/ns/did/v1", "https://w3id.org/security/jwk/v1"],
+        "id": did,
+        "verificationMethod": methods,
+        "assertionMethod": [each["id"] for each in methods],
+    }
+
+
+def _key_id(did: str, public: bytes) -> str:
+    return f"{did}#{sha256(public).hexdigest()[:_KEY_NAME_LENGTH]}"
+
+
+def _canonical(claims: dict[str, Any]) -> bytes:
+    return msgspec.json.encode(claims, order="deterministic")
+
+
+def _base64(data: bytes) -> str:
+    return urlsafe_b64encode(data).rstrip(b"=").decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AcceptedToken:
+    """A token that payments are taken in, and its price.
+
+    name, symbol    for clients
+    """
+
+    terms: Terms
+    price_cache: PriceCache
+    name: str
+    symbol: str
+
+
+def nothing_closed() -> None:
+    """Return that sales are open."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Merchant:
+    """Sells requests and credits.
+
+    payment_tokens    the payment token, then those that are taken beside it
+    origin            this service as its clients reach it, `https://api.example`
+    closure           returns whom nothing is sold to, as of the last look
+    """
+
+    facilitator: Facilitator
+    payment_tokens: Sequence[AcceptedToken]
+    rotations: RotationStore
+    adopter: Adopter
+    origin: str
+    closure: Callable[[], Closure | None] = nothing_closed
+
+    def is_closed(self) -> bool:
+        """Say whether nothing is sold to anybody now: then nothing is quoted either."""
+        closure = self.closure()
+        return closure is not None and closure.is_for_all
+
+    def payment_token(self, asset: str) -> AcceptedToken:
+        """Return the one whose mint is *asset*; the payment token itself where none is."""
+        found = (each for each in self.payment_tokens if each.terms.asset == asset)
+        return next(found, self.payment_tokens[0])
+
+    async def priced(self) -> Sequence[tuple[AcceptedToken, PriceList]]:
+        """Return those tokens that have a price now, with the prices of this minute.
+
+        Raises PriceUnavailable where none has.
+        """
+        priced = []
+        doubts = []
+        for each in self.payment_tokens:
+            try:
+                priced.append((each, await each.price_cache.price_list()))
+            except PriceUnavailable as doubt:
+                doubts.append(doubt)
+        if not priced:
+            raise doubts[0]
+        return priced
+
+    async def quote(self, order: Order) -> Sequence[Requirement]:
+        """Return the terms on which *order* can be paid for.
+
+        None if only credits are taken, or while sales are closed.  Raises PriceUnavailable.
+        """
+        if order.is_for_credits or self.is_closed():
+            return []
+        return [
+            self.facilitator.require(
+                order.resource, order.price(price_list), order.key, terms=each.terms
+            )
+            for each, price_list in await self.priced()
+            if order.is_worth(FEE_LAMPORTS_USUAL, price_list)
+        ]
+
+    async def quote_in(self, order: Order, asset: Mint) -> Requirement:
+        """Return the terms on which *order*, which is not for credits, is paid for in *asset*.
+
+        Raises PriceUnavailable.
+        """
+        for each in await self.quote(order):
+            if each.terms.asset == asset:
+                return each
+        raise PriceUnavailable(NO_PRICE)
+
+    def sign_receipt(self, payment: Payment) -> str:
+        """Return the signed receipt of *payment*, which has settled."""
+        secrets = self.facilitator.secrets.at(payment.begun_at)
+        network = self.facilitator.terms.network
+        return sign_receipt(secrets.receipt, payment, origin=self.origin, network=network)
+
+    def receipt_keys(self) -> Sequence[bytes]:
+        """Return the public keys of signed receipts, newest first, 32 bytes each."""
+        return [public_key(each.receipt) for each in self.facilitator.secrets.all()]
+
+    def distrust_prices(self) -> None:
+        """Look at every token again before anything more is sold."""
+        for each in self.payment_tokens:
+            each.price_cache.distrust()

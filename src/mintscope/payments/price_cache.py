@@ -1,0 +1,232 @@
+"""The one price at which everything is sold for a minute.
+
+The payment token's own market, put together from what is kept of it and from its pools.
+"""
+
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from statistics import median
+from typing import Final, Protocol
+
+import msgspec
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import PriceUnavailable
+from mintscope.kit.primitives import Mint, UnixMs, UnixS
+from mintscope.market.log import LoadedMint
+from mintscope.market.timeframe import Timeframe, bucket
+from mintscope.payments.pricing import (
+    BUNDLES,
+    FEE_SHARE_MAX,
+    SNAPSHOT_S,
+    TWAP_MINUTES,
+    Doubt,
+    Minute,
+    PriceList,
+    Quote,
+    TokenMarket,
+    is_jump,
+)
+from mintscope.payments.protocol.headers import AMOUNT_MAX
+from mintscope.solana.blocks import DOLLARS, LAMPORTS_PER_SOL, WSOL
+
+RETRY_S: Final = 5.0  # how soon a source in doubt is asked again
+# Nothing is sold at an older price, whatever keeps its successor: reading one takes 15 s at most.
+QUOTE_S_MAX: Final = SNAPSHOT_S + 15.0
+STEP_S_MAX: Final = 5.0  # a wall clock that was stepped by more makes us look again at once
+
+NO_PRICE: Final = (
+    "The payment token has no reliable price just now; nothing was charged."
+    " Credit tokens go on working."
+)
+NO_CLOCK: Final = (
+    "This service's clock and the chain's are too far apart, so no payment is asked for until"
+    " they agree again; nothing was charged. Credit tokens go on working."
+)
+TOO_LOW: Final = (
+    "The payment token is worth too little just now: a bundle would cost more atoms than a payment"
+    " can carry. Nothing was charged. Credit tokens go on working."
+)
+REASONS: Final[Mapping[Doubt | None, str]] = {Doubt.CLOCK: NO_CLOCK, Doubt.TOO_LOW: TOO_LOW}
+
+
+class PriceSource(Protocol):
+    """A source of what the payment token is worth now."""
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price, or why there is none; ends within its own time limit."""
+
+
+class SolSource(Protocol):
+    """A source of what SOL is worth now, in USD."""
+
+    async def read(self, now: UnixMs) -> Decimal | None:
+        """Return the price, None where it is not known; ends within its own time limit."""
+
+
+class PinnedPrice:
+    """A price that the operator has fixed: of a stable coin, or of a devchain's token."""
+
+    def __init__(self, usd: Decimal) -> None:
+        self._usd = usd
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the same price, always."""
+        return Quote(usd=self._usd, observed_at=now)
+
+
+class PriceCache:
+    """Reads the source at most once a minute; the list and every demand in between agree.
+
+    Requests that come while the source is being read use what there is, unless it is too old.
+    """
+
+    def __init__(
+        self,
+        source: PriceSource,
+        *,
+        decimals: int,
+        clock: Clock,
+        sol: SolSource | None = None,
+        fee_share_max: Decimal = FEE_SHARE_MAX,
+    ) -> None:
+        self._source = source
+        self._sol = sol  # without it network fees are not compared with prices
+        self._decimals = decimals
+        self._fee_share_max = fee_share_max
+        self._clock = clock
+        self._price_list: PriceList | None = None  # of now
+        self._previous: Quote | None = None  # the last that was ever sold at
+        self._read_at_s = 0.0
+        self._read_again_s = 0.0
+        self._ahead_s = self._wall_ahead_s()
+        self.doubt: Doubt | None = Doubt.NO_ANSWER
+
+    async def price_list(self) -> PriceList:
+        """Return the prices of this minute.  Raises PriceUnavailable."""
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._read_again_s or self._has_stepped():
+            self._read_again_s = now_s + RETRY_S  # no other request reads meanwhile
+            self._ahead_s = self._wall_ahead_s()
+            await self._read()
+        price_list = self.latest()
+        if price_list is None:
+            raise PriceUnavailable(REASONS.get(self.doubt, NO_PRICE))
+        return price_list
+
+    def latest(self) -> PriceList | None:
+        """Return the prices as they were last read, None where there are none or they are old."""
+        age_s = self._clock.monotonic_s() - self._read_at_s
+        return self._price_list if age_s < QUOTE_S_MAX else None
+
+    def distrust(self) -> None:
+        """Forget the prices: the next request reads the source again."""
+        self._price_list = None
+        self._read_again_s = 0.0
+
+    async def _read(self) -> None:
+        now = self._clock.now()
+        try:
+            found = await self._source.read(now)
+            sol_usd = await self._sol.read(now) if self._sol is not None else None
+        except Exception:  # noqa: BLE001  whatever breaks a source, it is no reason to sell
+            found = Doubt.BROKEN
+            sol_usd = None
+        if isinstance(found, Quote) and self._previous and is_jump(found, self._previous):
+            found = Doubt.JUMP
+        if isinstance(found, Doubt):
+            self._price_list = None
+            self.doubt = found
+            return
+        price_list = PriceList(
+            quote=found, decimals=self._decimals, sol_usd=sol_usd, fee_share_max=self._fee_share_max
+        )
+        if any(price_list.price(bundle).price > AMOUNT_MAX for bundle in BUNDLES):
+            self._price_list = None
+            self.doubt = Doubt.TOO_LOW
+            return
+        self._previous = found
+        self._price_list = price_list
+        self.doubt = None
+        self._read_at_s = self._clock.monotonic_s()
+        self._read_again_s = self._read_at_s + found.lasts_s
+
+    def _wall_ahead_s(self) -> float:
+        return self._clock.now() / 1000 - self._clock.monotonic_s()
+
+    def _has_stepped(self) -> bool:
+        """Say whether the wall clock was set since it was last compared."""
+        return abs(self._wall_ahead_s() - self._ahead_s) > STEP_S_MAX
+
+
+DOLLAR_ATOMS: Final = 10**6
+
+
+class TokenReserves(msgspec.Struct, frozen=True, kw_only=True):
+    """The reserves of the pools of a token, in atoms.
+
+    base     of the token
+    quotes   of what it is traded for, by mint
+    """
+
+    base: int
+    quotes: Mapping[Mint, int]
+
+
+class PoolReserves(Protocol):
+    """Reads what the pools of the payment token hold."""
+
+    async def read(self) -> TokenReserves:
+        """Return what all the pools hold together.
+
+        Raises ChainUnavailable, and UnusablePaymentToken for a pool of another token.
+        """
+
+
+def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:
+    """Return the minutes with a price, oldest first: those kept, and those not folded yet."""
+    closes: dict[UnixS, float] = {}
+    volumes: dict[UnixS, int] = {}
+    for row in loaded.candles[Timeframe.M1]:
+        if row.close is not None:
+            closes[row.bucket] = row.close
+            volumes[row.bucket] = row.buy_volume + row.sell_volume
+    for each in loaded.tail:
+        if not each.folded and each.swap.price_usd is not None:
+            minute = bucket(Timeframe.M1, each.time)
+            closes[minute] = each.swap.price_usd
+            volumes[minute] = volumes.get(minute, 0) + each.swap.volume
+    return [
+        Minute(start=start, close=closes[start], volume=volumes[start]) for start in sorted(closes)
+    ]
+
+
+def market_of(  # noqa: PLR0913 - one argument for each part
+    token: LoadedMint,
+    sol: LoadedMint,
+    reserves: TokenReserves,
+    *,
+    decimals: int,
+    lag_s: float,
+    dollars: frozenset[Mint] = DOLLARS,
+) -> TokenMarket:
+    """Return the market of *token*; its sides are worth nothing where there is no price.
+
+    dollars   the mints of which one is worth a dollar, each of 6 decimals
+    """
+    minutes = minutes_of(token)
+    price = minutes[-1].close if minutes else 0.0
+    # The last trade of a minute may be made by anyone, at any price; those of most minutes are not.
+    sol_closes = [each.close for each in minutes_of(sol)[-TWAP_MINUTES:]]
+    sol_usd = median(sol_closes) if sol_closes else 0.0
+    return TokenMarket(
+        minutes=minutes,
+        base_usd=reserves.base / 10**decimals * price,
+        quote_usd=sum(
+            atoms / LAMPORTS_PER_SOL * sol_usd
+            if mint == WSOL
+            else atoms / DOLLAR_ATOMS * (mint in dollars)
+            for mint, atoms in reserves.quotes.items()
+        ),
+        lag_s=lag_s,
+    )

@@ -1,0 +1,284 @@
+"""The price of the payment token, or why there is no reliable one.
+
+Its market may be thin, and a trader that moves it moves our prices.  So a price
+needs liquidity on both sides, recent trades, two averages that agree, even pools and
+no jump.  Trades in a pool that a trader opened to trade with itself set no price (see
+`core.market.standing`).  Of the two averages the lower one counts, so that lifting the
+market for a moment never makes credits cheap.
+
+The products and their prices: in USD here, in atoms at one quote.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+
+from mintscope.kit.errors import InvalidBundle
+from mintscope.kit.primitives import UnixMs, UnixS
+from mintscope.kit.time import DAY_S, MINUTE_MS, MINUTE_S
+from mintscope.solana.blocks import LAMPORTS_PER_SOL
+
+VWAP_MINUTES: Final = 5
+TWAP_MINUTES: Final = 30
+DISAGREEMENT_MAX: Final = 0.05
+CHANGE_PER_MINUTE_MAX: Final = 0.30
+SIDE_USD_MIN: Final = 1_000.0
+SIDES_RATIO_MAX: Final = 2.0
+TRADE_AGE_S_MAX: Final = DAY_S
+LAG_S_MAX: Final = 60.0
+FEED_AGE_MS_MAX: Final = MINUTE_MS
+# Of one whole token: beyond these no source is believed, and no arithmetic is exact.
+USD_MIN: Final = Decimal("1e-30")
+USD_MAX: Final = Decimal("1e30")
+FEED_AHEAD_MS_MAX: Final = 5_000
+
+SKEW_S_MAX: Final = 5.0
+# The newest block is late by itself: its time is cut to the second and is the median of what
+# validators believe, it is confirmed a second later, and the answer takes its way.
+BLOCK_LATE_S_MAX: Final = 5.0
+
+
+SNAPSHOT_S: Final = 60.0
+
+
+class Quote(msgspec.Struct, frozen=True, kw_only=True):
+    """The price of one whole token in USD, finite and > 0, and its time.
+
+    lasts_s   how long it is sold at
+    """
+
+    usd: Decimal
+    observed_at: UnixMs
+    lasts_s: float = SNAPSHOT_S
+
+    def __post_init__(self) -> None:
+        if not (self.usd.is_finite() and self.usd > 0):
+            raise ValueError(f"expected a price that is finite and above 0; was {self.usd}")
+
+
+class Doubt(StrEnum):
+    """Why there is no price; for the operator, and in a metric."""
+
+    NO_ANSWER = "the source does not answer"
+    BROKEN = "a bug, or an unforeseen answer"
+    LAGGING = "market data is more than 60 s behind"
+    NO_TRADE = "no trade within 24 h"
+    SHALLOW = "less than 1,000 USD on one side of its pools"
+    LOPSIDED = "its pools hold more than twice as much of one side as of the other at its price"
+    DISAGREEMENT = "the averages of 5 and 30 minutes differ by more than 5 %"
+    JUMP = "it moved by more than 30 % in a minute"
+    STALE_FEED = "the feed's price is more than 60 s old, or dated ahead"
+    NOT_A_PRICE = "the source's figure is not a price"
+    TOO_LOW = "a bundle would cost more atoms than a payment can carry"
+    CLOCK = "this machine's clock and the chain's are too far apart"
+    OTHER_CHAIN = "payments settle on another chain than the one that is followed"
+    UNUSABLE = "the payment token or the treasury cannot be used, or could not be looked at"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minute:
+    """A minute in which the token was traded: its candle, as far as a price needs it.
+
+    close       USD per whole token, finite and > 0
+    volume      micro-USD
+    """
+
+    start: UnixS
+    close: float
+    volume: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenMarket:
+    """The payment token's own market at one moment.
+
+    minutes        those with trades, oldest first: the last before TWAP_MINUTES ago, and all since
+    base_usd       worth of the tokens in its pools, all together
+    quote_usd      worth of what they are traded against
+    lag_s          how far the market data is behind the chain
+    """
+
+    minutes: Sequence[Minute]
+    base_usd: float
+    quote_usd: float
+    lag_s: float
+
+
+class FeedReading(msgspec.Struct, frozen=True, kw_only=True):
+    """A price from a feed, as USD per whole token."""
+
+    usd: Decimal
+    observed_at: UnixMs
+
+
+def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
+    """Return the lower of two averages that agree, or what speaks against it."""
+    now_s = UnixS(now // 1000)
+    # Written so that a NaN is a doubt too.
+    if not market.lag_s <= LAG_S_MAX:
+        return Doubt.LAGGING
+    if not market.minutes or now_s - market.minutes[-1].start > TRADE_AGE_S_MAX:
+        return Doubt.NO_TRADE
+    if not all(side >= SIDE_USD_MIN for side in (market.base_usd, market.quote_usd)):
+        return Doubt.SHALLOW
+    recent = vwap(market.minutes, now_s)
+    long = twap(market.minutes, now_s)
+    if not abs(recent - long) <= DISAGREEMENT_MAX * long:
+        return Doubt.DISAGREEMENT
+    if not _is_even(market, min(recent, long)):
+        return Doubt.LOPSIDED
+    return _quote(Decimal(repr(min(recent, long))), now)
+
+
+def price_of_feed(reading: FeedReading, now: UnixMs) -> Quote | Doubt:
+    """Return the feed's price while it is fresh."""
+    if not -FEED_AHEAD_MS_MAX <= now - reading.observed_at <= FEED_AGE_MS_MAX:
+        return Doubt.STALE_FEED
+    return _quote(reading.usd, reading.observed_at)
+
+
+def is_jump(quote: Quote, previous: Quote) -> bool:
+    """Say whether the price moved faster than CHANGE_PER_MINUTE_MAX, compounded."""
+    minutes = max(1.0, (quote.observed_at - previous.observed_at) / (1000 * MINUTE_S))
+    factor = Decimal(1 + CHANGE_PER_MINUTE_MAX) ** Decimal(minutes)
+    return not previous.usd / factor <= quote.usd <= previous.usd * factor
+
+
+def vwap(minutes: Sequence[Minute], now: UnixS) -> float:
+    """Return USD over tokens of the last VWAP_MINUTES; without trades there, the last price."""
+    recent = [each for each in minutes if each.start > now - VWAP_MINUTES * MINUTE_S]
+    tokens = sum(each.volume / each.close for each in recent)
+    return sum(each.volume for each in recent) / tokens if tokens else minutes[-1].close
+
+
+def twap(minutes: Sequence[Minute], now: UnixS) -> float:
+    """Return the mean price of the last TWAP_MINUTES, each close holding until the next trade.
+
+    A token that is younger than that is averaged over its life.
+    """
+    total = 0.0
+    weight = 0
+    until = int(now)
+    horizon = now - TWAP_MINUTES * MINUTE_S
+    for minute in reversed(minutes):
+        since = max(int(minute.start), horizon)
+        held_s = max(0, until - since)
+        total = total + minute.close * held_s
+        weight = weight + held_s
+        until = since
+        if since == horizon:
+            break
+    return total / weight if weight else minutes[-1].close
+
+
+def _is_even(market: TokenMarket, price: float) -> bool:
+    """Say whether the named pools would trade at about *price*, if what they hold decides that."""
+    base_usd = market.base_usd / market.minutes[-1].close * price
+    low, high = sorted((base_usd, market.quote_usd))
+    return high <= SIDES_RATIO_MAX * low
+
+
+def _quote(usd: Decimal, observed_at: UnixMs) -> Quote | Doubt:
+    if not (usd.is_finite() and USD_MIN <= usd <= USD_MAX):
+        return Doubt.NOT_A_PRICE
+    return Quote(usd=usd, observed_at=observed_at)
+
+
+def is_clock_right(skew_s: float) -> bool:
+    """Say whether a clock may be believed that is *skew_s* ahead of the newest block's time."""
+    return -SKEW_S_MAX <= skew_s <= SKEW_S_MAX + BLOCK_LATE_S_MAX
+
+
+REQUEST_USD: Final = Decimal("0.0025")
+FEE_SHARE_MAX: Final = Decimal(1)  # beyond it a request costs us more than it brings
+BUNDLE_SHOWN_MAX: Final = 20
+
+
+class Bundle(msgspec.Struct, frozen=True, kw_only=True):
+    """So many credits, so much cheaper than one by one."""
+
+    credits: int
+    discount_percent: int
+
+    @property
+    def usd_per_credit(self) -> Decimal:
+        """The discounted price, exact."""
+        return REQUEST_USD * (100 - self.discount_percent) / 100
+
+    @property
+    def usd(self) -> Decimal:
+        """The price of them all, exact."""
+        return self.usd_per_credit * self.credits
+
+
+BUNDLES: Final = (
+    Bundle(credits=10, discount_percent=0),
+    Bundle(credits=50, discount_percent=10),
+    Bundle(credits=100, discount_percent=20),
+    Bundle(credits=500, discount_percent=40),
+)
+
+
+def parse_bundle(text: str | None) -> Bundle:
+    """Return the bundle that *text*, a number in plain decimal digits, names.
+
+    Raises    InvalidBundle
+    """
+    for bundle in BUNDLES:
+        if text == str(bundle.credits):
+            return bundle
+    sizes = ", ".join(str(bundle.credits) for bundle in BUNDLES)
+    shown = "missing" if text is None else repr(text[:BUNDLE_SHOWN_MAX])
+    raise InvalidBundle(f"expected a bundle of {sizes} credits; was {shown}")
+
+
+class BundlePrice(msgspec.Struct, frozen=True, kw_only=True):
+    """A bundle at one quote; both figures in atoms, their quotient is the bundle's size."""
+
+    per_credit: int
+    price: int
+
+
+def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:
+    """Return the fewest atoms of a token with *decimals* that are worth at least *usd* (>= 0).
+
+    Exact: the quotient is a fraction of integers, rounded up once.
+    """
+    atoms_per_token: int = 10**decimals
+    exact = Fraction(usd) * atoms_per_token / Fraction(quote.usd)
+    return -(-exact.numerator // exact.denominator)
+
+
+class PriceList(msgspec.Struct, frozen=True, kw_only=True):
+    """Every price at one quote, so that the list and the demand for payment agree.
+
+    sol_usd          what network fees are counted at; None where it is unknown
+    fee_share_max    of a request's price that the network fee of its payment may eat
+    """
+
+    quote: Quote
+    decimals: int
+    sol_usd: Decimal | None = None
+    fee_share_max: Decimal = FEE_SHARE_MAX
+
+    @property
+    def request(self) -> int:
+        """The price of one request, in atoms."""
+        return atoms_for_usd(REQUEST_USD, self.quote, decimals=self.decimals)
+
+    @property
+    def request_fee_lamports_max(self) -> int | None:
+        """The most that landing the payment of one request may cost us; None for any fee."""
+        if self.sol_usd is None:
+            return None
+        return int(REQUEST_USD * self.fee_share_max * LAMPORTS_PER_SOL / self.sol_usd)
+
+    def price(self, bundle: Bundle) -> BundlePrice:
+        """Price *bundle*: rounded up once, per credit, so that the total is a multiple."""
+        per_credit = atoms_for_usd(bundle.usd_per_credit, self.quote, decimals=self.decimals)
+        return BundlePrice(per_credit=per_credit, price=per_credit * bundle.credits)

@@ -1,0 +1,1 @@
+"""The x402 protocol: headers, memo, verification."""

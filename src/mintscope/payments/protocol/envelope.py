@@ -1,0 +1,366 @@
+"""A payment's bytes, taken apart; what identifies it, and what it takes to send it.
+
+Every reason for which a payment is refused, and the code that x402 has for it.
+
+Source    x402 v2, specs/x402-specification-v2.md, section 9; its packages for `exact` on Solana
+
+The amount to pay, its purpose and its recipient.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final, NewType
+
+import msgspec
+from solders.keypair import Keypair
+from solders.message import Message, MessageV0, to_bytes_versioned
+from solders.pubkey import Pubkey
+from solders.signature import Signature as Ed25519
+from solders.token.associated import get_associated_token_address
+from solders.transaction import VersionedTransaction
+
+from mintscope.kit.errors import StrEnum, Undecodable, parsed_by_others
+from mintscope.kit.primitives import Mint, Signature, Wallet
+from mintscope.solana.pace import BLOCKHASH_BLOCKS
+
+
+class RefusalReason(StrEnum):
+    """One word per rule; a client learns from it what to do differently."""
+
+    # read from the header
+    NO_MATCHING_REQUIREMENT = "no_matching_requirement"
+    DEMO = "demo_sells_nothing"
+    # read from the transaction alone
+    VERSION = "transaction_version_not_supported"
+    UNDECODABLE = "transaction_undecodable"
+    TOO_LONG = "transaction_too_long"
+    NOT_CANONICAL = "transaction_not_canonical"
+    SIGNERS = "signers"
+    FEE_PAYER = "fee_payer"
+    FEE_PAYER_NOT_ISOLATED = "fee_payer_not_isolated"
+    LOOKUP_TABLES = "lookup_tables_not_allowed"
+    ACCOUNTS = "accounts"
+    INSTRUCTION_COUNT = "instruction_count"
+    COMPUTE_BUDGET = "compute_budget"
+    COMPUTE_LIMIT_TOO_HIGH = "compute_limit_too_high"
+    PRIORITY_FEE_TOO_HIGH = "priority_fee_too_high"
+    NO_TRANSFER = "transfer_checked_expected"
+    TOKEN_PROGRAM = "token_program_mismatch"  # noqa: S105  a token, not a password
+    MINT = "mint_mismatch"
+    DECIMALS = "decimals_mismatch"
+    RECIPIENT = "recipient_mismatch"
+    SOURCE = "source_not_payers_token_account"
+    AUTHORITY = "authority_not_payer"
+    AMOUNT = "amount_mismatch"
+    UNKNOWN_PROGRAM = "unknown_program"
+    MEMO_COUNT = "one_memo_expected"
+    QUOTE_FORGED = "quote_invalid"
+    QUOTE_EXPIRED = "quote_expired"
+    QUOTE_USED = "quote_used"
+    SIGNATURE = "invalid_signature"
+    # learned from the chain and from the payer's other payments
+    INSUFFICIENT_FUNDS = "insufficient_funds"
+    SIMULATION = "simulation_failed"
+    BLOCKHASH = "blockhash_not_found"
+    NETWORK_FEE = "network_fee_too_high"
+    FUNDS = "insufficient_funds_for_pending_payments"
+    TOO_MANY_FAILURES = "too_many_failed_payments"
+    TOO_MANY_PENDING = "too_many_pending_payments"
+    REVERTED = "transaction_failed"
+    EXPIRED = "transaction_expired"
+    VANISHED = "transaction_vanished"
+    UNDERPAID = "amount_received_too_small"
+
+    @property
+    def official(self) -> str:
+        """The code of x402; our own if x402 has none."""
+        return _OFFICIAL.get(self, self.value)
+
+
+_OF_SOLANA: Final = "invalid_exact_svm_payload"
+_OF_TRANSACTION: Final = f"{_OF_SOLANA}_transaction"
+_OFFICIAL: Final = {
+    RefusalReason.NO_MATCHING_REQUIREMENT: "invalid_payment_requirements",
+    RefusalReason.UNDECODABLE: f"{_OF_TRANSACTION}_could_not_be_decoded",
+    RefusalReason.TOO_LONG: f"{_OF_TRANSACTION}_could_not_be_decoded",
+    RefusalReason.NOT_CANONICAL: f"{_OF_TRANSACTION}_could_not_be_decoded",
+    RefusalReason.SIGNERS: _OF_SOLANA,
+    RefusalReason.FEE_PAYER: "fee_payer_not_managed_by_facilitator",
+    RefusalReason.FEE_PAYER_NOT_ISOLATED: f"{_OF_TRANSACTION}_fee_payer_transferring_funds",
+    RefusalReason.LOOKUP_TABLES: _OF_SOLANA,
+    RefusalReason.ACCOUNTS: _OF_SOLANA,
+    RefusalReason.INSTRUCTION_COUNT: f"{_OF_TRANSACTION}_instructions_length",
+    RefusalReason.COMPUTE_BUDGET: f"{_OF_TRANSACTION}_instructions_compute_limit_instruction",
+    RefusalReason.COMPUTE_LIMIT_TOO_HIGH: (
+        f"{_OF_TRANSACTION}_instructions_compute_limit_instruction"
+    ),
+    RefusalReason.PRIORITY_FEE_TOO_HIGH: (
+        f"{_OF_TRANSACTION}_instructions_compute_price_instruction_too_high"
+    ),
+    RefusalReason.NO_TRANSFER: f"{_OF_SOLANA}_no_transfer_instruction",
+    RefusalReason.TOKEN_PROGRAM: f"{_OF_SOLANA}_no_transfer_instruction",
+    RefusalReason.MINT: f"{_OF_SOLANA}_mint_mismatch",
+    RefusalReason.DECIMALS: f"{_OF_SOLANA}_mint_mismatch",
+    RefusalReason.RECIPIENT: f"{_OF_SOLANA}_recipient_mismatch",
+    RefusalReason.SOURCE: _OF_SOLANA,
+    RefusalReason.AUTHORITY: _OF_SOLANA,
+    RefusalReason.AMOUNT: f"{_OF_SOLANA}_amount_mismatch",
+    RefusalReason.UNKNOWN_PROGRAM: f"{_OF_SOLANA}_unknown_optional_instruction",
+    RefusalReason.MEMO_COUNT: f"{_OF_SOLANA}_memo_count",
+    RefusalReason.QUOTE_FORGED: f"{_OF_SOLANA}_memo_mismatch",
+    RefusalReason.QUOTE_USED: "duplicate_settlement",
+    RefusalReason.SIMULATION: "transaction_simulation_failed",
+    RefusalReason.BLOCKHASH: "transaction_simulation_failed",
+    RefusalReason.FUNDS: "insufficient_funds",
+}
+
+
+class Refused(msgspec.Struct, frozen=True):
+    """The payment is not accepted, and the payer has not been charged for it.
+
+    signature    of the transaction on chain, where one was broadcast
+    version      of the transaction, where it is that which is refused
+    """
+
+    reason: RefusalReason
+    signature: str = ""
+    version: int | None = None
+
+
+Resource = NewType("Resource", str)  # path and query, as in "/v1/credits/purchase?bundle=50"
+
+_KIND_PARTS: Final = 3  # of a path, the empty one before its first slash included
+MAINNET: Final = "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp"
+SCHEME: Final = "exact"
+TOKEN_PROGRAM: Final = Wallet("TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA")
+TOKEN_2022_PROGRAM: Final = Wallet("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
+HELD_OPEN_S: Final = 60  # the most that an answer waits for the chain
+TRANSACTION_VERSIONS: Final = (0,)  # of payments; unversioned ones are taken, too
+
+
+class ResourceKind(msgspec.Struct, frozen=True):
+    """Resources whose paths begin with the same two parts, as "/v1/token".
+
+    A quote is known to be for a kind even if the resource itself is not known any more.
+    """
+
+    path: str
+
+
+def kind_of(resource: Resource) -> ResourceKind:
+    """Return the kind of *resource*."""
+    path, _, _ = resource.partition("?")
+    return ResourceKind("/".join(path.split("/")[:_KIND_PARTS]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Terms:
+    """The terms that configuration fixes for every payment.
+
+    network        CAIP-2
+    asset          the payment token's mint, pinned; never looked up by name
+    token_program  the program that owns the mint, pinned
+    pay_to         who owns the treasury account; its key is not on this machine
+    fee_payer      who pays the network fee: our hot wallet, never pay_to
+    """
+
+    network: str = MAINNET
+    asset: Mint
+    decimals: int
+    token_program: Wallet = TOKEN_PROGRAM
+    pay_to: Wallet
+    fee_payer: Wallet
+
+    def __post_init__(self) -> None:
+        if self.fee_payer == self.pay_to:
+            raise ValueError("expected a fee payer that is not paid: its key is on this machine")
+
+    @cached_property
+    def asset_key(self) -> Pubkey:
+        """The mint, as bytes."""
+        return Pubkey.from_string(self.asset)
+
+    @cached_property
+    def pay_to_key(self) -> Pubkey:
+        """The payee, as bytes."""
+        return Pubkey.from_string(self.pay_to)
+
+    @cached_property
+    def treasury(self) -> Pubkey:
+        """The token account that payments arrive in."""
+        return self.token_account(self.pay_to_key)
+
+    def token_account(self, owner: Pubkey) -> Pubkey:
+        """Return the account in which *owner* keeps the payment token."""
+        program = Pubkey.from_string(self.token_program)
+        return get_associated_token_address(owner, self.asset_key, program)
+
+
+class RecentBlockhash(msgspec.Struct, frozen=True, kw_only=True):
+    """A blockhash to sign a payment with.
+
+    blockhash            in base58
+    slot                 of the confirmed block that the node answered from
+    last_valid_height    above this block height no payment that names it can land
+    blocks_left          how many blocks were still to come until then when it was offered
+    """
+
+    blockhash: str
+    slot: int
+    last_valid_height: int
+    blocks_left: int = BLOCKHASH_BLOCKS
+
+
+class Requirement(msgspec.Struct, frozen=True, kw_only=True):
+    """A demand for payment.
+
+    amount           in atoms, to be paid exactly
+    memo             the signed quote that the payment must carry (`memo`)
+    max_timeout_s    for how long a payment signed now may land, in seconds, at most HELD_OPEN_S
+    recent           a blockhash to sign it with; None: the buyer asks a node for one
+    """
+
+    terms: Terms
+    resource: Resource
+    amount: int
+    memo: str
+    max_timeout_s: int = HELD_OPEN_S
+    recent: RecentBlockhash | None = None
+
+
+MessageHash = NewType("MessageHash", bytes)  # SHA-256
+
+TRANSACTION_BYTES_MAX: Final = 1232  # what fits one packet: the network carries no more
+SIGNATURE_BYTES: Final = 64
+VERSIONED: Final = b"\x80"  # the bit that sets a version apart from a count
+SIGNER_COUNT: Final = 2
+FEE_PAYER_AT: Final = 0
+PAYER_AT: Final = 1
+
+
+class Signed(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction ready to be sent, its signature known before it is."""
+
+    signature: Signature
+    wire: bytes
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """A transaction in its only spelling, with two signatures and unlike accounts.
+
+    The first signature's slot is ours to fill, and anyone can change it, so
+    the message alone, not the whole transaction, identifies a payment.
+    """
+
+    message: Message | MessageV0
+    payer_signature: Ed25519
+
+    @cached_property
+    def signed_bytes(self) -> bytes:
+        """The message that both signatures sign."""
+        return to_bytes_versioned(self.message)
+
+    @cached_property
+    def message_hash(self) -> MessageHash:
+        """The name of this payment, everywhere."""
+        return MessageHash(hashlib.sha256(self.signed_bytes).digest())
+
+    @cached_property
+    def accounts(self) -> list[Pubkey]:
+        """Every account that the message names."""
+        return list(self.message.account_keys)
+
+    @property
+    def payer(self) -> Wallet:
+        """The wallet whose funds move."""
+        return Wallet(str(self.accounts[PAYER_AT]))
+
+    def is_signed_by_payer(self) -> bool:
+        """Check the payer's signature, here and now, without asking any node."""
+        return self.payer_signature.verify(self.accounts[PAYER_AT], self.signed_bytes)
+
+    @property
+    def unsigned(self) -> bytes:
+        """The transaction without our signature: it cannot be sent like this."""
+        return self._wire(Ed25519.default())
+
+    def is_sponsored_by(self, fee_payer: Pubkey) -> bool:
+        """Say whether it is *fee_payer* that would pay for landing it."""
+        return self.accounts[FEE_PAYER_AT] == fee_payer
+
+    def lacks_only(self, fee_payer: Pubkey) -> bool:
+        """Say whether the signature of *fee_payer*, whose key may be new, makes it complete."""
+        return self.is_signed_by_payer() and self.is_sponsored_by(fee_payer)
+
+    def sign(self, fee_payer: Keypair) -> Signed:
+        """Add our signature; the same message always gets the same one.
+
+        Raises    ValueError where another wallet would pay the fee
+        """
+        if not self.is_sponsored_by(fee_payer.pubkey()):
+            theirs = self.accounts[FEE_PAYER_AT]
+            raise ValueError(f"expected fee payer {fee_payer.pubkey()}; was {theirs}")
+        ours = fee_payer.sign_message(self.signed_bytes)
+        return Signed(signature=Signature(str(ours)), wire=self._wire(ours))
+
+    def _wire(self, ours: Ed25519) -> bytes:
+        return bytes(VersionedTransaction.populate(self.message, [ours, self.payer_signature]))
+
+
+def find_version(transaction: bytes) -> int | None:
+    """Return which version *transaction* says it is of; None for one without a version, or none.
+
+    Version 0 begins with its signatures, later ones begin with their message (SIMD-0385); a
+    message begins with 0x80 and its version.  No packet has room for 128 signatures.
+    """
+    if transaction[:1] >= VERSIONED:
+        return transaction[0] - VERSIONED[0]
+    message_at = 1 + SIGNATURE_BYTES * transaction[0] if transaction else 0
+    prefix = transaction[message_at : message_at + 1]
+    return prefix[0] - VERSIONED[0] if prefix >= VERSIONED else None
+
+
+def open_envelope(transaction: bytes) -> Envelope | Refused:
+    """Take any bytes apart."""
+    version = find_version(transaction)
+    if version is not None and version not in TRANSACTION_VERSIONS:
+        return Refused(RefusalReason.VERSION, version=version)
+    return _open(transaction)
+
+
+def _open(transaction: bytes) -> Envelope | Refused:
+    if len(transaction) > TRANSACTION_BYTES_MAX:
+        return Refused(RefusalReason.TOO_LONG)
+    try:
+        with parsed_by_others():
+            parsed = VersionedTransaction.from_bytes(transaction)
+            written = bytes(parsed)
+    except Undecodable:
+        return Refused(RefusalReason.UNDECODABLE)
+    if written != transaction:
+        return Refused(RefusalReason.NOT_CANONICAL)
+    message = parsed.message
+    if not len(parsed.signatures) == message.header.num_required_signatures == SIGNER_COUNT:
+        return Refused(RefusalReason.SIGNERS)
+    if getattr(message, "address_table_lookups", ()):
+        return Refused(RefusalReason.LOOKUP_TABLES)  # accounts that the bytes do not name
+    envelope = Envelope(message, parsed.signatures[PAYER_AT])
+    return envelope if _is_sound(envelope) else Refused(RefusalReason.ACCOUNTS)
+
+
+def _is_sound(envelope: Envelope) -> bool:
+    """Say whether every index points at an account and no account is named twice."""
+    header = envelope.message.header
+    accounts = envelope.accounts
+    return (
+        header.num_readonly_signed_accounts < SIGNER_COUNT
+        and SIGNER_COUNT + header.num_readonly_unsigned_accounts <= len(accounts)
+        and len(set(accounts)) == len(accounts)
+        and all(
+            index < len(accounts)
+            for instruction in envelope.message.instructions
+            for index in (instruction.program_id_index, *bytes(instruction.accounts))
+        )
+    )

@@ -1,0 +1,260 @@
+"""The quote: 32 ASCII characters that a payment carries on chain, and that only we can write.
+
+    1 byte    version
+    4 bytes   expiry, Unix seconds, big-endian
+    8 bytes   nonce, so that two equal purchases are two transactions; it names the
+              redelivery key, by a keyed hash, where the client sent that when it asked
+    6 bytes   HMAC-SHA-256 over all of these, and over the kind of what is paid for, cut
+    5 bytes   HMAC-SHA-256 over the same with what is paid for in place of its kind, cut
+
+as base64url.  The kind says what a payment on chain is worth where what it has bought
+cannot be found out by trying.  In version 1 all 11 bytes were over what is paid for.
+
+A quote needs no storage: it is honoured by every replica that
+holds the key, whatever the price did since, and it outlives a feed outage.
+It names no secret: the chain is public.
+
+Whether a mint can be a payment token: what is asked of the chain once, at the start.
+
+A transfer must bring what it says.  Extensions that take a fee, run foreign
+code, let another party take the tokens back or hide the amount forbid that.
+"""
+
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Sequence
+from enum import Enum, auto
+from typing import Final
+
+import msgspec
+
+from mintscope.kit.errors import NeedsOperator
+from mintscope.kit.primitives import UnixMs, Wallet
+from mintscope.payments.protocol.envelope import (
+    TOKEN_2022_PROGRAM,
+    TOKEN_PROGRAM,
+    Requirement,
+    Resource,
+    ResourceKind,
+    Terms,
+    kind_of,
+)
+
+VALID_S: Final = 120
+NONCE_BYTES: Final = 8
+MEMO_BYTES: Final = 32  # more do not fit the 20,000 compute units that clients ask for
+_VERSION: Final = b"\x02"
+_VERSION_WITHOUT_KIND: Final = b"\x01"
+_EXPIRY: Final = slice(1, 5)
+_NONCE: Final = slice(5, 13)
+_MAC_AT: Final = 13
+_MAC_BYTES: Final = 11
+_KIND_MAC_BYTES: Final = 6
+
+
+class Flaw(Enum):
+    """Why a memo is not a quote of ours."""
+
+    FORGED = auto()  # or written for another resource, amount, asset or payee
+    EXPIRED = auto()
+
+
+def write_memo(  # noqa: PLR0913  one argument per thing that is bound
+    key: bytes, *, terms: Terms, resource: Resource, amount: int, now: UnixMs, nonce: bytes
+) -> str:
+    """Quote *amount* atoms for *resource*, valid for VALID_S from *now*."""
+    if len(nonce) != NONCE_BYTES:
+        raise ValueError(f"expected a nonce of {NONCE_BYTES} bytes; was {len(nonce)}")
+    head = _VERSION + (now // 1000 + VALID_S).to_bytes(4, "big") + nonce
+    mac = _macs(key, head, terms=terms, resource=resource, amount=amount)
+    return urlsafe_b64encode(head + mac).decode()
+
+
+def quote(  # noqa: PLR0913  as above
+    key: bytes, *, terms: Terms, resource: Resource, amount: int, now: UnixMs, nonce: bytes
+) -> Requirement:
+    """Return the demand for *amount* atoms, with its memo."""
+    memo = write_memo(key, terms=terms, resource=resource, amount=amount, now=now, nonce=nonce)
+    return Requirement(terms=terms, resource=resource, amount=amount, memo=memo)
+
+
+def find_flaw(  # noqa: PLR0913  as above
+    key: bytes,
+    memo: bytes,
+    *,
+    terms: Terms,
+    resource: Resource | ResourceKind,
+    amount: int,
+    now: UnixMs | None,
+) -> Flaw | None:
+    """Say what is wrong with *memo*, any bytes, as a quote of *amount* for *resource*.
+
+    resource    a kind: for anything of it that is sold
+    now         None: the expiry is set aside, for a payment that is on chain already
+    """
+    if len(memo) != MEMO_BYTES:
+        return Flaw.FORGED
+    try:
+        quote = urlsafe_b64decode(memo)
+    except ValueError:
+        return Flaw.FORGED
+    if urlsafe_b64encode(quote) != memo:  # one spelling only
+        return Flaw.FORGED
+    head = quote[:_MAC_AT]
+    mac = quote[_MAC_AT:]
+    expected = _macs(key, head, terms=terms, resource=resource, amount=amount)
+    if not expected or not hmac.compare_digest(mac[: len(expected)], expected):
+        return Flaw.FORGED
+    if now is not None and now > int.from_bytes(head[_EXPIRY], "big") * 1000:
+        return Flaw.EXPIRED
+    return None
+
+
+def has_form_of_ours(memo: bytes) -> bool:
+    """Say whether *memo* has the length and the version of a quote, ours or forged."""
+    if len(memo) != MEMO_BYTES:
+        return False
+    try:
+        return urlsafe_b64decode(memo)[:1] in {_VERSION, _VERSION_WITHOUT_KIND}
+    except ValueError:
+        return False
+
+
+def quoted_at(memo: bytes) -> UnixMs:
+    """Return when *memo*, a quote without a flaw, was written; to the second."""
+    expiry_s = int.from_bytes(urlsafe_b64decode(memo)[_EXPIRY], "big")
+    return UnixMs((expiry_s - VALID_S) * 1000)
+
+
+def nonce_of(memo: bytes) -> bytes:
+    """Return the nonce of *memo*, a quote without a flaw."""
+    return urlsafe_b64decode(memo)[_NONCE]
+
+
+def _macs(
+    key: bytes, head: bytes, *, terms: Terms, resource: Resource | ResourceKind, amount: int
+) -> bytes:
+    """Return what must follow *head*, as much as *resource* decides; nothing for none."""
+    bound = [amount, terms.network, terms.asset, terms.pay_to]
+    if head.startswith(_VERSION_WITHOUT_KIND):
+        is_known = not isinstance(resource, ResourceKind)
+        return _mac(key, head, [resource, *bound])[:_MAC_BYTES] if is_known else b""
+    if not head.startswith(_VERSION):
+        return b""
+    kind = resource if isinstance(resource, ResourceKind) else kind_of(resource)
+    of_kind = _mac(key, head, [[kind.path], *bound])[:_KIND_MAC_BYTES]
+    if isinstance(resource, ResourceKind):
+        return of_kind
+    return of_kind + _mac(key, head, [resource, *bound])[: _MAC_BYTES - _KIND_MAC_BYTES]
+
+
+def _mac(key: bytes, head: bytes, bound: Sequence[object]) -> bytes:
+    return hmac.digest(key, head + msgspec.json.encode(bound), "sha256")
+
+
+MINT_BYTES: Final = 82
+TOKEN_ACCOUNT_BYTES: Final = 165
+DECIMALS_AT: Final = 44
+IS_INITIALIZED_AT: Final = 45
+ACCOUNT_STATE_AT: Final = 108
+USABLE, FROZEN = 1, 2  # states of a token account; 0 is one that was never set up
+EXTENSIONS_AT: Final = TOKEN_ACCOUNT_BYTES + 1  # after the account type
+ACCOUNT_TYPE_MINT: Final = b"\x01"
+# Extension types of Token-2022 that break "what is sent arrives, and stays".
+FORBIDDEN: Final = {
+    1: "a transfer fee",
+    4: "confidential transfers",
+    6: "accounts that are frozen when opened",
+    9: "tokens that cannot be transferred",
+    12: "a permanent delegate",
+    14: "a transfer hook",
+    16: "a confidential transfer fee",
+    26: "a pause switch",
+}
+
+
+class UnusablePaymentToken(NeedsOperator):
+    """The service must not start selling; the message says how to fix it."""
+
+
+class AccountState(msgspec.Struct, frozen=True, kw_only=True):
+    """An account as the chain has it."""
+
+    owner: Wallet
+    data: bytes
+
+
+def expect_usable_mint(account: AccountState | None, terms: Terms) -> None:
+    """Compare the payment token's mint with *terms*.  Raises UnusablePaymentToken."""
+    where = f"payment token {terms.asset}"
+    if account is None:
+        raise UnusablePaymentToken(f"{where}: expected a mint; the chain has no such account")
+    if account.owner not in {TOKEN_PROGRAM, TOKEN_2022_PROGRAM}:
+        raise UnusablePaymentToken(
+            f"{where}: expected a mint of an SPL token program; its owner is {account.owner}"
+        )
+    if account.owner != terms.token_program:
+        raise UnusablePaymentToken(
+            f"{where}: expected token program {terms.token_program}; was {account.owner}:"
+            " set the token program in the configuration to it"
+        )
+    data = account.data
+    is_mint = (
+        len(data) == MINT_BYTES or data[TOKEN_ACCOUNT_BYTES:EXTENSIONS_AT] == ACCOUNT_TYPE_MINT
+    )
+    if not is_mint or data[IS_INITIALIZED_AT] != 1:
+        raise UnusablePaymentToken(f"{where}: expected a mint; the account is something else")
+    if data[DECIMALS_AT] != terms.decimals:
+        raise UnusablePaymentToken(
+            f"{where}: expected {terms.decimals} decimals; it has {data[DECIMALS_AT]}:"
+            " correct the configuration"
+        )
+    broken = [FORBIDDEN[kind] for kind in extensions(data) if kind in FORBIDDEN]
+    if broken:
+        raise UnusablePaymentToken(
+            f"{where}: it has {', '.join(broken)}, so a payment may not bring what it says:"
+            " choose another payment token, USDC for instance"
+        )
+
+
+def expect_usable_treasury(account: AccountState | None, terms: Terms) -> None:
+    """Expect the account that payments go to.  Raises UnusablePaymentToken."""
+    if account is None:
+        raise UnusablePaymentToken(
+            f"treasury account {terms.treasury} does not exist, so every payment would fail:"
+            f" create it once with `spl-token create-account {terms.asset}"
+            f" --owner {terms.pay_to} --fee-payer <any funded keypair>`"
+        )
+    holds = account.data[:64]
+    expected = bytes(terms.asset_key) + bytes(terms.pay_to_key)
+    if account.owner != terms.token_program or holds != expected:
+        raise UnusablePaymentToken(
+            f"treasury account {terms.treasury}: expected an account of {terms.pay_to}"
+            f" for {terms.asset}; it is something else: correct pay_to in the configuration"
+        )
+    state = account.data[ACCOUNT_STATE_AT : ACCOUNT_STATE_AT + 1]
+    if state == bytes([FROZEN]):
+        raise UnusablePaymentToken(
+            f"treasury account {terms.treasury} is frozen, so every payment would fail: ask the"
+            f" freeze authority of {terms.asset} to run `spl-token thaw {terms.treasury}`, or set"
+            " payments.pay_to to another wallet"
+        )
+    if state != bytes([USABLE]):
+        raise UnusablePaymentToken(
+            f"treasury account {terms.treasury}: expected a token account that is set up; it is"
+            " not: correct pay_to in the configuration"
+        )
+
+
+def extensions(data: bytes) -> list[int]:
+    """Return the extension types of a Token-2022 mint, as far as they can be read."""
+    kinds = []
+    at = EXTENSIONS_AT
+    while at + 4 <= len(data):
+        kind = int.from_bytes(data[at : at + 2], "little")
+        length = data[at + 2 : at + 4]
+        if kind == 0:
+            break
+        kinds.append(kind)
+        at += 4 + int.from_bytes(length, "little")
+    return kinds

@@ -1,0 +1,164 @@
+"""The `charge` of MPP, the Machine Payments Protocol, on Solana: another form of the same payment.
+
+A challenge stands in `WWW-Authenticate` of a 402 for clients whose `Accept-Payment` names
+`solana/charge`; its `externalId` is the quote, which the client writes as the memo of its
+transaction.  A credential, `Authorization: Payment`, becomes what PAYMENT-SIGNATURE becomes, so it
+is verified and settled by the same code; a receipt stands in `Payment-Receipt`.
+
+Source    draft-ryan-httpauth-payment-01; draft-solana-charge-00; `@solana/mpp` 0.6, `mppx` 0.11
+"""
+
+import re
+from base64 import b64decode, urlsafe_b64encode
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from mintscope.kit.errors import InvalidPayment
+from mintscope.payments.protocol.envelope import MAINNET, SCHEME, TOKEN_PROGRAM, Requirement
+from mintscope.payments.protocol.headers import (
+    HEADER_BYTES_MAX,
+    QUOTE_PATTERN,
+    Presented,
+    parse_amount,
+    parse_transaction,
+)
+
+CHALLENGE_HEADER: Final = "WWW-Authenticate"
+RECEIPT_HEADER: Final = "Payment-Receipt"
+AUTH_SCHEME: Final = "Payment "
+METHOD: Final = "solana"
+INTENT: Final = "charge"
+NETWORK: Final = "mainnet-beta"  # the only one, as MAINNET is
+_TAKEN: Final = frozenset({f"{METHOD}/{INTENT}", f"{METHOD}/*", f"*/{INTENT}", "*/*"})
+_NOT_WANTED: Final = re.compile(r"q=0(\.0{1,3})?")
+
+
+class _Details(msgspec.Struct):
+    network: str
+
+
+class _Request(msgspec.Struct):
+    amount: str
+    currency: str
+    recipient: str
+    external_id: str = msgspec.field(name="externalId")
+    details: _Details = msgspec.field(name="methodDetails")
+
+
+class _Challenge(msgspec.Struct):
+    id: str
+    method: str
+    intent: str
+    request: str
+
+
+class _Payload(msgspec.Struct):
+    type: str
+    transaction: str
+
+
+class _Credential(msgspec.Struct):
+    challenge: _Challenge
+    payload: _Payload
+
+
+_Form = TypeVar("_Form", _Credential, _Request)
+
+
+def accepts_charge(accept_payment: str) -> bool:
+    """Say whether *accept_payment*, the value of `Accept-Payment`, takes `solana/charge`."""
+    for entry in accept_payment.split(","):
+        name, *parameters = (part.strip() for part in entry.split(";"))
+        if name in _TAKEN:
+            return not any(_NOT_WANTED.fullmatch(each) for each in parameters)
+    return False
+
+
+def encode_challenge(requirement: Requirement, *, realm: str) -> str:
+    """Write the value of `WWW-Authenticate` for *requirement*.
+
+    realm    the host of the service
+    """
+    terms = requirement.terms
+    details: dict[str, Any] = {
+        "decimals": terms.decimals,
+        "feePayer": True,
+        "feePayerKey": terms.fee_payer,
+        "network": NETWORK,
+    }
+    if terms.token_program != TOKEN_PROGRAM:  # else a client finds it, and the header is short
+        details["tokenProgram"] = terms.token_program
+    if requirement.recent is not None:
+        details["recentBlockhash"] = requirement.recent.blockhash
+    request = {
+        "amount": str(requirement.amount),
+        "currency": terms.asset,
+        "externalId": requirement.memo,
+        "methodDetails": details,
+        "recipient": terms.pay_to,
+    }
+    return (
+        f'{AUTH_SCHEME}id="{requirement.memo}", realm="{realm}", method="{METHOD}",'
+        f' intent="{INTENT}", request="{_encoded(request)}"'
+    )
+
+
+def decode_credential(header: str) -> Presented:
+    """Read the value of `Authorization: Payment`.
+
+    Raises    InvalidPayment, whatever the text, unless it answers a challenge of ours in form
+    """
+    if len(header) > HEADER_BYTES_MAX:
+        raise _invalid(f"at most {HEADER_BYTES_MAX} characters; was {len(header)}")
+    credential = _decoded(header[len(AUTH_SCHEME) :].strip(), _Credential, "a credential of MPP")
+    challenge = credential.challenge
+    if (challenge.method, challenge.intent) != (METHOD, INTENT):
+        raise _invalid(f"the challenge of {METHOD}/{INTENT}")
+    if credential.payload.type != "transaction":
+        raise _invalid('payload.type "transaction": the service sends it to the chain itself')
+    request = _decoded(challenge.request, _Request, "challenge.request, as it was sent")
+    if challenge.id != request.external_id or QUOTE_PATTERN.fullmatch(challenge.id) is None:
+        raise _invalid("challenge.id and externalId as they were sent")
+    return Presented(
+        transaction=parse_transaction(credential.payload.transaction),
+        scheme=SCHEME,
+        network=MAINNET if request.details.network == NETWORK else "",
+        asset=request.currency,
+        pay_to=request.recipient,
+        amount=parse_amount(request.amount),
+        identifier=None,
+        quote=None,  # the memo is the quote itself: a client of MPP writes `externalId`
+    )
+
+
+def encode_receipt(*, signature: str, settled_at: str) -> str:
+    """Write `Payment-Receipt` for a payment that has arrived.
+
+    settled_at    as in `2026-01-02T03:04:05Z`
+    """
+    return _encoded(
+        {"method": METHOD, "reference": signature, "status": "success", "timestamp": settled_at}
+    )
+
+
+def _encoded(value: dict[str, Any]) -> str:
+    """Return *value*, whose keys are sorted, as base64url of canonical JSON (RFC 8785)."""
+    return urlsafe_b64encode(msgspec.json.encode(value)).decode().rstrip("=")
+
+
+def _decoded(text: str, expected: type[_Form], what: str) -> _Form:
+    """Return the base64url of JSON in *text*; padding may stand at its end."""
+    try:
+        plain = b64decode(_padded(text), altchars=b"-_", validate=True)
+        return msgspec.json.decode(plain, type=expected)
+    except (ValueError, msgspec.DecodeError) as flaw:
+        raise _invalid(f"base64url of {what}") from flaw
+
+
+def _padded(text: str) -> bytes:
+    return (text.rstrip("=") + "=" * (-len(text.rstrip("=")) % 4)).encode("ascii", "replace")
+
+
+def _invalid(expected: str) -> InvalidPayment:
+    return InvalidPayment(f"Authorization: Payment: expected {expected}")

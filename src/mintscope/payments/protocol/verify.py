@@ -1,0 +1,321 @@
+"""The strict check of a payment: pure, total over bytes, no question to any node.
+
+    0, 1   ComputeBudget SetComputeUnitLimit and SetComputeUnitPrice; clients of MPP write them the
+           other way round
+    2      TransferChecked of the payment token, from the payer's account to the treasury
+    3..6   at most one Memo, the quote or a text of the client's own; and the assertions that
+           wallets add to protect their user
+
+Everything that could make the fee payer sign more than this is refused: it
+appears in no instruction, two signatures are all there are, and the fee is
+bounded.  A first instruction of another kind is refused, so no payment can
+use a durable nonce and live for ever.
+
+The transaction of a payment, as `verify` wants it: for a client, or a wallet that only signs.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import msgspec
+from solders.hash import Hash
+from solders.instruction import AccountMeta, CompiledInstruction, Instruction
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.signature import Signature as Ed25519
+from solders.transaction import VersionedTransaction
+
+from mintscope.kit.primitives import Mint, UnixMs, Wallet
+from mintscope.payments.protocol.envelope import (
+    FEE_PAYER_AT,
+    PAYER_AT,
+    Envelope,
+    RefusalReason,
+    Refused,
+    Requirement,
+    Resource,
+    ResourceKind,
+    Terms,
+)
+from mintscope.payments.protocol.memo import Flaw, find_flaw, has_form_of_ours, nonce_of, quoted_at
+
+COMPUTE_BUDGET: Final = Pubkey.from_string("ComputeBudget111111111111111111111111111111")
+MEMO: Final = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")
+# Lighthouse: Phantom adds one to three of its assertions, Solflare two.
+WALLET_GUARDS: Final = frozenset(
+    {Pubkey.from_string("L2TExMFKdjpN9kozasaurPirfHy9P8sbXoAN1qA3S95")}
+)
+INSTRUCTION_COUNT_MIN: Final = 3
+INSTRUCTION_COUNT_MAX: Final = 7
+COMPUTE_UNITS_MAX: Final = 400_000
+PRIORITY_LAMPORTS_MAX: Final = 10_000
+LAMPORTS_PER_SIGNATURE: Final = 5_000
+FEE_LAMPORTS_MIN: Final = 2 * LAMPORTS_PER_SIGNATURE  # what no payment can do without
+FEE_LAMPORTS_USUAL: Final = FEE_LAMPORTS_MIN + 1  # official clients ask for a lamport's priority
+OWN_MEMO_BYTES: Final = range(16, 65)  # official clients before 2.10 write 32 hexadecimal digits
+MICRO: Final = 1_000_000
+_LIMIT_KIND: Final = b"\x02"
+_PRICE_KIND: Final = b"\x03"
+_LIMIT_BYTES: Final = 5
+_PRICE_BYTES: Final = 9
+_TRANSFER_BYTES: Final = 10
+_TRANSFER_ACCOUNTS: Final = 4
+
+
+class Verified(msgspec.Struct, frozen=True, kw_only=True):
+    """A payment that would be exactly what was asked for, if it landed.
+
+    source           the payer's token account
+    fee_lamports     the most that landing it costs us
+    quoted_at        when we asked for it
+    nonce            of the quote
+    quote            the memo, or what the client says it answers
+    is_bound         the quote is in the transaction; else its memo is the client's own, or it has
+                     none
+    """
+
+    envelope: Envelope
+    asset: Mint
+    amount: int
+    source: Pubkey
+    fee_lamports: int
+    quoted_at: UnixMs
+    nonce: bytes
+    quote: bytes
+    is_bound: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The demand that the payment must meet, and the time of the check.
+
+    resource    a kind: anything of it that is sold
+    now         None: whenever it was quoted
+    offered     the quote that the client says it answers: it counts if the memo is the client's
+                own, or there is none
+    """
+
+    terms: Terms
+    resource: Resource | ResourceKind
+    amount: int
+    quote_key: bytes
+    now: UnixMs | None
+    offered: bytes | None = None
+
+
+class _Wrong(Exception):
+    """Carries a reason out of a nested rule; never leaves this file."""
+
+    def __init__(self, reason: RefusalReason) -> None:
+        self.reason = reason
+
+
+def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
+    """Apply every rule that can be decided without the chain, the signature last."""
+    try:
+        fee_lamports = _check_fee(envelope, asked.terms)
+        source = _check_transfer(envelope, asked)
+        memo = _check_rest(envelope)
+        quote = _check_quote(memo, asked)
+    except _Wrong as wrong:
+        return Refused(wrong.reason)
+    if not envelope.is_signed_by_payer():
+        return Refused(RefusalReason.SIGNATURE)
+    return Verified(
+        envelope=envelope,
+        asset=asked.terms.asset,
+        amount=asked.amount,
+        source=source,
+        fee_lamports=fee_lamports,
+        quoted_at=quoted_at(quote),
+        nonce=nonce_of(quote),
+        quote=quote,
+        is_bound=quote == memo,
+    )
+
+
+def find_memo(envelope: Envelope) -> bytes | None:
+    """Return what the one memo of *envelope* says, None where there is not one."""
+    instructions = envelope.message.instructions
+    memos = [bytes(each.data) for each in instructions if _program(envelope, each) == MEMO]
+    return memos[0] if len(memos) == 1 else None
+
+
+def transferred(envelope: Envelope) -> int | None:
+    """Return the atoms of the transfer in *envelope*, None where there is none in its place."""
+    instructions = envelope.message.instructions
+    data = bytes(instructions[2].data) if len(instructions) >= INSTRUCTION_COUNT_MIN else b""
+    return int.from_bytes(data[1:9], "little") if len(data) == _TRANSFER_BYTES else None
+
+
+def _check_fee(envelope: Envelope, terms: Terms) -> int:
+    """Refuse whatever could cost the fee payer more than one small fee; return that fee."""
+    instructions = envelope.message.instructions
+    if str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
+        raise _Wrong(RefusalReason.FEE_PAYER)
+    if not INSTRUCTION_COUNT_MIN <= len(instructions) <= INSTRUCTION_COUNT_MAX:
+        raise _Wrong(RefusalReason.INSTRUCTION_COUNT)
+    for instruction in instructions:
+        if FEE_PAYER_AT in (instruction.program_id_index, *bytes(instruction.accounts)):
+            raise _Wrong(RefusalReason.FEE_PAYER_NOT_ISOLATED)
+    limit, price = instructions[:2]
+    if bytes(limit.data)[:1] == _PRICE_KIND:
+        limit, price = price, limit
+    units = _budget(envelope, limit, kind=_LIMIT_KIND, length=_LIMIT_BYTES)
+    micro_lamports = _budget(envelope, price, kind=_PRICE_KIND, length=_PRICE_BYTES)
+    if units > COMPUTE_UNITS_MAX:
+        raise _Wrong(RefusalReason.COMPUTE_LIMIT_TOO_HIGH)
+    priority = -(-units * micro_lamports // MICRO)
+    if priority > PRIORITY_LAMPORTS_MAX:
+        raise _Wrong(RefusalReason.PRIORITY_FEE_TOO_HIGH)
+    return FEE_LAMPORTS_MIN + priority
+
+
+def _budget(
+    envelope: Envelope, instruction: CompiledInstruction, *, kind: bytes, length: int
+) -> int:
+    """Return the number that a compute-budget instruction of *kind* sets."""
+    data = bytes(instruction.data)
+    if _program(envelope, instruction) != COMPUTE_BUDGET or data[:1] != kind:
+        raise _Wrong(RefusalReason.COMPUTE_BUDGET)
+    if len(data) != length or bytes(instruction.accounts):
+        raise _Wrong(RefusalReason.COMPUTE_BUDGET)
+    return int.from_bytes(data[1:], "little")
+
+
+def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
+    """Expect exactly the transfer that was asked for; return its source."""
+    instruction = envelope.message.instructions[2]
+    terms = asked.terms
+    data = bytes(instruction.data)
+    accounts = bytes(instruction.accounts)
+    if str(_program(envelope, instruction)) != terms.token_program:
+        raise _Wrong(RefusalReason.TOKEN_PROGRAM)
+    if (len(data), data[:1], len(accounts)) != (_TRANSFER_BYTES, b"\x0c", _TRANSFER_ACCOUNTS):
+        raise _Wrong(RefusalReason.NO_TRANSFER)
+    source, mint, destination, _ = (envelope.accounts[index] for index in accounts)
+    if str(mint) != terms.asset:
+        raise _Wrong(RefusalReason.MINT)
+    if data[9] != terms.decimals:
+        raise _Wrong(RefusalReason.DECIMALS)
+    if destination != terms.treasury:
+        raise _Wrong(RefusalReason.RECIPIENT)
+    if accounts[3] != PAYER_AT:
+        raise _Wrong(RefusalReason.AUTHORITY)
+    # One account per payer, so that what is reserved for a payer is reserved in that account.
+    if source != terms.token_account(envelope.accounts[PAYER_AT]):
+        raise _Wrong(RefusalReason.SOURCE)
+    if source == destination:  # the treasury pays itself: nothing would arrive
+        raise _Wrong(RefusalReason.RECIPIENT)
+    if int.from_bytes(data[1:9], "little") != asked.amount:
+        raise _Wrong(RefusalReason.AMOUNT)
+    return source
+
+
+def _check_rest(envelope: Envelope) -> bytes | None:
+    """Expect at most one memo and nothing but wallet guards; return the memo."""
+    rest = [
+        (_program(envelope, instruction), bytes(instruction.data))
+        for instruction in envelope.message.instructions[3:]
+    ]
+    if any(program != MEMO and program not in WALLET_GUARDS for program, _ in rest):
+        raise _Wrong(RefusalReason.UNKNOWN_PROGRAM)
+    memos = [data for program, data in rest if program == MEMO]
+    if len(memos) > 1:
+        raise _Wrong(RefusalReason.MEMO_COUNT)
+    return memos[0] if memos else None
+
+
+def _check_quote(memo: bytes | None, asked: Asked) -> bytes:
+    """Expect a quote of ours for exactly this, in *memo* or beside it; return the quote."""
+    is_beside = memo is None or _is_clients_own(memo)
+    quote = asked.offered if asked.offered is not None and is_beside else memo
+    if quote is None:
+        raise _Wrong(RefusalReason.MEMO_COUNT)
+    flaw = find_flaw(
+        asked.quote_key,
+        quote,
+        terms=asked.terms,
+        resource=asked.resource,
+        amount=asked.amount,
+        now=asked.now,
+    )
+    if flaw is not None:
+        raise _Wrong(
+            RefusalReason.QUOTE_FORGED if flaw is Flaw.FORGED else RefusalReason.QUOTE_EXPIRED
+        )
+    return quote
+
+
+def _is_clients_own(memo: bytes) -> bool:
+    """Say whether *memo* is a text that clients make unique themselves, and no quote."""
+    try:
+        memo.decode()
+    except UnicodeDecodeError:
+        return False
+    return len(memo) in OWN_MEMO_BYTES and not has_form_of_ours(memo)
+
+
+def _program(envelope: Envelope, instruction: CompiledInstruction) -> Pubkey:
+    return envelope.accounts[instruction.program_id_index]
+
+
+COMPUTE_UNITS: Final = 60_000  # the transfer and a memo of 32 bytes, with room for either program
+MICRO_LAMPORTS: Final = 1
+TRANSFER_CHECKED: Final = 12
+
+
+class Payable(Protocol):
+    """In what is paid and to whom: our terms, or what a buyer has pinned."""
+
+    @property
+    def asset(self) -> Mint:
+        """The mint of the token."""
+
+    @property
+    def decimals(self) -> int:
+        """Its decimals."""
+
+    @property
+    def token_program(self) -> Wallet:
+        """The program that owns the mint."""
+
+    @property
+    def pay_to(self) -> Wallet:
+        """The wallet that is paid."""
+
+    def token_account(self, owner: Pubkey) -> Pubkey:
+        """Return the account in which *owner* keeps the token."""
+
+
+def instructions(payable: Payable, payer: Pubkey, *, amount: int, memo: str) -> list[Instruction]:
+    """Return what a payment of *amount* atoms consists of, in the order in which it is checked."""
+    treasury = payable.token_account(Pubkey.from_string(payable.pay_to))
+    asset = Pubkey.from_string(payable.asset)
+    return [
+        Instruction(COMPUTE_BUDGET, b"\x02" + COMPUTE_UNITS.to_bytes(4, "little"), []),
+        Instruction(COMPUTE_BUDGET, b"\x03" + MICRO_LAMPORTS.to_bytes(8, "little"), []),
+        Instruction(
+            Pubkey.from_string(payable.token_program),
+            bytes([TRANSFER_CHECKED]) + amount.to_bytes(8, "little") + bytes([payable.decimals]),
+            [
+                AccountMeta(payable.token_account(payer), is_signer=False, is_writable=True),
+                AccountMeta(asset, is_signer=False, is_writable=False),
+                AccountMeta(treasury, is_signer=False, is_writable=True),
+                AccountMeta(payer, is_signer=True, is_writable=False),
+            ],
+        ),
+        Instruction(MEMO, memo.encode(), []),
+    ]
+
+
+def build(requirement: Requirement, payer: Pubkey, recent: Hash) -> bytes:
+    """Return the transaction by which *payer* meets *requirement*, both signatures left open.
+
+    recent    a blockhash of the last minute
+    """
+    parts = instructions(requirement.terms, payer, amount=requirement.amount, memo=requirement.memo)
+    sponsor = Pubkey.from_string(requirement.terms.fee_payer)
+    message = MessageV0.try_compile(sponsor, parts, [], recent)
+    unsigned = [Ed25519.default()] * message.header.num_required_signatures
+    return bytes(VersionedTransaction.populate(message, unsigned))

@@ -1,0 +1,433 @@
+"""How an answer that was lost is given again, to its buyer alone.
+
+A landed payment is public; what sets its sender apart is a secret key, chosen by the client or
+by us.  It is a factor of the token that the payment buys, so that neither the database, nor our
+secret, nor the chain alone yields the token.
+
+A key is distinguished from a guess without any row, after a restore: ours carry a MAC of the
+payment that they belong to, and a client's is named by the quote's nonce if it was sent when it
+asked.
+
+Finishing what a crash, a timeout or a fork left.
+
+No payment is ever broadcast here: its buyer may have given up and paid otherwise.  It only looks at
+what has landed; a payment is broadcast again only while its buyer sends it again.
+
+It may run in any number of processes and beside the handler of the very payment it looks at.
+
+Payments that are on chain and not in the store: it was restored from a copy older than they.
+
+Only we can have landed them: each needs our signature, and carries our quote, or a memo of the
+client's own.  With a quote they are worth what it says, however old it is.  The chain is public, so
+whose they are is proven by a key that the sender of a copy cannot know, or by the payer's wallet.
+Only what no fork can take back is issued, once, through a row like any other.
+
+The blockhashes that 402 responses carry: each until which height a payment may name it.
+
+A buyer that signs with one needs no Solana node.  A blockhash is known for BLOCKHASH_BLOCKS
+blocks, so an old one leaves its buyer too little time: only a young one is offered.
+"""
+
+import hmac
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Final, Protocol
+
+from msgspec.structs import replace as structs_replace
+
+from mintscope.kit.audit import Actor
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import (
+    CredentialHash,
+    CreditToken,
+    hash_credential,
+    make_credit_token,
+)
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Signature, UnixMs, Wallet
+from mintscope.kit.secrets import Root, derived
+from mintscope.kit.time import DAY_MS, HOUR_MS
+from mintscope.payments.payment import (
+    Landed,
+    Payment,
+    Reverted,
+    Sighting,
+    State,
+    UnreadablePayment,
+    Unseen,
+    weigh,
+)
+from mintscope.payments.ports import Inconsistent, KeyTaken, PaymentStore, final_after_ms
+from mintscope.payments.protocol.envelope import (
+    MessageHash,
+    RecentBlockhash,
+    RefusalReason,
+    Refused,
+)
+from mintscope.payments.protocol.memo import NONCE_BYTES
+from mintscope.payments.protocol.verify import Verified
+from mintscope.payments.settlement import (
+    AlreadyUsed,
+    ChainUnavailable,
+    Obstacle,
+    Outcome,
+    Rejected,
+    Settlement,
+    Unavailable,
+    UnknownBlockhash,
+    Used,
+)
+from mintscope.solana.pace import BLOCKHASH_BLOCKS
+
+GENERATED_KEY_BYTES: Final = 24
+_KEY_MAC_BYTES: Final = 16
+REDELIVERY_MS: Final = DAY_MS
+EVER: Final = UnixMs(0)
+OVERLAP_MS: Final = 10 * 60 * 1000  # quotes live for two minutes, texts that wallets sign for five
+_TOKEN_ENTROPY_BYTES: Final = 28
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    """The keys that only this installation has; each derived from one root.
+
+    quote      signs quotes
+    redeem     hashes redelivery keys
+    token      derives credit tokens
+    rotation   signs the texts that wallets sign
+    receipt    signs receipts: the seed of a pair of keys, whose public key anyone may know
+    pepper     hashes credit tokens, shared with the ledger
+    since      when these began to sign
+    newer      those that take their place one after the other, newest first
+    """
+
+    quote: bytes
+    redeem: bytes
+    token: bytes
+    rotation: bytes
+    receipt: bytes
+    pepper: bytes
+    since: UnixMs = EVER
+    newer: "tuple[Secrets, ...]" = ()
+
+    @classmethod
+    def derive(cls, pepper: bytes, roots: Iterable[Root] = ()) -> "Secrets":
+        """Derive every key from *pepper* itself, and those that follow from *roots*."""
+        newer = (cls._of_root(each, pepper) for each in sorted(roots, reverse=True))
+        return replace(cls._of_pepper(pepper), newer=tuple(newer))
+
+    @classmethod
+    def _of_root(cls, root: Root, pepper: bytes) -> "Secrets":
+        return cls(
+            quote=derived(root.secret, "quotes"),
+            redeem=derived(root.secret, "receipts"),
+            token=derived(root.secret, "credentials"),
+            rotation=derived(root.secret, "sessions"),
+            receipt=derived(root.secret, "signed receipts"),
+            pepper=pepper,
+            since=root.since,
+        )
+
+    @classmethod
+    def _of_pepper(cls, root: bytes) -> "Secrets":
+        return cls(
+            quote=hmac.digest(root, b"mintscope quote 1", "sha256"),
+            redeem=hmac.digest(root, b"mintscope redeem 1", "sha256"),
+            token=hmac.digest(root, b"mintscope token 1", "sha256"),
+            rotation=hmac.digest(root, b"mintscope rotation 1", "sha256"),
+            receipt=hmac.digest(root, b"mintscope receipt 1", "sha256"),
+            pepper=root,
+        )
+
+    def all(self) -> "tuple[Secrets, ...]":
+        """Return these and those that follow, newest first: of any of them answers may be."""
+        return (*self.newer, self)
+
+    def at(self, now: UnixMs) -> "Secrets":
+        """Return those that sign at *now*."""
+        return next((each for each in self.newer if each.since <= now), self)
+
+    def in_force(self, now: UnixMs) -> "Sequence[Secrets]":
+        """Return those whose signatures count at *now*, first those that sign.
+
+        Those that another process may sign with already do, by its clock; and those that were
+        replaced less than OVERLAP_MS ago.
+        """
+        signing = self.at(now)
+        every = self.all()
+        at = every.index(signing)
+        replaced = [
+            older
+            for newer, older in zip(every[at:], every[at + 1 :], strict=False)
+            if now - newer.since < OVERLAP_MS
+        ]
+        return (signing, *every[:at], *replaced)
+
+    def key_hash(self, key: str, payer: Wallet) -> CredentialHash:
+        """Return the only form in which a redelivery key is stored; payers do not share keys."""
+        return CredentialHash(hmac.digest(self.redeem, f"{payer}\n{key}".encode(), "sha256"))
+
+    def holds(self, key: str, payer: Wallet, key_hash: CredentialHash) -> bool:
+        """Say whether *key_hash* is of *key*, by whichever of `all`; in constant time."""
+        return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
+
+    def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
+        """Return a key for a client that has none; *drawn* is GENERATED_KEY_BYTES at random."""
+        return (drawn + self._key_mac(message_hash, drawn)).hex()
+
+    def made_key(self, key: str, message_hash: MessageHash) -> bool:
+        """Say whether *key* is a one-time key that we made for the payment *message_hash*."""
+        try:
+            made = bytes.fromhex(key)
+        except ValueError:
+            return False
+        drawn = made[:GENERATED_KEY_BYTES]
+        mac = made[GENERATED_KEY_BYTES:]
+        return hmac.compare_digest(mac, self._key_mac(message_hash, drawn))
+
+    def nonce(self, key: str) -> bytes:
+        """Return the nonce of a quote for the holder of *key*, named but not revealed."""
+        return hmac.digest(self.redeem, b"nonce\n" + key.encode(), "sha256")[:NONCE_BYTES]
+
+    def _key_mac(self, message_hash: MessageHash, drawn: bytes) -> bytes:
+        made = hmac.digest(self.redeem, b"one-time key\n" + message_hash + drawn, "sha256")
+        return made[:_KEY_MAC_BYTES]
+
+    def credit_token(self, message_hash: MessageHash, key: str) -> CreditToken:
+        """Return the token that the payment *message_hash* buys for the holder of *key*."""
+        drawn = hmac.digest(self.token, message_hash + key.encode(), "sha256")
+        return make_credit_token(drawn[:_TOKEN_ENTROPY_BYTES])
+
+    def token_of(
+        self, message_hash: MessageHash, key: str, token_hash: CredentialHash
+    ) -> CreditToken | None:
+        """Return the token of `credit_token` that has *token_hash*, by whichever of `all`."""
+        for each in self.all():
+            token = each.credit_token(message_hash, key)
+            if hash_credential(token, pepper=self.pepper) == token_hash:
+                return token
+        return None
+
+
+LEASE_SLOTS: Final = 25  # between two looks at one payment
+APART_MS_MAX: Final = HOUR_MS  # between two looks at one that cannot be read
+BATCH: Final = 256  # signatures that one status request takes
+PAUSE_SLOTS: Final = 2.5
+
+Pause = Callable[[float], Awaitable[None]]
+Alarm = Callable[[Payment, str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reconciler:
+    """Brings every payment to an end that the chain agrees with.
+
+    slot_s           returns how long a slot takes now, as measured
+    on_unreadable    is called at each look at a payment that is there and cannot be understood,
+                     or that the store refuses to move
+    """
+
+    store: PaymentStore
+    chain: Settlement
+    clock: Clock
+    slot_s: Callable[[], float]
+    on_unreadable: Alarm
+
+    async def run(self, pause: Pause, on_trouble: Callable[[Exception], None]) -> None:
+        """Reconcile until cancelled; *pause* waits for so many seconds."""
+        while True:
+            try:
+                while await self.once() == BATCH:
+                    pass
+            except (ChainUnavailable, ServiceUnavailable) as trouble:
+                on_trouble(trouble)
+            await pause(PAUSE_SLOTS * self.slot_s())
+
+    async def once(self) -> int:
+        """Look at the payments whose lease has ended; return how many there were."""
+        now = self.clock.now()
+        until = UnixMs(now + self._lease_ms())
+        payments = await self.store.lease(now=now, until=until, count_max=BATCH)
+        await self._examine(payments)
+        return len(payments)
+
+    async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
+        """Issue whatever has *arrived* (<= BATCH) without being issued; return our payments of it.
+
+        This finds what every other way has missed: a payment that a node once
+        said could never land.
+        """
+        ours = await self.store.find_signatures(arrived)
+        late = [each for each in ours if each.state is not State.ISSUED]
+        if not late:
+            return ours
+        await self._examine(late)
+        return await self.store.find_signatures(arrived)
+
+    async def look_at(self, signatures: Sequence[Signature]) -> None:
+        """Look at these payments (<= BATCH) now, leased or not."""
+        await self._examine(await self.store.find_signatures(signatures))
+
+    async def _examine(self, payments: Sequence[Payment]) -> None:
+        if not payments:
+            return
+        sightings = await self.chain.look([payment.signature for payment in payments])
+        for payment, sighting in zip(payments, sightings, strict=True):
+            await self._apply(payment, sighting)
+
+    async def _apply(self, payment: Payment, sighting: Sighting) -> None:
+        """Move *payment* by what was seen; one that cannot be moved keeps none of the others."""
+        if isinstance(sighting, UnreadablePayment):
+            await self._set_aside(payment, sighting.why)
+            return
+        evidence = weigh(payment, sighting)
+        if evidence is None:
+            return
+        now = self.clock.now()
+        again_ms = final_after_ms(self.slot_s())
+        try:
+            await self.store.resolve(payment.message_hash, evidence, now=now, again_ms=again_ms)
+        except Inconsistent as refusal:
+            await self._set_aside(payment, str(refusal))
+
+    async def _set_aside(self, payment: Payment, why: str) -> None:
+        """Raise the alarm, and look again after as long as this has lasted."""
+        self.on_unreadable(payment, why)
+        now = self.clock.now()
+        apart_ms = min(max(now - payment.begun_at, self._lease_ms()), APART_MS_MAX)
+        await self.store.postpone(payment.message_hash, until=UnixMs(now + apart_ms))
+
+    def _lease_ms(self) -> int:
+        return int(LEASE_SLOTS * self.slot_s() * 1000)
+
+
+ALREADY_PROCESSED: Final = "AlreadyProcessed"  # the chain's own word
+LANDED_HEIGHT: Final = 1  # `last_valid_height` of what has landed already: nothing is waited for
+
+
+class Acknowledged:
+    """An operator has settled the payment in another way: it buys nothing any more."""
+
+
+Adoption = Payment | KeyTaken | Acknowledged
+
+
+class AdoptionStore(Protocol):
+    """Raises ServiceUnavailable when the store does not answer."""
+
+    async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
+        """Begin and issue *payment*, which has *landed* for good, in one transaction; return it.
+
+        No budget is asked: it is paid.  Of a payment that has a row, that row is returned.
+
+        by    who does it, for the audit log
+        """
+
+
+async def look(
+    signature: Signature,
+    verified: Verified,
+    key: str | None,
+    *,
+    secrets: Sequence[Secrets],
+    chain: Settlement,
+) -> Landed | Outcome | None:
+    """Return None if the chain does not know the payment *verified*, else what became of it.
+
+    Landed    it is there for good, and *key* is its sender's
+    """
+    try:
+        (sighting,) = await chain.look([signature])
+    except ChainUnavailable:
+        return Unavailable(Obstacle.CHAIN)
+    match sighting:
+        case Landed(final=True):
+            return sighting if _owns(key, verified, secrets) else AlreadyUsed(Used.LOST)
+        case Reverted(final=True):
+            return Refused(RefusalReason.REVERTED, signature)
+        case Unseen(height=height) if height > 0:
+            return None
+        case _:
+            return Unavailable(Obstacle.UNSETTLED)
+
+
+def may_be_lost(trial: Rejected | UnknownBlockhash) -> bool:
+    """Say whether a payment may have landed that is refused now.
+
+    A chain that has it says so before it looks at anything else, while it knows the blockhash.
+    """
+    return isinstance(trial, UnknownBlockhash) or trial.error == ALREADY_PROCESSED
+
+
+def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bool:
+    """Say whether *key* is that of who has sent the payment.
+
+    A quote that is not in the transaction proves nothing: anyone can ask for one.
+    """
+    return key is not None and any(
+        each.made_key(key, verified.envelope.message_hash)
+        or (verified.is_bound and each.nonce(key) == verified.nonce)
+        for each in secrets
+    )
+
+
+YOUNG_BLOCKS: Final = BLOCKHASH_BLOCKS // 5  # how old a blockhash may be that is offered
+REFRESH_SLOTS: Final = 20  # between two questions, so that one may fail
+KEPT: Final = 64  # the newest, of some lives of a blockhash
+
+
+class RecentBlockhashes:
+    """Those that a node has named lately; asks nothing, and takes the time from its caller."""
+
+    def __init__(self) -> None:
+        self._last_heights: dict[str, int] = {}
+        self._newest: RecentBlockhash | None = None
+        self._newest_since_s = 0.0
+
+    def note(self, recent: RecentBlockhash, *, now_s: float, slot_s: float) -> None:
+        """Remember *recent*; a node behind the others does not replace what they named.
+
+        now_s     on a monotonic clock
+        slot_s    the measured length of a slot
+        """
+        self._last_heights.pop(recent.blockhash, None)
+        self._last_heights[recent.blockhash] = recent.last_valid_height
+        if len(self._last_heights) > KEPT:
+            del self._last_heights[next(iter(self._last_heights))]
+        newest = self._newest
+        if (
+            newest is None
+            or recent.last_valid_height > newest.last_valid_height
+            or (recent.blockhash != newest.blockhash and not self._is_young(now_s, slot_s))
+        ):
+            self._newest = recent
+            self._newest_since_s = now_s
+
+    def last_valid_height(self, blockhash: str) -> int | None:
+        """Return the last height that *blockhash* is good for; None if it is not remembered."""
+        return self._last_heights.get(blockhash)
+
+    def young(self, *, now_s: float, slot_s: float, height: int = 0) -> RecentBlockhash | None:
+        """Return the newest blockhash if it is at most YOUNG_BLOCKS old, else None.
+
+        Its age is that by *height* or that by the time since it was named, whichever is more.
+
+        height    of the newest confirmed block that is known of; 0: unknown
+        """
+        newest = self._newest
+        if newest is None or not self._is_young(now_s, slot_s):
+            return None
+        age = max(
+            height - (newest.last_valid_height - BLOCKHASH_BLOCKS),
+            min(ceil((now_s - self._newest_since_s) / slot_s), YOUNG_BLOCKS),
+        )
+        return (
+            None
+            if age > YOUNG_BLOCKS
+            else structs_replace(newest, blocks_left=BLOCKHASH_BLOCKS - age)
+        )
+
+    def _is_young(self, now_s: float, slot_s: float) -> bool:
+        """Say whether the newest was first named so lately: a node that stands still repeats it."""
+        return now_s - self._newest_since_s <= YOUNG_BLOCKS * slot_s

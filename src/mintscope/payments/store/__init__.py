@@ -1,0 +1,1 @@
+"""Payments and books in SQL."""

@@ -1,0 +1,449 @@
+"""The books of payments: set differences over one snapshot, in a thread of their own.
+
+The table of orphans: payments of ours on chain that have no row.
+
+HourRows.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from mintscope.credits.invariants import (
+    DOUBTED_LOOKS,
+    SETTLED_AFTER_MS,
+    Checked,
+    Invariant,
+    Proven,
+    Violation,
+    Walked,
+)
+from mintscope.credits.store.statements import BALANCE_IS_SUM
+from mintscope.kit.audit import Actor, HourSeries, Series
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
+from mintscope.kit.sql.database import Database, DatabaseError, marks
+from mintscope.kit.time import HOUR_MS, MINUTE_MS
+from mintscope.payments.audit import Acknowledgement, Orphan
+from mintscope.payments.books import DoubtKind, Scan, ScanScope
+from mintscope.payments.history import Place, Takings
+from mintscope.payments.payment import State
+from mintscope.payments.ports import FeesAtRisk
+from mintscope.payments.protocol.envelope import Resource
+from mintscope.payments.search import Kept, KeptPayment, Wanted
+from mintscope.payments.store.audit import (
+    ENTRY_IS_PAID,
+    ISSUED_IS_ENTERED,
+    MOVES_CANCEL,
+    PAID_IS_ENOUGH,
+    Walk,
+)
+from mintscope.payments.store.purchases import Budgets, newest, search, takings
+
+NOTE: Final = """
+INSERT INTO orphan (signature, payer, amount, asset, bought, found_at) VALUES (?, ?, ?, ?, ?, ?)
+    ON CONFLICT DO NOTHING
+"""
+SETTLED: Final = """
+SELECT signature FROM orphan WHERE acknowledged_at IS NOT NULL AND signature IN ({marks})
+"""
+OPEN: Final = """
+SELECT signature, payer, amount, asset, bought, found_at FROM orphan
+ WHERE acknowledged_at IS NULL
+   AND NOT EXISTS (SELECT 1 FROM payment WHERE payment.signature = orphan.signature)
+ ORDER BY found_at, signature
+"""
+FIND: Final = """
+SELECT acknowledged_at IS NOT NULL,
+       EXISTS (SELECT 1 FROM payment WHERE payment.signature = orphan.signature)
+  FROM orphan WHERE signature = ?
+"""
+ACKNOWLEDGE: Final = "UPDATE orphan SET acknowledged_at = ?2, note = ?3 WHERE signature = ?1"
+TELL: Final = """
+INSERT INTO account_event (at, actor, action, subject, detail)
+VALUES (?, ?, 'acknowledged', ?, ?)
+"""
+
+
+class OrphanTable:
+    """The orphans over one connection; what writes is called inside `transaction(db)`."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def note(self, orphans: Sequence[Orphan]) -> list[Signature]:
+        """Keep *orphans*; return those that are settled."""
+        for each in orphans:
+            found = (each.payer, each.amount, each.asset, each.bought, each.found_at)
+            row = (each.signature, *found)
+            self._db.execute(NOTE, row)
+        names = [each.signature for each in orphans]
+        settled = self._db.execute(SETTLED.format(marks=marks(names)), names)
+        return [Signature(str(found)) for (found,) in settled]
+
+    def open(self) -> list[Orphan]:
+        """Return those that are neither settled nor issued."""
+        return [
+            Orphan(
+                signature=Signature(str(signature)),
+                payer=None if payer is None else Wallet(str(payer)),
+                amount=None if amount is None else int(amount),
+                asset=None if asset is None else Mint(str(asset)),
+                bought=None if bought is None else Resource(str(bought)),
+                found_at=UnixMs(int(found_at)),
+            )
+            for signature, payer, amount, asset, bought, found_at in self._db.execute(OPEN)
+        ]
+
+    def acknowledge(
+        self, signature: Signature, note: str, by: Actor, now: UnixMs
+    ) -> Acknowledgement:
+        """Settle an orphan for good."""
+        found = self._db.execute(FIND, (signature,)).fetchone()
+        if found is None:
+            return Acknowledgement.UNKNOWN
+        is_settled, has_row = found
+        if is_settled:
+            return Acknowledgement.DONE_BEFORE
+        if has_row:
+            return Acknowledgement.HAS_ROW
+        self._db.execute(ACKNOWLEDGE, (signature, now, note))
+        detail = msgspec.json.encode({"note": note}).decode()
+        self._db.execute(TELL, (now, by, f"payment:{signature}", detail))
+        return Acknowledgement.DONE
+
+
+T = TypeVar("T")
+
+AUDIT_S: Final = 60.0  # no request waits for an audit, but it must end
+DOUBT_MS_MIN: Final = MINUTE_MS  # between two looks
+DOUBT_MS_MAX: Final = HOUR_MS
+NEWEST_ENTRY: Final = "SELECT coalesce(max(id), 0) FROM credit_entry"
+# The last entries that audits have checked as new; the walk creates the row.
+CHECKED: Final = "SELECT checked FROM audit_walk"
+KEEP_CHECKED: Final = "UPDATE audit_walk SET checked = ?"
+NEW_MAX: Final = 100_000  # entries; of more, which no audit has met in time, the walk speaks
+
+# Each selects what contradicts it, at any time.
+CHECKS: Final = {
+    Invariant.LANDED_IS_ISSUED: """
+SELECT signature FROM doubt JOIN payment USING (signature)
+ WHERE kind = 'arrived' AND looks >= :looks AND last_at - first_at >= :span AND state <> 'issued'
+""",
+    Invariant.ISSUED_IS_FINAL: """
+SELECT signature FROM doubt JOIN payment USING (signature)
+ WHERE kind = 'issued' AND looks >= :looks AND last_at - first_at >= :span
+   AND state = 'issued' AND final = 0
+""",
+}
+# And in what came after the entry :after; see walk.py for what came before.
+CHECKS_OF_NEW: Final = {
+    Invariant.ISSUED_IS_ENTERED: ISSUED_IS_ENTERED.format(which="p.entry > :after"),
+    Invariant.ENTRY_IS_PAID: ENTRY_IS_PAID,
+    Invariant.PAID_IS_ENOUGH: PAID_IS_ENOUGH.format(which="p.entry > :after"),
+    Invariant.BALANCE_IS_SUM: BALANCE_IS_SUM,
+    Invariant.MOVES_CANCEL: MOVES_CANCEL.format(which="m.onto_entry > :after"),
+    Invariant.ROTATIONS_CANCEL: """
+SELECT sum(delta) FROM credit_entry WHERE id > :after AND kind = 'rotate' HAVING sum(delta) <> 0
+""",
+}
+
+SCAN: Final = "SELECT mark, head, cursor, finished_at FROM treasury_scan WHERE scope = ?"
+KEEP_SCAN: Final = """
+INSERT INTO treasury_scan (scope, mark, head, cursor, finished_at) VALUES (?, ?, ?, ?, ?)
+    ON CONFLICT (scope) DO UPDATE
+   SET mark = excluded.mark, head = excluded.head, cursor = excluded.cursor,
+       finished_at = excluded.finished_at
+"""
+
+UNSETTLED: Final = """
+SELECT signature FROM payment
+ WHERE final = 0 AND state = 'issued' AND resolved_at < ? AND last_valid_height < ?
+ ORDER BY resolved_at LIMIT ?
+"""
+
+# The next look comes after as long as the doubt has lasted.
+DOUBT: Final = f"""
+INSERT INTO doubt (signature, kind, first_at, last_at, looks, look_at)
+VALUES (?1, ?2, ?3, ?3, 1, ?3 + {DOUBT_MS_MIN})
+    ON CONFLICT (signature) DO UPDATE
+   SET kind = excluded.kind, last_at = excluded.last_at,
+       looks = CASE WHEN doubt.kind = excluded.kind THEN doubt.looks + 1 ELSE 1 END,
+       first_at = CASE WHEN doubt.kind = excluded.kind THEN doubt.first_at
+                       ELSE excluded.last_at END,
+       look_at = excluded.last_at
+               + CASE WHEN excluded.last_at - doubt.first_at < {DOUBT_MS_MIN} THEN {DOUBT_MS_MIN}
+                      WHEN excluded.last_at - doubt.first_at > {DOUBT_MS_MAX} THEN {DOUBT_MS_MAX}
+                      ELSE excluded.last_at - doubt.first_at END
+"""  # noqa: S608  constants
+
+SETTLE: Final = """
+DELETE FROM doubt WHERE EXISTS (
+    SELECT 1 FROM payment AS p WHERE p.signature = doubt.signature
+       AND CASE doubt.kind WHEN 'arrived' THEN p.state = 'issued'
+                           ELSE p.state <> 'issued' OR p.final = 1 END)
+"""
+DUE: Final = "SELECT signature FROM doubt WHERE kind = 'arrived' AND look_at <= ? LIMIT ?"
+DISMISS: Final = "DELETE FROM doubt WHERE signature = ?"
+
+# The first reason stays: what follows from it says less.
+STOP_SALES: Final = "INSERT INTO sales_stop (id, at, why) VALUES (1, ?, ?) ON CONFLICT DO NOTHING"
+RESUME_SALES: Final = "DELETE FROM sales_stop"
+WHY_STOPPED: Final = "SELECT why FROM sales_stop"
+PENDING: Final = "SELECT count(*), min(begun_at) FROM payment WHERE state = 'pending'"
+
+FUND_MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
+# The balance may have been read before any payment paid its fee that was pending since the mark.
+FILL_FUND: Final = """
+INSERT INTO fee_fund (id, lamports)
+SELECT 1, ?1 - (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE state = 'pending')
+             - (SELECT coalesce(sum(fee_lamports), 0) FROM payment WHERE resolved > ?2)
+ WHERE 1 = 1
+    ON CONFLICT (id) DO UPDATE SET lamports = excluded.lamports
+"""
+FUND: Final = "SELECT lamports FROM fee_fund"
+
+
+class SqlPaymentBooks:
+    """Implements every port of the books of payments; one job at a time."""
+
+    def __init__(
+        self, database: Database, *, is_auditor: Callable[[], bool] = lambda: True
+    ) -> None:
+        self._is_auditor = is_auditor
+        self._db = database
+        self._orphans = OrphanTable(self._db)
+        self._walk = Walk(self._db)
+        self._lock = asyncio.Lock()
+        self._running: asyncio.Task[Any] | None = None
+
+    async def check(self, *, after_entry: int | None) -> Checked:
+        """Compare doubts, and what came after *after_entry*, as of one moment."""
+        return await self._run(lambda: self._check(after_entry))
+
+    async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
+        """Go on with the walk through all books by one part."""
+        return await self._run(lambda: self._walk.step(now, begins=begins))
+
+    async def walked(self) -> Walked:
+        """Return how far the walk through all books has come."""
+        return await self._run(self._walk.read)
+
+    async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
+        """Delete some spends of months closed over *kept_months* ago; return if more may be."""
+        return await self._run(lambda: self._walk.months.forget(now, kept_months))
+
+    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
+        """Return how far the scan of *scope* has come, None where there was none."""
+        return await self._run(lambda: self._scan(_scan_name(scope, asset)))
+
+    async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
+        """Remember how far the scan of *scope* has come."""
+        values = (_scan_name(scope, asset), scan.mark, scan.head, scan.cursor, scan.finished_at)
+        await self._write(KEEP_SCAN, values)
+
+    async def unsettled(
+        self, *, before: UnixMs, height: int, count_max: int
+    ) -> Sequence[Signature]:
+        """Return what was issued before *before*, had to land by *height*, and is not final."""
+        return await self._run(lambda: self._signatures(UNSETTLED, (before, height, count_max)))
+
+    async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
+        """Note that *signatures* were looked at in vain; those that are settled by now were not."""
+        if signatures:
+            rows = [(signature, kind, now) for signature in signatures]
+            await self._change(lambda: self._settle(DOUBT, rows))
+
+    async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
+        """Return the arrivals to look at again."""
+        return await self._run(lambda: self._signatures(DUE, (now, count_max)))
+
+    async def dismiss(self, signatures: Sequence[Signature]) -> None:
+        """Forget every doubt about *signatures*, and what is settled by now."""
+        rows = [(signature,) for signature in signatures]
+        await self._change(lambda: self._settle(DISMISS, rows))
+
+    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
+        """Sell nothing from now on, until an operator says otherwise."""
+        await self._write(STOP_SALES, (now, why))
+
+    async def resume_sales(self) -> None:
+        """Sell again: the operator's word."""
+        await self._write(RESUME_SALES, ())
+
+    async def why_stopped(self) -> str | None:
+        """Return why nothing is sold, None while sales are open."""
+        why: str | None = await self._run(lambda: self._db.execute(WHY_STOPPED).get)
+        return why
+
+    async def is_auditor(self) -> bool:
+        """Say whether this process is the one that audits, of all that run."""
+        return await self._run(self._is_auditor)
+
+    async def fund_mark(self) -> int:
+        """Return the mark to read the fee payer's balance after."""
+        return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
+
+    async def fill_fund(self, lamports: int, *, mark: int) -> None:
+        """Note what the fee payer had after *mark*."""
+        await self._write(FILL_FUND, (lamports, mark))
+
+    async def fund(self) -> int | None:
+        """Return the lamports not reserved for payments yet, None before the first look."""
+        lamports: int | None = await self._run(lambda: self._db.execute(FUND).get)
+        return lamports
+
+    async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
+        """Return what all payers together have burned within the hour, or may burn yet."""
+        return await self._run(lambda: Budgets(self._db).fees_at_risk(now))
+
+    async def pending(self) -> tuple[int, UnixMs | None]:
+        """Return how many payments have no outcome yet, and when the oldest was begun."""
+        count, oldest = await self._run(lambda: self._db.execute(PENDING).get)
+        return count, None if oldest is None else UnixMs(oldest)
+
+    async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
+        """Keep *orphans* as they were met first; return those that an operator has settled."""
+        return await self._change(lambda: self._orphans.note(orphans))
+
+    async def orphans(self) -> Sequence[Orphan]:
+        """Return those that are neither settled nor issued."""
+        return await self._run(self._orphans.open)
+
+    async def acknowledge(
+        self, signature: Signature, *, note: str, by: Actor, now: UnixMs
+    ) -> Acknowledgement:
+        """Settle an orphan for good."""
+        return await self._change(lambda: self._orphans.acknowledge(signature, note, by, now))
+
+    async def search(self, wanted: Wanted) -> Kept:
+        """Return the payments and orphans that match a search of support, newest first."""
+        return await self._run(lambda: self._searched(wanted))
+
+    async def newest(
+        self, state: State | None, before: Place | None, limit: int
+    ) -> Sequence[KeptPayment]:
+        """Return up to *limit* payments in a *state*, or all, newest first, behind *before*."""
+        return await self._run(lambda: newest(self._db, state, before, limit))
+
+    async def takings(self, since: UnixMs) -> Sequence[Takings]:
+        """Return what issued payments that were begun since then have brought, newest first."""
+        return await self._run(lambda: takings(self._db, since))
+
+    async def close(self) -> None:
+        """Let go of the file, once a job that was cancelled has ended: its thread goes on."""
+        await self._end_running()
+        self._db.close()
+
+    def _check(self, after_entry: int | None) -> Checked:
+        # Two entries that cancel out are written behind the write lock; without it a debit may come
+        # between them.  Behind the lock the mark is in front of both, or behind both.
+        with self._db.transaction():
+            newest = int(self._db.execute(NEWEST_ENTRY).get)
+            if after_entry is None:  # the first of this process goes on behind those before
+                after_entry = self._db.execute(CHECKED).get or None
+            else:
+                self._db.execute(KEEP_CHECKED, (after_entry,))
+        bounds = {"after": after_entry, "looks": DOUBTED_LOOKS, "span": SETTLED_AFTER_MS}
+        with self._db.snapshot():
+            is_read = after_entry is not None and newest - after_entry <= NEW_MAX
+            checks = CHECKS | CHECKS_OF_NEW if is_read else CHECKS
+            violations = [
+                Violation(invariant, str(subject))
+                for invariant, contradictions in checks.items()
+                for (subject,) in self._db.execute(contradictions, bounds)
+            ]
+            return Checked(violations, newest)
+
+    def _searched(self, wanted: Wanted) -> Kept:
+        with self._db.snapshot():
+            return search(self._db, wanted)
+
+    def _scan(self, name: str) -> Scan | None:
+        row = self._db.execute(SCAN, (name,)).fetchone()
+        return None if row is None else Scan(*row)
+
+    def _signatures(self, statement: str, values: tuple[int, ...]) -> list[Signature]:
+        return [Signature(str(found)) for (found,) in self._db.execute(statement, values)]
+
+    def _settle(self, statement: str, rows: Sequence[tuple[str | int, ...]]) -> None:
+        self._db.executemany(statement, rows)
+        self._db.execute(SETTLE)
+
+    async def _end_running(self) -> None:
+        if self._running is not None:
+            await asyncio.wait([self._running], timeout=AUDIT_S)
+
+    async def _write(self, statement: str, values: tuple[str | int | None, ...]) -> None:
+        await self._change(lambda: self._db.execute(statement, values))
+
+    async def _change(self, job: Callable[[], T]) -> T:
+        def changed() -> T:
+            with self._db.transaction():
+                return job()
+
+        return await self._run(changed)
+
+    async def _run(self, job: Callable[[], T]) -> T:
+        try:
+            async with self._lock, asyncio.timeout(AUDIT_S):
+                await self._end_running()
+                running = self._running = asyncio.create_task(asyncio.to_thread(job))
+                running.add_done_callback(_look_at)
+                return await asyncio.shield(running)
+        except (DatabaseError, TimeoutError) as cause:
+            raise ServiceUnavailable("The books cannot be read.") from cause
+
+
+def _look_at(ended: asyncio.Task[Any]) -> None:
+    """Look at why a job failed that nothing waits for any more, so that it is not logged."""
+    if not ended.cancelled():
+        ended.exception()
+
+
+def _scan_name(scope: ScanScope, asset: Mint | None) -> str:
+    """Return what the scan is kept as; that of the payment token is as old as its table."""
+    return scope if asset is None else f"{scope}:{asset}"
+
+
+ADD: Final = """
+INSERT INTO operation_hour (hour, series, value) VALUES (?1, ?2, ?3)
+    ON CONFLICT (hour, series) DO UPDATE SET value = operation_hour.value + excluded.value
+"""
+RAISE: Final = """
+INSERT INTO operation_hour (hour, series, value) VALUES (?1, ?2, ?3)
+    ON CONFLICT (hour, series) DO UPDATE SET value = excluded.value
+     WHERE operation_hour.value < excluded.value
+"""
+REPLACE: Final = """
+INSERT INTO operation_hour (hour, series, value) VALUES (?1, ?2, ?3)
+    ON CONFLICT (hour, series) DO UPDATE SET value = excluded.value
+"""
+KEPT_BY: Final[dict[Series, str]] = {HourSeries.LAG_MS: RAISE, HourSeries.FUND: REPLACE}
+SINCE: Final = "SELECT series, hour, value FROM operation_hour WHERE hour >= ?"
+
+
+class SqlHourRows:
+    """Implements HourRows."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def add(self, hour: int, values: Mapping[Series, int]) -> None:
+        """Add *values* to those of the hour; of LAG_MS the highest is kept, of FUND the last."""
+        for series, value in sorted(values.items()):
+            self._db.execute(KEPT_BY.get(series, ADD), (hour, str(series), value))
+
+    def since(self, hour: int) -> Mapping[Series, Mapping[int, int]]:
+        """Return the numbers of *hour* and later, by series and hour."""
+        found: dict[Series, dict[int, int]] = defaultdict(dict)
+        for series, at, value in self._db.execute(SINCE, (hour,)):
+            found[str(series)][int(at)] = int(value)
+        return found
+
+    def purge(self, before: int) -> None:
+        """Delete the numbers of hours before *before*."""
+        self._db.execute("DELETE FROM operation_hour WHERE hour < ?", (before,))

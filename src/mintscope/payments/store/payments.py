@@ -1,0 +1,443 @@
+"""PaymentStore, beside the credits, so that issuing is one transaction.
+
+Each verb holds the write lock from its first statement, so any number of processes may call it.
+
+A payment as columns, and back.
+
+The payment tables: what a payment is at any moment, changed by evidence alone.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+
+import structlog
+
+from mintscope.credits.sign_in import Purchased, RotationDenied
+from mintscope.kit.audit import Actor
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.metrics import CREDITS_SOLD, FREEZES, PAYMENTS_ISSUED
+from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
+from mintscope.kit.sql.database import (
+    Database,
+    DatabaseAccess,
+    DatabaseAway,
+    DatabaseError,
+    marks,
+    unavailable_on_database_error,
+)
+from mintscope.kit.sql.group_commit import PATIENCE_S, GroupCommit
+from mintscope.payments.payment import (
+    Evidence,
+    Landed,
+    NewToken,
+    PaidItem,
+    PaidReport,
+    Payment,
+    State,
+    TopUp,
+    apply,
+)
+from mintscope.payments.ports import (
+    LEASE_MS_MAX,
+    Beginning,
+    Begun,
+    Found,
+    Inconsistent,
+    KeyTaken,
+    KnownPayment,
+    PendingPayment,
+    SalesClosed,
+)
+from mintscope.payments.protocol.envelope import MessageHash, RefusalReason, Resource
+from mintscope.payments.reconciler import Acknowledged, Adoption
+from mintscope.payments.store.purchases import Budgets, PurchasedCredits
+
+SqlValue = str | bytes | int | None
+
+# A token that holds what it was given has not been used; or all of it was given back.
+COLUMNS: Final = """
+message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
+account, key_hash, fee_lamports, last_valid_height, begun_at, asset, state, paid, reason, final,
+token_hash IS NOT NULL AND state = 'issued' AND (holder <> account OR credits <> (
+    SELECT balance FROM credit_account WHERE id = payment.account)), missed_height
+"""
+
+
+def payment_of(row: Sequence[Any]) -> Payment:
+    """Return the payment that a row of COLUMNS holds."""
+    return Payment(
+        message_hash=MessageHash(row[0]),
+        signature=Signature(row[1]),
+        payer=Wallet(row[2]),
+        address=row[3],
+        resource=Resource(row[4]),
+        amount=row[5],
+        purchase=_purchase(*row[6:11]),
+        key_hash=CredentialHash(row[11]),
+        fee_lamports=row[12],
+        last_valid_height=row[13],
+        begun_at=UnixMs(row[14]),
+        asset=None if row[15] is None else Mint(row[15]),
+        state=State(row[16]),
+        paid=row[17],
+        reason=None if row[18] is None else RefusalReason(row[18]),
+        final=bool(row[19]),
+        touched=bool(row[20]),
+        missed_height=row[21],
+    )
+
+
+def _purchase(
+    credit_count: int, body: bytes | None, token_hash: bytes | None, hint: str, account: int
+) -> PaidItem:
+    if credit_count == 0:
+        return PaidReport(body=body or b"")
+    if token_hash is None:
+        return TopUp(credits=credit_count, account=CreditAccount(account))
+    return NewToken(credits=credit_count, token_hash=CredentialHash(token_hash), hint=hint)
+
+
+def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
+    """Return what is stored of *payment* when it begins, in the order of COLUMNS."""
+    return (
+        payment.message_hash,
+        payment.signature,
+        payment.payer,
+        payment.address,
+        payment.resource,
+        payment.amount,
+        *_purchase_columns(payment.purchase),
+        payment.key_hash,
+        payment.fee_lamports,
+        payment.last_valid_height,
+        payment.begun_at,
+        payment.asset,
+    )
+
+
+def _purchase_columns(purchase: PaidItem) -> tuple[SqlValue, ...]:
+    """Return (credits, body, token_hash, hint, account)."""
+    match purchase:
+        case PaidReport(body=body):
+            return 0, body, None, None, None
+        case NewToken(credits=credit_count, token_hash=token_hash, hint=hint):
+            return credit_count, None, token_hash, hint, None
+        case TopUp(credits=credit_count, account=account):
+            return credit_count, None, None, None, account
+
+
+FIND: Final = f"SELECT {COLUMNS} FROM payment WHERE message_hash = ?"  # noqa: S608  a constant
+FIND_SIGNATURES: Final = f"SELECT {COLUMNS} FROM payment WHERE signature IN "  # noqa: S608
+MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
+
+BEGIN: Final = """
+INSERT INTO payment (
+    message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
+    account, key_hash, fee_lamports, last_valid_height, begun_at, asset, lease_until, quote, state,
+    paid, final)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, 0)
+"""
+
+IS_ACKNOWLEDGED: Final = """
+SELECT EXISTS (SELECT 1 FROM orphan WHERE signature = ? AND acknowledged_at IS NOT NULL)
+"""
+NOTE_ADOPTION: Final = """
+INSERT INTO account_event (at, actor, action, subject) VALUES (?, ?, 'adopted', ?)
+"""
+
+# `resolved` moves with every change of state, and only then.
+RESOLVE: Final = """
+UPDATE payment
+   SET state = ?2, paid = ?3, reason = ?4, final = ?5, lease_until = ?7, missed_height = ?8,
+       resolved = CASE WHEN state = ?2 THEN resolved
+                       ELSE (SELECT max(resolved) + 1 FROM payment) END,
+       resolved_at = CASE WHEN state = ?2 THEN resolved_at ELSE ?6 END
+ WHERE message_hash = ?1
+"""
+
+LEASE: Final = f"""
+UPDATE payment SET lease_until = ?2
+ WHERE id IN (SELECT id FROM payment WHERE final = 0
+                AND (lease_until <= ?1 OR lease_until > ?1 + {LEASE_MS_MAX})
+               ORDER BY lease_until LIMIT ?3)
+RETURNING {COLUMNS}
+"""  # noqa: S608  constants
+
+POSTPONE: Final = "UPDATE payment SET lease_until = ?2 WHERE message_hash = ?1"
+
+# A report is given again for a day; after that its text is only weight.
+FORGET: Final = """
+UPDATE payment SET body = NULL WHERE begun_at <= ? AND body IS NOT NULL AND final = 1
+"""
+
+
+class Resolved(NamedTuple):
+    """A payment before and after evidence was applied."""
+
+    before: Payment
+    after: Payment
+
+
+class PaymentTable:
+    """The payment tables over one connection, for one thread.
+
+    Every method that writes must be called inside `transaction(db)`.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+        self.budgets = Budgets(db)
+        self.purchase = PurchasedCredits(db)
+
+    def find(self, message_hash: MessageHash) -> Found:
+        """Return the payment of that name, and the mark at this moment."""
+        row = self._db.execute(FIND, (message_hash,)).fetchone()
+        return Found(None if row is None else payment_of(row), int(self._db.execute(MARK).get))
+
+    def find_signatures(self, signatures: Sequence[Signature]) -> list[Payment]:
+        """Return those payments among *signatures* that are ours."""
+        statement = f"{FIND_SIGNATURES} ({marks(signatures)})"
+        return [payment_of(row) for row in self._db.execute(statement, signatures)]
+
+    def begin(self, pending: PendingPayment) -> Beginning:
+        """Make the payment pending unless something speaks against it."""
+        known = self.find(pending.payment.message_hash).payment
+        if known is not None:
+            return KnownPayment(known)
+        objection = self.budgets.find_objection(pending)
+        if objection is not None:
+            return objection
+        if not self.budgets.take_fee(pending):
+            return SalesClosed()
+        self._db.execute(BEGIN, (*columns_of(pending.payment), pending.lease_until, pending.quote))
+        return Begun()
+
+    def adopt(
+        self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
+    ) -> Resolved | Acknowledged | KeyTaken:
+        """Begin and issue a payment that landed for good, unless an operator has settled it."""
+        if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
+            return Acknowledged()
+        if self.find(payment.message_hash).payment is None:
+            if self.budgets.is_key_taken(payment.key_hash):
+                return KeyTaken()
+            self._db.execute(BEGIN, (*columns_of(payment), now, None))
+            self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
+        return self.resolve(payment.message_hash, landed, now, again_ms=0)  # it is final
+
+    def resolve(
+        self,
+        message_hash: MessageHash,
+        evidence: Evidence,
+        now: UnixMs,
+        again_ms: int,
+    ) -> Resolved:
+        """Apply *evidence* and move the credits that it moves."""
+        before = self.find(message_hash).payment
+        if before is None:
+            raise Inconsistent(f"expected a payment that was begun; was {message_hash.hex()}")
+        after = apply(before, evidence)
+        if after == before:
+            return Resolved(before, before)
+        if after.state is not before.state:
+            self.purchase.move(after, now)  # first: what is issued must have been handed out
+        if before.state is State.PENDING and after.reason is RefusalReason.EXPIRED:
+            self.budgets.give_fee_back(after)
+        look_again_at = now + again_ms
+        change = (after.state, after.paid, after.reason, after.final, now, look_again_at)
+        self._db.execute(RESOLVE, (message_hash, *change, after.missed_height))
+        return Resolved(before, after)
+
+    def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> list[Payment]:
+        """Take over payments whose lease has ended."""
+        return [payment_of(row) for row in self._db.execute(LEASE, (now, until, count_max))]
+
+    def postpone(self, message_hash: MessageHash, until: UnixMs) -> None:
+        """Let no lease of the payment begin before *until*."""
+        self._db.execute(POSTPONE, (message_hash, until))
+
+    def forget_reports(self, before: UnixMs) -> None:
+        """Drop the bodies of final reports that were begun before *before*."""
+        self._db.execute(FORGET, (before,))
+
+
+T = TypeVar("T")
+Job = Callable[[], Any]
+
+UNAVAILABLE: Final = (
+    "The payment store does not answer; this request sent nothing: send the same payment again."
+)
+NOT_ISSUED: Final = {State.PENDING, State.FAILED}
+
+log = structlog.get_logger()
+
+
+class SqlPaymentStore:
+    """Implements PaymentStore, AdoptionStore, RotationStore and Buyers; lives in one event loop.
+
+    Lookups are indexed, and never blocked by a writer.  Writes of one moment share one durable
+    commit.
+    """
+
+    def __init__(
+        self,
+        writing: Database,
+        reading: DatabaseAccess[Database],
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._writing = writing
+        self._reading = reading
+        self._table = PaymentTable(writing)
+        self._group: GroupCommit[Job, Any] = GroupCommit(
+            self._commit, unheard=_ignore, rest=_rest, patience_s=patience_s
+        )
+
+    async def find(self, message_hash: MessageHash) -> Found:
+        """Return the payment of that name, if there is one."""
+        return await self._look(lambda table: table.find(message_hash))
+
+    async def begin(self, pending: PendingPayment) -> Beginning:
+        """Make the payment pending, durably, unless something speaks against it."""
+        return await self._write(lambda: self._table.begin(pending))
+
+    async def resolve(
+        self,
+        message_hash: MessageHash,
+        evidence: Evidence,
+        *,
+        now: UnixMs,
+        again_ms: int,
+    ) -> Payment:
+        """Apply *evidence* and move the credits that it moves, in one transaction."""
+        found = await self._write(
+            lambda: self._table.resolve(message_hash, evidence, now, again_ms)
+        )
+        return found.after
+
+    async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
+        """Begin and issue *payment*, which has *landed* for good, in one transaction."""
+        adopted = await self._write(lambda: self._table.adopt(payment, landed, by, now))
+        return adopted.after if isinstance(adopted, Resolved) else adopted
+
+    async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
+        """Take over payments whose lease has ended."""
+        return await self._write(
+            lambda: self._table.lease(now=now, until=until, count_max=count_max)
+        )
+
+    async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
+        """Let no lease of the payment begin before *until*."""
+        await self._write(lambda: self._table.postpone(message_hash, until))
+
+    async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
+        """Return those payments among *signatures* that are ours."""
+        return await self._look(lambda table: table.find_signatures(signatures))
+
+    async def has_bought(self, payer: Wallet) -> bool:
+        """Say whether a payment of the wallet has ever been good."""
+        return await self._look(lambda table: table.budgets.has_bought(payer))
+
+    async def has_bought_from(self, address: str) -> bool:
+        """Say whether a payment from this client address has ever been good."""
+        return await self._look(lambda table: table.budgets.has_bought_from(address))
+
+    async def find_purchase(self, signature: Signature) -> Purchased | None:
+        """Return where the credits are that the transaction paid for."""
+        return await self._look(lambda table: table.purchase.find_purchase(signature))
+
+    async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
+        """Return the account with most credits of which all that are left are of *wallet*."""
+        return await self._look(lambda table: table.purchase.find_credits(wallet))
+
+    async def rotate(
+        self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move all credits of *holder* to a new token; return how many."""
+        return await self._write(lambda: self._table.purchase.rotate(holder, token_hash, hint, now))
+
+    async def claim(
+        self, purchase: Signature, token_hash: CredentialHash, hint: str, *, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move what the payer of *purchase* proves to a new token; return how many credits."""
+        return await self._write(
+            lambda: self._table.purchase.claim(purchase, token_hash, hint, now)
+        )
+
+    async def forget_reports(self, before: UnixMs) -> None:
+        """Drop the bodies of final reports that were begun before *before*."""
+        await self._write(lambda: self._table.forget_reports(before))
+
+    async def close(self) -> None:
+        """Finish what is queued, then let go of the database."""
+        await self._group.close()
+        self._writing.close()
+        self._reading.close()
+
+    async def _look(self, work: Callable[[PaymentTable], T]) -> T:
+        def looked(database: Database) -> T:
+            with database.snapshot():
+                return work(PaymentTable(database))
+
+        with unavailable_on_database_error(UNAVAILABLE):
+            return await self._reading.run(looked)
+
+    async def _write(self, job: Callable[[], T]) -> T:
+        outcome: T = await self._group.submit(job)
+        return outcome
+
+    def _commit(self, jobs: Sequence[Job]) -> Sequence[Any]:
+        with unavailable_on_database_error(UNAVAILABLE), self._writing.transaction():
+            outcomes = [self._attempt(job) for job in jobs]
+        for outcome in outcomes:
+            if isinstance(outcome, Resolved):
+                _count(outcome)
+                _tell(outcome)
+        return outcomes
+
+    def _attempt(self, job: Job) -> Any:
+        """Do *job*, or undo it alone and return why; raise what concerns the whole store."""
+        try:
+            with self._writing.savepoint():
+                return job()
+        except DatabaseAway:
+            raise
+        except Exception as failure:
+            if not isinstance(failure, DatabaseError):
+                return failure
+            log.exception("the books refuse a change")
+            refused = Inconsistent(f"The payment store refuses the change: {failure}")
+            refused.__cause__ = failure
+            return refused
+
+
+def _ignore(_unheard: Sequence[tuple[Job, Any]]) -> None:
+    """Do nothing about an outcome without a waiter: the reconciler goes on from the row."""
+
+
+def _count(resolved: Resolved) -> None:
+    """Count what was issued, the first time, by any process and however late."""
+    if resolved.before.state in NOT_ISSUED and resolved.after.state is State.ISSUED:
+        PAYMENTS_ISSUED.inc()
+        if not isinstance(resolved.after.purchase, PaidReport):
+            CREDITS_SOLD.inc(resolved.after.purchase.credits)
+
+
+def _tell(resolved: Resolved) -> None:
+    """Raise an alarm for what was taken back, and take it back when it is given again."""
+    before = resolved.before.state
+    after = resolved.after.state
+    if before is after or State.FROZEN not in {before, after}:
+        return
+    is_frozen = after is State.FROZEN
+    reason = resolved.after.reason or resolved.before.reason
+    FREEZES.labels("frozen" if is_frozen else "thawed", reason).inc()
+    told = {"signature": resolved.after.signature, "reason": reason}
+    if is_frozen:
+        log.error("a payment is frozen", **told)
+    else:
+        log.warning("a frozen payment has come back", **told)
+
+
+def _rest() -> None:
+    """Leave checkpoints to the engine itself."""

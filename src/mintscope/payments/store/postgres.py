@@ -1,0 +1,59 @@
+"""The price of the payment token in one row, so that all api processes sell at the same one."""
+
+from decimal import Decimal
+from typing import Final
+
+from mintscope.credits.store.postgres_minutes import NOW
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import Database, DatabaseAccess, DatabaseError
+from mintscope.payments.price_cache import PriceSource
+from mintscope.payments.pricing import SNAPSHOT_S, Doubt, Quote
+
+LASTS_MS: Final = int(SNAPSHOT_S * 1000)
+LASTS_S_MIN: Final = 1.0
+KEPT: Final = f"SELECT usd, observed_at, {NOW} - read_at FROM token_price"  # noqa: S608 - a constant
+# Of those that read their source at the same moment one decides.
+KEEP: Final = f"""
+INSERT INTO token_price AS kept (id, usd, observed_at, read_at) VALUES (1, ?, ?, {NOW})
+    ON CONFLICT (id) DO UPDATE
+   SET usd = excluded.usd, observed_at = excluded.observed_at, read_at = excluded.read_at
+ WHERE kept.read_at <= excluded.read_at - {LASTS_MS} OR kept.read_at > excluded.read_at
+"""  # noqa: S608 - constants
+
+
+class SharedPrice:
+    """Implements PriceSource: *source* is read by one process a minute."""
+
+    def __init__(self, source: PriceSource, database: DatabaseAccess[Database]) -> None:
+        self._source = source
+        self._database = database
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        """Return the price that all sell at, or why there is none."""
+        try:
+            kept = await self._database.run(_kept)
+            if kept is not None:
+                return kept
+            found = await self._source.read(now)
+            if isinstance(found, Doubt):
+                return found
+            return await self._database.run(lambda db: _keep(db, found)) or Doubt.NO_ANSWER
+        except DatabaseError:
+            return Doubt.NO_ANSWER
+
+    async def close(self) -> None:
+        """Let go of the database."""
+        self._database.close()
+
+
+def _kept(db: Database) -> Quote | None:
+    row = db.execute(KEPT).fetchone()
+    if row is None or not 0 <= row[2] < LASTS_MS:
+        return None
+    left_s = max((LASTS_MS - row[2]) / 1000, LASTS_S_MIN)
+    return Quote(usd=Decimal(row[0]), observed_at=UnixMs(row[1]), lasts_s=left_s)
+
+
+def _keep(db: Database, found: Quote) -> Quote | None:
+    db.execute(KEEP, (str(found.usd), found.observed_at))
+    return _kept(db)

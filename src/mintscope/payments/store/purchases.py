@@ -1,0 +1,539 @@
+"""Where the credits of payments go: handed out, taken back, given again, moved by a rotation.
+
+Searches of payments for support: every statement uses an index and returns few rows.
+
+Reasons against one more payment: decided in the transaction that would begin it.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mintscope.credits.sign_in import Purchased, RotationDenied, decide
+from mintscope.credits.store.statements import ADD, LOCKED_BALANCE, OPEN_ACCOUNT
+from mintscope.kit.audit import UserId
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
+from mintscope.kit.sql.database import Database, marks
+from mintscope.kit.time import DAY_MS, HOUR_MS
+from mintscope.payments.history import Place, Takings
+from mintscope.payments.payment import NewToken, PaidReport, Payment, State, TopUp
+from mintscope.payments.ports import (
+    Conduct,
+    FeesAtRisk,
+    Inconsistent,
+    KeyTaken,
+    Objection,
+    Overdrawn,
+    PendingPayment,
+    QuoteUsed,
+    SalesClosed,
+)
+from mintscope.payments.protocol.envelope import RefusalReason, Resource
+from mintscope.payments.search import Holder, Kept, KeptOrphan, KeptPayment, Wanted
+
+PURCHASED: Final = "SELECT id, holder, entry, frozen, begun_at FROM payment WHERE message_hash = ?"
+HAND_OUT: Final = """
+UPDATE payment SET account = coalesce(account, ?2), holder = ?2, entry = ?3 WHERE id = ?1
+"""
+FREEZE: Final = "UPDATE payment SET frozen = ?2 WHERE id = ?1"
+
+ENTER: Final = ADD + "RETURNING id"
+
+# Where the credits of an account went, rotation by rotation, since a moment.  A top-up of a
+# token that was rotated before means that token: a thief may have rotated it.  What was bought for
+# an agent goes to the person who has claimed it.
+SUCCESSOR: Final = """
+WITH RECURSIVE successors (id, rotations) AS (
+    SELECT CAST(?1 AS bigint), 0 UNION ALL
+    SELECT next.id, rotations + 1
+      FROM successors JOIN credit_account AS a ON a.id = successors.id
+      JOIN credit_account AS next ON next.id = a.successor
+       AND (next.issued_at >= ?2 OR a.owner IS NOT NULL))
+SELECT id FROM successors ORDER BY rotations DESC LIMIT 1
+"""
+
+PURCHASE: Final = """
+SELECT payer, holder, begun_at, rotated_at,
+       (SELECT balance FROM credit_account WHERE id = holder) <> credits
+  FROM payment WHERE signature = ? AND state = 'issued' AND holder IS NOT NULL
+"""
+MOVE_HOLDER: Final = """
+UPDATE payment SET holder = ?2, rotated_at = ?3 WHERE holder = ?1 AND payer = coalesce(?4, payer)
+"""
+SUCCESSION: Final = "SELECT balance, successor FROM credit_account WHERE id = ? /* FOR UPDATE */"
+MOVED_TO: Final = """
+SELECT delta FROM credit_entry
+ WHERE kind = 'rotate' AND kind <> 'spend'  -- said, for the index that has no spends
+   AND account = (SELECT id FROM credit_account WHERE token_hash = ?)
+ ORDER BY id LIMIT 1
+"""
+SUCCEED: Final = "UPDATE credit_account SET successor = ?2 WHERE id = ?1"
+OPENED_BY: Final = """
+UPDATE credit_account SET wallet = ?3,
+       root = (SELECT coalesce(root, id) FROM credit_account WHERE id = ?2)
+ WHERE id = ?1
+"""
+# A user cannot lose an account.  A purchase for one that was deleted meanwhile is the payer's.
+IS_OWNED: Final = """
+SELECT a.owner IS NOT NULL AND NOT EXISTS (
+    SELECT 1 FROM "user" AS u JOIN credit_entry AS e ON e.at >= u.removed_at
+      JOIN payment AS p ON p.entry = e.id
+     WHERE u.id = a.owner AND p.signature = ?2)
+  FROM credit_account AS a WHERE a.id = ?1
+"""
+MOVED_ON: Final = "UPDATE credit_account SET wallet = NULL WHERE id = ?"
+
+# How many credits of an account the purchases of a wallet brought and are left. The oldest are
+# spent first, so what is left is the newest. A purchase whose credits were moved brought nothing
+# to this account any more. Spends are not in the index that makes this fast.
+PROVEN: Final = """
+WITH received (id, wallet, credits) AS (
+    SELECT e.id, CASE e.kind WHEN 'rotate' THEN a.wallet ELSE p.payer END,
+           CASE WHEN p.id IS NULL THEN e.delta
+                WHEN p.holder = a.id THEN e.delta - p.frozen ELSE 0 END
+      FROM credit_account AS a
+      JOIN credit_entry AS e ON e.account = a.id
+      LEFT JOIN payment AS p ON p.entry = e.id
+     WHERE a.id = ?1 AND e.kind <> 'spend'
+       AND e.kind IN ('payment', 'top_up', 'grant', 'rotate') AND e.delta > 0),
+left_of (wallet, credits, at_most) AS (
+    SELECT wallet, credits,
+           (SELECT balance FROM credit_account WHERE id = ?1) - coalesce(sum(credits) OVER (
+               ORDER BY id ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING), 0)
+      FROM received)
+SELECT coalesce(sum(CASE WHEN at_most < 0 THEN 0
+                         WHEN credits < at_most THEN credits ELSE at_most END), 0)
+  FROM left_of WHERE wallet = ?2
+"""
+
+
+BOUGHT_BY: Final = """
+SELECT DISTINCT a.id, a.balance
+  FROM payment AS p JOIN credit_account AS a ON a.id = p.holder
+ WHERE p.payer = ? AND p.holder IS NOT NULL AND p.state = 'issued'
+   AND a.owner IS NULL AND a.balance > 0
+ ORDER BY a.balance DESC, a.id LIMIT 20
+"""
+
+
+class PurchasedCredits:
+    """The credits of payments over one connection, for one thread."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def move(self, payment: Payment, now: UnixMs) -> None:
+        """Hand the credits of *payment* out, or take them back, as its new state demands."""
+        if isinstance(payment.purchase, PaidReport):
+            return
+        row_id, holder, entry, frozen, begun_at = self._db.execute(
+            PURCHASED, (payment.message_hash,)
+        ).get
+        if payment.state is State.ISSUED and entry is None:
+            self._hand_out(row_id, payment.purchase, begun_at, now)
+        elif payment.state is State.ISSUED and frozen:
+            self._enter(holder, "thaw", frozen, now)
+            self._db.execute(FREEZE, (row_id, 0))
+        elif payment.state is State.FROZEN and entry is not None:
+            left = min(
+                payment.purchase.credits, int(self._db.execute(LOCKED_BALANCE, (holder,)).get)
+            )
+            if left:
+                self._enter(holder, "freeze", -left, now)
+                self._db.execute(FREEZE, (row_id, left))
+
+    def find_purchase(self, signature: Signature) -> Purchased | None:
+        """Return where the credits are that the transaction paid for."""
+        row = self._db.execute(PURCHASE, (signature,)).fetchone()
+        if row is None:
+            return None
+        payer, holder, bought_at, rotated_at, is_used = row
+        return Purchased(
+            payer=Wallet(payer),
+            holder=CreditAccount(holder),
+            bought_at=UnixMs(bought_at),
+            rotated_at=None if rotated_at is None else UnixMs(rotated_at),
+            is_used=bool(is_used),
+        )
+
+    def find_credits(self, wallet: Wallet) -> CreditAccount | None:
+        """Return the account with most credits of which all that are left are of *wallet*."""
+        for account, balance in self._db.execute(BOUGHT_BY, (wallet,)):
+            if int(self._db.execute(PROVEN, (account, wallet)).get) == balance:
+                return CreditAccount(account)
+        return None
+
+    def rotate(
+        self, holder: CreditAccount, token_hash: CredentialHash, hint: str, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move all credits of *holder* to a new account, and their purchases with them.
+
+        Credits moved to the same token before, by any process, are returned again.
+        """
+        if (moved := self._moved_to(token_hash)) is not None:
+            return moved
+        balance, successor = self._db.execute(SUCCESSION, (holder,)).get
+        if successor is not None:
+            return RotationDenied.ROTATED
+        if not balance:
+            return RotationDenied.EMPTY
+        opened = self._move(holder, (token_hash, hint, "", now), credit_count=balance, wallet=None)
+        self._db.execute(SUCCEED, (holder, opened))
+        return int(balance)
+
+    def claim(
+        self, purchase: Signature, token_hash: CredentialHash, hint: str, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move what the payer of *purchase* proves to a new account; once, as `rotate` does."""
+        if (moved := self._moved_to(token_hash)) is not None:
+            return moved
+        purchased = self.find_purchase(purchase)
+        if purchased is None:
+            return RotationDenied.EMPTY
+        holder = purchased.holder
+        wallet = purchased.payer
+        if self._db.execute(IS_OWNED, (holder, purchase)).get:
+            return RotationDenied.EMPTY
+        self._db.execute(LOCKED_BALANCE, (holder,))
+        proven = int(self._db.execute(PROVEN, (holder, wallet)).get)
+        if not proven:
+            return RotationDenied.EMPTY
+        denied = decide(purchased, now=now)
+        if denied is not None:
+            return denied
+        self._move(holder, (token_hash, hint, "", now), credit_count=proven, wallet=wallet)
+        self._db.execute(MOVED_ON, (holder,))
+        return proven
+
+    def _moved_to(self, token_hash: CredentialHash) -> int | None:
+        row = self._db.execute(MOVED_TO, (token_hash,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def _move(
+        self,
+        holder: CreditAccount,
+        opening: tuple[CredentialHash, str, str, UnixMs],
+        *,
+        credit_count: int,
+        wallet: Wallet | None,
+    ) -> int:
+        """Move credits of *holder* to the account of *opening*, with the purchases of *wallet*.
+
+        wallet   None: with all purchases
+        """
+        now = opening[-1]
+        opened = int(self._db.execute(OPEN_ACCOUNT, opening).get)
+        self._enter(holder, "rotate", -credit_count, now)
+        self._enter(opened, "rotate", credit_count, now)
+        self._db.execute(MOVE_HOLDER, (holder, opened, now, wallet))
+        self._db.execute(OPENED_BY, (opened, holder, wallet))
+        return opened
+
+    def _hand_out(
+        self, row_id: int, purchase: NewToken | TopUp, begun_at: UnixMs, now: UnixMs
+    ) -> None:
+        if isinstance(purchase, NewToken):
+            opened = (purchase.token_hash, purchase.hint, "", now)
+            kind = "payment"
+            account = self._db.execute(OPEN_ACCOUNT, opened).get
+        else:  # the token may have been rotated meanwhile
+            kind = "top_up"
+            account = self._db.execute(SUCCESSOR, (purchase.account, begun_at)).get
+        entry = self._enter(account, kind, purchase.credits, now)
+        self._db.execute(HAND_OUT, (row_id, account, entry))
+
+    def _enter(self, account: int, kind: str, delta: int, now: UnixMs) -> int:
+        entry = self._db.execute(ENTER, (account, kind, delta, now)).get
+        if entry is None:
+            raise Inconsistent(f"expected account {account} of a {kind}; there is none")
+        return int(entry)
+
+
+COLUMNS: Final = """
+SELECT p.signature, p.payer, p.resource, p.amount, p.paid, p.asset, p.credits,
+       coalesce(p.hint, a.hint, ''), p.state, p.reason, p.final, p.frozen, p.begun_at,
+       p.resolved_at, h.hint, h.owner, h.balance
+"""
+JOINS: Final = """
+  LEFT JOIN credit_account AS a ON a.id = p.account
+  LEFT JOIN credit_account AS h ON h.id = p.holder
+"""
+END: Final = 2**63 - 1
+# The payments of an account are those that paid into it, and those whose credits it has now.
+PAYMENTS: Final = """
+WITH account (id) AS (
+    SELECT id FROM credit_account WHERE id IN ({accounts}) UNION
+    SELECT id FROM credit_account WHERE hint = ? AND hint <> ''),
+found (id) AS (
+    SELECT id FROM payment WHERE signature IN ({signatures}) UNION
+    SELECT id FROM payment WHERE account IN (SELECT id FROM account) UNION
+    SELECT id FROM payment WHERE holder IN (SELECT id FROM account) UNION
+    SELECT id FROM (SELECT id FROM payment WHERE payer IN ({payers})
+                     ORDER BY begun_at DESC, signature DESC LIMIT ?) AS newest)
+{columns} FROM found JOIN payment AS p ON p.id = found.id {joins}
+ ORDER BY p.begun_at DESC, p.signature DESC LIMIT ?
+"""
+NEWEST: Final = """
+{columns} FROM payment AS p {joins}
+ WHERE {condition} AND (p.begun_at < ?1 OR (p.begun_at = ?1 AND p.signature < ?2))
+ ORDER BY p.begun_at DESC, p.signature DESC LIMIT ?3
+"""
+TAKINGS: Final = f"""
+SELECT begun_at / {DAY_MS}, asset, credits, count(*), CAST(sum(paid) AS bigint) FROM payment
+ WHERE begun_at >= ? AND state = 'issued'
+ GROUP BY 1, 2, 3 ORDER BY 1 DESC, 3 DESC, 2
+"""  # noqa: S608  a constant
+ORPHANS: Final = """
+SELECT signature, payer, amount, asset, bought, found_at, acknowledged_at, note FROM orphan
+ WHERE (signature IN ({signatures}) OR payer IN ({payers}))
+   AND NOT EXISTS (SELECT 1 FROM payment WHERE payment.signature = orphan.signature)
+ ORDER BY found_at DESC, signature LIMIT ?
+"""
+# Rows that are never deleted are counted by their highest number, without reading them.
+COUNTS: Final = """
+SELECT (SELECT coalesce(max(id), 0) FROM payment), (SELECT count(*) FROM orphan),
+       (SELECT coalesce(max(id), 0) FROM credit_account)
+"""
+
+
+def search(db: Database, wanted: Wanted) -> Kept:
+    """Return the results of the search *wanted*, as of one moment."""
+    places = {
+        "accounts": marks(wanted.accounts),
+        "signatures": marks(wanted.signatures),
+        "payers": marks(wanted.payers),
+        "columns": COLUMNS,
+        "joins": JOINS,
+    }
+    payments = db.execute(
+        PAYMENTS.format(**places),
+        (
+            *wanted.accounts,
+            wanted.hint or "",
+            *wanted.signatures,
+            *wanted.payers,
+            wanted.limit,
+            wanted.limit,
+        ),
+    )
+    found = [_payment(row) for row in payments]
+    values = (*wanted.signatures, *wanted.payers, wanted.limit)
+    orphans = db.execute(ORPHANS.format(**places), values)
+    kept = [_orphan(row) for row in orphans]
+    payment_count, orphan_count, token_count = db.execute(COUNTS).get
+    return Kept(
+        payments=found,
+        orphans=kept,
+        payment_count=payment_count,
+        orphan_count=orphan_count,
+        token_count=token_count,
+    )
+
+
+def newest(
+    db: Database, state: State | None, before: Place | None, limit: int
+) -> Sequence[KeptPayment]:
+    """Return up to *limit* payments in a *state*, or all, newest first, behind *before*."""
+    condition = "TRUE"
+    if state is State.ISSUED:
+        condition = "p.state = 'issued'"
+    elif state is not None:  # as the index of what is not issued has it
+        condition = f"p.state = '{state.value}' AND p.state <> 'issued'"
+    statement = NEWEST.format(columns=COLUMNS, joins=JOINS, condition=condition)
+    at, signature = before or (END, "")
+    return [_payment(row) for row in db.execute(statement, (at, signature, limit))]
+
+
+def takings(db: Database, since: UnixMs) -> Sequence[Takings]:
+    """Return what issued payments that were begun since then have brought, newest first."""
+    return [
+        Takings(
+            day=day,
+            asset=None if asset is None else Mint(asset),
+            credits=credit_count,
+            payments=payments,
+            paid=paid,
+        )
+        for day, asset, credit_count, payments, paid in db.execute(TAKINGS, (since,))
+    ]
+
+
+def _payment(row: Sequence[Any]) -> KeptPayment:
+    hint, owner, balance = row[14:]
+    return KeptPayment(
+        signature=Signature(row[0]),
+        payer=Wallet(row[1]),
+        resource=Resource(row[2]),
+        amount=row[3],
+        paid=row[4],
+        asset=None if row[5] is None else Mint(row[5]),
+        credit_count=row[6],
+        hint=row[7],
+        state=State(row[8]),
+        reason=None if row[9] is None else RefusalReason(row[9]),
+        final=bool(row[10]),
+        frozen=row[11],
+        begun_at=UnixMs(row[12]),
+        resolved_at=None if row[13] is None else UnixMs(row[13]),
+        holder=None
+        if balance is None
+        else Holder(hint=hint, owner=None if owner is None else UserId(owner), balance=balance),
+    )
+
+
+def _orphan(row: Sequence[Any]) -> KeptOrphan:
+    signature, payer, amount, asset, bought, found_at, acknowledged_at, note = row
+    return KeptOrphan(
+        signature=Signature(signature),
+        payer=None if payer is None else Wallet(payer),
+        amount=amount,
+        asset=None if asset is None else Mint(asset),
+        bought=None if bought is None else Resource(bought),
+        found_at=UnixMs(found_at),
+        acknowledged_at=None if acknowledged_at is None else UnixMs(acknowledged_at),
+        note=note,
+    )
+
+
+SALES_ARE_CLOSED: Final = "SELECT EXISTS (SELECT 1 FROM sales_stop)"
+
+KEY_IS_TAKEN: Final = """
+SELECT EXISTS (SELECT 1 FROM payment WHERE key_hash = ? AND state <> 'failed')
+"""
+
+QUOTE_IS_USED: Final = "SELECT EXISTS (SELECT 1 FROM payment WHERE quote = ?)"
+
+# Amounts that the simulation of a payment cannot have seen leave the payer's account of its token;
+# of a payment whose token was not kept, any.
+RESERVED: Final = """
+SELECT (SELECT coalesce(sum(amount), 0) FROM payment
+         WHERE state = 'pending' AND payer = ?1 AND coalesce(asset, ?3) = ?3)
+     + (SELECT coalesce(sum(amount), 0) FROM payment
+         WHERE resolved > ?2 AND payer = ?1 AND coalesce(asset, ?3) = ?3)
+"""
+
+_CONDUCT: Final = """
+SELECT reverted.n, pending.n,
+       (SELECT count(*) FROM (SELECT 1 FROM payment
+         WHERE state = 'issued' AND resolved_at > ?1 AND {who} = ?2 LIMIT {limit}) AS sold),
+       reverted.fees + pending.fees,
+       (SELECT count(*) FROM (SELECT 1 FROM payment
+         WHERE state = 'issued' AND resolved_at > ?3 AND {who} = ?2 LIMIT {today}) AS sold_today),
+       {reverted_today}
+  FROM (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
+         WHERE reason = 'transaction_failed' AND resolved_at > ?1 AND {who} = ?2) AS reverted,
+       (SELECT count(*) AS n, coalesce(sum(fee_lamports), 0) AS fees FROM payment
+         WHERE state = 'pending' AND {who} = ?2) AS pending
+"""
+SOLD_MAX: Final = 10_000  # more are not counted
+SOLD_TODAY_MAX: Final = 1_000  # likewise
+_LIMITS: Final = {"limit": SOLD_MAX, "today": SOLD_TODAY_MAX}
+_REVERTED_TODAY: Final = f"""
+(SELECT count(*) FROM (SELECT 1 FROM payment AS lost
+  WHERE lost.reason = 'transaction_failed' AND lost.payer = {{payer}}
+    AND lost.resolved_at > {{since}} LIMIT {SOLD_TODAY_MAX + 1}) AS lost_today)
+"""  # noqa: S608  constants
+CONDUCT_OF_PAYER: Final = _CONDUCT.format(
+    who="payer", reverted_today=_REVERTED_TODAY.format(payer="?2", since="?3"), **_LIMITS
+)
+CONDUCT_OF_ADDRESS: Final = _CONDUCT.format(who="address", reverted_today="0", **_LIMITS)
+
+# The risk of all payers, and the part of those that have paid for too little of it.
+_SALES_OF: Final = """
+FROM payment AS sale
+ WHERE sale.state = 'issued' AND sale.payer = at_risk.payer AND sale.resolved_at > ?2
+"""
+FEES_AT_RISK: Final = f"""
+SELECT coalesce(sum(burned), 0), coalesce(sum(CASE WHEN is_covered THEN 0 ELSE burned END), 0),
+       coalesce(sum(waiting), 0), coalesce(sum(CASE WHEN is_covered THEN 0 ELSE waiting END), 0),
+       (SELECT lamports FROM fee_fund)
+  FROM (SELECT fees AS burned, 0 AS waiting,
+               {_REVERTED_TODAY.format(payer="at_risk.payer", since="?2")}
+               <= (SELECT count(*)
+                      FROM (SELECT 1 {_SALES_OF} LIMIT {SOLD_TODAY_MAX}) AS sold_today)
+                    AS is_covered
+          FROM (SELECT payer, sum(fee_lamports) AS fees FROM payment
+                 WHERE reason = 'transaction_failed' AND resolved_at > ?1
+                 GROUP BY payer) AS at_risk
+         UNION ALL
+        SELECT 0, fees, EXISTS (SELECT 1 {_SALES_OF})
+          FROM (SELECT payer, sum(fee_lamports) AS fees FROM payment
+                 WHERE state = 'pending' GROUP BY payer) AS at_risk) AS risks
+"""  # noqa: S608  constants
+
+# Nothing is taken where there is too little, or before the first look.
+TAKE_FEE: Final = "UPDATE fee_fund SET lamports = lamports - ?1 WHERE lamports >= ?2"
+GIVE_FEE_BACK: Final = "UPDATE fee_fund SET lamports = lamports + ?"
+FUND_IS_KNOWN: Final = "SELECT EXISTS (SELECT 1 FROM fee_fund)"
+
+
+HAS_BOUGHT: Final = "SELECT EXISTS (SELECT 1 FROM payment WHERE state = 'issued' AND payer = ?)"
+HAS_BOUGHT_FROM: Final = (
+    "SELECT EXISTS (SELECT 1 FROM payment WHERE state = 'issued' AND address = ?)"
+)
+
+
+class Budgets:
+    """Reads what payments were made, over one connection, for one thread."""
+
+    def __init__(self, db: Database) -> None:
+        self._db = db
+
+    def find_objection(self, pending: PendingPayment) -> Objection | None:
+        """Say why the payment may not begin now."""
+        payment = pending.payment
+        if self._db.execute(SALES_ARE_CLOSED).get:
+            return SalesClosed()
+        if self.is_key_taken(payment.key_hash):
+            return KeyTaken()
+        if self._db.execute(QUOTE_IS_USED, (pending.quote,)).get:
+            return QuoteUsed()
+        account = (payment.payer, pending.mark, payment.asset)
+        if self._db.execute(RESERVED, account).get > pending.balance_after:
+            return Overdrawn(RefusalReason.FUNDS)
+        payer = self._conduct(CONDUCT_OF_PAYER, payment.payer, payment.begun_at)
+        excess = self._find_excess(pending, payer)
+        if excess is not None:
+            return Overdrawn(excess)
+        at_risk = self.fees_at_risk(payment.begun_at)
+        is_allowed = at_risk.allow(pending.budget, payer, fee_lamports=payment.fee_lamports)
+        return None if is_allowed else SalesClosed()
+
+    def fees_at_risk(self, now: UnixMs) -> FeesAtRisk:
+        """Return what all payers together have burned or may burn yet."""
+        return FeesAtRisk(*self._db.execute(FEES_AT_RISK, (now - HOUR_MS, now - DAY_MS)).get)
+
+    def is_key_taken(self, key_hash: CredentialHash) -> bool:
+        """Say whether the redelivery key is that of a payment that may still be good."""
+        return bool(self._db.execute(KEY_IS_TAKEN, (key_hash,)).get)
+
+    def has_bought(self, payer: Wallet) -> bool:
+        """Say whether a payment of the wallet has ever been good."""
+        return bool(self._db.execute(HAS_BOUGHT, (payer,)).get)
+
+    def has_bought_from(self, address: str) -> bool:
+        """Say whether a payment from this client address has ever been good."""
+        return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
+
+    def take_fee(self, pending: PendingPayment) -> bool:
+        """Reserve the fee in what the fee payer has; say whether it is there."""
+        needs = (pending.payment.fee_lamports, pending.budget.fund_lamports_min)
+        self._db.execute(TAKE_FEE, needs)
+        return self._db.changes() == 1 or not self._db.execute(FUND_IS_KNOWN).get
+
+    def give_fee_back(self, payment: Payment) -> None:
+        """Release the fee of what never landed."""
+        self._db.execute(GIVE_FEE_BACK, (payment.fee_lamports,))
+
+    def _find_excess(self, pending: PendingPayment, payer: Conduct) -> RefusalReason | None:
+        payment = pending.payment
+        budget = pending.budget
+        fee_lamports = payment.fee_lamports
+        excess = payer.find_excess(budget, fee_lamports=fee_lamports, is_address=False)
+        if excess is not None:
+            return excess
+        address = self._conduct(CONDUCT_OF_ADDRESS, payment.address, payment.begun_at)
+        return address.find_excess(budget, fee_lamports=fee_lamports, is_address=True)
+
+    def _conduct(self, of: str, who: str, now: UnixMs) -> Conduct:
+        return Conduct(*self._db.execute(of, (now - HOUR_MS, who, now - DAY_MS)).get)

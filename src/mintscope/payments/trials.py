@@ -1,0 +1,135 @@
+"""How many payments that come to nothing may ask the chain, and who may send them.
+
+The node is asked about a payment before it is known to be good, and payers can be made up.  So
+trials that do not succeed are counted, in three parts of what a minute allows:
+
+    all       a half: anyone, a network at most a tenth of the whole
+    buyers    a quarter: wallets and addresses that have paid before, a few an hour each
+    others    a quarter: anyone else, a few an hour of each network
+
+The second and third part are asked for once the first is used up.  So a flood of failing payments
+shuts out neither buyers nor clients that come for the first time.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Network, ip_network
+from typing import Final, NamedTuple, Protocol
+
+from mintscope.kit.limits import Limit, Limiter, LimitKey, Limits, take_all
+from mintscope.kit.primitives import Wallet
+from mintscope.kit.time import HOUR_S, MINUTE_S
+
+KEPT_PARTS: Final = 4  # of the whole, one is kept for buyers and one for others
+NETWORK_PARTS: Final = 10  # of the whole, one for a network
+NETWORK_COUNT_MIN: Final = 10
+BUYER_TRIALS: Final = 3  # an hour, of a wallet or an address that has paid
+NETWORK_TRIALS: Final = 2  # an hour, of a network of which no one has paid
+REGION_TRIALS: Final = 20  # an hour, of all networks that one holder may have
+ALL: Final = "all"
+
+Windows = Sequence[tuple[Limiter, LimitKey]]
+
+
+class Buyers(Protocol):
+    """Raises ServiceUnavailable when the store does not answer."""
+
+    async def has_bought(self, payer: Wallet) -> bool:
+        """Say whether a payment of the wallet has ever been good."""
+
+    async def has_bought_from(self, address: str) -> bool:
+        """Say whether a payment from this client address has ever been good."""
+
+
+class Networks(NamedTuple):
+    """The networks that a client address belongs to, as text.
+
+    near    those who may be one customer: an IPv4 /24, an IPv6 /48
+    wide    those who may be one holder: an IPv4 /16, an IPv6 /32
+    """
+
+    near: str
+    wide: str
+
+
+def networks_of(address: str) -> Networks:
+    """Return the networks of *address*, an IPv4 address or an IPv6 /64; of other text itself."""
+    try:
+        network = ip_network(address)
+    except ValueError:
+        return Networks(address, address)
+    near, wide = (24, 16) if isinstance(network, IPv4Network) else (48, 32)
+    return Networks(*(str(network.supernet(new_prefix=length)) for length in (near, wide)))
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A trial that was let through; it counts until it is given back."""
+
+    windows: Windows
+
+    async def give_back(self) -> None:
+        """Count one trial less: it succeeded."""
+        for limiter, key in self.windows:
+            await limiter.give_back(key)
+
+
+class Trials:
+    """Counts trials by who sends them.
+
+    per_minute    that may fail, of all clients together
+    on_refused    called for each that is not let through
+    """
+
+    def __init__(
+        self,
+        limits: Limits,
+        per_minute: int,
+        *,
+        buyers: Buyers,
+        on_refused: Callable[[], None] = lambda: None,
+    ) -> None:
+        kept = per_minute // KEPT_PARTS
+
+        def limiter(name: str, count: int, window_s: int = MINUTE_S) -> Limiter:
+            return limits.limiter(Limit(name=f"trials {name}", count=count, window_s=window_s))
+
+        self._all = limiter("of all", per_minute - 2 * kept)
+        self._network = limiter("of a network", max(per_minute // NETWORK_PARTS, NETWORK_COUNT_MIN))
+        self._keeps_some = bool(kept)  # no limiter has a count of zero
+        self._of_buyers = limiter("of buyers", max(kept, 1))
+        self._of_others = limiter("of others", max(kept, 1))
+        self._buyer = limiter("of a buyer", BUYER_TRIALS, HOUR_S)
+        self._other = limiter("of a network in an hour", NETWORK_TRIALS, HOUR_S)
+        self._region = limiter("of a region in an hour", REGION_TRIALS, HOUR_S)
+        self._buyers = buyers
+        self._on_refused = on_refused
+
+    async def take(self, address: str, payer: Wallet | None = None) -> Counted | None:
+        """Count one trial; return None if there is no room for it.
+
+        address    the client's, as limits know it
+        payer      whose signature was checked; None for a wallet that is only named
+        Raises     ServiceUnavailable when the store does not say who has bought
+        """
+        common: Windows = [(self._network, networks_of(address).near), (self._all, ALL)]
+        if await take_all(common) is None:
+            return Counted(common)
+        for windows in await self._kept(address, payer):
+            if await take_all(windows) is None:
+                return Counted(windows)
+        self._on_refused()
+        return None
+
+    async def _kept(self, address: str, payer: Wallet | None) -> Sequence[Windows]:
+        """Return what is kept that a trial may count against, in the order in which it does."""
+        if not self._keeps_some:
+            return []
+        found = list[Windows]()
+        if payer is not None and await self._buyers.has_bought(payer):
+            found.append([(self._buyer, f"wallet {payer}"), (self._of_buyers, ALL)])
+        if await self._buyers.has_bought_from(address):
+            found.append([(self._buyer, f"address {address}"), (self._of_buyers, ALL)])
+        near, wide = networks_of(address)
+        found.append([(self._other, near), (self._region, wide), (self._of_others, ALL)])
+        return found

@@ -1,1 +1,0 @@
-"""Arguments in, objects out; the only row that chooses implementations."""

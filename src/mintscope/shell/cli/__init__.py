@@ -1,1 +1,0 @@
-"""The command line: arguments in, objects out."""

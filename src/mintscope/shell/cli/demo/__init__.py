@@ -1,1 +1,0 @@
-"""`mintscope demo`, the devchain and the faucet."""

@@ -1,1 +1,0 @@
-"""Directories of services: their view of the service, and the files that they ask for."""

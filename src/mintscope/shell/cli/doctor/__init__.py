@@ -1,1 +1,0 @@
-"""`mintscope doctor`: one module for each thing that it checks."""

@@ -1,1 +1,0 @@
-"""Commands for the stores: copies, backups, upgrades."""

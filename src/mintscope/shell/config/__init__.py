@@ -1,1 +1,0 @@
-"""Configuration: environment over TOML over defaults, to frozen sections, once."""

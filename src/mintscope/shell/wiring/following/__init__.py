@@ -1,1 +1,0 @@
-"""The market data that each api process keeps current."""

@@ -1,1 +1,0 @@
-"""MCP: at /mcp of an api process, and on standard input and output."""

@@ -1,1 +1,0 @@
-"""Common parts of the processes of one installation: waiting, and knowledge of each other."""

@@ -1,1 +1,0 @@
-"""The parts of selling: terms, prices, the recognition of payments."""

@@ -1,1 +1,0 @@
-"""The sources of blocks that need more than the usual libraries."""

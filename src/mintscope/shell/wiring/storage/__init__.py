@@ -1,1 +1,0 @@
-"""The parts that differ with the configured engine."""

@@ -1,0 +1,392 @@
+"""Changes of administrators to the service itself: tokens that are followed, and sales.
+
+The past of a token: administrators ask for it, see what it costs, and let it be read.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final
+
+from mintscope.accounts.signups.reviews import DECLINED, Reviews
+from mintscope.history.backfill import ENDED_MAX, OPEN_MAX, BackfillJob, BackfillJobs, BackfillState
+from mintscope.kit.audit import Event
+from mintscope.kit.errors import BadRequest, InvalidTokenAddress, NotFound, ServiceUnavailable
+from mintscope.kit.http.request import parse_id
+from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
+from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
+from mintscope.market.coverage import CoverageReader
+from mintscope.market.listing.listed import ListedMint, ListQuestion, TokenLists
+from mintscope.market.mint_facts import MintFacts
+from mintscope.market.ports import MarketReader, TrackedMint, Tracking
+from mintscope.payments.audit import PAUSED
+from mintscope.payments.books import SalesBooks
+from mintscope.payments.history import NO_ASSETS, Assets, PaymentHistory
+from mintscope.site.page import NO_ERRORS, NoContent, Page, PageResponse, Redirect
+from mintscope.site.render import NO_OPERATOR, Operator
+from mintscope.site.routes import Access, InvalidForm, PageRequest, PageRoute, get, post, sentence
+from mintscope.solana.blocks import WSOL
+
+TOKENS: Final = "/admin/tokens"
+SALES: Final = "/admin/sales"
+SHOWN_MAX: Final = 200
+REASON_LENGTH_MAX: Final = 200
+NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other administrators."
+
+
+@dataclass(frozen=True, slots=True)
+class OperationParts:
+    """Operations of administrators.
+
+    sales     None where nothing is sold
+    history   pasts that are asked for; None where blocks come from files
+    payments  what was paid, in *assets*; None where nothing is sold
+    operator  who operates the service
+    facts     returns the chain's facts about a mint, None if it is no mint; raises
+              ServiceUnavailable. None if blocks come from files
+    """
+
+    tracking: Tracking
+    market: MarketReader
+    coverage: CoverageReader
+    sales: SalesBooks | None
+    history: BackfillJobs | None
+    payments: PaymentHistory | None = None
+    assets: Assets = NO_ASSETS
+    operator: Operator = NO_OPERATOR
+    facts: Callable[[Mint], Awaitable[MintFacts | None]] | None = None
+
+
+class OperationPages:
+    """Tokens and sales; each change is in the audit log."""
+
+    def __init__(
+        self, parts: OperationParts, review: Reviews, lists: TokenLists | None = None
+    ) -> None:
+        """Call tokens what *lists* calls them."""
+        self._lists = lists
+        self._tracking = parts.tracking
+        self._sales = parts.sales
+        self._review = review
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        removal = f"{TOKENS}/{{mint}}/remove"
+        yield get(TOKENS, self.tokens, Access.SIGNED_IN)
+        yield post(TOKENS, self.add, Access.FRESH)
+        yield get(removal, self.ask_remove, Access.FRESH)
+        yield post(removal, self.remove, Access.FRESH)
+        yield post(f"{TOKENS}/{{mint}}/decline", self.decline, Access.FRESH)
+        yield get(SALES, self.sales, Access.SIGNED_IN)
+        yield post(f"{SALES}/pause", self.pause, Access.FRESH)
+        yield post(f"{SALES}/resume", self.resume, Access.FRESH)
+
+    async def tokens(self, request: PageRequest) -> PageResponse:
+        """Show the tokens that are followed."""
+        return await self._token_page(request)
+
+    async def add(self, request: PageRequest) -> PageResponse:
+        """Follow a token, from the next block on."""
+        try:
+            mint = parse_mint(request.form.line("mint"))
+        except InvalidTokenAddress as flaw:
+            return await self._token_page(request, {"mint": sentence(flaw)})
+        if await self._tracking.add(mint):
+            await self._review.record("followed token", f"mint:{mint}", actor=request.signed_in)
+        return Redirect(TOKENS, notice="token-added")
+
+    async def ask_remove(self, request: PageRequest) -> PageResponse:
+        """Ask whether the token, and what is kept of it, shall really go."""
+        return Page("admin/drop_token.html", {"mint": await self._tracked(request)})
+
+    async def remove(self, request: PageRequest) -> PageResponse:
+        """Follow a token no more."""
+        mint = await self._tracked(request)
+        await self._tracking.remove(mint)
+        await self._review.record("dropped token", f"mint:{mint}", actor=request.signed_in)
+        return Redirect(TOKENS, notice="token-removed")
+
+    async def decline(self, request: PageRequest) -> PageResponse:
+        """Decline the requests for a token, which are listed no more."""
+        try:
+            mint = parse_mint(request.path_params["mint"])
+        except InvalidTokenAddress:
+            raise NotFound from None
+        await self._review.record(DECLINED, f"mint:{mint}", actor=request.signed_in)
+        return Redirect(TOKENS, notice="token-declined")
+
+    async def sales(self, request: PageRequest) -> PageResponse:
+        """Show whether anything is sold, and why not."""
+        return await self._sales_page(request)
+
+    async def pause(self, request: PageRequest) -> PageResponse:
+        """Stop sales; credits go on working."""
+        why = request.form.line("why")
+        if not (why.isprintable() and 1 <= len(why) <= REASON_LENGTH_MAX):
+            return await self._sales_page(request, {"why": NO_REASON})
+        books = self._books()
+        if await books.why_stopped() is None:
+            await books.stop_sales(now=request.now, why=f"{PAUSED}: {why}")
+            await self._review.record("paused sales", "sales", actor=request.signed_in, why=why)
+        return Redirect(SALES, notice="sales-paused")
+
+    async def resume(self, request: PageRequest) -> PageResponse:
+        """Sell again; an audit that finds the same stops it again."""
+        books = self._books()
+        was = await books.why_stopped()
+        if was is not None:
+            await books.resume_sales()
+            await self._review.record("resumed sales", "sales", actor=request.signed_in, was=was)
+        return Redirect(SALES, notice="sales-resumed")
+
+    def _books(self) -> SalesBooks:
+        if self._sales is None:
+            raise NotFound
+        return self._sales
+
+    async def _tracked(self, request: PageRequest) -> Mint:
+        try:
+            mint = parse_mint(request.path_params["mint"])
+        except InvalidTokenAddress:
+            raise NotFound from None
+        if await self._tracking.one(mint) is None:
+            raise NotFound
+        return mint
+
+    async def _token_page(
+        self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
+    ) -> Page:
+        text = request.query_params.line("text")[:64]
+        found = await self._tracking.found(text, SHOWN_MAX)
+        names = await self._names([one.mint for one in found.mints])
+        facts = {
+            "tokens": [_line(one, names.get(one.mint)) for one in found.mints],
+            "count": found.total,
+            "shown_max": SHOWN_MAX,
+            "requests": await self._requests(),
+            "text": text,
+        }
+        return Page("admin/tokens.html", facts, errors, {"mint": request.form.line("mint")})
+
+    async def _requests(self) -> Sequence[tuple[Mint, Event]]:
+        """Return the newest requests of users for tokens that are not tracked, newest first."""
+        asked = await self._review.asked_tokens()
+        return [
+            (mint, event) for mint, event in asked.items() if await self._tracking.one(mint) is None
+        ]
+
+    async def _names(self, mints: Sequence[Mint]) -> Mapping[Mint, ListedMint]:
+        """Return what the list says of *mints*, as far as there is one and they are in it."""
+        if self._lists is None or not mints:
+            return {}
+        try:
+            listed = self._lists.newest()
+        except ServiceUnavailable:
+            return {}
+        page = await asyncio.to_thread(listed.page, ListQuestion(among=mints, limit=len(mints)))
+        return {line.listed.mint: line.listed for line in page.lines}
+
+    async def _sales_page(
+        self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
+    ) -> Page:
+        facts: dict[str, object] = {"is_sold": self._sales is not None, "why": None}
+        if self._sales is not None:
+            facts["why"] = await self._sales.why_stopped()
+        return Page("admin/sales.html", facts, errors, {"why": request.form.line("why")})
+
+
+def _line(one: TrackedMint, called: ListedMint | None) -> dict[str, object]:
+    def moment(at_s: int | None) -> UnixMs | None:
+        return None if at_s is None else UnixMs(at_s * SECOND_MS)
+
+    return {
+        "mint": one.mint,
+        "symbol": called and called.symbol,
+        "name": called and called.name,
+        "is_listed": one.is_listed,
+        "since": moment(one.since_time),
+        "last_swap": moment(one.last_swap),
+    }
+
+
+PASTS: Final = f"{TOKENS}/history"
+DAYS_MAX: Final = 180
+DAYS: Final = re.compile("[1-9][0-9]{0,2}")
+DAYS_USUAL: Final = "10"
+PASTS_SHOWN_MAX: Final = 20
+WORD_LENGTH_MAX: Final = 16  # an address is longer
+NO_NODE: Final = (
+    "A past is read from a node, and blocks come from files here: chain.source is files."
+)
+NOT_FOLLOWED: Final = "This token is not followed. Follow it first."
+OF_SOL: Final = "SOL is followed always: every price rests on it, so it has no past to read."
+IS_OPEN: Final = "The past of this token is asked for already: it stands below."
+TOO_MANY: Final = f"{OPEN_MAX} pasts wait already. Let them be read, or cancel some."
+NO_DAYS: Final = f"Expected a number of days, 1 to {DAYS_MAX}."
+# Each with what its badge looks like.
+STATES: Final = {
+    BackfillState.ASKED: ("Being estimated", ""),
+    BackfillState.ESTIMATED: ("Waits for your yes", "wait"),
+    BackfillState.CONFIRMED: ("Waits for its turn", ""),
+    BackfillState.READING: ("Being read", "wait"),
+    BackfillState.CANCELLING: ("Being cancelled", ""),
+    BackfillState.DONE: ("Done", "good"),
+    BackfillState.FAILED: ("Failed", "bad"),
+    BackfillState.CANCELLED: ("Cancelled", ""),
+}
+CHANGES: Final = {"confirm": "confirmed a past", "cancel": "cancelled a past"}
+# States that change by themselves.
+MOVING: Final = {
+    *(
+        BackfillState.ASKED,
+        BackfillState.CONFIRMED,
+        BackfillState.READING,
+        BackfillState.CANCELLING,
+    ),
+}
+CAN_BE_CANCELLED: Final = {
+    *(BackfillState.ASKED, BackfillState.ESTIMATED, BackfillState.CONFIRMED, BackfillState.READING),
+}
+
+
+class BackfillPages:
+    """Asking, confirming and cancelling; each is in the audit log."""
+
+    def __init__(self, parts: OperationParts, review: Reviews) -> None:
+        self._tracking: Tracking = parts.tracking
+        self._asks: BackfillJobs | None = parts.history
+        self._review = review
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PASTS, self.show, Access.SIGNED_IN)
+        yield post(PASTS, self.change, Access.FRESH)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show what was asked for, and what became of it; with `seen` only if that has changed."""
+        seen = request.query_params.line("seen")
+        if seen and seen == _mark(await self._shown()):
+            return NoContent()
+        mint = request.query_params.line("mint")[:64]
+        return await self._page(request, values={"mint": mint, "days": DAYS_USUAL})
+
+    async def change(self, request: PageRequest) -> PageResponse:
+        """Ask for a past, or confirm or cancel one: the button says which."""
+        if self._asks is None:
+            return await self._page(request, {"": NO_NODE}, status=409)
+        what = request.form.text("do")
+        if what == "ask":
+            return await self._ask(self._asks, request)
+        if what in CHANGES:
+            return await self._change(self._asks, request, what)
+        raise BadRequest(f"expected ask, confirm or cancel; was {what[:40]!r}")
+
+    async def _ask(self, asks: BackfillJobs, request: PageRequest) -> PageResponse:
+        try:
+            mint, days = await self._asked(request)
+        except InvalidForm as invalid:
+            return await self._page(request, invalid.errors)
+        since = UnixS(request.now // SECOND_MS - days * DAY_S)
+        if not await asks.ask(mint, since, request.now):
+            shown = await asks.newest(OPEN_MAX + ENDED_MAX)
+            is_open = any(each.mint == mint and each.ended_at is None for each in shown)
+            return await self._page(request, {"mint": IS_OPEN if is_open else TOO_MANY})
+        await self._note(request, "asked for a past", mint, days=str(days))
+        return Redirect(PASTS, notice="past-asked")
+
+    async def _asked(self, request: PageRequest) -> tuple[Mint, int]:
+        """Return which past the form names.  Raises InvalidForm."""
+        days = request.form.line("days")
+        try:
+            mint = parse_mint(request.form.line("mint"))
+        except InvalidTokenAddress as flaw:
+            raise InvalidForm({"mint": sentence(flaw)}) from None
+        if mint == WSOL:
+            raise InvalidForm({"mint": OF_SOL})
+        if await self._tracking.one(mint) is None:
+            raise InvalidForm({"mint": NOT_FOLLOWED})
+        if not DAYS.fullmatch(days) or int(days) > DAYS_MAX:
+            raise InvalidForm({"days": NO_DAYS})
+        return mint, int(days)
+
+    async def _change(self, asks: BackfillJobs, request: PageRequest, what: str) -> PageResponse:
+        """Confirm or cancel; what another administrator did before changes nothing."""
+        ask_id = parse_id(request.form.text("ask"))
+        if what == "confirm":
+            mint = await asks.confirm(ask_id)
+        else:
+            mint = await asks.cancel(ask_id, request.now)
+        if mint is None:
+            return Redirect(PASTS, notice="past-as-it-was")
+        await self._note(request, CHANGES[what], mint)
+        return Redirect(PASTS, notice=f"past-{what}")
+
+    async def _note(self, request: PageRequest, what: str, mint: Mint, **detail: str) -> None:
+        await self._review.record(what, f"mint:{mint}", actor=request.signed_in, **detail)
+
+    async def _shown(self) -> Sequence[BackfillJob]:
+        return [] if self._asks is None else await self._asks.newest(PASTS_SHOWN_MAX)
+
+    async def _page(
+        self,
+        request: PageRequest,
+        errors: Mapping[str, str] = NO_ERRORS,
+        *,
+        values: Mapping[str, str] | None = None,
+        status: int | None = None,
+    ) -> Page:
+        asks = await self._shown()
+        facts = {
+            "no_node": NO_NODE if self._asks is None else "",
+            "pasts": [_pasts_line(each) for each in asks],
+            "mark": _mark(asks),
+            "is_moving": any(each.state in MOVING for each in asks),
+            "days_max": DAYS_MAX,
+        }
+        typed = {name: request.form.line(name) for name in ("mint", "days")}
+        return Page("admin/pasts.html", facts, errors, typed if values is None else values, status)
+
+
+def _mark(asks: Sequence[BackfillJob]) -> str:
+    """Return a short text that is another one once anything of *asks* is."""
+    return sha256(repr(asks).encode()).hexdigest()[:16]
+
+
+def _pasts_line(ask: BackfillJob) -> dict[str, object]:
+    name, badge = STATES[ask.state]
+    total = max(ask.listed, 0 if ask.cost is None else ask.cost.transactions)
+    return {
+        "ask_id": ask.ask_id,
+        "mint": ask.mint,
+        "since": UnixMs(ask.from_time * SECOND_MS),
+        "asked_at": ask.asked_at,
+        "ended_at": ask.ended_at,
+        "name": name,
+        "badge": badge,
+        "cost": ask.cost,
+        "takes": "" if ask.cost is None else _duration(round(ask.cost.seconds)),
+        "is_read": ask.state is BackfillState.READING,
+        "listed": ask.listed,
+        "read": ask.read,
+        "total": total,
+        "part": min(1.0, ask.read / total) if total else 0.0,
+        "words": _as_sentence(ask.words),
+        "is_failed": ask.state is BackfillState.FAILED,
+        "can_be_confirmed": ask.state is BackfillState.ESTIMATED,
+        "can_be_cancelled": ask.state in CAN_BE_CANCELLED,
+    }
+
+
+def _as_sentence(words: str) -> str:
+    """Return *words* with a capital first, unless they begin with an address."""
+    first = words.partition(" ")[0]
+    return words if len(first) > WORD_LENGTH_MAX else words[:1].upper() + words[1:]
+
+
+def _duration(seconds: int) -> str:
+    hours, minutes = divmod(round(seconds / MINUTE_S), 60)
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min" if minutes else f"{seconds} s"

@@ -1,0 +1,238 @@
+"""What administrators see of money: payments, what came in by day, and each customer."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Final, NamedTuple
+
+from solders.pubkey import Pubkey
+from solders.signature import Signature as Ed25519
+
+from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_email
+from mintscope.accounts.people.factor_rows import User
+from mintscope.accounts.signups.reviews import Reviews
+from mintscope.accounts.wallets.credits import AccountCredits, Wallets
+from mintscope.alerts.alerts import Alerts
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.audit import EventFilter, UserId
+from mintscope.kit.credentials import CredentialKind, has_form
+from mintscope.kit.errors import NotFound
+from mintscope.kit.http.request import parse_id
+from mintscope.kit.primitives import Signature, UnixMs, Wallet
+from mintscope.kit.time import DAY_MS
+from mintscope.payments.history import Assets, PaymentHistory, Place, Takings, usd_words
+from mintscope.payments.payment import State
+from mintscope.payments.search import KeptOrphan, KeptPayment, Wanted, advise, advise_orphan
+from mintscope.site.figures import day_text
+from mintscope.site.page import Page, PageResponse
+from mintscope.site.routes import Access, PageRequest, PageRoute, get
+from mintscope.site.sales.payments import ShownPayment, shown
+
+PAYMENTS: Final = "/admin/payments"
+CUSTOMER: Final = "/admin/users/{user}"
+PAGE_LENGTH: Final = 50
+DAYS: Final = 31
+HINT_LENGTH: Final = 8
+EVENTS_SHOWN: Final = 20
+MOMENT_DIGITS_MAX: Final = 15
+QUERY_LENGTH_MAX: Final = 254
+EXPECTED: Final = (
+    "Expected a signature, a wallet, an e-mail address, or the last 8 characters of a credit token."
+)
+
+
+class Advised(NamedTuple):
+    """A payment or an orphan, and what to do about it."""
+
+    shown: ShownPayment | None
+    orphan: KeptOrphan | None
+    do: str
+    text: str
+
+
+class DayLine(NamedTuple):
+    """What one day brought, by asset and bundle."""
+
+    day: str
+    usd: str
+    lines: Sequence[tuple[str, str, int, str]]
+
+
+class MoneyPages:
+    """Payments and customers, which are only read here."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - one argument for each part
+        self,
+        review: Reviews,
+        history: PaymentHistory | None,
+        assets: Assets,
+        credits_: AccountCredits,
+        wallets: Wallets,
+        signals: Alerts,
+        ledger: CreditLedger | None,
+    ) -> None:
+        """Show no payments where *history* is None, and no balance without a *ledger*."""
+        self._review = review
+        self._history = history
+        self._assets = assets
+        self._credits = credits_
+        self._wallets = wallets
+        self._signals = signals
+        self._ledger = ledger
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        if self._history is not None:
+            yield get(PAYMENTS, self.payments, Access.SIGNED_IN)
+        yield get(CUSTOMER, self.customer, Access.SIGNED_IN)
+
+    async def payments(self, request: PageRequest) -> PageResponse:
+        """Show payments: those that are searched for, or the newest in a state; and takings."""
+        history = self._books()
+        text = request.query_params.line("q")[:QUERY_LENGTH_MAX]
+        state = _state(request.query_params.text("state"))
+        values = {"q": text, "state": "" if state is None else state.value}
+        if text:
+            try:
+                wanted = await self._wanted(text)
+            except ValueError:
+                return Page("admin/payments.html", self._facts([], [], []), {"q": EXPECTED}, values)
+            kept = await history.search(wanted)
+            found = [self._advised(each, request.now) for each in kept.payments]
+            found += [_orphan(each) for each in kept.orphans]
+            return Page("admin/payments.html", self._facts(found, [], []), values=values)
+        before = _place(request.query_params.text("before"))
+        newest = await history.newest(state, before, PAGE_LENGTH + 1)
+        found = [self._advised(each, request.now) for each in newest[:PAGE_LENGTH]]
+        since = UnixMs((request.now // DAY_MS - DAYS + 1) * DAY_MS)
+        takings = [] if before or state else await history.takings(since)
+        older = newest[PAGE_LENGTH - 1 : PAGE_LENGTH] if len(newest) > PAGE_LENGTH else []
+        return Page("admin/payments.html", self._facts(found, takings, older), values=values)
+
+    async def customer(self, request: PageRequest) -> PageResponse:
+        """Show one account: credits, payments, keys, alerts, audit.  Raises NotFound."""
+        user = await self._review.user(UserId(parse_id(request.path_params["user"])))
+        if user is None:
+            raise NotFound
+        account = await self._credits.find(user.user_id)
+        wallets = [each.wallet for each in await self._wallets.of_user(user.user_id)]
+        payments: Sequence[KeptPayment] = []
+        if self._history is not None:
+            accounts = [] if account is None else [account]
+            wanted = Wanted(payers=wallets, accounts=accounts, limit=PAGE_LENGTH)
+            payments = (await self._history.search(wanted)).payments
+        balance = None
+        if account is not None and self._ledger is not None:
+            balance = await self._ledger.balance(account)
+        holdings = await self._credits.holdings(user.user_id)
+        facts = {
+            "user": user,
+            "balance": balance,
+            "wallets": wallets,
+            "payments": [shown(each, self._assets) for each in payments],
+            "keys": [(each, holdings.spent.get(each.key_id, 0)) for each in holdings.keys],
+            "alerts": await self._signals.of_user(user.user_id),
+            "refused": await self._signals.refused(user.user_id),
+            "events": await self._events(user),
+        }
+        return Page("admin/customer.html", facts)
+
+    async def _events(self, user: User) -> Sequence[object]:
+        wanted = EventFilter(f"user:{user.user_id}", "")
+        found = await self._review.events(before=None, limit=EVENTS_SHOWN, wanted=wanted)
+        return [event for _, event in found]
+
+    async def _wanted(self, text: str) -> Wanted:
+        """Return the search for *text*.  Raises ValueError for what is none of EXPECTED."""
+        if "@" in text:
+            return await self._wanted_of(text)
+        if _is_base58(text, Ed25519):
+            return Wanted(signatures=[Signature(text)])
+        if _is_base58(text, Pubkey):
+            return Wanted(payers=[Wallet(text)])
+        hint = text.lower().removeprefix("...")
+        if has_form(CredentialKind.CREDIT_TOKEN, text):
+            hint = text[-HINT_LENGTH:]
+        if len(hint) != HINT_LENGTH or not set(hint) <= set("0123456789abcdef"):
+            raise ValueError(EXPECTED)
+        return Wanted(hint=hint)
+
+    async def _wanted_of(self, text: str) -> Wanted:
+        try:
+            email = parse_email(text)
+        except UnusableEmailAddress as flaw:
+            raise ValueError(EXPECTED) from flaw
+        subject = await self._review.subject_of(email)
+        if subject is None or not subject.startswith("user:"):
+            return Wanted()
+        user_id = UserId(int(subject.removeprefix("user:")))
+        account = await self._credits.find(user_id)
+        wallets = await self._wallets.of_user(user_id)
+        return Wanted(
+            payers=[each.wallet for each in wallets], accounts=[] if account is None else [account]
+        )
+
+    def _advised(self, payment: KeptPayment, now: UnixMs) -> Advised:
+        advice = advise(payment, None, now)
+        return Advised(shown(payment, self._assets), None, advice.do, advice.text)
+
+    def _facts(
+        self, found: Sequence[Advised], takings: Sequence[Takings], older: Sequence[KeptPayment]
+    ) -> dict[str, object]:
+        return {
+            "found": found,
+            "days": self._days(takings),
+            "total": usd_words(sum((each.usd for each in takings), Decimal(0))),
+            "states": [state.value for state in State],
+            "older": f"{older[0].begun_at}.{older[0].signature}" if older else None,
+        }
+
+    def _days(self, takings: Sequence[Takings]) -> Sequence[DayLine]:
+        by_day: defaultdict[int, list[Takings]] = defaultdict(list)
+        for each in takings:
+            by_day[each.day].append(each)
+        return [
+            DayLine(
+                day_text(day),
+                usd_words(sum((each.usd for each in lines), Decimal(0))),
+                [
+                    (
+                        f"{each.credits:,} credits" if each.credits else "answers",
+                        self._assets.amount(each.paid, each.asset),
+                        each.payments,
+                        usd_words(each.usd),
+                    )
+                    for each in lines
+                ],
+            )
+            for day, lines in by_day.items()
+        ]
+
+    def _books(self) -> PaymentHistory:
+        if self._history is None:
+            raise NotFound
+        return self._history
+
+
+def _orphan(orphan: KeptOrphan) -> Advised:
+    advice = advise_orphan(orphan)
+    return Advised(None, orphan, advice.do, advice.text)
+
+
+def _state(text: str) -> State | None:
+    return State(text) if text in set(State) else None
+
+
+def _place(text: str) -> Place | None:
+    at, _, signature = text.partition(".")
+    if not (at.isascii() and at.isdigit() and len(at) <= MOMENT_DIGITS_MAX):
+        return None
+    return UnixMs(int(at)), Signature(signature)
+
+
+def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:
+    try:
+        kind.from_string(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,284 @@
+"""The chart of a token as SVG: candles with averages and levels, volume, RSI and MACD.
+
+It is drawn in three pictures, so that nothing in it is distorted or too small on a phone: the plot
+is stretched to its place, the prices right of it and the times below it are not.  Colours are those
+of its classes.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Final, NamedTuple
+
+import msgspec
+from markupsafe import Markup
+
+from mintscope.kit.primitives import UnixMs, UnixS
+from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS, utc
+from mintscope.site.figures import nice_steps, short_amount, short_price
+
+SIZE: Final = 1000  # of the plot, in both directions
+BODY: Final = 0.7  # of the width that a candle has
+TIMES_MAX: Final = 7
+TIME_STEPS: Final = (
+    *(count * MINUTE_S for count in (5, 10, 15, 30)),
+    *(count * HOUR_S for count in (1, 2, 3, 6, 12)),
+    *(count * DAY_S for count in (1, 2, 7, 14)),
+)
+OVERBOUGHT = 70.0
+OVERSOLD = 30.0
+AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
+
+
+class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """A candle and what indicators say after it.
+
+    t                begin, Unix seconds
+    bought, sold     US dollars; 0 where a provider gave the candle, whose volume has no sides
+    unsided          US dollars of such a candle
+    ema9 to histogram    None where history is too short
+    """
+
+    t: int
+    open: float
+    high: float
+    low: float
+    close: float
+    bought: float
+    sold: float
+    unsided: float
+    ema9: float | None = None
+    ema21: float | None = None
+    ema50: float | None = None
+    ema200: float | None = None
+    rsi: float | None = None
+    macd: float | None = None
+    signal: float | None = None
+    histogram: float | None = None
+
+
+class _Pane(NamedTuple):
+    """A part of the plot, from *top* down to *bottom*, in which values are *low* to *high*."""
+
+    top: float
+    bottom: float
+    low: float
+    high: float
+
+    def y(self, value: float) -> float:
+        """Return where *value* is."""
+        span = self.high - self.low
+        part = (value - self.low) / span if span > 0 else 0.5
+        return self.bottom - part * (self.bottom - self.top)
+
+
+class _Panes(NamedTuple):
+    price: _Pane
+    volume: _Pane
+    rsi: _Pane
+    macd: _Pane
+
+
+def draw_chart(
+    points: Sequence[ChartPoint], levels: Mapping[str, float], width_s: int, label: str
+) -> Markup:
+    """Return the chart of *points*, oldest first.
+
+    levels    prices to be marked, by what is written beside them
+    width_s   of a candle
+    label     what is read out
+    """
+    panes = _panes(points)
+    plot = Markup("").join(
+        [
+            *_grid(panes),
+            *(_line("level-line", [(0, panes.price.y(y)), (SIZE, panes.price.y(y))])
+              for y in levels.values() if panes.price.low <= y <= panes.price.high),
+            *_candles(points, panes.price),
+            *_averages(points, panes.price),
+            *_volumes(points, panes.volume),
+            *_momentum(points, panes),
+        ]
+    )  # fmt: skip
+    return Markup(
+        '<svg class="plot" viewBox="0 0 {size} {size}" preserveAspectRatio="none" role="img"'
+        ' aria-label="{label}">{plot}</svg>{prices}{times}'
+    ).format(
+        size=SIZE,
+        label=label,
+        plot=plot,
+        prices=_prices(points, panes, levels),
+        times=_times(points, width_s),
+    )
+
+
+def _panes(points: Sequence[ChartPoint]) -> _Panes:
+    low = min((each.low for each in points), default=0.0)
+    high = max((each.high for each in points), default=1.0)
+    margin = (high - low) * 0.05 or high * 0.01
+    volume = max((max(p.bought, p.sold, p.unsided) for p in points), default=0.0) or 1.0
+    swings = [
+        abs(value) for p in points for value in (p.macd, p.signal, p.histogram) if value is not None
+    ]
+    swing = max(swings, default=0.0) * 1.1 or 1.0
+    return _Panes(
+        _Pane(0, 600, low - margin, high + margin),
+        _Pane(628, 740, -volume, volume),
+        _Pane(768, 870, 0.0, 100.0),
+        _Pane(898, 1000, -swing, swing),
+    )
+
+
+def _grid(panes: _Panes) -> Iterator[Markup]:
+    for pane in panes:
+        yield _line("edge-line", [(0, pane.bottom), (SIZE, pane.bottom)])
+    for value in nice_steps(panes.price.low, panes.price.high, 6):
+        yield _line("grid-line", [(0, panes.price.y(value)), (SIZE, panes.price.y(value))])
+    for value in (OVERSOLD, OVERBOUGHT):
+        yield _line("level-line", [(0, panes.rsi.y(value)), (SIZE, panes.rsi.y(value))])
+    for pane in (panes.volume, panes.macd):
+        yield _line("grid-line", [(0, pane.y(0.0)), (SIZE, pane.y(0.0))])
+
+
+def _candles(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
+    """Yield the candles: all that rise are one path, and all that fall."""
+    step = SIZE / max(1, len(points))
+    for kind in ("rise", "fall"):
+        wicks = []
+        bodies = []
+        for place, point in enumerate(points):
+            if (point.close >= point.open) is not (kind == "rise"):
+                continue
+            middle = (place + 0.5) * step
+            wicks.append(f"M{middle:.1f} {pane.y(point.high):.1f}V{pane.y(point.low):.1f}")
+            top, bottom = sorted((pane.y(point.open), pane.y(point.close)))
+            bodies.append(_bar(middle, step, top, max(bottom, top + 1.5)))
+        yield _path(f"wick {kind}", "".join(wicks))
+        yield _path(f"bar {kind}", "".join(bodies))
+
+
+def _averages(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
+    for name in AVERAGES:
+        yield _curve(f"line {name}", points, pane, attrgetter(name))
+
+
+def _volumes(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
+    yield _bars("bar rise soft", points, pane, lambda point: point.bought)
+    yield _bars("bar fall soft", points, pane, lambda point: -point.sold)
+    yield _bars("bar unsided", points, pane, lambda point: point.unsided)
+
+
+def _momentum(points: Sequence[ChartPoint], panes: _Panes) -> Iterator[Markup]:
+    def part(point: ChartPoint, sign: int) -> float:
+        return sign * max(0.0, sign * (point.histogram or 0.0))
+
+    yield _curve("line rsi", points, panes.rsi, lambda point: point.rsi)
+    yield _bars("bar rise soft", points, panes.macd, lambda point: part(point, 1))
+    yield _bars("bar fall soft", points, panes.macd, lambda point: part(point, -1))
+    yield _curve("line macd", points, panes.macd, lambda point: point.macd)
+    yield _curve("line signal", points, panes.macd, lambda point: point.signal)
+
+
+def _bars(
+    kind: str, points: Sequence[ChartPoint], pane: _Pane, of: Callable[[ChartPoint], float]
+) -> Markup:
+    step = SIZE / max(1, len(points))
+    zero = pane.y(0.0)
+    drawn = []
+    for place, point in enumerate(points):
+        if value := of(point):
+            top, bottom = sorted((zero, pane.y(value)))
+            drawn.append(_bar((place + 0.5) * step, step, top, bottom))
+    return _path(kind, "".join(drawn))
+
+
+def _bar(middle: float, step: float, top: float, bottom: float) -> str:
+    width = step * BODY
+    return f"M{middle - width / 2:.1f} {top:.1f}h{width:.1f}V{bottom:.1f}h{-width:.1f}z"
+
+
+def _curve(
+    kind: str, points: Sequence[ChartPoint], pane: _Pane, of: Callable[[ChartPoint], float | None]
+) -> Markup:
+    """Return a line through the values of *of*, within the pane; None is a gap."""
+    step = SIZE / max(1, len(points))
+    drawn = []
+    pen = "M"
+    for place, point in enumerate(points):
+        value = of(point)
+        if value is None:
+            pen = "M"
+            continue
+        y = min(pane.bottom, max(pane.top, pane.y(value)))
+        drawn.append(f"{pen}{(place + 0.5) * step:.1f} {y:.1f}")
+        pen = "L"
+    return _path(kind, "".join(drawn))
+
+
+def _line(kind: str, ends: Sequence[tuple[float, float]]) -> Markup:
+    return _path(kind, "L".join(f"{x:.1f} {y:.1f}" for x, y in ends).join(("M", "")))
+
+
+def _path(kind: str, drawn: str) -> Markup:
+    if not drawn:
+        return Markup("")
+    return Markup('<path class="{}" d="{}" vector-effect="non-scaling-stroke"/>').format(
+        kind, drawn
+    )
+
+
+def _prices(points: Sequence[ChartPoint], panes: _Panes, levels: Mapping[str, float]) -> Markup:
+    """Return what is written right of the plot: prices, and what each pane below shows."""
+    price = panes.price
+    texts = [
+        _text("tick", 8, price.y(value) / 10, short_price(value))
+        for value in nice_steps(price.low, price.high, 6)
+    ]
+    top = panes.volume.high
+    texts += [
+        _text("tick", 8, panes.volume.y(top) / 10 + 0.8, short_amount(top)),
+        _text("tick", 8, panes.rsi.y(OVERBOUGHT) / 10, f"{OVERBOUGHT:.0f}"),
+        _text("tick", 8, panes.rsi.y(OVERSOLD) / 10, f"{OVERSOLD:.0f}"),
+        _text("tick", 8, panes.macd.y(0.0) / 10, "0"),
+    ]
+    if points:
+        last = points[-1]
+        kind = "rise" if last.close >= last.open else "fall"
+        texts.append(_text(f"last {kind}", 8, price.y(last.close) / 10, short_price(last.close)))
+    names = [
+        _text("level-name", "100%", price.y(y) / 10, name)
+        for name, y in levels.items()
+        if price.low <= y <= price.high
+    ]
+    return Markup('<svg class="prices" aria-hidden="true">{}</svg>').format(
+        Markup("").join(texts)
+    ) + Markup('<svg class="levels" aria-hidden="true">{}</svg>').format(Markup("").join(names))
+
+
+def _times(points: Sequence[ChartPoint], width_s: int) -> Markup:
+    """Return the times below the plot, of candles that begin at a round one."""
+    step_s = next(
+        (
+            each
+            for each in TIME_STEPS
+            if each >= width_s and sum(not p.t % each for p in points) <= TIMES_MAX
+        ),
+        TIME_STEPS[-1],
+    )
+    step = 100 / max(1, len(points))
+    texts = [
+        _text("tick", f"{(place + 0.5) * step:.2f}%", 50, _clock(UnixS(point.t)))
+        for place, point in enumerate(points)
+        if point.t % step_s == 0
+    ]
+    return Markup('<svg class="times" aria-hidden="true">{}</svg>').format(Markup("").join(texts))
+
+
+def _clock(at: UnixS) -> str:
+    moment = utc(UnixMs(at * SECOND_MS))
+    return f"{moment:%H:%M}" if at % DAY_S else f"{moment.day} {moment:%b}"
+
+
+def _text(kind: str, x: float | str, y: float, text: str) -> Markup:
+    return Markup('<text class="{}" x="{}" y="{:.2f}%" dy="0.32em">{}</text>').format(
+        kind, x, y, text
+    )

@@ -1,0 +1,196 @@
+"""Common steps of every request for a page: its session, the checks of forms, and the page."""
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlencode
+
+from starlette.requests import cookie_parser
+from starlette.types import Scope
+
+from mintscope.accounts.people.people import People
+from mintscope.accounts.people.session import AGENT_LENGTH_MAX, Browser, Session, SessionEnded
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import MethodNotAllowed, NotFound, RateLimited
+from mintscope.kit.http.rate_limit import AddressLimit, WriteBudget
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import AnyResponse, Response
+from mintscope.kit.http.routes import Route, Router
+from mintscope.site.page import COOKIE, END_SESSION, Page, Pushed, Redirect, WholeResponse
+from mintscope.site.render import PageContext, PageWriter, failure_headers, failure_page
+from mintscope.site.routes import (
+    SEGMENT,
+    START,
+    Access,
+    FormData,
+    OwnOrigins,
+    PageRequest,
+    PageRoute,
+    expect_csrf,
+    parse_form,
+    read_form,
+)
+
+SIGN_IN: Final = "/sign-in"
+PROVE: Final = "/prove"
+QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
+
+
+@dataclass(kw_only=True)
+class PageEndpoints:
+    """Makes endpoints of page handlers: each runs only for a request that may reach it.
+
+    client       who a request comes from: an address or a network
+    form_limit   how many forms a client may send
+    writes       how much accounts may change
+    needs_second_factor   administration is for administrators who have one
+    """
+
+    pages: Iterable[PageRoute]
+    people: People
+    writer: PageWriter
+    origins: OwnOrigins
+    clock: Clock
+    client: Callable[[Scope], str]
+    form_limit: AddressLimit
+    writes: WriteBudget
+    needs_second_factor: bool = False
+
+    def __post_init__(self) -> None:
+        """Make the routes."""
+        self.routes = [
+            Route(page.method, page.path, partial(self._respond, page)) for page in self.pages
+        ]
+        self._router = Router(self.routes, SEGMENT)
+
+    async def write_error(self, request: Request, error: Exception) -> Response:
+        """Return the page of *error*, or one that leads to signing in where a session has ended."""
+        if isinstance(error, RateLimited):
+            request.state = PageContext(session=None, path=request.path)  # it must cost little
+        elif request.state is None:
+            try:
+                await self._learn_session(request)
+            except Exception as failure:  # noqa: BLE001 - told like any other
+                error = failure
+        if isinstance(error, SessionEnded):
+            return self._write(request, self._to_sign_in(request))
+        page = failure_page(error, request_id=request.request_id.decode())
+        is_htmx = b"hx-request" in request.headers
+        headers = failure_headers(error)
+        return self.writer.write(page, request.state, headers=headers, is_htmx=is_htmx)
+
+    async def _respond(self, page: PageRoute, request: Request) -> AnyResponse:
+        session = await self._learn_session(request)
+        query = parse_form(request.query)
+        request.state = replace(request.state, notice=query.text("notice"))
+        client = self.client(request.scope)
+        is_form = request.method == "POST"
+        if is_form:
+            if not page.is_from_anywhere:
+                self.origins.expect(request.values(b"origin"))
+            await self.form_limit.pass_through(request)
+        detour = self._detour(page, request, session)
+        if detour is not None:
+            return self._write(request, detour)
+        form = await self._form(page, request, session) if is_form else FormData()
+        if is_form and session is not None and page.is_counted:
+            await self.writes.spend(session.user.user_id, "page")
+        response = await page.handler(
+            PageRequest(
+                now=self.clock.now(),
+                browser=Browser(
+                    address=client, agent=request.value(b"user-agent")[:AGENT_LENGTH_MAX]
+                ),
+                session=session,
+                path_params=request.path_params,
+                query_params=query,
+                form=form,
+                next_path=self._own_page(form.text("next") or query.text("next")),
+                bearer=request.bearer() or "",
+            )
+        )
+        if isinstance(response, Pushed):
+            return self.writer.push(response)
+        return self._write(request, response)
+
+    def _write(self, request: Request, page: WholeResponse) -> Response:
+        if isinstance(page, Page) and page.cookie == END_SESSION:
+            request.state = replace(request.state, session=None)
+        return self.writer.write(page, request.state, is_htmx=b"hx-request" in request.headers)
+
+    async def _learn_session(self, request: Request) -> Session | None:
+        request.state = PageContext(session=None, path=request.path)
+        cookie = session_cookie(request)
+        session = await self.people.session(cookie) if cookie else None
+        request.state = replace(request.state, session=session)
+        return session
+
+    def _detour(
+        self, page: PageRoute, request: Request, session: Session | None
+    ) -> Redirect | Page | None:
+        """Return where to go first, if the session does not suffice."""
+        if page.access is Access.ANYONE:
+            return None
+        if session is None:
+            return self._to_sign_in(request)
+        if page.is_administration and not session.user.is_administrator:
+            raise NotFound
+        is_barred = self.needs_second_factor and not session.user.has_second_factor
+        if page.is_administration and is_barred:
+            return Page("factors/needed.html", status=HTTPStatus.FORBIDDEN)
+        if page.access is Access.FRESH and not session.is_fresh(self.clock.now()):
+            return Redirect(self._with_return(PROVE, request))
+        return None
+
+    def _to_sign_in(self, request: Request) -> Redirect:
+        cookie = END_SESSION if session_cookie(request) else None
+        return Redirect(self._with_return(SIGN_IN, request), cookie=cookie)
+
+    def _with_return(self, page: str, request: Request) -> str:
+        """Return the address of *page*, from which one comes back here if this is a page.
+
+        A form that has no page of its own leads back to the one that it is on.
+        """
+        query = request.query.decode("latin-1")
+        here = self._own_page(f"{request.path}?{query}" if query else request.path)
+        if here == START:
+            _, _, sent_from = request.value(b"referer").partition("://")
+            here = self._own_page(f"/{sent_from.partition('/')[2]}")
+        return f"{page}?{urlencode({'next': here})}" if here != START else page
+
+    def _own_page(self, address: str) -> str:
+        """Return *address* if it is that of a page of this site, else the first page.
+
+        A path is looked up like any other: only pages of this site are routes.  A query goes along
+        if a form of this site could have made it.
+        """
+        path, _, query = address.partition("?")
+        try:
+            self._router.find("GET", path)
+        except (NotFound, MethodNotAllowed):
+            return START
+        return address if QUERY.fullmatch(query) else path
+
+    async def _form(self, page: PageRoute, request: Request, session: Session | None) -> FormData:
+        if page.is_from_anywhere:
+            await request.body()
+            return FormData()
+        form = await read_form(request)
+        if page.access is not Access.ANYONE:
+            assert session is not None
+            expect_csrf(session, form)
+        return form
+
+
+def session_cookie(request: Request) -> str | None:
+    """Return the session's cookie; None without one, and for several, which say two things."""
+    found = [
+        value
+        for header in request.values(b"cookie")
+        for name, value in cookie_parser(header).items()
+        if name == COOKIE
+    ]
+    return found[0] if len(found) == 1 else None

@@ -1,0 +1,267 @@
+"""`/`: what the service is, shown by what it does; or where a signed-in person goes on.
+
+Live parts of the first page, SOL and the movers: read once for all pages that are open.
+
+One line to copy, in each way in which programs ask.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mintscope.accounts.people.session import Session
+from mintscope.accounts.signups.application import ApplicationState
+from mintscope.accounts.signups.reviews import Reviews
+from mintscope.accounts.wallets.credits import AccountCredits
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.audit import UserId
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.http.response import Outlet
+from mintscope.kit.http.server_sent import encode_event
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, SECOND_MS
+from mintscope.market.listing.listed import ListQuestion
+from mintscope.payments.pricing import BUNDLES, REQUEST_USD
+from mintscope.site.figures import DAYS, day_bars, day_text
+from mintscope.site.live import NEWS, Channel, News, OpenPages, PageStream
+from mintscope.site.page import Macros, NoContent, Page, PageResponse
+from mintscope.site.routes import START, PageRequest, PageRoute, get
+from mintscope.site.sol import LiveSol, MarketParts, SolNow
+from mintscope.site.tokens.tokens import WATCHED_SHOWN, LinePage, TokenLines, Watching
+from mintscope.solana.blocks import WSOL
+
+PAUSE_S: Final = 0.5  # between two looks
+VIEW: Final = "front"  # the only one: all see the same
+
+
+class _Drawn(NamedTuple):
+    """The parts of the page by their names, as HTML; *mark* says of when they are."""
+
+    mark: tuple[int, int | None]
+    parts: Mapping[str, str]
+
+
+class LiveFront:
+    """Reads SOL and *lines* of *market*, and sends them to open pages."""
+
+    def __init__(self, market: MarketParts, lines: TokenLines, pages: OpenPages) -> None:
+        self._market = market
+        self._lines = lines
+        self._pages = pages
+        self._sol = LiveSol(market)
+        self._channel: Channel[str] | None = None
+        self._newest: _Drawn | None = None
+
+    async def facts(self) -> dict[str, Any]:
+        """Return the values of templates; None for those unknown now."""
+        return {
+            "sol": await self._sol.read(),
+            "movers": await self._movers(),
+            "has_market": True,
+            "degraded_ms": int(self._market.degraded_after_s * SECOND_MS),
+        }
+
+    async def open(self, request: PageRequest) -> PageResponse:
+        """Return the stream of a page.  Raises RateLimited and ServiceUnavailable."""
+        return await self._pages.open(request, [], self._serve)
+
+    async def _serve(self, outlet: Outlet, macros: Macros) -> None:
+        if self._channel is None:
+            look = partial(self._look, macros)
+            self._channel = Channel(look, PAUSE_S, is_watched=True)
+        stream = PageStream(outlet, [], on_behind=self._market.streams.note_behind)
+        with self._channel.reading(stream, VIEW):
+            await self._market.streams.serve(stream)
+
+    async def _look(self, macros: Macros, _views: Collection[str]) -> Mapping[str, News]:
+        """Return what is new since the last look."""
+        sol, movers, before = await self._sol.read(), await self._movers(), self._newest
+        if sol is None:
+            return {}
+        mark = (sol.slot, movers and movers.slot)
+        if before is not None and before.mark == mark:
+            return {}
+        self._newest = now = _Drawn(mark, _parts(macros, sol, movers))
+        whole = _event(sol, now.parts)
+        if before is None:
+            return {VIEW: News(mark, whole)}
+        changed = {name: html for name, html in now.parts.items() if before.parts.get(name) != html}
+        return {VIEW: News(mark, whole, before.mark, _event(sol, changed))}
+
+    async def _movers(self) -> LinePage | None:
+        try:
+            return await self._lines.movers()
+        except ServiceUnavailable:  # the list is being loaded
+            return None
+
+
+def _parts(macros: Macros, sol: SolNow, movers: LinePage | None) -> Mapping[str, str]:
+    """Return what `front/live.html` has in its parts."""
+    drawn = macros("front/parts.html")
+    parts = {name: getattr(drawn, name)(sol) for name in ("slot", "price", "answer")}
+    parts["chart"] = sol.chart
+    for place, line in enumerate(() if movers is None else movers.lines, 1):
+        parts[f"mover-{place}"] = drawn.mover(line)
+    return {name: str(html).strip() for name, html in parts.items()}
+
+
+def _event(sol: SolNow, parts: Mapping[str, str]) -> bytes:
+    told = {"slot": sol.slot, "asOf": sol.report.data_span.to * SECOND_MS, "parts": parts}
+    return encode_event(NEWS, msgspec.json.encode(told))
+
+
+KEY: Final = "YOUR_KEY"
+
+
+class FrontExample(NamedTuple):
+    """A line for a shell or a file; *key* names it on the page."""
+
+    key: str
+    name: str
+    text: str
+
+
+def examples_of(origin: str, *, has_mcp: bool) -> Iterator[FrontExample]:
+    """Yield the ways to ask for the report of SOL at *origin*."""
+    url = f"{origin}/v1/token/{WSOL}"
+    yield FrontExample("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" {url}')
+    if has_mcp:
+        yield FrontExample(
+            "mcp",
+            "MCP",
+            f"claude mcp add --transport http mintscope {origin}/mcp"
+            f' --header "Authorization: Bearer {KEY}"',
+        )
+    yield FrontExample(
+        "python",
+        "Python",
+        f'httpx.get("{url}", headers={{"Authorization": "Bearer {KEY}"}}).json()["data"]["price"]',
+    )
+
+
+LIVE: Final = "/live"
+BUNDLES_SHOWN: Final = (10, 100, 500)
+NOT_LIVE: Final[Mapping[str, Any]] = {"sol": None, "movers": None, "has_market": False}
+
+
+@dataclass(frozen=True, slots=True)
+class PersonCredits:
+    """Credits of a person, and their history.
+
+    ledger   None if that is not shown
+    """
+
+    account_credits: AccountCredits
+    ledger: CreditLedger | None
+
+    async def facts(self, user_id: UserId, now: UnixMs) -> dict[str, Any]:
+        """Return what the page shows of the credits and keys of a user."""
+        holdings = await self.account_credits.holdings(user_id)
+        account = await self.account_credits.find(user_id)
+        days: dict[int, int] = {}
+        if self.ledger is not None and account is not None:
+            statement = await self.ledger.statement(account)
+            days = {each.day: each.credits for each in statement.days}
+        today = now // DAY_MS
+        used = {day: count for day, count in days.items() if day > today - DAYS}
+        return {
+            "holdings": holdings,
+            "used": sum(used.values()),
+            "bars": day_bars(used, today) if used else None,
+            "first_day": day_text(today - DAYS + 1),
+        }
+
+
+class FrontPages:
+    """The first page, and the part of it that is asked for again as blocks come.
+
+    live, lines   None where no market is shown
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each thing that is shown
+        self,
+        reviews: Reviews,
+        own_credits: PersonCredits,
+        watching: Watching,
+        *,
+        live: LiveFront | None,
+        lines: TokenLines | None,
+        has_mcp: bool,
+        origin: str,
+    ) -> None:
+        self._reviews = reviews
+        self._credits = own_credits
+        self._watching = watching
+        self._live = live
+        self._lines = lines
+        self._has_mcp = has_mcp
+        self._origin = origin
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(START, self.show)
+        if self._live is not None:
+            yield get(LIVE, self.show_live)
+            yield get(f"{LIVE}/events", self._live.open)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show the service to strangers, and what is theirs to people."""
+        if request.session is not None:
+            return await self._start(request, request.session)
+        facts = {
+            **await self._live_facts(),
+            "bundles": [
+                (each, _money(each.usd)) for each in BUNDLES if each.credits in BUNDLES_SHOWN
+            ],
+            "request_usd": _money(REQUEST_USD),
+            "examples": list(examples_of(self._origin, has_mcp=self._has_mcp)),
+        }
+        return Page("front/home.html", facts)
+
+    async def show_live(self, request: PageRequest) -> PageResponse:
+        """Show SOL and the movers alone; with `seen`, a slot, nothing if it is still the newest."""
+        facts = await self._live_facts()
+        sol = facts["sol"]
+        if sol is not None and request.query_params.text("seen") == str(sol.slot):
+            return NoContent()
+        movers = facts["movers"]
+        as_of = (sol and (sol.slot, sol.is_late), movers and movers.slot)
+        return Page("front/live_alone.html", facts, kept_as=repr(as_of))
+
+    async def _start(self, request: PageRequest, session: Session) -> Page:
+        user = session.user
+        facts = {
+            **await self._credits.facts(user.user_id, request.now),
+            "waiting": await self._waiting() if user.is_administrator else 0,
+            "watched": await self._watched(request),
+            "origin": self._origin,
+            **await self._live_facts(),
+        }
+        return Page("front/start.html", facts)
+
+    async def _live_facts(self) -> dict[str, Any]:
+        return dict(NOT_LIVE) if self._live is None else await self._live.facts()
+
+    async def _watched(self, request: PageRequest) -> LinePage | None:
+        """Return the lines of what is watched; None where no market is shown."""
+        mints = await self._watching.mints(request.session)
+        if self._lines is None:
+            return None
+        try:
+            return await self._lines.page(ListQuestion(among=mints, limit=WATCHED_SHOWN))
+        except ServiceUnavailable:
+            return None
+
+    async def _waiting(self) -> int:
+        """Return how many applications wait for a decision."""
+        return (await self._reviews.counts()).get(ApplicationState.AWAITING_APPROVAL, 0)
+
+
+def _money(usd: Decimal) -> str:
+    """Return *usd*, exact, with two digits behind the point or as many as it needs."""
+    rounded = round(usd, 2)
+    return f"${rounded}" if usd == rounded else f"${usd.normalize():f}"

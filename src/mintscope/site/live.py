@@ -1,0 +1,216 @@
+"""Readers of the same things: one look for all of them, and each gets what is new to it.
+
+How many open pages follow changes: of all kinds together, and of one address.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+import structlog
+from typing_extensions import override
+
+from mintscope.api.events import EventStream
+from mintscope.kit.http.response import NO_OUTLET, Outlet
+from mintscope.kit.primitives import Mint
+from mintscope.market.report import PARTIAL
+from mintscope.site.page import Macros, NoContent, PageResponse, Pushed
+from mintscope.site.routes import PageRequest
+from mintscope.site.sol import MarketParts
+
+AGAIN_S: Final = 5.0  # after a look that failed
+REST: Final = 4.0  # times what a look took: pages have at most a fifth of a core for it
+
+View = TypeVar("View", bound=Hashable)
+
+log = structlog.get_logger()
+
+
+class News(NamedTuple):
+    """The news for readers of a view.
+
+    mark      names what they know then
+    whole     the event for those who know anything else
+    since     what those know for whom *change*, an event that is smaller, is enough
+    """
+
+    mark: Hashable
+    whole: bytes
+    since: Hashable = None
+    change: bytes = b""
+
+
+class PageStream(EventStream):
+    """The stream of one page.
+
+    known   the mark of its first state; None: it gets all there is
+    """
+
+    __slots__ = ("_on_report", "known")
+
+    def __init__(
+        self,
+        *args: Any,
+        on_report: Callable[[], None] = lambda: None,
+        known: Hashable = None,
+        **kwargs: Any,
+    ) -> None:
+        """Call *on_report* at each report of a mint."""
+        super().__init__(*args, **kwargs)
+        self.known = known
+        self._on_report = on_report
+
+    @override
+    def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
+        """Write *event* of *mint*, or note that it was missed."""
+        super().tell(mint, event, is_whole=is_whole)
+        self._on_report()
+
+
+class Channel(Generic[View]):
+    """The readers of views that one look serves, at most once in *pause_s*.
+
+    After a look that failed, it is looked again in *again_s*.
+
+    look        returns the news of each view; one that is left out has none
+    is_watched  changes are not noted: it is looked again all the same
+    """
+
+    def __init__(
+        self,
+        look: Callable[[Collection[View]], Awaitable[Mapping[View, News]]],
+        pause_s: float,
+        *,
+        is_watched: bool = False,
+        again_s: float = AGAIN_S,
+    ) -> None:
+        self._look = look
+        self._pause_s = pause_s
+        self._again_s = again_s
+        self._is_watched = is_watched
+        self._readers: dict[PageStream, View] = {}
+        self._marks: dict[PageStream, Hashable] = {}  # of what they know; others send them too
+        self._newest: dict[View, News] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._is_due = False
+
+    def __len__(self) -> int:
+        """Return how many read."""
+        return len(self._readers)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether it has something to look at or to send, or rests from that."""
+        return self._looking is not None
+
+    @contextmanager
+    def reading(self, stream: PageStream, view: View) -> Iterator[None]:
+        """Send news of *view* to *stream* during the block."""
+        self._readers[stream] = view
+        self._marks[stream] = stream.known
+        self.note()
+        try:
+            yield
+        finally:
+            del self._readers[stream], self._marks[stream]
+
+    def note(self) -> None:
+        """Note that something may be new."""
+        self._is_due = True
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._go_on())
+
+    async def _go_on(self) -> None:
+        """Look and send as long as there are readers and news."""
+        time_s = asyncio.get_running_loop().time
+        try:
+            while self._readers and (self._is_due or self._is_watched or self._owes()):
+                began_s = time_s()
+                if await self._renew():
+                    self._tell()
+                    took_s = time_s() - began_s
+                    await asyncio.sleep(max(self._pause_s, REST * took_s))
+                else:
+                    await asyncio.sleep(self._again_s)
+        finally:
+            self._looking = None
+
+    async def _renew(self) -> bool:
+        """Look, if it is due; say whether that went well."""
+        if not (self._is_due or self._is_watched):
+            return True
+        self._is_due = False
+        views = dict.fromkeys(self._readers.values())
+        try:
+            found = await self._look(views)
+        except Exception:  # a fault of ours: pages stay open, and get news later
+            log.exception("what open pages show cannot be looked at")
+            self._is_due = True
+            return False
+        self._newest = {view: told for view, told in self._newest.items() if view in views}
+        self._newest.update(found)
+        return True
+
+    def _tell(self) -> None:
+        for stream, view in list(self._readers.items()):
+            told = self._newest.get(view)
+            if told is None or self._marks[stream] == told.mark or stream.is_behind():
+                continue
+            is_next = told.change and self._marks[stream] == told.since
+            stream.say(told.change if is_next else told.whole)
+            self._marks[stream] = told.mark
+
+    def _owes(self) -> bool:
+        """Return whether a reader was too slow."""
+        return any(
+            view in self._newest and self._marks[stream] != self._newest[view].mark
+            for stream, view in self._readers.items()
+        )
+
+
+NEWS: Final = b"news"  # the event with the news of a page
+
+Serve = Callable[[Outlet, Macros], Awaitable[None]]
+
+
+class OpenPages:
+    """The open pages of this process; they leave the rest to the streams that are paid for."""
+
+    def __init__(self, market: MarketParts) -> None:
+        self._market = market
+        self._count = 0
+
+    @property
+    def are_full(self) -> bool:
+        """Whether there is no room for one more."""
+        return self._count >= self._market.live_pages_max
+
+    async def open(self, request: PageRequest, mints: Sequence[Mint], serve: Serve) -> PageResponse:
+        """Return the stream by which *serve* updates a page of *mints*, until the page is left.
+
+        Without room it is no content, so that a browser does not ask again.
+        Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
+        """
+        if self.are_full:
+            return NoContent()
+        with ExitStack() as room:
+            room.enter_context(self._taken(request.browser.address))
+            await self._market.streams.broadcast.prepare(mints, None, PARTIAL)
+            return Pushed(partial(_push, room.pop_all(), serve))
+
+    @contextmanager
+    def _taken(self, address: str) -> Iterator[None]:
+        with self._market.streams.room_for(("page", address)):
+            self._count += 1
+            try:
+                yield
+            finally:
+                self._count -= 1
+
+
+async def _push(room: ExitStack, serve: Serve, outlet: Outlet, macros: Macros) -> None:
+    with room:
+        if outlet is not NO_OUTLET:
+            await serve(outlet, macros)

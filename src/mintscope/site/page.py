@@ -1,0 +1,257 @@
+"""Results of handlers: a page to render, another page to go to, a plain text, or events.
+
+Texts of pages: times, browsers, and what strangers wrote, for people.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from markupsafe import Markup, escape
+
+from mintscope.kit.errors import visible
+from mintscope.kit.http.response import Outlet
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS, MINUTE_S, SECOND_MS, utc
+
+COOKIE: Final = "__Host-mintscope"
+NO_ERRORS: Final[Mapping[str, str]] = {}
+END_SESSION: Final = ""  # as a cookie: the browser forgets it
+GONE: Final = 404
+# Notices on top of a page, shown once after an action; addresses carry the key alone.
+NOTICES: Final[Mapping[str, str]] = {
+    "signed-up": "Welcome. Your account is ready.",
+    "signed-out": "You are signed out.",
+    "password-changed": "Your password is changed. All other sessions were ended.",
+    "password-reset": "Your password is set. Sign in with it.",
+    "reset-sent": "If there is an account with that address, a link is on its way to its mailbox.",
+    "verification-sent": "We sent you a link, unless one was sent in the last five minutes, or"
+    " five today.",
+    "verified": "Your mailbox is verified.",
+    "claim-sent": "If no e-mail was sent in the last five minutes, one is on its way to the mailbox"
+    " of that agent. Open its link here, in this browser.",
+    "claimed": "The agent's API keys are yours now.",
+    "session-ended": "That session is ended.",
+    "sessions-ended": "All other sessions are ended.",
+    "address-sent": "If there were not too many e-mails lately, a link is on its way to the new"
+    " address. Open it here, in this browser; until then nothing changes.",
+    "address-changed": "Your e-mail address is changed. All other sessions were ended.",
+    "account-deleted": "Your account is deleted.",
+    "app-added": "The authenticator app is added. All other sessions were ended.",
+    "passkey-added": "The passkey is added. All other sessions were ended.",
+    "factor-removed": "It is removed.",
+    "account-renamed": "Your user name is changed.",
+    "key-renamed": "The key has its new name.",
+    "key-revoked": "The key is revoked.",
+    "key-capped": "The cap is changed.",
+    "view-bought": "One credit was spent. This token is shown for 15 minutes, in every timeframe.",
+    "no-credits": "There was no credit left to spend, so nothing was spent.",
+    "token-added": "The token is followed, from the next block on.",
+    "token-declined": "The request is declined.",
+    "track-verify": "Verify your e-mail address first: /settings/account/email.",
+    "track-requested": "Your request is listed for administrators.",
+    "track-later": "You have made 10 requests in a day. Try again tomorrow.",
+    "token-removed": "The token is dropped.",
+    "past-asked": "Requested. The cost appears below in a moment.",
+    "past-confirm": "It is read as soon as no other is.",
+    "past-cancel": "It is cancelled.",
+    "past-as-it-was": "Nothing was changed: it has gone on meanwhile.",
+    "sales-paused": "Sales are paused. Credits go on working.",
+    "sales-resumed": "Sales are open again.",
+    "approved": "Approved. An e-mail is on its way to the applicant.",
+    "rejected": "Rejected. An e-mail is on its way to the applicant.",
+    "application-reset": "The key is revoked. The same secret can be exchanged once more.",
+    "application-forgotten": "The application is forgotten. Its address may apply again.",
+    "credits-deposited": "The credits are in your account. The credit token is empty now.",
+    "alert-made": "The alert is on. It watches from the next trade on.",
+    "alert-tested": "The test is listed below, with its delivery.",
+    "alert-tests-used": "Nothing was sent: an hour has 10 tests.",
+    "alert-changed": "The alert is changed.",
+    "alert-deleted": "The alert is deleted.",
+    "search-near": "Nothing is called exactly that. This is the closest name.",
+    "watchlist-made": "The watchlist is made. Put tokens on it.",
+    "watchlist-renamed": "The watchlist has another name.",
+    "watchlist-deleted": "The watchlist is deleted.",
+    "watchlist-full": "Your watchlist is full: take a token off it before.",
+    "account-removed": "The account is removed.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A template and its facts.
+
+    errors  what is wrong with the form, by field; "" is about all of it
+    values  what the form's fields hold, so that they need not be typed again; never a password
+    status  by default 422 with errors and 200 without
+    kept_as names its text where that is the same for everybody, so that it is made once
+    cookie  that of a new session, or END_SESSION
+    """
+
+    template: str
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+    values: Mapping[str, str] = field(default_factory=dict)
+    status: int | None = None
+    cookie: str | None = None
+    kept_as: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    """Another page of this site; *notice* is a key of NOTICES, shown there once."""
+
+    path: str
+    notice: str = ""
+    cookie: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PlainText:
+    """A plain text, for scripts."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Markdown:
+    """The article of *page* as Markdown; its links begin with *origin*."""
+
+    page: Page
+    origin: str
+
+
+@dataclass(frozen=True, slots=True)
+class TextFile:
+    """A text that browsers save as *name*; *media_type* without a charset: it is UTF-8."""
+
+    name: str
+    media_type: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class NoContent:
+    """Nothing is new: the browser keeps what it shows."""
+
+
+# Returns the macros of a template, each an attribute that makes HTML.
+Macros = Callable[[str], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """Server-sent events, written whenever there is news.
+
+    push   as in `server.response.PushedResponse`; it is given the macros of templates as well, for
+           parts of pages
+    """
+
+    push: Callable[[Outlet, Macros], Awaitable[None]]
+
+
+WholeResponse = Page | Redirect | PlainText | Markdown | TextFile | NoContent
+PageResponse = WholeResponse | Pushed
+
+
+def link_gone(purpose: str) -> Page:
+    """Return the page about a link that is unknown, used or too old; it does not say which."""
+    return Page("link_gone.html", {"purpose": purpose}, status=GONE)
+
+
+# The first that occurs decides: every browser also names those it wants to be taken for.
+BROWSERS: Final = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("HeadlessChrome/", "Chromium"),
+    ("Chromium/", "Chromium"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+    ("curl/", "curl"),
+    ("python-httpx/", "a Python script"),
+)
+SYSTEMS: Final = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("CrOS", "ChromeOS"),
+    ("Mac OS X", "macOS"),
+    ("Linux", "Linux"),
+)
+
+LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")  # of Markdown
+
+
+def foreign_text(text: str) -> Markup:
+    """Return *text* of a stranger as an island: it turns nothing around it, and hides nothing."""
+    return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
+
+
+def address_text(address: str) -> Markup:
+    """Return *address*, an e-mail address of a stranger, as an island that breaks at its @."""
+    name, at, domain = visible(address).rpartition("@")
+    return Markup("<bdi>{}{}{}{}</bdi>").format(name, Markup("<wbr>") if at else "", at, domain)
+
+
+@lru_cache(maxsize=2_048)  # all that the documentation has
+def prose_text(text: str) -> Markup:
+    """Return *text*, of our own, as HTML: in backticks is code, links are their words."""
+    parts = LINK.sub(r"\1", text).split("`")
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
+        for place, part in enumerate(parts)
+    )
+
+
+def utc_text(at: UnixMs) -> str:
+    """Return *at* for people: 22 Nov 2026, 06:13 UTC."""
+    moment = utc(at)
+    return f"{moment.day} {moment:%b %Y, %H:%M} UTC"
+
+
+def ago_text(at: UnixMs, now: UnixMs) -> str:
+    """Return how long before *now* it was."""
+    return "just now" if now - at < MINUTE_MS else f"{_span(now - at)} ago"
+
+
+def old_text(age_ms: int) -> str:
+    """Return how old the newest block is; its time is known in whole seconds."""
+    seconds = age_ms // SECOND_MS
+    if seconds < 1:
+        return "under a second old"
+    if seconds < 2 * MINUTE_S:
+        return f"{seconds} s old"
+    if seconds < 2 * HOUR_S:
+        return f"{seconds // MINUTE_S} min old"
+    return f"{seconds // HOUR_S} h old"
+
+
+def until_text(at: UnixMs, now: UnixMs) -> str:
+    """Return how long after *now* it will be."""
+    return "now" if at <= now else f"in {_span(at - now, rounds=True)}"
+
+
+def _span(milliseconds: int, *, rounds: bool = False) -> str:
+    """Return a time span in its largest unit that fits: rounded down, or to the nearest."""
+    for unit_ms, name in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
+        if milliseconds >= unit_ms:
+            count = (milliseconds + (unit_ms // 2 if rounds else 0)) // unit_ms
+            return f"{count} {name}{'' if count == 1 else 's'}"
+    return "less than a minute"
+
+
+def describe_agent(agent: str) -> str:
+    """Return a short name of the browser that sent *agent* as its User-Agent."""
+    browser = _first(BROWSERS, agent)
+    system = _first(SYSTEMS, agent)
+    if browser and system:
+        return f"{browser} on {system}"
+    return browser or system or "An unknown browser"
+
+
+def _first(names: tuple[tuple[str, str], ...], agent: str) -> str:
+    return next((name for sign, name in names if sign in agent), "")

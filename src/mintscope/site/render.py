@@ -1,0 +1,437 @@
+"""Pages as responses: Jinja2 templates, in which every text is escaped and every name must exist.
+
+All of them carry the headers that guard them.
+
+The static files: few, small, in memory, and kept by browsers until they change.
+
+Pages for requests that fail: one for each way.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from http import HTTPStatus
+from importlib.resources import files
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from mintscope.accounts.people.session import Session
+from mintscope.accounts.people.user import TooManyAttempts
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import (
+    BadRequest,
+    InternalError,
+    MethodNotAllowed,
+    NotFound,
+    PayloadTooLarge,
+    RateLimited,
+    ServiceUnavailable,
+    visible,
+)
+from mintscope.kit.http.application import LEVEL_OF_FILES, compress, etag_of, version_of
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import NO_STORE, PLAIN, Header, Outlet, PushedResponse, Response
+from mintscope.kit.http.routes import Route
+from mintscope.kit.http.server_sent import CONTENT_TYPE
+from mintscope.kit.time import iso_time
+from mintscope.site.figures import dollars, percent, price, short_price, sparkline
+from mintscope.site.markdown import highlight, markdown_of
+from mintscope.site.page import (
+    COOKIE,
+    END_SESSION,
+    NOTICES,
+    Markdown,
+    NoContent,
+    Page,
+    PlainText,
+    Pushed,
+    Redirect,
+    TextFile,
+    WholeResponse,
+    address_text,
+    ago_text,
+    describe_agent,
+    foreign_text,
+    old_text,
+    prose_text,
+    until_text,
+    utc_text,
+)
+from mintscope.site.routes import OriginRefused, sentence
+
+HTML: Final[Header] = (b"content-type", b"text/html; charset=utf-8")
+MARKDOWN: Final[Header] = (b"content-type", b"text/markdown; charset=utf-8")
+EVENTS: Final[tuple[Header, ...]] = (
+    (b"content-type", CONTENT_TYPE),
+    (b"x-accel-buffering", b"no"),  # a proxy that keeps events back makes them late
+)
+YEAR_S: Final = 365 * 86_400
+POLICY: Final = (
+    b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:;"
+    b" connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+GUARDS: Final[tuple[Header, ...]] = (
+    (b"content-security-policy", POLICY),
+    (b"x-content-type-options", b"nosniff"),
+    # Not no-referrer: with it browsers send forms with `Origin: null`, even to their own site.
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"x-frame-options", b"DENY"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=(), payment=()"),
+)
+SECURE_GUARD: Final[Header] = (b"strict-transport-security", b"max-age=%d" % YEAR_S)
+COOKIE_FORM: Final = "Path=/; Secure; HttpOnly; SameSite=Lax"
+WHOLE_MAIN: Final[tuple[Header, ...]] = (
+    (b"hx-retarget", b"main"),
+    (b"hx-reselect", b"main"),
+    (b"hx-reswap", b"outerHTML"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageContext:
+    """The surroundings of a page: its reader, its address, and its notice.
+
+    notice  a key of NOTICES; any other text says nothing
+    """
+
+    session: Session | None
+    path: str
+    notice: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operator:
+    """Who operates the service, as configured; "" and None are not shown.
+
+    contact, terms, privacy   addresses: `mailto:` or https
+    refunds                   when payments are refunded, in plain text
+    """
+
+    name: str = ""
+    contact: str | None = None
+    terms: str | None = None
+    privacy: str | None = None
+    refunds: str = ""
+
+
+NO_OPERATOR: Final = Operator()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Features:
+    """Optional parts of the pages here.
+
+    has_people          what people need: accounts, settings; the API is at the same address
+    has_administration  what administrators need
+    has_mailbox         e-mails are shown at /mailbox
+    has_payments        requests and credits are sold
+    needs_second_factor administration is for administrators who have one
+    operator            who operates the service
+    """
+
+    has_people: bool = True
+    has_administration: bool = True
+    has_mailbox: bool = False
+    has_payments: bool = False
+    needs_second_factor: bool = False
+    operator: Operator = NO_OPERATOR
+
+
+class PageWriter:
+    """Turns what handlers return into responses.
+
+    Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
+    `values`, `features`, `pages`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`,
+    `until`, `old`, `agent`, `visible`, `foreign`, `address`, `prose`, `highlight`, and of
+    `figures`: `price`, `short`, `dollars`, `percent`, `sparkline`.
+
+    pages       the paths of all pages that there are: a link to any other is not shown
+    is_secure   every address of the site is https
+    """
+
+    def __init__(
+        self,
+        *,
+        static: Callable[[str], str],
+        features: Features,
+        pages: frozenset[str],
+        clock: Clock,
+        is_secure: bool,
+    ) -> None:
+        self._environment = _environment(static, features, pages)
+        self._clock = clock
+        self._is_secure = is_secure
+        self._kept: dict[str, tuple[str, bytes]] = {}
+
+    def write(
+        self,
+        page: WholeResponse,
+        context: PageContext,
+        *,
+        headers: tuple[Header, ...] = (),
+        is_htmx: bool = False,
+    ) -> Response:
+        """Return the response that is *page*, with *headers*.
+
+        is_htmx   a script asked for it. It follows a redirect unseen, so it gets another page's
+                  address; and an error replaces all of the content
+        """
+        match page:
+            case Page():
+                body = self._body(page, context)
+                wrong = HTTPStatus.UNPROCESSABLE_ENTITY if page.errors else HTTPStatus.OK
+                response = Response(page.status or wrong, body, (HTML,))
+                if is_htmx and response.status >= HTTPStatus.BAD_REQUEST:
+                    headers += WHOLE_MAIN
+            case Markdown():
+                text = markdown_of(self._render(page.page, context), page.origin)
+                response = Response(HTTPStatus.OK, text.encode(), (MARKDOWN,))
+            case PlainText():
+                response = Response(HTTPStatus.OK, page.text.encode(), (PLAIN,))
+            case TextFile():
+                kind = f"{page.media_type}; charset=utf-8".encode()
+                saved = f'attachment; filename="{page.name}"'.encode()
+                named = ((b"content-type", kind), (b"content-disposition", saved))
+                response = Response(HTTPStatus.OK, page.text.encode(), named)
+            case Redirect():
+                leaves = is_htmx and page.path.startswith(("/sign-in", "/prove"))
+                status = HTTPStatus.NO_CONTENT if leaves else HTTPStatus.SEE_OTHER
+                name = b"hx-redirect" if leaves else b"location"
+                response = Response(status, b"", (PLAIN, (name, _location(page).encode())))
+            case NoContent():
+                response = Response(HTTPStatus.NO_CONTENT, b"", (PLAIN,))
+        response.headers += (NO_STORE, *headers, *GUARDS)
+        if self._is_secure:
+            response.headers += (SECURE_GUARD,)
+        if isinstance(page, Page | Redirect) and page.cookie is not None:
+            response.headers += ((b"set-cookie", _cookie(page.cookie).encode()),)
+        return response
+
+    def push(self, page: Pushed) -> PushedResponse:
+        """Return the response whose body is written bit by bit."""
+
+        async def push(outlet: Outlet) -> None:
+            await page.push(outlet, self._macros)
+
+        return PushedResponse(HTTPStatus.OK, push, (*EVENTS, NO_STORE, *GUARDS))
+
+    def _macros(self, template: str) -> Any:
+        return self._environment.get_template(template).module
+
+    def _body(self, page: Page, context: PageContext) -> bytes:
+        """Return what is sent of *page*; of a template the newest text that is kept."""
+        name, body = self._kept.get(page.template, ("", b""))
+        if not page.kept_as or page.kept_as != name:
+            body = self._render(page, context).encode()
+            if page.kept_as:
+                self._kept[page.template] = page.kept_as, body
+        return body
+
+    def _render(self, page: Page, context: PageContext) -> str:
+        return self._environment.get_template(page.template).render(
+            page.facts,
+            session=context.session,
+            path=context.path,
+            notice=NOTICES.get(context.notice, ""),
+            errors=page.errors,
+            values=page.values,
+            now=self._clock.now(),
+        )
+
+
+@lru_cache(maxsize=8)
+def _environment(
+    static: Callable[[str], str], features: Features, pages: frozenset[str]
+) -> Environment:
+    """Return the templates, each compiled once a process."""
+    environment = Environment(
+        loader=PackageLoader("mintscope.site"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.globals.update(static=static, features=features, pages=pages)
+    environment.filters.update(
+        utc=utc_text,
+        iso=iso_time,
+        ago=ago_text,
+        until=until_text,
+        old=old_text,
+        agent=describe_agent,
+        visible=visible,
+        foreign=foreign_text,
+        address=address_text,
+        price=price,
+        short=short_price,
+        dollars=dollars,
+        percent=percent,
+        sparkline=sparkline,
+        prose=prose_text,
+        highlight=highlight,
+    )
+    return environment
+
+
+def _location(redirect: Redirect) -> str:
+    """Return an address on this very site: it begins with one slash."""
+    assert redirect.path.startswith("/")
+    assert not redirect.path.startswith(("//", "/\\"))
+    if not redirect.notice:
+        return redirect.path
+    mark = "&" if "?" in redirect.path else "?"
+    return f"{redirect.path}{mark}{urlencode({'notice': redirect.notice})}"
+
+
+def _cookie(value: str) -> str:
+    """Return the header: a session's ends with the browser; the server ends it before."""
+    if value == END_SESSION:
+        return f"{COOKIE}=; {COOKIE_FORM}; Max-Age=0"
+    return f"{COOKIE}={value}; {COOKIE_FORM}"
+
+
+FOREVER: Final[Header] = (b"cache-control", b"public, max-age=%d, immutable" % YEAR_S)
+REVALIDATED: Final[Header] = (b"cache-control", b"no-cache")
+FILE_GUARDS: Final[tuple[Header, ...]] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
+CONTENT_TYPES: Final = {
+    "css": b"text/css; charset=utf-8",
+    "js": b"text/javascript; charset=utf-8",
+    "svg": b"image/svg+xml",
+    "txt": b"text/plain; charset=utf-8",
+}
+ICON: Final = "icon.svg"
+# Directories show it on their own pages.
+SHOWN_ELSEWHERE: Final[tuple[Header, ...]] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cross-origin-resource-policy", b"cross-origin"),
+)
+
+
+class StaticFiles:
+    """The files of `web/static`, by name."""
+
+    def __init__(self) -> None:
+        folder = files("mintscope.site") / "static"
+        self._bodies = {file.name: file.read_bytes() for file in folder.iterdir()}
+        self._versions = {name: version_of(body) for name, body in self._bodies.items()}
+        self._etags = {name: etag_of(body) for name, body in self._bodies.items()}
+        self._gzipped = {
+            name: compress(body, LEVEL_OF_FILES) for name, body in self._bodies.items()
+        }
+
+    def routes(self) -> list[Route]:
+        """Return the routes of the files, and of the icon where browsers look by themselves."""
+        return [
+            Route("GET", "/static/{file}", self.get),
+            Route("GET", "/favicon.ico", self.get_icon),
+        ]
+
+    def __contains__(self, name: str) -> bool:
+        """Say whether there is a file *name*."""
+        return name in self._bodies
+
+    def address(self, name: str) -> str:
+        """Return where pages find *name*: another address for other content."""
+        return f"/static/{name}?v={self._versions[name]}"
+
+    async def get(self, request: Request) -> Response:
+        """Return a file; kept for ever if the query names the content it has.
+
+        Raises    NotFound
+        """
+        name = request.path_params["file"]
+        if name not in self._bodies:
+            raise NotFound
+        is_current = request.query == f"v={self._versions[name]}".encode()
+        return self._response(name, FOREVER if is_current else REVALIDATED)
+
+    async def get_icon(self, _request: Request) -> Response:
+        """Return the icon."""
+        return self._response(ICON, REVALIDATED, SHOWN_ELSEWHERE)
+
+    def _response(
+        self, name: str, caching: Header, guards: tuple[Header, ...] = FILE_GUARDS
+    ) -> Response:
+        content_type = (b"content-type", CONTENT_TYPES[name.rpartition(".")[2]])
+        return Response(
+            200,
+            self._bodies[name],
+            (content_type, caching, *guards),
+            etag=self._etags[name],
+            gzipped=self._gzipped[name],
+        )
+
+
+@cache
+def static_files() -> StaticFiles:
+    """Return the files, read and compressed once a process."""
+    return StaticFiles()
+
+
+TOO_FAST: Final = "There were more from your address than we take at a time."
+
+
+class FailureText(NamedTuple):
+    """A status and its words; an empty *text* lets the error speak for itself."""
+
+    status: int
+    title: str
+    text: str
+
+
+FAILURES: Final[dict[type[Exception], FailureText]] = {
+    BadRequest: FailureText(400, "That request cannot be read", ""),
+    OriginRefused: FailureText(403, "That form was refused", ""),
+    NotFound: FailureText(
+        404, "There is nothing here", "The address may be mistyped, or what was here is gone."
+    ),
+    MethodNotAllowed: FailureText(
+        405, "That is not how this page is used", "Go back to the page before, and use its buttons."
+    ),
+    PayloadTooLarge: FailureText(413, "That is too much text", ""),
+    RateLimited: FailureText(429, "Too many requests", TOO_FAST),
+    TooManyAttempts: FailureText(429, "Too many attempts", TOO_FAST),
+    ServiceUnavailable: FailureText(
+        503, "The service is not available just now", "Nothing was changed. Try again in a moment."
+    ),
+    InternalError: FailureText(
+        500,
+        "Something went wrong on our side",
+        "It has been logged. If you report it, give the request id.",
+    ),
+}
+
+
+WAITS: Final = (RateLimited, TooManyAttempts)
+
+
+def failure_page(error: Exception, *, request_id: str) -> Page:
+    """Return the page about *error*: of a bug it shows the request id and nothing else."""
+    failure = FAILURES.get(type(error), FAILURES[InternalError])
+    return Page(
+        "failure.html",
+        {
+            "title": failure.title,
+            "text": failure.text or sentence(error),
+            "status": failure.status,
+            "request_id": request_id,
+            "wait_s": error.retry_after_s if isinstance(error, WAITS) else None,
+        },
+        status=failure.status,
+    )
+
+
+def failure_headers(error: Exception) -> tuple[Header, ...]:
+    """Return the headers that belong to *error*."""
+    if isinstance(error, MethodNotAllowed):
+        return ((b"allow", error.allowed.encode()),)
+    if isinstance(error, WAITS):
+        return ((b"retry-after", b"%d" % error.retry_after_s),)
+    return ()

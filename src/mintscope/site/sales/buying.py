@@ -1,0 +1,319 @@
+"""A bundle, and how it is paid for from a wallet in the browser.
+
+The wallet connects, `propose` writes out the payment for its address, the wallet signs, `pay` takes
+it.  Every answer is a whole page, of which the script shows the part `#purchase`; what it does next
+stands there in `data-state`.  The key that proves a purchase is made in the browser and kept there
+with the signed payment, so that a page that is lost asks for the same answer again.
+
+The choice of a buyer: a bundle, the token to pay in, and where the credits go.
+"""
+
+from base64 import b64decode, b64encode
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from solders.pubkey import Pubkey
+
+from mintscope.accounts.wallets.credits import AccountCredits
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.errors import (
+    BadRequest,
+    InvalidBundle,
+    MissingToken,
+    NotFound,
+    PriceUnavailable,
+    ServiceUnavailable,
+    parsed_by_others,
+)
+from mintscope.kit.primitives import CreditAccount
+from mintscope.payments.checkout import CheckoutRefused, NotProposed, Proposal
+from mintscope.payments.facilitator import Credits, Wanted
+from mintscope.payments.payment import TopUp
+from mintscope.payments.pricing import BUNDLES, Bundle, parse_bundle
+from mintscope.payments.protocol.envelope import MAINNET, TOKEN_PROGRAM
+from mintscope.payments.protocol.headers import IDENTIFIER_PATTERN
+from mintscope.payments.settlement import Settled
+from mintscope.site.page import Page, PageResponse
+from mintscope.site.routes import PageRequest, PageRoute, get, post
+from mintscope.site.sales import words
+from mintscope.site.sales.selling import CreditSales, PricedToken, usd_text
+from mintscope.site.sales.words import Told, tokens_text
+
+DECIMALS_USUAL: Final = 6  # of the command line
+# The chain's name among wallets: theirs are not those of CAIP-2.
+CHAINS: Final = {
+    MAINNET: "solana:mainnet",
+    "solana:EtWTRABZaYq6iMfeYKouRu166VU2xqa1": "solana:devnet",
+    "solana:4uhcVJyU9pJkvQyS88uRDiswHScCeY3Z": "solana:testnet",
+}
+
+
+class Into(StrEnum):
+    """Where the credits go."""
+
+    ACCOUNT = "account"  # of who is signed in
+    TOKEN = "token"  # noqa: S105  a credit token of their own, not a password
+    TOP_UP = "top-up"  # the credit token of the Authorization header
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BundleChoice:
+    """A purchase as its address names it.
+
+    asset    the mint that was asked for, "" where none was
+    usual    where the credits go unless something else is asked for
+    """
+
+    bundle: Bundle
+    asset: str
+    into: Into
+    usual: Into
+
+    @property
+    def address(self) -> str:
+        """Where it is bought."""
+        asked = {"asset": self.asset} if self.asset else {}
+        asked |= {"into": self.into.value} if self.into is not self.usual else {}
+        path = f"/buy/{self.bundle.credits}"
+        return f"{path}?{urlencode(asked)}" if asked else path
+
+
+def choice_of(request: PageRequest) -> BundleChoice:
+    """Return what *request* asks for.  Raises NotFound where the path names no bundle."""
+    try:
+        bundle = parse_bundle(request.path_params["bundle"])
+    except InvalidBundle:
+        raise NotFound from None
+    usual = Into.TOKEN if request.session is None else Into.ACCOUNT
+    asked = _text(request, "into")
+    is_possible = asked in set(Into) and (asked != Into.ACCOUNT or usual is Into.ACCOUNT)
+    return BundleChoice(
+        bundle=bundle,
+        asset=_text(request, "asset"),
+        into=Into(asked) if is_possible else usual,
+        usual=usual,
+    )
+
+
+def token_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> PricedToken:
+    """Return the token that is asked for; else the first that has a price, or the first."""
+    for each in priced:
+        if each.token.terms.asset == choice.asset:
+            return each
+    return next((each for each in priced if each.price_list is not None), priced[0])
+
+
+def facts_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> dict[str, Any]:
+    """Return the values of every page about *choice*; *amount* is None without a price."""
+    bundle = choice.bundle
+    chosen = token_of(choice, priced)
+    terms = chosen.token.terms
+    atoms = _atoms(bundle, chosen)
+    most = None if atoms is None else tokens_text(-(-atoms * 11 // 10), terms.decimals)
+    return {
+        "bundle": bundle,
+        "here": choice.address,
+        "sizes": [(each.credits, replace(choice, bundle=each).address) for each in BUNDLES],
+        "usd": usd_text(bundle),
+        "usd_per_credit": f"{bundle.usd_per_credit.normalize():f}",
+        "amount": _amount(bundle, chosen),
+        "most": None if most is None else most.replace(",", ""),
+        "into": choice.into.value,
+        "into_token": replace(choice, into=Into.TOKEN).address,
+        "into_account": replace(choice, into=Into.ACCOUNT).address,
+        "symbol": chosen.token.symbol,
+        "ways": [
+            (
+                each.token.symbol,
+                _amount(bundle, each),
+                replace(choice, asset=each.token.terms.asset).address,
+                each is chosen,
+            )
+            for each in priced
+        ],
+        "terms": terms,
+        "chain": CHAINS.get(terms.network, terms.network),
+        "has_usual_terms": (terms.decimals, terms.token_program, terms.network)
+        == (DECIMALS_USUAL, TOKEN_PROGRAM, MAINNET),
+    }
+
+
+def _text(request: PageRequest, name: str) -> str:
+    return request.form.text(name) or request.query_params.text(name)
+
+
+def _atoms(bundle: Bundle, priced: PricedToken) -> int | None:
+    return None if priced.price_list is None else priced.price_list.price(bundle).price
+
+
+def _amount(bundle: Bundle, priced: PricedToken) -> str | None:
+    """Return what *bundle* costs in whole tokens; None without a price."""
+    atoms = _atoms(bundle, priced)
+    return None if atoms is None else tokens_text(atoms, priced.token.terms.decimals)
+
+
+class BuyPages:
+    """The pages under `/buy`."""
+
+    def __init__(
+        self,
+        sales: CreditSales,
+        credits_: AccountCredits,
+        ledger: CreditLedger,
+        *,
+        origin: str,
+    ) -> None:
+        self._sales = sales
+        self._credits = credits_
+        self._ledger = ledger
+        self._origin = origin
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        one = "/buy/{bundle}"
+        yield get(one, self.show)
+        yield post(f"{one}/terms", self.propose)
+        yield post(one, self.pay)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show what the bundle costs now, and how it can be paid for."""
+        choice = choice_of(request)
+        told = None
+        try:
+            await self._sales.expect_open()
+        except ServiceUnavailable:
+            told = words.PAUSED
+        facts = await self._facts(choice)
+        if facts["amount"] is None:
+            told = words.NO_PRICE
+        return Page("sales/buy.html", facts | {"told": told})
+
+    async def propose(self, request: PageRequest) -> PageResponse:
+        """Write out the payment for the wallet that is connected."""
+        choice = choice_of(request)
+        key = _key(request)
+        payer = _wallet(request)
+        chosen = token_of(choice, await self._sales.priced()).token
+        try:
+            found = await self._sales.propose(
+                choice.bundle,
+                payer,
+                key,
+                chosen.terms.asset,
+                address=request.browser.address,
+            )
+        except PriceUnavailable:
+            return await self._tell(choice, words.NO_PRICE)
+        except ServiceUnavailable:
+            return await self._tell(choice, words.PAUSED)
+        if isinstance(found, NotProposed):
+            return await self._tell(choice, words.NOT_PROPOSED[found])
+        facts = await self._facts(choice)
+        return Page("sales/approve.html", facts | _proposed(payer, found))
+
+    async def pay(self, request: PageRequest) -> PageResponse:
+        """Take the signed payment, and hand out what it has bought; likewise when it is lost."""
+        choice = choice_of(request)
+        key = _key(request)
+        transaction = _transaction(request)
+        if request.form.text("into") == Into.ACCOUNT and request.session is None:
+            return await self._tell(choice, words.SIGNED_OUT)
+        try:
+            settled = await self._sales.pay(
+                choice.bundle,
+                transaction,
+                key=key,
+                address=request.browser.address,
+                wanted=lambda: self._wanted(request, choice),
+            )
+        except MissingToken:
+            return await self._tell(choice, words.NOT_SHOWN)
+        except CheckoutRefused as refused:
+            return await self._tell(choice, words.told_of(refused.cause))
+        except PriceUnavailable:
+            return await self._tell(choice, words.NO_PRICE_YET)
+        return await self._hand_out(request, choice, settled)
+
+    async def _wanted(self, request: PageRequest, choice: BundleChoice) -> Wanted:
+        """Return what is paid for.  Raises MissingToken for a top-up of nothing."""
+        count = choice.bundle.credits
+        if choice.into is Into.TOKEN:
+            return Credits(count)
+        if choice.into is Into.ACCOUNT:
+            account = await self._credits.open(request.signed_in.user.user_id)
+            return TopUp(credits=count, account=account)
+        topped_up = await self._ledger.find(request.bearer)
+        if topped_up is None:
+            raise MissingToken("expected a credit token that this service has issued")
+        return TopUp(credits=count, account=topped_up)
+
+    async def _hand_out(
+        self, request: PageRequest, choice: BundleChoice, settled: Settled
+    ) -> PageResponse:
+        """Show the new credit token, or to whom they belong that the credits have come."""
+        facts = await self._facts(choice)
+        facts |= {"secret": settled.token, "signature": settled.payment.signature, "balance": 0}
+        purchase = settled.payment.purchase
+        if not isinstance(purchase, TopUp):
+            return Page("sales/bought.html", facts)
+        if purchase.account != await self._own_account(request, choice):
+            is_top_up = choice.into is Into.TOP_UP
+            return await self._tell(choice, words.ON_TOKEN if is_top_up else words.ON_ANOTHER)
+        balance = await self._ledger.balance(purchase.account)
+        return Page("sales/bought.html", facts | {"balance": balance})
+
+    async def _own_account(
+        self, request: PageRequest, choice: BundleChoice
+    ) -> CreditAccount | None:
+        """Return the account of the credit token that is shown, or of who is signed in."""
+        if choice.into is Into.TOP_UP:
+            return await self._ledger.find(request.bearer)
+        if request.session is None:
+            return None
+        return await self._credits.find(request.session.user.user_id)
+
+    async def _tell(self, choice: BundleChoice, told: Told) -> Page:
+        facts = await self._facts(choice)
+        symbol = facts["symbol"]
+        amount = facts["amount"] or "Some"
+        text = told.text.format(symbol=symbol, amount=amount)
+        told = told._replace(title=told.title.format(symbol=symbol), text=text)
+        return Page("sales/outcome.html", facts | {"told": told}, status=told.status)
+
+    async def _facts(self, choice: BundleChoice) -> dict[str, Any]:
+        """Return the values of every page of a purchase."""
+        return facts_of(choice, await self._sales.priced()) | {"origin": self._origin}
+
+
+def _proposed(payer: Pubkey, found: Proposal) -> dict[str, Any]:
+    return {
+        "transaction": b64encode(found.transaction).decode(),
+        "wallet": str(payer),
+        "amount": tokens_text(found.requirement.amount, found.requirement.terms.decimals),
+        "life_s": found.requirement.max_timeout_s,
+    }
+
+
+def _key(request: PageRequest) -> str:
+    key = request.form.text("key")
+    if IDENTIFIER_PATTERN.fullmatch(key) is None:
+        raise BadRequest("expected a key of 16 to 128 characters of A-Z, a-z, 0-9, '-' and '_'")
+    return key
+
+
+def _wallet(request: PageRequest) -> Pubkey:
+    try:
+        with parsed_by_others():
+            return Pubkey.from_string(request.form.text("wallet"))
+    except ValueError:
+        raise BadRequest("expected the address of a wallet, the base58 of 32 bytes") from None
+
+
+def _transaction(request: PageRequest) -> bytes:
+    try:
+        return b64decode(request.form.text("transaction"), validate=True)
+    except ValueError:
+        raise BadRequest("expected a transaction in base64") from None

@@ -1,0 +1,303 @@
+"""The page of credits: of who is signed in, or of a credit token that stays in the browser.
+
+Where people at a browser pay: the same checkout as for programs.
+
+All prices: bundles of credits, single requests, and errors, which cost nothing.
+"""
+
+import csv
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from io import StringIO
+from typing import Any, Final, NamedTuple
+
+from solders.pubkey import Pubkey
+
+from mintscope.accounts.wallets.credits import AccountCredits, Holdings, MoveDenied
+from mintscope.credits.ledger import STATEMENT_LINES, CreditLedger, Statement
+from mintscope.kit.audit import UserId
+from mintscope.kit.errors import PriceUnavailable
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import DAY_MS, iso_time, month_end
+from mintscope.payments.checkout import Checkout, NotProposed, Proposal, propose
+from mintscope.payments.facilitator import Wanted
+from mintscope.payments.merchant import AcceptedToken, Merchant, Order, bundle_order
+from mintscope.payments.pricing import BUNDLES, REQUEST_USD, Bundle, PriceList
+from mintscope.payments.protocol.envelope import SCHEME, Refused, Resource, Terms, open_envelope
+from mintscope.payments.protocol.headers import Presented
+from mintscope.payments.protocol.verify import transferred
+from mintscope.payments.settlement import Settled
+from mintscope.site.docs.reference import DescribedEndpoint, Reference
+from mintscope.site.figures import DAYS, day_bars, day_text
+from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect, TextFile
+from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
+from mintscope.site.sales.words import tokens_text
+
+PAGE: Final = "/credits"
+UNKNOWN: Final = "This is no credit token that was issued here. Nothing was moved."
+EMPTY: Final = "There are no credits on this credit token. Nothing was moved."
+NOTHING: Final = Statement(balance=0, spent=0, entries=[])
+KINDS: Final = {
+    "payment": "Bought",
+    "top_up": "Bought",
+    "grant": "Granted by the operator",
+    "rotate": "Moved",
+    "reversal": "Given back",
+    "freeze": "Frozen: a payment vanished from the chain",
+    "thaw": "Free again",
+    "deposit": "Moved in from a credit token",
+    "withdrawal": "Moved to a credit token",
+    "claim": "Came with an agent",
+    "spend": "Used by requests",
+}
+
+
+class StatementPages:
+    """The pages under `/credits`."""
+
+    def __init__(self, credits_: AccountCredits, ledger: CreditLedger, *, origin: str) -> None:
+        self._credits = credits_
+        self._ledger = ledger
+        self._origin = origin
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PAGE, self.show)
+        yield post(f"{PAGE}/deposit", self.deposit, Access.SIGNED_IN)
+        yield get(f"{PAGE}/statement.csv", self.download, Access.SIGNED_IN)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show the account of who is signed in; else ask for a credit token, in the browser."""
+        if request.session is None or request.query_params.text("of") == "token":
+            return self._of_token()
+        user_id = request.session.user.user_id
+        statement = await self._statement(user_id)
+        holdings = await self._credits.holdings(user_id)
+        return Page("sales/credits.html", _facts(statement, holdings, request.now))
+
+    async def deposit(self, request: PageRequest) -> PageResponse:
+        """Move all credits of a credit token into the account; the form alone carries it."""
+        token = await self._ledger.find(request.form.line("deposited"))
+        if token is None:
+            return self._of_token({"deposited": UNKNOWN})
+        moved = await self._credits.deposit(request.signed_in.user.user_id, token, None, None)
+        if isinstance(moved, MoveDenied):
+            return self._of_token({"deposited": EMPTY})
+        return Redirect(PAGE, notice="credits-deposited")
+
+    async def download(self, request: PageRequest) -> PageResponse:
+        """Return the same as a table for other programs."""
+        statement = await self._statement(request.signed_in.user.user_id)
+        return TextFile("mintscope-credits.csv", "text/csv", _table(statement))
+
+    async def _statement(self, user_id: UserId) -> Statement:
+        account = await self._credits.find(user_id)
+        return NOTHING if account is None else await self._ledger.statement(account)
+
+    def _of_token(self, errors: Mapping[str, str] = NO_ERRORS) -> Page:
+        facts = {"kinds": KINDS, "origin": self._origin}
+        return Page("sales/credits_of_token.html", facts, errors)
+
+
+def _facts(statement: Statement, holdings: Holdings, now: UnixMs) -> dict[str, Any]:
+    today = now // DAY_MS
+    used = {each.day: each.credits for each in statement.days if each.day > today - DAYS}
+    spent = [holdings.spent.get(key.key_id, 0) for key in holdings.keys]
+    return {
+        "balance": statement.balance,
+        "used": sum(used.values()),
+        "used_today": used.get(today, 0),
+        "month": sum(spent),
+        "month_ends_at": month_end(holdings.month),
+        "bars": day_bars(used, today),
+        "first_day": day_text(today - DAYS + 1),
+        "keys": list(zip(holdings.keys, spent, strict=True)),
+        "entries": [(KINDS.get(each.kind, each.kind), each) for each in statement.entries],
+        "entries_max": STATEMENT_LINES,
+    }
+
+
+def _table(statement: Statement) -> str:
+    """Return the statement as CSV, newest first; what requests used is a line a day."""
+    lines: list[Sequence[object]] = [
+        (each.at, iso_time(each.at), each.kind, each.delta, each.balance)
+        for each in statement.entries
+    ]
+    for day in statement.days:
+        at = UnixMs(day.day * DAY_MS)
+        lines.append((at, iso_time(at), "spend", -day.credits, ""))
+    text = StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(("at", "kind", "credits", "balance"))
+    table.writerows(line[1:] for line in sorted(lines, key=lambda line: -int(str(line[0]))))
+    return text.getvalue()
+
+
+class PricedToken(NamedTuple):
+    """A token that payments are taken in; *price_list* is None while it has no reliable price."""
+
+    token: AcceptedToken
+    price_list: PriceList | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreditSales:
+    """Sells bundles of credits.
+
+    resource       names a bundle as the API does: a payment for it is the same one there
+    expect_open    raises ServiceUnavailable while nothing is sold to anybody
+    """
+
+    checkout: Checkout
+    merchant: Merchant
+    resource: Callable[[Bundle], Resource]
+    expect_open: Callable[[], Awaitable[None]]
+
+    async def priced(self) -> Sequence[PricedToken]:
+        """Return every token that is taken, the payment token first."""
+        return [PricedToken(each, await _price_list(each)) for each in self.merchant.payment_tokens]
+
+    async def propose(
+        self, bundle: Bundle, payer: Pubkey, key: str, asset: Mint, *, address: str
+    ) -> Proposal | NotProposed:
+        """Write out the payment in *asset* that *payer* must sign, quoted to the holder of *key*.
+
+        address    the client's
+        Raises     PriceUnavailable, and ServiceUnavailable while nothing is sold
+        """
+        await self.expect_open()
+        order = self._order(bundle, key)
+        return await propose(self.merchant, order, payer, asset, address=address)
+
+    async def pay(
+        self,
+        bundle: Bundle,
+        transaction: bytes,
+        *,
+        key: str,
+        address: str,
+        wanted: Callable[[], Awaitable[Wanted]],
+    ) -> Settled:
+        """Take the signed payment for what *wanted* returns; again the same answer.
+
+        key        the redelivery key, made in the browser
+        address    the client's
+        Raises     CheckoutRefused, PriceUnavailable, ServiceUnavailable
+        """
+        terms, amount = self._paid(transaction)
+        presented = Presented(
+            transaction=transaction,
+            scheme=SCHEME,
+            network=terms.network,
+            asset=terms.asset,
+            pay_to=terms.pay_to,
+            amount=amount,
+            identifier=None,
+        )
+        order = self._order(bundle, key)
+        charge = await self.checkout.authorize_payment(order, presented, key=key, address=address)
+        return await charge.pay(wanted)
+
+    def _order(self, bundle: Bundle, key: str) -> Order:
+        return replace(bundle_order(self.resource(bundle), bundle), key=key)
+
+    def _paid(self, transaction: bytes) -> tuple[Terms, int]:
+        """Return the terms and the atoms of *transaction*; 0, which no quote is for, of none."""
+        envelope = open_envelope(transaction)
+        terms = self.merchant.facilitator.terms
+        if isinstance(envelope, Refused):
+            return terms, 0
+        for each in self.merchant.payment_tokens:
+            if each.terms.treasury in envelope.accounts:
+                terms = each.terms
+        return terms, transferred(envelope) or 0
+
+
+async def _price_list(token: AcceptedToken) -> PriceList | None:
+    try:
+        return await token.price_cache.price_list()
+    except PriceUnavailable:
+        return None
+
+
+FREE: Final = "free"
+# Free endpoints that are listed one by one: those that people come for.
+TOLD_AREA: Final = "Market data"
+
+
+class PricingPages:
+    """The page at `/pricing`.
+
+    sales            None where nothing is for sale
+    read_reference   returns what the API says of itself; None where there is no API beside
+    """
+
+    def __init__(
+        self, sales: CreditSales | None, read_reference: Callable[[], Reference] | None
+    ) -> None:
+        self._sales = sales
+        self._read_reference = read_reference
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get("/pricing", self.show)
+
+    async def show(self, _request: PageRequest) -> PageResponse:
+        """Show what everything costs now."""
+        priced = [] if self._sales is None else await self._sales.priced()
+        quoted = [each.quote.observed_at for _, each in priced if each is not None]
+        facts: dict[str, Any] = {
+            "bundles": [_line(bundle, priced) for bundle in BUNDLES],
+            "request_usd": f"{REQUEST_USD.normalize():f}",
+            "request_amounts": _amounts(priced, lambda price_list: price_list.request),
+            "quoted_at": min(quoted, default=None),
+            "symbols": [token.symbol for token, _ in priced],
+            "unpriced": [token.symbol for token, price_list in priced if price_list is None],
+            "is_sold": self._sales is not None,
+        }
+        return Page("sales/pricing.html", facts | self._costs())
+
+    def _costs(self) -> dict[str, Any]:
+        """Return the cost of each call by the API; *others* are free and not listed."""
+        if self._read_reference is None:
+            return {"costs": [], "others": [], "other_count": 0}
+        areas = self._read_reference().areas
+        charged = [each for area in areas for each in area.endpoints if each.cost != FREE]
+        free = {area.name: [each for each in area.endpoints if each.cost == FREE] for area in areas}
+        told: list[DescribedEndpoint] = free.pop(TOLD_AREA, [])
+        return {
+            "costs": charged + told,
+            "others": [name for name, endpoints in free.items() if endpoints],
+            "other_count": sum(map(len, free.values())),
+        }
+
+
+def _line(bundle: Bundle, priced: Sequence[PricedToken]) -> dict[str, Any]:
+    """Return what the table says of *bundle*."""
+    return {
+        "credits": bundle.credits,
+        "discount_percent": bundle.discount_percent,
+        "usd": usd_text(bundle),
+        "usd_per_credit": f"{bundle.usd_per_credit.normalize():f}",
+        "amounts": _amounts(priced, lambda price_list: price_list.price(bundle).price),
+    }
+
+
+def _amounts(
+    priced: Sequence[PricedToken], atoms: Callable[[PriceList], int]
+) -> list[tuple[str, str | None]]:
+    """Return each token's symbol and what *atoms* says in it; None without a price."""
+    return [
+        (
+            token.symbol,
+            None if price_list is None else tokens_text(atoms(price_list), price_list.decimals),
+        )
+        for token, price_list in priced
+    ]
+
+
+def usd_text(bundle: Bundle) -> str:
+    """Return what *bundle* costs in USD, exact, with two decimals at least."""
+    text = f"{bundle.usd.normalize():f}"
+    whole, _, cents = text.partition(".")
+    return f"{whole}.{cents:0<2}"

@@ -1,0 +1,219 @@
+"""Texts about a payment for people: its outcome, and the next step."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from mintscope.payments.checkout import Cause, NotProposed
+from mintscope.payments.protocol.envelope import RefusalReason, Refused
+from mintscope.payments.settlement import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
+
+
+class Told(NamedTuple):
+    """The text of a page, and the next step of its script.
+
+    state       `refused`: over, nothing was paid; `waiting`: the same payment is sent again;
+                `used`: over, it was paid for before; `again`: nothing was signed yet;
+                `arrived`: over, and `not-shown`: what is topped up is not in the page
+    retry_s     after how long the same payment is sent again; 0: it is not
+    """
+
+    state: str
+    status: int
+    title: str
+    text: str
+    retry_s: int = 0
+
+
+NOTHING_PAID: Final = "Nothing was paid."
+POOR: Final = (
+    "This wallet has too little {symbol}",
+    "{amount} {symbol} are needed, in the wallet that you connected. Network fees are ours.",
+)
+LATE: Final = (
+    "That took too long",
+    "A price holds for two minutes, the network takes a payment for less, and this one is older.",
+)
+FOREIGN: Final = (
+    "Another wallet has signed",
+    (
+        "The payment was made out for the wallet that you connected, and its signature is not that"
+        " wallet's. Choose the same account in your wallet as here, or connect the other one."
+    ),
+)
+CHANGED: Final = (
+    "Your wallet has changed the payment",
+    (
+        "It was signed with something in it that we did not ask for, so it was not taken. A wallet"
+        " that sets network fees itself may have a setting against it."
+    ),
+)
+BUSY: Final = (
+    "Other payments of yours are under way",
+    "Wait until they are through or the network takes them no more, and start again.",
+)
+FAILED: Final = (
+    "The payment failed on the chain",
+    "The network has refused it, so your tokens are where they were.",
+)
+REFUSALS: Final[Mapping[RefusalReason, tuple[str, str]]] = {
+    RefusalReason.INSUFFICIENT_FUNDS: POOR,
+    RefusalReason.FUNDS: POOR,
+    RefusalReason.QUOTE_EXPIRED: LATE,
+    RefusalReason.BLOCKHASH: LATE,
+    RefusalReason.EXPIRED: LATE,
+    RefusalReason.SIGNATURE: FOREIGN,
+    RefusalReason.SOURCE: FOREIGN,
+    RefusalReason.AUTHORITY: FOREIGN,
+    RefusalReason.TOO_MANY_FAILURES: BUSY,
+    RefusalReason.TOO_MANY_PENDING: BUSY,
+    RefusalReason.SIMULATION: FAILED,
+    RefusalReason.REVERTED: FAILED,
+    RefusalReason.VANISHED: FAILED,
+    RefusalReason.UNDERPAID: FAILED,
+}
+PAUSED: Final = Told(
+    "again",
+    503,
+    "Sales are paused",
+    "Nothing can be paid for just now, and nothing is charged. Credits that you have go on"
+    " working. Try again in some minutes.",
+)
+NO_PRICE: Final = Told(
+    "again",
+    503,
+    "There is no reliable price just now",
+    "The price of the payment token is unknown, so nothing is sold for it. Nothing was paid;"
+    " credits that you have go on working. Try again in some minutes.",
+)
+NO_PRICE_YET: Final = NO_PRICE._replace(state="waiting", retry_s=10)
+NOT_PROPOSED: Final = {
+    NotProposed.OURS: Told(
+        "again",
+        422,
+        "This wallet belongs to the seller",
+        "It cannot pay itself. Nothing was paid: connect another one.",
+    ),
+    NotProposed.UNFUNDED: Told("again", 422, POOR[0], f"{POOR[1]} {NOTHING_PAID}"),
+    NotProposed.REJECTED: Told(
+        "again",
+        422,
+        "This wallet cannot pay now",
+        "The network says that the payment would fail: its account for the payment token may be"
+        " frozen. Nothing was paid: connect another wallet.",
+    ),
+    NotProposed.CHAIN: Told(
+        "again",
+        503,
+        "The network does not answer",
+        "Our view of Solana is behind just now. Nothing was paid: try again in a moment.",
+    ),
+    NotProposed.TREASURY: PAUSED,
+}
+OBSTACLES: Final = {
+    Obstacle.CHAIN: Told(
+        "waiting",
+        503,
+        "The network does not answer",
+        "Your payment was not sent yet. This page sends it again by itself.",
+        10,
+    ),
+    Obstacle.NODE_BEHIND: Told(
+        "waiting",
+        503,
+        "A moment, please",
+        "Our view of Solana is a little behind. This page sends your payment again by itself.",
+        2,
+    ),
+    Obstacle.UNSETTLED: Told(
+        "waiting",
+        503,
+        "Your payment is on its way",
+        "The chain does not say yet what became of it. Do not pay again: this page asks again by"
+        " itself, with the same payment.",
+        2,
+    ),
+    Obstacle.SALES_CLOSED: PAUSED._replace(state="waiting", retry_s=10),
+    Obstacle.TREASURY: PAUSED._replace(state="waiting", retry_s=30),
+}
+PENDING: Final = Told(
+    "waiting",
+    503,
+    "Your payment is on its way",
+    "It was sent, and the chain has not confirmed it yet. Do not pay again: this page asks again by"
+    " itself, with the same payment. You can close it, and open it again in this browser.",
+    2,
+)
+USED: Final = {
+    Used.PAYMENT: (
+        "This payment was used before",
+        (
+            "Its credit token is shown again for a day, until it is first used. If you did not save"
+            " it, the wallet that paid can move the credits to a new one."
+        ),
+    ),
+    Used.LOST: (
+        "This payment is on the chain, and not in our books",
+        "The wallet that paid can prove that it did, and gets its credits on a new credit token.",
+    ),
+    Used.ACKNOWLEDGED: (
+        "This payment was settled in another way",
+        "Your credits, or your tokens, were given to you already.",
+    ),
+    Used.KEY: (
+        "This purchase was paid for before",
+        "Nothing was charged for this second payment.",
+    ),
+}
+ON_ANOTHER: Final = Told(
+    "used",
+    409,
+    "The credits are in another account",
+    "This payment has arrived. Its credits are in the account of the person who was signed in here"
+    " when it was paid.",
+)
+ON_TOKEN: Final = Told(
+    "arrived",
+    200,
+    "Your payment has arrived",
+    "Its credits are on the credit token that was in this page when you paid. Paste it to see them;"
+    " nothing is to be paid again.",
+)
+NOT_SHOWN: Final = Told(
+    "not-shown",
+    403,
+    "Your payment has not arrived",
+    "The credit token that it is for is not in this page. Paste it on the page of credits, and the"
+    " purchase goes on with the same payment. Else nothing is paid: it is void after three"
+    " minutes.",
+    5,
+)
+SIGNED_OUT: Final = Told(
+    "signed-out",
+    403,
+    "You are signed out",
+    "The credits are for your account. Sign in again, and this page goes on with the same payment;"
+    " nothing is paid twice.",
+)
+
+
+def told_of(cause: Cause) -> Told:
+    """Return the text about a checkout that has ended without credits."""
+    match cause:
+        case Refused(reason=reason):
+            title, text = REFUSALS.get(reason, CHANGED)
+            return Told("refused", 402, title, f"{text} {NOTHING_PAID}")
+        case AlreadyUsed(what):
+            return Told("used", 409, *USED[what])
+        case Unresolved():
+            return PENDING
+        case Unavailable(obstacle):
+            return OBSTACLES[obstacle]
+        case _:
+            return PAUSED
+
+
+def tokens_text(atoms: int, decimals: int) -> str:
+    """Return *atoms* in whole tokens, exact, with groups of three: 1,234.5."""
+    whole, rest = divmod(atoms, 10**decimals)
+    digits = f"{rest:0{decimals}d}".rstrip("0") if decimals else ""
+    return f"{whole:,}.{digits}" if digits else f"{whole:,}"

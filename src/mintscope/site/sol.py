@@ -1,0 +1,163 @@
+"""SOL as it is now: its report, and the last hour minute by minute.
+
+It is read once for each slot, however many ask.
+
+The market data of pages, and their readers.
+"""
+
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import msgspec
+from markupsafe import Markup
+
+from mintscope.api.events import Streams
+from mintscope.credits.ledger import CreditLedger
+from mintscope.kit.errors import ServiceError
+from mintscope.kit.limits import Limits
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.time import MINUTE_S, SECOND_MS
+from mintscope.market.listing.listed import TokenLists
+from mintscope.market.report import Reports, TokenReport
+from mintscope.market.series.pools import SeriesCandle, SeriesReader
+from mintscope.market.series.series import WIDTHS, Range, page_of, series_of
+from mintscope.site.figures import draw_area, short_price
+from mintscope.solana.blocks import WSOL
+
+FREE: frozenset[Mint] = frozenset({Mint(WSOL)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MarketParts:
+    """The market as pages read it.
+
+    reports               reports of tokens as of the last applied slot
+    series                candles and swaps
+    lists                 all tokens, and what the chain says of them
+    streams               reports as they change; pages have a part of its room
+    ledger                takes a credit for a view
+    limits                counts views, the same for every process where they share a store
+    degraded_after_s      older data is marked
+    stale_after_s         older data is not shown
+    showcase              tokens that everyone sees for nothing, beside wrapped SOL
+    free_views_per_day    of other tokens, by client address
+    tracks_per_day        tokens that a user may have tracked in a day at once
+    live_pages_max        open pages that follow changes
+    has_mcp               there are tools for MCP clients beside the pages
+    """
+
+    reports: Reports
+    series: SeriesReader
+    lists: TokenLists
+    streams: Streams
+    ledger: CreditLedger
+    limits: Limits
+    degraded_after_s: float = 30.0
+    stale_after_s: float = 300.0
+    showcase: AbstractSet[Mint] = FREE
+    free_views_per_day: int = 20
+    tracks_per_day: int = 0
+    live_pages_max: int = 500
+    has_mcp: bool = False
+
+    def is_free(self, mint: Mint) -> bool:
+        """Say whether everyone sees *mint* for nothing."""
+        return mint in FREE or mint in self.showcase
+
+    def is_degraded(self, age_ms: int) -> bool:
+        """Say whether data of that age is to be marked."""
+        return age_ms > self.degraded_after_s * SECOND_MS
+
+    def is_stale(self, age_ms: int) -> bool:
+        """Say whether data of that age is not to be shown."""
+        return age_ms > self.stale_after_s * SECOND_MS
+
+
+SOL: Final = Mint(WSOL)
+MINUTES: Final = 60
+REPORT: Final = msgspec.json.Decoder(TokenReport)
+
+
+class SolNow(NamedTuple):
+    """SOL as of *slot*.
+
+    change    of the last hour, as a fraction; None where it is not known
+    written   some values of the report, in JSON as the API writes them
+    age_ms    of the slot, when it was read; *is_late* if that is more than it should be
+    """
+
+    report: TokenReport
+    slot: Slot
+    age_ms: int
+    change: float | None
+    chart: Markup
+    written: Mapping[str, str]
+    is_late: bool = False
+
+
+@dataclass(slots=True)
+class LiveSol:
+    """Reads SOL of *market*."""
+
+    market: MarketParts
+    _newest: SolNow | None = None
+
+    async def read(self) -> SolNow | None:
+        """Return SOL as it is now; None if it is unknown, or too old to be shown."""
+        try:
+            read = await self.market.reports.read(SOL)
+            if self.market.is_stale(read.age_ms):
+                return None
+            kept = self._newest
+            if kept is None or kept.slot != read.slot:
+                report = REPORT.decode(read.body)
+                candles = await self._last_hour(report.data_span.to)
+                kept = _drawn(report, read.slot, candles)
+                self._newest = kept
+        except (ServiceError, msgspec.ValidationError):
+            return None
+        return kept._replace(age_ms=read.age_ms, is_late=self.market.is_degraded(read.age_ms))
+
+    async def _last_hour(self, now: UnixS) -> Sequence[SeriesCandle]:
+        """Return the candles of the last minutes, one for each; empty where there was no trade."""
+        width = WIDTHS["m1"]
+        minute = UnixS(now - now % MINUTE_S)
+        since = UnixS(minute - MINUTES * MINUTE_S)
+        within = Range(width=width, since=since, until=minute, limit=MINUTES + 1, is_filled=True)
+        kept = await self.market.series.candles(SOL, within.asked)
+        if kept is None:
+            return []
+        return page_of(series_of(kept, within.asked), within, now).candles
+
+
+def _drawn(report: TokenReport, slot: Slot, candles: Sequence[SeriesCandle]) -> SolNow:
+    price = report.price.usd
+    values = [*(each.close for each in candles[:-1]), price]
+    quiet = {place for place, each in enumerate(candles) if not _is_traded(each)}
+    begin = candles[0].bucket if candles else report.data_span.to
+    change = values[-1] / values[0] - 1.0 if len(values) > 1 and values[0] else None
+    label = f"SOL in the last hour: from ${short_price(values[0])} to ${short_price(price)}"
+    chart = draw_area(values, begin, MINUTE_S, label, quiet)
+    return SolNow(report, slot, 0, change, chart, _written(report))
+
+
+def _is_traded(candle: SeriesCandle) -> bool:
+    return candle.count > 0 or candle.imported_volume is not None
+
+
+def _written(report: TokenReport) -> Mapping[str, str]:
+    h1 = report.indicators.h1
+    pressure = report.indicators.buy_sell_pressure
+    values = {
+        "usd": report.price.usd,
+        "sol": report.price.sol,
+        "ema9": h1.ema9,
+        "ema21": h1.ema21,
+        "rsi": h1.rsi,
+        "pressure_m5": pressure.m5,
+        "pressure_h1": pressure.h1,
+        "to": report.data_span.to,
+    }
+    return {name: msgspec.json.encode(value).decode() for name, value in values.items()}

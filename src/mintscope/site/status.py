@@ -1,0 +1,279 @@
+"""`/status`: how fresh the data is, what is missing of it, and whether anything is sold."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from enum import Enum, auto
+from typing import Final, NamedTuple, TypeAlias
+
+from mintscope.credits.invariants import Invariant
+from mintscope.dex.recognition import named
+from mintscope.kit.primitives import Slot, UnixMs
+from mintscope.kit.time import SECOND_MS
+from mintscope.market.coverage import (
+    MISSED_NAMED,
+    Coverage,
+    MissedProgram,
+    missed_programs,
+    percent,
+    totals,
+)
+from mintscope.site.page import Page, PageResponse
+from mintscope.site.routes import PageRequest, PageRoute, get
+from mintscope.solana.blocks import Gap
+from mintscope.solana.finality_meter import Behind
+from mintscope.solana.pace import Pace
+
+PATH: Final = "/status"
+REMEMBERED_MS: Final = 2_000  # so that looking often costs little
+OK: Final = "ok"
+UNREAD: Final = "the newest block is unknown"
+# Each invariant as it holds; the audit names it as it is violated.
+HOLDS: Final[Mapping[Invariant, str]] = {
+    Invariant.LANDED_IS_ISSUED: "Every payment on chain has been credited",
+    Invariant.LANDED_IS_KNOWN: "Every payment on chain is in the books",
+    Invariant.ISSUED_IS_FINAL: "Every credited payment becomes final",
+    Invariant.ISSUED_IS_ENTERED: "Every purchase is in the journal",
+    Invariant.ENTRY_IS_PAID: "Every purchase in the journal was paid",
+    Invariant.PAID_IS_ENOUGH: "Every purchase was paid in full",
+    Invariant.BALANCE_IS_SUM: "Every balance is the sum of its entries",
+    Invariant.KEYS_ADD_UP: "The spends of API keys add up by month",
+    Invariant.MOVES_CANCEL: "Credits that users moved add up",
+    Invariant.ROTATIONS_CANCEL: "Rotations neither make nor lose credits",
+    Invariant.FREEZES_CANCEL: "Frozen credits match their payments",
+    Invariant.MONTHS_ARE_CHAINED: "Closed months are unchanged",
+}
+NAMES: Final = {
+    "store": "Credits can be taken",
+    "data": "Data is up to date",
+    "gaps": "No block of the last day is missing",
+    "sales": "Credits are sold",
+    "chain": "The node that settles payments answers",
+    "ingest": "All checks of ingest pass",
+    "stopping": "This process takes requests",
+    "lists": "The list of tokens is loaded",
+    "rate": "SOL has a rate",
+    "coverage": "Exchanges are read",
+    "processes": "No process has ended",
+    "finality": "Blocks become final",
+    "fold": "Candles and lists follow the final blocks",
+    "price": "The payment tokens have a price",
+    "audits": "The books are audited",
+    "list_age": "The list of tokens is current",
+    "signals": "Alert rules are evaluated",
+    "streams": "More streams can be opened",
+    "mail": "E-mails are sent",
+    "webhooks": "Webhooks arrive",
+    "disk": "The disk has free space",
+    "memory": "Memory is available",
+    "wal": "The write-ahead log is short",
+    "backup": "There is a new backup",
+    "address": "Clients reach the service, and its certificate is good",
+}
+
+
+# Texts for checks that fail.
+FAULTS: Final = {
+    "store": "Credits cannot be taken",
+    "data": "The data is late",
+    "gaps": "Blocks of the last day are missing",
+    "sales": "Nothing is sold",
+    "chain": "The node that settles payments does not answer",
+    "ingest": "Ingest says",
+    "stopping": "This process stops",
+    "lists": "The list of tokens is being loaded",
+    "rate": "SOL has no rate, so prices stand still",
+    "coverage": "Too little of what is exchanged is read",
+    "processes": "A process has ended for good",
+    "finality": "Blocks do not become final",
+    "fold": "Candles and lists lag behind the final blocks",
+    "price": "A payment token has no price, so nothing is sold for it",
+    "audits": "The books cannot be audited",
+    "list_age": "The list of tokens is old",
+    "signals": "Alert rules are not evaluated",
+    "streams": "Nearly no further stream can be opened",
+    "mail": "E-mails are not sent",
+    "webhooks": "Webhooks do not arrive",
+    "disk": "The disk fills up",
+    "memory": "Memory runs out",
+    "wal": "The write-ahead log grows",
+    "backup": "There is no new backup",
+    "address": "Clients may not reach the service",
+}
+
+
+class Lateness(Enum):
+    """How late the data is, by what that means to those who ask for it.
+
+    UNKNOWN   no block was read yet, or it cannot be read
+    """
+
+    NONE = auto()
+    DEGRADED = auto()
+    STALE = auto()
+    UNKNOWN = auto()
+
+
+class AgeRules(NamedTuple):
+    """The treatment of data by age.
+
+    degraded_after_s   older data is given, and marked
+    stale_after_s      older data is not given
+    retry_after_s      so long clients have to wait then
+    """
+
+    degraded_after_s: float = 30.0
+    stale_after_s: float = 300.0
+    retry_after_s: int = 5
+
+    def of(self, age_ms: int | None) -> Lateness:
+        """Return how late data of that age is; None: it is not known."""
+        if age_ms is None:
+            return Lateness.UNKNOWN
+        if age_ms > self.stale_after_s * SECOND_MS:
+            return Lateness.STALE
+        is_degraded = age_ms > self.degraded_after_s * SECOND_MS
+        return Lateness.DEGRADED if is_degraded else Lateness.NONE
+
+
+class MarketStatus(NamedTuple):
+    """Where the market stands.
+
+    slot, folded_slot   the newest block, and the newest that is final and in the list of tokens
+    age_ms              of the newest block; None before the first
+    gaps                the newest ones that are open, newest first; *gap_slots* are in all of them
+    pace                of the chain; None until some blocks have come
+    finality            how soon a block that was read is final; None until that was measured
+    """
+
+    slot: Slot | None
+    folded_slot: Slot | None
+    age_ms: int | None
+    tracked_count: int
+    gap_count: int
+    gap_slots: int
+    gaps: Sequence[Gap]
+    pace: Pace | None = None
+    finality: Behind | None = None
+
+    @property
+    def behind(self) -> int | None:
+        """How many blocks the chain has made since, at its pace; None if either is unknown."""
+        if self.age_ms is None or self.pace is None:
+            return None
+        return int(self.age_ms / SECOND_MS / self.pace.slot_s)
+
+
+class BooksStatus(NamedTuple):
+    """Whether the books of payments add up.
+
+    violation     why an audit has stopped sales; None: it found nothing
+    compared_at   when they were last compared with the chain; None: not yet
+    """
+
+    violation: str | None
+    compared_at: UnixMs | None
+
+
+class ServiceStatus(NamedTuple):
+    """All of it, at one moment.
+
+    checks       "ok", or what is wrong, by the name of the check
+    market       None where it cannot be read just now
+    books        None where nothing is sold, or where they cannot be read just now
+    is_selling   payments are taken here
+    rules        how late data may be
+    coverage     what was read and missed lately; None while that is not counted
+    """
+
+    checks: Mapping[str, str]
+    market: MarketStatus | None
+    books: BooksStatus | None
+    started_at: UnixMs
+    is_selling: bool
+    rules: AgeRules = AgeRules()
+    coverage: Coverage | None = None
+
+
+ReadStatus: TypeAlias = Callable[[], Awaitable[ServiceStatus]]
+
+
+class StatusPages:
+    """The page at `/status`."""
+
+    def __init__(self, read: ReadStatus) -> None:
+        self._read = read
+        self._newest: tuple[UnixMs, ServiceStatus] | None = None
+        self._reading = asyncio.Lock()
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PATH, self.show)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show how well the service works."""
+        async with self._reading:
+            kept = self._newest
+            if kept is None or request.now - kept[0] >= REMEMBERED_MS:
+                kept = self._newest = request.now, await self._read()
+        read_at, status = kept
+        lateness = status.rules.of(None if status.market is None else status.market.age_ms)
+        checks = dict(status.checks)
+        if lateness is not Lateness.NONE and checks.get("data", OK) == OK:
+            checks["data"] = UNREAD
+        wrong = {name: text for name, text in checks.items() if text != OK}
+        facts = {
+            "status": status,
+            "checks": checks,
+            "wrong": wrong,
+            "names": NAMES,
+            "faults": FAULTS,
+            "lateness": lateness.name.lower(),
+            "coverage": _coverage(status.coverage),
+            "newest_at": _newest_at(status.market, read_at),
+            "sales": _why_closed(wrong),
+            "up_s": (request.now - status.started_at) // SECOND_MS,
+            "read_at": read_at,
+            "invariants": [HOLDS[each] for each in Invariant],
+        }
+        return Page("front/status.html", facts)
+
+
+def _newest_at(market: MarketStatus | None, read_at: UnixMs) -> UnixMs | None:
+    """Return when the newest block was made; None where it is not known."""
+    if market is None or market.age_ms is None:
+        return None
+    return UnixMs(read_at - market.age_ms)
+
+
+def _coverage(coverage: Coverage | None) -> dict[str, object] | None:
+    """Return what the page says of what was read lately."""
+    if coverage is None:
+        return None
+    found = totals(coverage.rows)
+    by_calls, by_volume = found.shares
+    return {
+        "since": UnixMs(coverage.since * SECOND_MS),
+        "calls": None if by_calls is None else percent(by_calls),
+        "volume": None if by_volume is None else percent(by_volume),
+        "missed": found.missed.calls,
+        "programs": [_missed(one) for one in missed_programs(coverage.rows)[:MISSED_NAMED]],
+        "missing_slots": coverage.missing_slots,
+        "skipped_slots": coverage.skipped_slots,
+    }
+
+
+def _missed(one: MissedProgram) -> dict[str, object]:
+    """Return a program and how many of its calls were missed, by reason in plain words."""
+    reasons = [f"{calls:,} {reason.replace('_', ' ')}" for reason, calls in one.reasons.items()]
+    return {
+        "program": named(one.program),
+        "missed": one.missed.calls,
+        "calls": one.calls,
+        "reasons": ", ".join(reasons),
+    }
+
+
+def _why_closed(wrong: Mapping[str, str]) -> str:
+    """Return why nothing is sold, for the page says by itself that it is so; "" if it is sold."""
+    why = wrong.get("sales") or wrong.get("chain") or ""
+    return why.removeprefix("closed: ").removesuffix(": credits go on working")

@@ -1,0 +1,159 @@
+"""Open pages of tokens: reports from the broadcast, and candles and swaps beside them.
+
+A report says nothing of volumes, nor what its candle opened at.  So after a report was sent, the
+newest candles and swaps of its token are read: once for all its pages, as often as it is sent.
+Changes of the list of tokens are sent whenever the list is new: time alone moves it.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+import structlog
+
+from mintscope.api.events import EndReason, EventStream
+from mintscope.kit.errors import ServiceError, ServiceUnavailable
+from mintscope.kit.http.response import Outlet
+from mintscope.kit.http.server_sent import encode_event
+from mintscope.kit.primitives import Mint
+from mintscope.market.listing.listed import ListedTokens, ListLine, ListQuestion
+from mintscope.market.report import PARTIAL
+from mintscope.market.series.pools import LoggedSwap
+from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.site.chart import ChartPoint
+from mintscope.site.live import Channel, News, OpenPages, PageStream
+from mintscope.site.page import Macros, NoContent, PageResponse
+from mintscope.site.routes import PageRequest
+from mintscope.site.sol import MarketParts
+from mintscope.site.token.shown import TokenReading, figures_of, last_trade, shown_swaps
+
+PAUSE_S: Final = 0.25  # between two looks at a token: reports are sent as often
+LIST_PAUSE_S: Final = 1.0  # between two looks at the list
+VIEW_OVER: Final = "The view has ended. Load the page again."
+TIME_DIGITS_MAX: Final = 12
+
+LOG = structlog.get_logger(__name__)
+
+MaySee = Callable[[], Awaitable[bool]]
+
+
+class LivePages:
+    """All open pages of tokens of this process."""
+
+    def __init__(self, market: MarketParts, reading: TokenReading, pages: OpenPages) -> None:
+        self._market = market
+        self._reading = reading
+        self._pages = pages
+        self._channels: dict[Mint, Channel[Timeframe]] = {}
+        self._figures = Channel(self._look_at_list, LIST_PAUSE_S, is_watched=True)
+        self._listed: ListedTokens | None = None
+        self._drawn: set[Mint] = set()  # of that list
+
+    async def open(
+        self, request: PageRequest, mint: Mint, timeframe: Timeframe, may_see: MaySee
+    ) -> PageResponse:
+        """Return the stream of a page; no content, so that none is asked for again, without room.
+
+        may_see   asked now and once a minute
+        Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
+        """
+        if self._pages.are_full or not await may_see():
+            return NoContent()
+        since = request.query_params.text("since")
+        serve = partial(self._serve, mint, timeframe, since, may_see)
+        return await self._pages.open(request, [mint], serve)
+
+    async def _serve(
+        self,
+        mint: Mint,
+        timeframe: Timeframe,
+        since: str,
+        may_see: MaySee,
+        outlet: Outlet,
+        _macros: Macros,
+    ) -> None:
+        """Send changes until the page is left."""
+        streams = self._market.streams
+        channel = self._channel(mint)
+        stream = PageStream(
+            outlet,
+            [mint],
+            kind=PARTIAL,
+            on_behind=streams.note_behind,
+            on_report=channel.note,
+        )
+        if missed := await self._missed(mint, timeframe, since):
+            stream.say(encode_event(b"series", msgspec.json.encode(missed)))
+        renew = None if self._market.is_free(mint) else partial(_renew, stream, may_see)
+        try:
+            with channel.reading(stream, timeframe), self._figures.reading(stream, mint):
+                await streams.serve(stream, renew=renew)
+        finally:
+            if not channel and self._channels.get(mint) is channel:
+                del self._channels[mint]
+
+    def _channel(self, mint: Mint) -> Channel[Timeframe]:
+        """Return that of the pages of *mint*."""
+        channel = self._channels.get(mint)
+        if channel is None:
+            channel = self._channels[mint] = Channel(partial(self._look, mint), PAUSE_S)
+        return channel
+
+    async def _missed(self, mint: Mint, timeframe: Timeframe, since: str) -> Sequence[ChartPoint]:
+        """Return all candles if a page has none since then, or misses one between; else nothing."""
+        if not since.isascii() or not since.isdigit() or len(since) > TIME_DIGITS_MAX:
+            return ()
+        newest = await self._reading.newest(mint, timeframe)
+        if not newest or newest[0].t <= int(since) + WIDTH_S[timeframe]:
+            return ()
+        return await self._reading.points(mint, timeframe)
+
+    async def _look(self, mint: Mint, frames: Collection[Timeframe]) -> Mapping[Timeframe, News]:
+        """Return the events of candles and swaps; nothing if they cannot be read."""
+        try:
+            swaps = await self._reading.swaps(mint)
+            newest = {each: await self._reading.newest(mint, each) for each in frames}
+        except ServiceError as failure:
+            LOG.warning("the candles of an open page cannot be read", reason=str(failure))
+            return {}
+        events = {frame: _event(points, swaps) for frame, points in newest.items()}
+        return {frame: News(event, event) for frame, event in events.items()}
+
+    async def _look_at_list(self, mints: Collection[Mint]) -> Mapping[Mint, News]:
+        """Return what the list says of *mints*: of all where it is new, else of new pages."""
+        try:
+            listed = self._market.lists.newest()
+        except ServiceUnavailable:  # it is being loaded
+            return {}
+        new = [mint for mint in mints if listed is not self._listed or mint not in self._drawn]
+        asked = ListQuestion(among=new, limit=len(new))
+        lines = (await asyncio.to_thread(listed.page, asked)).lines if new else ()
+        self._listed, self._drawn = listed, set(mints)
+        events = {line.listed.mint: _figures_event(line) for line in lines}
+        return {mint: News(event, event) for mint, event in events.items()}
+
+
+def _event(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> bytes:
+    """Return the event of candles and swaps."""
+    told = {
+        "candles": points,
+        "swaps": [each._asdict() for each in shown_swaps(swaps)],
+        "lastTrade": last_trade(points, swaps),
+    }
+    return encode_event(b"market", msgspec.json.encode(told))
+
+
+def _figures_event(line: ListLine) -> bytes:
+    """Return the event of the list's numbers, as HTML."""
+    told = {name: str(html) for name, html in figures_of(line).items()}
+    return encode_event(b"figures", msgspec.json.encode(told))
+
+
+async def _renew(stream: EventStream, may_see: MaySee) -> None:
+    """Go on with *stream*, or end it where its view has ended."""
+    if await may_see():
+        stream.begin_period()
+    else:
+        stream.close(EndReason.INSUFFICIENT_CREDITS, VIEW_OVER)

@@ -1,0 +1,480 @@
+"""The page of one token, the form that buys a view of it, and its updates.
+
+Readers of the page of a token: everyone, those with a view left today, or payers of a credit.
+
+A view is of one token, for a quarter of an hour, in every timeframe.  A paid view is kept
+where limits are, and so is the same in every process.
+
+The same numbers by API: lines to copy, with a place for the reader's own key.
+
+The page of a mint that is not tracked: the chain's facts about it, and "Track it".
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+from typing import Any, Final, NamedTuple
+
+from mintscope.accounts.signups.reviews import Reviews
+from mintscope.accounts.wallets.credits import AccountCredits
+from mintscope.credits.ledger import Spent
+from mintscope.kit.audit import UserId
+from mintscope.kit.errors import (
+    DataStale,
+    InsufficientData,
+    InvalidTokenAddress,
+    NotFound,
+    ServiceError,
+    ServiceUnavailable,
+    TokenNotFound,
+)
+from mintscope.kit.http.rate_limit import FreeViews
+from mintscope.kit.limits import Denied, Limit, Limiter, LimitKey, take_all
+from mintscope.kit.primitives import Mint, UnixS, parse_mint
+from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
+from mintscope.market.listing.listed import ListLine
+from mintscope.market.listing.look_alikes import cleaned
+from mintscope.market.mint_facts import MintFacts
+from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.site.admin.operations import OperationParts
+from mintscope.site.docs.definitions import DEFINITIONS
+from mintscope.site.live import OpenPages
+from mintscope.site.page import Page, PageResponse, Redirect
+from mintscope.site.render import static_files
+from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence
+from mintscope.site.sol import MarketParts
+from mintscope.site.token.live import LivePages
+from mintscope.site.token.shown import (
+    MintFact,
+    TokenReading,
+    ToldReport,
+    facts_in_words,
+    figures_of,
+    multiplier_shown,
+    names_in_words,
+    shown_report,
+    supply_of,
+)
+from mintscope.site.tokens.tokens import Watching
+from mintscope.solana.blocks import WSOL
+
+VIEW_S: Final = 15 * MINUTE_S
+BOUGHT: Final = Limit(name="views that were bought", count=1, window_s=VIEW_S)
+TAKEN: Final = Limit(name="free views that last", count=1, window_s=VIEW_S)
+
+
+class Admission(Enum):
+    """Why a page is shown; NONE: it is not."""
+
+    FREE = auto()  # everyone sees it
+    ALLOWED = auto()  # by a free view of today
+    BOUGHT = auto()  # by a credit
+    NONE = auto()
+
+
+class Views:
+    """The views of all people and addresses."""
+
+    def __init__(self, market: MarketParts, accounts: AccountCredits) -> None:
+        self._market = market
+        self._accounts = accounts
+        make = market.limits.limiter
+        self._bought, self._taken = make(BOUGHT), make(TAKEN)
+        self._free = FreeViews.of(market.free_views_per_day, make)
+
+    async def admit(self, request: PageRequest, mint: Mint) -> Admission:
+        """Admit *request* to the page of *mint*, by one of the free views if nothing else does."""
+        admission = await self.standing(request, mint)
+        if admission is not Admission.NONE or self._market.free_views_per_day == 0:
+            return admission
+        address = request.browser.address
+        lasting = (self._taken, f"{address} {mint}")
+        denied = await take_all([*self._free.windows(address), lasting])
+        return Admission.NONE if denied else Admission.ALLOWED
+
+    async def free_left(self, request: PageRequest) -> int:
+        """Return how many free views the client address of *request* has left today."""
+        windows = self._free.windows(request.browser.address)
+        return min([await _room(window, key) for window, key in windows])
+
+    async def standing(self, request: PageRequest, mint: Mint) -> Admission:
+        """Return by what *request* sees the page of *mint* already."""
+        if self._market.is_free(mint):
+            return Admission.FREE
+        session = request.session
+        if session is not None and await _is_taken(self._bought, f"{session.user.user_id} {mint}"):
+            return Admission.BOUGHT
+        if await _is_taken(self._taken, f"{request.browser.address} {mint}"):
+            return Admission.ALLOWED
+        return Admission.NONE
+
+    async def buy(self, user_id: UserId, mint: Mint) -> bool:
+        """Spend a credit of a user on a view of *mint*, unless one lasts; False: there is none.
+
+        Raises ServiceUnavailable, and nothing is spent.
+        """
+        window = self._bought
+        key = f"{user_id} {mint}"
+        if isinstance(await window.take(key), Denied):
+            return True
+        is_bought = False
+        try:
+            account = await self._accounts.find(user_id)
+            if account is not None:
+                is_bought = isinstance(await self._market.ledger.spend(account), Spent)
+        finally:
+            if not is_bought:
+                await window.give_back(key)
+        return is_bought
+
+    async def credits_of(self, user_id: UserId) -> int:
+        """Return how many credits a user has."""
+        account = await self._accounts.find(user_id)
+        return 0 if account is None else await self._market.ledger.balance(account)
+
+
+async def _room(window: Limiter, key: LimitKey) -> int:
+    """Return how much room the window of *key* has; nothing is counted."""
+    verdict = await window.take(key)
+    if isinstance(verdict, Denied):
+        return 0
+    await window.give_back(key)
+    return verdict.remaining + 1
+
+
+async def _is_taken(window: Limiter, key: str) -> bool:
+    """Say whether the window of *key* has no room; nothing is counted."""
+    if isinstance(await window.take(key), Denied):
+        return True
+    await window.give_back(key)
+    return False
+
+
+KEY: Final = "YOUR_KEY"  # what a script of the page puts the reader's own in the place of
+
+
+class Example(NamedTuple):
+    """Lines that get a token's report."""
+
+    key: str
+    name: str
+    text: str
+
+
+def examples_of(mint: Mint, origin: str, *, has_mcp: bool) -> Iterator[Example]:
+    """Yield the same request in each way it can be made."""
+    url = f"{origin}/v1/token/{mint}"
+    yield Example("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" \\\n  {url}')
+    yield Example(
+        "python",
+        "Python",
+        f'import httpx\n\nreport = httpx.get(\n    "{url}",\n'
+        f'    headers={{"Authorization": "Bearer {KEY}"}},\n).json()["data"]\n'
+        'print(report["price"]["usd"])',
+    )
+    if has_mcp:
+        yield Example(
+            "mcp",
+            "MCP",
+            f'{{\n  "mcpServers": {{\n    "mintscope": {{\n      "url": "{origin}/mcp",\n'
+            f'      "headers": {{"Authorization": "Bearer {KEY}"}}\n    }}\n  }}\n}}',
+        )
+
+
+LOOKUP_TIMEOUT_S: Final = 3.0
+# Each costs a request to the node: of a client address, and of all of them together.
+LOOKUPS: Final = Limit(name="look-ups of untracked mints", count=10, window_s=MINUTE_S)
+ALL_LOOKUPS: Final = Limit(name="look-ups of untracked mints, all", count=60, window_s=MINUTE_S)
+REQUESTS: Final = Limit(name="requests to track a token", count=10, window_s=DAY_S)
+TRACKED: Final = "tracks of a token"
+TEMPLATE: Final = "token/unknown.html"
+NOTHING: Final = dict.fromkeys(("mint", "facts", "symbol", "name", "may_ask"))
+
+
+class UntrackedTokens:
+    """Shows mints that are not tracked, and tracks them for users or asks administrators to.
+
+    operations    None where tracking cannot be changed: then the page offers nothing
+    """
+
+    def __init__(
+        self, market: MarketParts, operations: OperationParts | None, review: Reviews
+    ) -> None:
+        self._operations = operations
+        self._review = review
+        make = market.limits.limiter
+        self._lookups = make(LOOKUPS)
+        self._all_lookups = make(ALL_LOOKUPS)
+        self._requests = make(REQUESTS)
+        self._per_day = market.tracks_per_day
+        day = Limit(name=TRACKED, count=market.tracks_per_day, window_s=DAY_S)
+        self._tracks = make(day) if market.tracks_per_day else None
+
+    async def page(self, request: PageRequest, asked: str) -> Page:
+        """Return the page of *asked*, which is no tracked mint."""
+        try:
+            mint = parse_mint(asked)
+        except InvalidTokenAddress:
+            return Page(TEMPLATE, {**NOTHING, "asked": asked, "state": "no-mint"}, status=404)
+        shown: dict[str, Any] = {**NOTHING, "asked": asked, "mint": mint}
+        if await self._is_tracked(mint):
+            return Page(TEMPLATE, {**shown, "state": "begun"}, status=404)
+        state, facts = await self._look_up(request, mint)
+        if facts is not None:
+            now = UnixS(request.now // SECOND_MS)
+            shown |= {
+                "facts": [*names_in_words(facts, None), *facts_in_words(facts, now)],
+                "facts_read_at": facts.read_at_ms,
+                "symbol": cleaned(facts.symbol),
+                "name": cleaned(facts.name),
+            }
+        may_ask = self._operations is not None and state != "no-mint"
+        return Page(TEMPLATE, {**shown, "state": state, **self._offer(may_ask=may_ask)}, status=404)
+
+    async def track(self, request: PageRequest, mint: Mint) -> PageResponse:
+        """Track *mint* at once if the user has such a track left today, else file a request."""
+        operations = self._operations
+        user = request.signed_in.user
+        path = f"/token/{mint}"
+        if operations is None or await self._is_tracked(mint):
+            return Redirect(path)
+        if user.verified_at is None:
+            return Redirect(path, notice="track-verify")
+        state, _ = await self._look_up(request, mint)
+        if state == "no-mint":
+            return Redirect(path)
+        if state == "found" and await self._has_track(user.user_id):
+            await operations.tracking.add(mint)
+            await self._review.ask_for_token(mint, user.user_id, is_tracked=True)
+            return Redirect(path, notice="token-added")
+        if isinstance(await self._requests.take(user.user_id), Denied):
+            return Redirect(path, notice="track-later")
+        await self._review.ask_for_token(mint, user.user_id, is_tracked=False)
+        return Redirect(path, notice="track-requested")
+
+    async def _has_track(self, user: LimitKey) -> bool:
+        return self._tracks is not None and not isinstance(await self._tracks.take(user), Denied)
+
+    async def _is_tracked(self, mint: Mint) -> bool:
+        if self._operations is None:
+            return False
+        try:
+            return await self._operations.tracking.one(mint) is not None
+        except ServiceUnavailable:
+            return False
+
+    def _offer(self, *, may_ask: bool) -> dict[str, Any]:
+        return {"may_ask": may_ask, "tracks_per_day": self._per_day}
+
+    async def _look_up(self, request: PageRequest, mint: Mint) -> tuple[str, MintFacts | None]:
+        """Ask the chain: found, no-mint, or unread if it was not asked or does not answer."""
+        if self._operations is None or self._operations.facts is None:
+            return "unread", None
+        if isinstance(await self._lookups.take(request.browser.address), Denied):
+            return "unread", None
+        if isinstance(await self._all_lookups.take("all"), Denied):
+            return "unread", None
+        try:
+            async with asyncio.timeout(LOOKUP_TIMEOUT_S):
+                facts = await self._operations.facts(mint)
+        except (ServiceUnavailable, TimeoutError):
+            return "unread", None
+        return ("no-mint", None) if facts is None else ("found", facts)
+
+
+PATH: Final = "/token/{mint}"
+USUAL: Final = Timeframe.M5
+# The anchors of what stands on the page, of all that the documentation defines.
+SHOWN: Final = frozenset({"price", "candles", "ema", "rsi", "macd", "fibonacci", "pressure"})
+CHARTS: Final = "lightweight-charts.js"  # made by `make`; without it the drawn chart stays
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """The values of a token that are shown with or without its numbers.
+
+    watched   what who is signed in watches; None for a stranger
+    """
+
+    mint: Mint
+    timeframe: Timeframe
+    facts: MintFacts | None
+    line: ListLine | None
+    watched: Sequence[Mint] | None
+    now: UnixS
+
+    @property
+    def shown(self) -> dict[str, Any]:
+        name = None if self.facts is None else cleaned(self.facts.name)
+        symbol = None if self.facts is None else cleaned(self.facts.symbol)
+        if self.line is not None:
+            name = name or self.line.listed.name
+            symbol = symbol or self.line.listed.symbol
+        if self.mint == WSOL:  # not every chain keeps a name of it
+            name = name or "Wrapped SOL"
+            symbol = symbol or "SOL"
+        return {
+            "mint": self.mint,
+            "timeframe": self.timeframe.value,
+            "name": name,
+            "symbol": symbol,
+            "line": self.line,
+            "figures": None if self.line is None else figures_of(self.line),
+            "watched": self.watched,
+            "facts": None if self.facts is None else self._told(self.facts),
+            "facts_read_at": None if self.facts is None else self.facts.read_at_ms,
+            "ui_multiplier": self._ui_multiplier(),
+            "supply": None if self.facts is None else supply_of(self.facts),
+            "meanings": [each for each in DEFINITIONS if each.anchor in SHOWN],
+        }
+
+    def _told(self, facts: MintFacts) -> Sequence[MintFact]:
+        larger = None if self.line is None else self.line.look_alike_of
+        return [*names_in_words(facts, larger), *facts_in_words(facts, self.now)]
+
+    def _ui_multiplier(self) -> str | None:
+        """Return how many tokens wallets show for one, in words; None: one."""
+        scaled = None if self.facts is None else self.facts.scaled_ui_amount
+        return None if scaled is None else multiplier_shown(scaled.at(self.now))
+
+
+class TokenPages:
+    """The pages at `/token/{mint}`."""
+
+    def __init__(  # noqa: PLR0913 - one argument for each part
+        self,
+        market: MarketParts,
+        views: Views,
+        watching: Watching,
+        pages: OpenPages,
+        untracked: UntrackedTokens,
+        *,
+        origin: str,
+    ) -> None:
+        self._market = market
+        self._views = views
+        self._watching = watching
+        self._untracked = untracked
+        self._reading = TokenReading(market)
+        self._live = LivePages(market, self._reading, pages)
+        self._origin = origin
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PATH, self.show)
+        yield post(f"{PATH}/view", self.buy, Access.SIGNED_IN)
+        yield post(f"{PATH}/track", self.track, Access.SIGNED_IN)
+        yield get(f"{PATH}/live", self.live)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show all that is known of a token, as far as the visitor may see it."""
+        timeframe = _timeframe(request)
+        try:
+            mint = parse_mint(request.path_params["mint"])
+            facts = await self._reading.facts(mint)
+        except (InvalidTokenAddress, TokenNotFound):
+            return await self._untracked.page(request, request.path_params["mint"])
+        watched = await self._watching.mints(request.session)
+        now = UnixS(request.now // SECOND_MS)
+        known = _Known(mint, timeframe, facts, await self._listed(mint), watched, now)
+        try:
+            told = await self._reading.report(mint)
+        except TokenNotFound:  # tracked since the newest block
+            return await self._untracked.page(request, mint)
+        except (InsufficientData, DataStale) as reason:
+            return self._without_numbers(known, reason)
+        admission = await self._views.admit(request, mint)
+        if admission is Admission.NONE:
+            return Page("token/token.html", {**known.shown, **await self._offer(request)})
+        shown = await self._with_numbers(known, told, admission)
+        if admission is not Admission.ALLOWED:
+            return shown
+        left = await self._views.free_left(request)
+        per_day = self._market.free_views_per_day
+        return replace(shown, facts={**shown.facts, "free_left": left, "free_per_day": per_day})
+
+    async def buy(self, request: PageRequest) -> PageResponse:
+        """Spend a credit on a view, if there is something to see."""
+        mint = _mint(request)
+        timeframe = _timeframe(request)
+        try:
+            await self._reading.report(mint)
+        except ServiceError:
+            return Redirect(_address(mint, timeframe))  # which says why; nothing was spent
+        is_bought = await self._views.buy(request.signed_in.user.user_id, mint)
+        return Redirect(_address(mint, timeframe), "view-bought" if is_bought else "no-credits")
+
+    async def track(self, request: PageRequest) -> PageResponse:
+        """Track a token that is not tracked yet, or ask administrators to."""
+        return await self._untracked.track(request, _mint(request))
+
+    async def live(self, request: PageRequest) -> PageResponse:
+        """Send changes to an open page, as server-sent events."""
+        mint = _mint(request)
+        timeframe = _timeframe(request)
+
+        async def may_see() -> bool:
+            return await self._views.standing(request, mint) is not Admission.NONE
+
+        return await self._live.open(request, mint, timeframe, may_see)
+
+    async def _listed(self, mint: Mint) -> ListLine | None:
+        try:
+            return await self._reading.listed(mint)
+        except ServiceUnavailable:
+            return None  # it is being loaded: the page has what is not in the list
+
+    def _without_numbers(self, known: _Known, reason: ServiceError) -> Page:
+        state = "stale" if isinstance(reason, DataStale) else "young"
+        return Page("token/token.html", {**known.shown, "state": state, "reason": sentence(reason)})
+
+    async def _offer(self, request: PageRequest) -> Mapping[str, Any]:
+        """Return what a visitor can do who has no view left."""
+        credits_left = None
+        if request.session is not None:
+            credits_left = await self._views.credits_of(request.session.user.user_id)
+        return {
+            "state": "closed",
+            "credits_left": credits_left,
+            "free_per_day": self._market.free_views_per_day,
+        }
+
+    async def _with_numbers(self, known: _Known, told: ToldReport, admission: Admission) -> Page:
+        mint = known.mint
+        timeframe = known.timeframe
+        points = await self._reading.points(mint, timeframe)
+        swaps = await self._reading.swaps(mint)
+        return Page(
+            "token/token.html",
+            {
+                **known.shown,
+                **shown_report(told, points, swaps, timeframe),
+                "state": "open",
+                "admission": admission.name.lower(),
+                "is_degraded": self._market.is_degraded(told.age_ms),
+                "degraded_after_s": self._market.degraded_after_s,
+                "live": f"/token/{mint}/live?tf={timeframe.value}",
+                "width_s": WIDTH_S[timeframe],
+                "has_charts": CHARTS in static_files(),
+                "examples": list(examples_of(mint, self._origin, has_mcp=self._market.has_mcp)),
+            },
+        )
+
+
+def _mint(request: PageRequest) -> Mint:
+    """Return the mint of the address.  Raises NotFound."""
+    try:
+        return parse_mint(request.path_params["mint"])
+    except InvalidTokenAddress:
+        raise NotFound from None
+
+
+def _timeframe(request: PageRequest) -> Timeframe:
+    """Return the timeframe that is asked for, the usual one for any other text."""
+    asked = request.query_params.text("tf") or request.form.text("tf")
+    return Timeframe(asked) if asked in set(Timeframe) else USUAL
+
+
+def _address(mint: Mint, timeframe: Timeframe) -> str:
+    return f"/token/{mint}?tf={timeframe.value}"

@@ -1,0 +1,578 @@
+"""A report, its candles and swaps, as the template of the page has them.
+
+The values of the page of a token, read from the market: the same parts that the API reads.
+
+The numbers of a report, as a table of indicators by timeframe and as bars of windows.
+
+The facts of a mint on chain, in words for those who might hold it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import isnan
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from markupsafe import Markup
+
+from mintscope.kit.errors import DataStale, TokenNotFound
+from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixMs, UnixS
+from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS, iso_time
+from mintscope.market.listing.listed import ListLine, ListQuestion
+from mintscope.market.listing.look_alikes import hides
+from mintscope.market.log import SwapDetail
+from mintscope.market.mint_facts import PROGRAM_NAMES, MintFacts, ScaledUiAmount
+from mintscope.market.report import CANDLES_MIN, PARTIAL, Price, TimeframeIndicators, TokenReport
+from mintscope.market.series.pools import LoggedSwap, SeriesCandle
+from mintscope.market.series.series import (
+    AVERAGES,
+    WIDTHS,
+    Range,
+    indicators_of,
+    lead,
+    series_of,
+    start_of,
+)
+from mintscope.market.standings import Confidence
+from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
+from mintscope.site.chart import OVERBOUGHT, OVERSOLD, ChartPoint, draw_chart
+from mintscope.site.figures import (
+    dollars,
+    no_value,
+    percent,
+    short_amount,
+    short_price,
+    whole_number,
+)
+from mintscope.site.sol import MarketParts
+from mintscope.solana.blocks import (
+    CASH,
+    JITOSOL,
+    JUPSOL,
+    JUPUSD,
+    MSOL,
+    PYUSD,
+    USD1,
+    USDC,
+    USDG,
+    USDS,
+    USDT,
+    WSOL,
+)
+
+POINTS: Final = 150
+SWAPS: Final = 12
+NAMESAKES_MAX: Final = 20  # tokens that bear this one's address as their name
+MICRO: Final = 1e6
+AT_LAST: Final = UnixS(10**10)
+REPORT: Final = msgspec.json.Decoder(TokenReport)
+
+
+@dataclass(frozen=True, slots=True)
+class ToldReport:
+    """A report and how fresh it is."""
+
+    report: TokenReport
+    slot: Slot
+    age_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class TokenReading:
+    """Reads *market*."""
+
+    market: MarketParts
+
+    async def report(self, mint: Mint) -> ToldReport:
+        """Return the report of *mint*.
+
+        Raises TokenNotFound, InsufficientData, DataStale and ServiceUnavailable.
+        """
+        read = await self.market.reports.read(mint, PARTIAL)
+        if self.market.is_stale(read.age_ms):
+            raise DataStale(
+                f"The newest data is {read.age_ms // 1000} s old; older than"
+                f" {self.market.stale_after_s:g} s is not shown."
+            )
+        return ToldReport(REPORT.decode(read.body), read.slot, read.age_ms)
+
+    async def points(
+        self, mint: Mint, timeframe: Timeframe, limit: int = POINTS
+    ) -> Sequence[ChartPoint]:
+        """Return the newest *limit* candles and their indicators, oldest first.
+
+        Raises TokenNotFound and ServiceUnavailable.
+        """
+        width = WIDTHS[timeframe.value]
+        within = Range(width=width, since=UnixS(0), until=AT_LAST, limit=limit)
+        rows_max = within.asked.rows_max + lead(AVERAGES, width.seconds)
+        asked = within.asked._replace(rows_max=rows_max)
+        kept = await self.market.series.candles(mint, asked)
+        if kept is None:
+            raise TokenNotFound(f"This service does not track {mint}.")
+        series = series_of(kept, asked)
+        start = start_of(series, kept.waypoints)
+        if start is None or not series.candles:
+            return [point_of(candle) for candle in series.candles[-limit:]]
+        found = indicators_of(series, start, width.seconds, AVERAGES)
+        columns = [*(found[name] for name in AVERAGES[:5]), *found["macd"].T]
+        rows = list(zip(*(column.tolist() for column in columns), strict=True))
+        first = max(0, len(series.candles) - limit)
+        return [
+            point_of(candle, *rows[place - start.first] if place >= start.first else ())
+            for place, candle in enumerate(series.candles[first:], first)
+        ]
+
+    async def newest(self, mint: Mint, timeframe: Timeframe) -> Sequence[ChartPoint]:
+        """Return the newest two candles, without indicators; none where *mint* is not tracked."""
+        within = Range(width=WIDTHS[timeframe.value], since=UnixS(0), until=AT_LAST, limit=2)
+        kept = await self.market.series.candles(mint, within.asked)
+        if kept is None:
+            return []
+        return [point_of(candle) for candle in series_of(kept, within.asked).candles[-2:]]
+
+    async def swaps(self, mint: Mint) -> Sequence[LoggedSwap]:
+        """Return the newest swaps, newest first; none where *mint* is not tracked."""
+        logged = await self.market.series.swaps(mint, None, SWAPS)
+        return () if logged is None else logged.swaps
+
+    async def facts(self, mint: Mint) -> MintFacts | None:
+        """Return what the chain says of *mint*; None before it was asked.
+
+        Raises TokenNotFound and ServiceUnavailable.
+        """
+        return await self.market.lists.facts_of(mint)
+
+    async def listed(self, mint: Mint) -> ListLine | None:
+        """Return the line of *mint* in the list of tokens, as of a final slot; None without one.
+
+        Raises ServiceUnavailable while the list is being loaded.
+        """
+        asked = ListQuestion(text=mint, limit=NAMESAKES_MAX)
+        page = await asyncio.to_thread(self.market.lists.newest().page, asked)
+        return next((line for line in page.lines if line.listed.mint == mint), None)
+
+
+def point_of(candle: SeriesCandle, *values: float) -> ChartPoint:
+    """Return *candle* as it is drawn, with the *values* of its indicators where they are known."""
+    return ChartPoint(
+        candle.bucket,
+        candle.open,
+        candle.high,
+        candle.low,
+        candle.close,
+        candle.buy_volume / MICRO,
+        candle.sell_volume / MICRO,
+        (candle.imported_volume or 0) / MICRO,
+        *(None if isnan(value) else value for value in values),
+    )
+
+
+def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> UnixS | None:
+    """Return when anything was last traded that counts as volume, as far as these show."""
+    times = [swap.time for swap in swaps if swap.swap.volume]
+    times += [UnixS(point.t) for point in points if point.bought or point.sold]
+    return max(times, default=None)
+
+
+NAMES: Final = {
+    Timeframe.M1: "1m",
+    Timeframe.M5: "5m",
+    Timeframe.M15: "15m",
+    Timeframe.H1: "1h",
+}
+WINDOWS: Final = (
+    ("m1", "1 m", MINUTE_S),
+    ("m5", "5 m", 5 * MINUTE_S),
+    ("m15", "15 m", 15 * MINUTE_S),
+    ("h1", "1 h", HOUR_S),
+    ("h4", "4 h", 4 * HOUR_S),
+    ("d1", "24 h", DAY_S),
+)
+LEVELS: Final = (
+    ("swing_high", "swingHigh", "Fib 0 %"),
+    ("level236", "level236", "Fib 23.6 %"),
+    ("level382", "level382", "Fib 38.2 %"),
+    ("level500", "level500", "Fib 50 %"),
+    ("level618", "level618", "Fib 61.8 %"),
+    ("level764", "level764", "Fib 76.4 %"),
+    ("swing_low", "swingLow", "Fib 100 %"),
+)
+
+DIGITS: Final = 4  # of a number of the table
+
+Read = Callable[[TimeframeIndicators], float | None]
+
+
+class IndicatorCell(NamedTuple):
+    """A number of the table.
+
+    field   names it, as the API does
+    tone    up, down or level beside the price; extreme for an overbought or oversold RSI
+    """
+
+    field: str
+    value: float | None
+    shown: Markup
+    tone: str
+
+
+class IndicatorRow(NamedTuple):
+    """One indicator in every timeframe."""
+
+    name: str
+    cells: list[IndicatorCell]
+
+
+class Share(NamedTuple):
+    """The buyers' share of a window; None: nothing was traded in it."""
+
+    field: str
+    name: str
+    value: float | None
+
+
+class FibonacciLine(NamedTuple):
+    """A Fibonacci level.
+
+    field   names it, as the API does
+    name    what is written beside its line, in the drawn chart and in the one that moves
+    usd     None where history is too short
+    """
+
+    field: str
+    name: str
+    usd: float | None
+
+
+def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
+    """Yield the indicators of *report*, each in every timeframe."""
+    usd = report.price.usd
+    for name, field, read in (
+        ("EMA 9", "ema9", lambda frame: frame.ema9),
+        ("EMA 21", "ema21", lambda frame: frame.ema21),
+        ("EMA 50", "ema50", lambda frame: frame.ema50),
+        ("EMA 200", "ema200", lambda frame: frame.ema200),
+    ):
+        yield _row(report, name, field, read, lambda value: _side(usd, value))
+    yield _row(report, "RSI 14", "rsi", lambda frame: frame.rsi, _strength)
+    for name, field, read in (
+        ("MACD", "macd.line", lambda frame: frame.macd and frame.macd.line),
+        ("Signal", "macd.signal", lambda frame: frame.macd and frame.macd.signal),
+        ("Histogram", "macd.histogram", lambda frame: frame.macd and frame.macd.histogram),
+    ):
+        yield _row(report, name, field, read, lambda value: _side(value, 0.0))
+
+
+def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
+    """Yield the buyers' share of each window; *last_trade* separates no trades from only sales."""
+    pressure = report.indicators.buy_sell_pressure
+    now = report.data_span.to
+    for field, name, span_s in WINDOWS:
+        value = getattr(pressure, field)
+        is_quiet = value == 0 and (last_trade is None or last_trade <= now - span_s)
+        yield Share(field, name, None if is_quiet else value)
+
+
+def levels_of(report: TokenReport, timeframe: Timeframe) -> list[FibonacciLine]:
+    """Return the Fibonacci levels of *timeframe*, from the high down."""
+    frame: TimeframeIndicators = getattr(report.indicators, timeframe.value)
+    found = frame.fibonacci
+    return [
+        FibonacciLine(field, name, None if found is None else getattr(found, attribute))
+        for attribute, field, name in LEVELS
+    ]
+
+
+def _row(
+    report: TokenReport, name: str, field: str, read: Read, tone: Callable[[float], str]
+) -> IndicatorRow:
+    cells = []
+    for timeframe in TIMEFRAMES:
+        value = read(getattr(report.indicators, timeframe.value))
+        cells.append(
+            IndicatorCell(
+                f"{timeframe.value}.{field}",
+                value,
+                _shown(field, value),
+                "level" if value is None else tone(value),
+            )
+        )
+    return IndicatorRow(name, cells)
+
+
+def _shown(field: str, value: float | None) -> Markup:
+    if value is None:
+        return no_value()
+    text = f"{value:.1f}" if field == "rsi" else short_price(value, DIGITS)
+    return Markup('<span title="{}">{}</span>').format(whole_number(value), text)
+
+
+def _side(first: float, second: float) -> str:
+    return "up" if first > second else "down" if first < second else "level"
+
+
+def _strength(rsi: float) -> str:
+    """Return the same tone on both sides: an overbought token is no better than an oversold one."""
+    return "extreme" if rsi > OVERBOUGHT or rsi < OVERSOLD else "level"
+
+
+LISTED: Final = 24  # candles of the table
+QUOTES: Final = {
+    WSOL: "SOL",
+    USDC: "USDC",
+    USDT: "USDT",
+    PYUSD: "PYUSD",
+    USDS: "USDS",
+    USD1: "USD1",
+    USDG: "USDG",
+    JUPUSD: "JupUSD",
+    CASH: "CASH",
+    JITOSOL: "JitoSOL",
+    MSOL: "mSOL",
+    JUPSOL: "jupSOL",
+}
+MINT_ENDS: Final = 4  # characters of a mint that has no name here, at each end
+
+
+class ShownSwap(NamedTuple):
+    """A swap as a line of the table; amounts in whole tokens, None where decimals are not known."""
+
+    at: UnixMs
+    side: str
+    usd: float | None
+    amount: str | None
+    paid: str
+    program: str
+    signature: str
+
+
+def shown_report(
+    told: ToldReport,
+    points: Sequence[ChartPoint],
+    swaps: Sequence[LoggedSwap],
+    timeframe: Timeframe,
+) -> dict[str, Any]:
+    """Return what the template needs to show numbers."""
+    report = told.report
+    levels = levels_of(told.report, timeframe)
+    lines = {each.name: each.usd for each in levels if each.usd is not None}
+    traded_at = last_trade(points, swaps)
+    return {
+        "price": report.price,
+        "slot": told.slot,
+        "age_ms": told.age_ms,
+        "as_of": UnixMs(report.data_span.to * SECOND_MS),
+        "since": UnixMs(report.data_span.from_ * SECOND_MS),
+        "counts": report.data_span.candle_counts,
+        "minutes_min": CANDLES_MIN,
+        "timeframes": [(each.value, NAMES[each]) for each in TIMEFRAMES],
+        "rows": list(rows_of(report)),
+        "shares": list(shares_of(report, traded_at)),
+        "windows": {field: span_s for field, _, span_s in WINDOWS},
+        "last_trade": traded_at,
+        "levels": levels,
+        "chart": draw_chart(points, lines, WIDTH_S[timeframe], _described(points, timeframe)),
+        "points": msgspec.json.encode(points).decode(),
+        "candles": list(reversed(points[-LISTED:])),
+        "swaps": list(shown_swaps(swaps)),
+    }
+
+
+def figures_of(line: ListLine) -> Mapping[str, Markup]:
+    """Return what the list says of a token, by the names of the places on its page."""
+    m5, h1, d1 = map(percent, line.changes)
+    return {
+        "m5": m5,
+        "h1": h1,
+        "d1": d1,
+        "volume": dollars(line.volume / MICRO_USD),
+        "swaps": Markup(f"{line.swaps:,}"),  # noqa: S704 - a number
+        "cap": dollars(line.market_cap),
+        "confidence": confidence_of(line.price),
+        "liquidity": dollars(None if line.price is None else line.price.liquidity_usd),
+    }
+
+
+def confidence_of(price: Price | None) -> Markup:
+    """Return how good *price* is as HTML, with what it rests on when it is pointed at."""
+    if price is None:
+        return no_value()
+    facts = []
+    if price.pools:
+        agree = "1 pool agrees" if price.pools == 1 else f"{price.pools} pools agree"
+        facts = [agree, f"set in {price.pool}"]
+    if price.age_ms is not None:
+        facts.append(f"{price.age_ms // SECOND_MS:,} s before the newest final block")
+    if price.rejected_share_h1:
+        facts.append(f"{price.rejected_share_h1:.0%} of the hour's volume was at rejected prices")
+    tone = "unsure" if price.confidence is Confidence.LOW else "number"
+    return Markup('<span class="{}" title="{}">{}</span>').format(
+        tone, "; ".join(facts), price.confidence.value
+    )
+
+
+def _described(points: Sequence[ChartPoint], timeframe: Timeframe) -> str:
+    """Return what the chart shows, for those who do not see it."""
+    if not points:
+        return "There is no candle yet."
+    low = min(p.low for p in points)
+    high = max(p.high for p in points)
+    first = points[0].open
+    last = points[-1].close
+    moved = percent(last / first - 1.0).striptags().replace("\N{NO-BREAK SPACE}", " ")
+    return (
+        f"{len(points)} candles of {NAMES[timeframe]}: from ${short_price(first)} to"
+        f" ${short_price(last)}, {moved}; lowest ${short_price(low)}, highest ${short_price(high)}."
+        " The newest are in the table below."
+    )
+
+
+def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
+    """Yield *swaps* as lines, without those that were logged without their detail."""
+    for one in swaps:
+        swap = one.swap
+        detail = one.swap.detail
+        if detail is None:
+            continue
+        price = swap.price_usd if swap.offered is None else swap.offered[0]
+        amount = None
+        if detail.decimals is not None:
+            amount = short_amount(detail.amount / 10**detail.decimals)
+        yield ShownSwap(
+            at=UnixMs(one.time * SECOND_MS),
+            side="buy" if swap.is_buy else "sell",
+            usd=price,
+            amount=amount,
+            paid=_paid(detail),
+            program=detail.program,
+            signature=detail.signature,
+        )
+
+
+def _paid(detail: SwapDetail) -> str:
+    """Return how much of the quote was paid or got, with its name."""
+    mint = detail.quote
+    name = QUOTES.get(mint, f"{mint[:MINT_ENDS]}...{mint[-MINT_ENDS:]}")
+    if detail.quote_decimals is None:
+        return name
+    return f"{short_amount(detail.quote_amount / 10**detail.quote_decimals)} {name}"
+
+
+PERCENT: Final = 100  # hundredths of a percent in one
+DECIMALS_SHOWN: Final = 2
+
+
+class MintFact(NamedTuple):
+    """A fact in words.
+
+    kind      good: it protects holders; risk: someone has power over what they hold
+    address   whom or what it is about, base58; "" for none
+    """
+
+    kind: Literal["good", "risk", "plain"]
+    title: str
+    text: str
+    address: str = ""
+
+
+def names_in_words(facts: MintFacts, look_alike_of: Mint | None) -> Iterator[MintFact]:
+    """Yield what is wrong with the names of a token, if something is."""
+    if look_alike_of is not None:
+        yield MintFact(
+            "risk",
+            "Another token looks the same",
+            "Another token with a symbol or name that looks the same is traded more.",
+            look_alike_of,
+        )
+    if hides(facts.name) or hides(facts.symbol):
+        yield MintFact(
+            "risk",
+            "Its name hides characters",
+            "Name or symbol hold control or zero-width characters, which are left out here.",
+        )
+
+
+def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
+    """Yield what *facts* mean for a holder *now*, the same questions for every token."""
+    yield _supply(facts)
+    yield _making(facts)
+    yield _freezing(facts)
+    if facts.transfer_fee_bps is not None:
+        fee = f"{facts.transfer_fee_bps / PERCENT:g} %"
+        kind: Literal["risk", "plain"] = "risk" if facts.transfer_fee_bps else "plain"
+        yield MintFact(kind, f"A transfer costs {fee}", "Its issuer takes it from every transfer.")
+    if facts.transfer_hook is not None:
+        yield MintFact(
+            "risk",
+            "A program runs at every transfer",
+            "It can refuse the transfer.",
+            facts.transfer_hook,
+        )
+    if facts.permanent_delegate is not None:
+        yield MintFact(
+            "risk",
+            "Someone can take it from you",
+            "A permanent delegate can move or burn the tokens of every holder.",
+            facts.permanent_delegate,
+        )
+    if facts.scaled_ui_amount is not None:
+        yield _scaling(facts.scaled_ui_amount, now)
+    yield MintFact(
+        "plain", PROGRAM_NAMES[facts.program], f"The token program. {facts.decimals} decimals."
+    )
+
+
+def multiplier_shown(multiplier: float) -> str:
+    """Return *multiplier* as people read it."""
+    return f"{multiplier:.12g}"
+
+
+def _scaling(scaled: ScaledUiAmount, now: UnixS) -> MintFact:
+    shown = multiplier_shown(scaled.at(now))
+    text = "Its issuer scales what wallets show. Prices and amounts here are of unscaled tokens."
+    if announced := scaled.announced(now):
+        newer, at = announced
+        begins = iso_time(UnixMs(at * SECOND_MS))
+        text += f" From {begins} on they show {multiplier_shown(newer)}."
+    return MintFact("plain", f"Wallets show {shown} for each token", text)
+
+
+def supply_of(facts: MintFacts) -> float:
+    """Return how many whole tokens there are."""
+    return float(facts.supply) / 10.0**facts.decimals
+
+
+def _supply(facts: MintFacts) -> MintFact:
+    if not facts.supply:
+        return MintFact(
+            "plain",
+            "Supply unknown",
+            "The mint reports 0, as that of wrapped SOL does.",
+        )
+    whole = facts.supply / 10**facts.decimals
+    shown = f"{whole:,.0f}" if whole >= 1 else f"{whole:,.{DECIMALS_SHOWN}g}"
+    return MintFact("plain", f"{shown} tokens", "Total supply at the last check.")
+
+
+def _making(facts: MintFacts) -> MintFact:
+    if facts.mint_authority is None:
+        return MintFact("good", "No more can be made", "There is no mint authority.")
+    return MintFact(
+        "risk",
+        "More can be made at any time",
+        "Mintable: the mint authority can create more and dilute holders.",
+        facts.mint_authority,
+    )
+
+
+def _freezing(facts: MintFacts) -> MintFact:
+    if facts.freeze_authority is None:
+        return MintFact("good", "Cannot be frozen", "There is no freeze authority.")
+    return MintFact(
+        "risk",
+        "Accounts can be frozen",
+        "The freeze authority can stop you from selling.",
+        facts.freeze_authority,
+    )

@@ -1,0 +1,1 @@
+"""The list of tokens as a page."""

@@ -1,0 +1,247 @@
+"""Open lists: each page of a list is made once for all who look at it, and sent as it changes.
+
+A line is sent without its star, which differs from reader to reader.
+
+`/tokens`: all tokens that are followed, in a table that stays current.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
+from mintscope.kit.http.response import Outlet
+from mintscope.kit.http.server_sent import encode_event
+from mintscope.kit.primitives import Mint, UnixS, parse_mint
+from mintscope.kit.time import SECOND_MS
+from mintscope.market.listing.listed import ListedTokens
+from mintscope.site.live import NEWS, Channel, News, OpenPages, PageStream
+from mintscope.site.page import Macros, NoContent, Page, PageResponse, Redirect
+from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
+from mintscope.site.sol import MarketParts
+from mintscope.site.tokens.tokens import (
+    AGES,
+    VOLUMES,
+    LinePage,
+    ShownToken,
+    TokenLines,
+    TokensQuestion,
+    Watching,
+    has_empty_fields,
+    question_of,
+)
+from mintscope.site.tokens.tokens import QUESTION_PATH as PATH
+
+PAUSE_S: Final = 1.0  # between two looks
+CELL: Final = re.compile(r"(?=<t[hd][ >])")
+
+
+class ListView(NamedTuple):
+    """A page of a list; *watched* is what its reader watches, where it shows nothing else."""
+
+    asked: TokensQuestion
+    watched: tuple[Mint, ...] | None
+
+
+class _Lines(NamedTuple):
+    """The cells of each line, as HTML; *mark* is the slot that they are of."""
+
+    mark: str
+    rows: Mapping[Mint, Sequence[str]]
+
+
+class LiveLists:
+    """All open lists of this process."""
+
+    def __init__(
+        self, market: MarketParts, lines: TokenLines, watching: Watching, pages: OpenPages
+    ) -> None:
+        self._market = market
+        self._lines = lines
+        self._watching = watching
+        self._pages = pages
+        self._channel: Channel[ListView] | None = None
+        self._listed: ListedTokens | None = None
+        self._newest: dict[ListView, _Lines] = {}
+        self._cells: dict[Mint, Sequence[str]] = {}  # of that list, whatever page they are on
+
+    async def open(self, request: PageRequest) -> PageResponse:
+        """Return the stream of a list; with `seen`, a slot, what has changed since.
+
+        Raises NotFound, RateLimited and ServiceUnavailable.
+        """
+        asked = question_of(request.query_params)
+        watched = await self._watching.mints(request.session) if asked.is_watched else None
+        if asked.is_watched and watched is None:
+            return NoContent()
+        view = ListView(asked, None if watched is None else tuple(watched))
+        seen = request.query_params.text("seen")
+        return await self._pages.open(request, [], partial(self._serve, view, seen))
+
+    async def _serve(self, view: ListView, seen: str, outlet: Outlet, macros: Macros) -> None:
+        if self._channel is None:
+            look = partial(self._look, macros)
+            self._channel = Channel(look, PAUSE_S, is_watched=True)
+        streams = self._market.streams
+        stream = PageStream(outlet, [], on_behind=streams.note_behind, known=seen)
+        with self._channel.reading(stream, view):
+            await streams.serve(stream)
+
+    async def _look(self, macros: Macros, views: Collection[ListView]) -> Mapping[ListView, News]:
+        """Return what is new in *views* since the last look."""
+        self._newest = {view: kept for view, kept in self._newest.items() if view in views}
+        found: dict[ListView, News] = {}
+        try:
+            listed = self._market.lists.newest()
+            is_new = listed is not self._listed
+            if is_new:
+                self._cells.clear()
+            for view in views if is_new else [each for each in views if each not in self._newest]:
+                watched = None if view.watched is None else list(view.watched)
+                asked = view.asked.of_list(watched, listed.folded.time or UnixS(0))
+                found[view] = self._news(macros, view, await self._lines.page(asked))
+        except ServiceUnavailable:
+            return found  # the list is being loaded
+        self._listed = listed
+        return found
+
+    def _news(self, macros: Macros, view: ListView, page: LinePage) -> News:
+        drawn = macros("tokens/macros.html")
+        rows = {each.mint: self._cells_of(drawn, each) for each in page.lines}
+        mark = str(page.slot)
+        before = self._newest.get(view)
+        if before is not None and before.mark == mark:
+            mark += "+"  # the line of a mint may change without a slot
+        now = self._newest[view] = _Lines(mark, rows)
+        footing = str(drawn.footing(page)).strip()
+        whole = _event(now, footing, dict.fromkeys(rows, ()))
+        if before is None:
+            return News(now.mark, whole)
+        return News(now.mark, whole, before.mark, _event(now, footing, before.rows))
+
+    def _cells_of(self, drawn: Any, each: ShownToken) -> Sequence[str]:
+        cells = self._cells.get(each.mint)
+        if cells is None:
+            parts = CELL.split(str(drawn.cells(each)))
+            cells = self._cells[each.mint] = [part.strip() for part in parts if part.strip()]
+        return cells
+
+
+def _event(now: _Lines, footing: str, before: Mapping[Mint, Sequence[str]]) -> bytes:
+    """Return the event of *now* for those who know *before*."""
+    told = {
+        "slot": now.mark,
+        "order": list(now.rows),
+        "rows": {
+            mint: changed
+            for mint, cells in now.rows.items()
+            if (changed := _changed(cells, before.get(mint, ())))
+        },
+        "footing": footing,
+    }
+    return encode_event(NEWS, msgspec.json.encode(told))
+
+
+def _changed(cells: Sequence[str], before: Sequence[str]) -> list[tuple[int, str]]:
+    """Return the cells that are not as before, each with its number."""
+    known = dict(enumerate(before))
+    return [(number, cell) for number, cell in enumerate(cells) if known.get(number) != cell]
+
+
+UNAVAILABLE: Final = 503
+# Sort keys of a list, "" for a column without one, and the text above the column.
+COLUMNS: Final = (
+    ("price", "Price"),
+    ("m5", "5 min"),
+    ("h1", "1 h"),
+    ("d1", "1 day"),
+    ("volume", "Volume"),
+    ("cap", "Market cap"),
+    ("rsi", "RSI 1 h"),
+    ("buys", "Buys 1 h"),
+    ("", "Last day"),
+    ("age", "Age"),
+)
+STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
+
+
+class TokensPages:
+    """The list, and the stars beside its lines."""
+
+    def __init__(
+        self, market: MarketParts, lines: TokenLines, watching: Watching, pages: OpenPages
+    ) -> None:
+        self._market = market
+        self._lines = lines
+        self._watching = watching
+        self._live = LiveLists(market, lines, watching, pages)
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PATH, self.show)
+        yield get(f"{PATH}/events", self._live.open)
+        yield post(f"{PATH}/watch", self.watch, Access.SIGNED_IN)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show a page of the list; with `seen`, a slot, nothing if it is still the newest."""
+        asked = question_of(request.query_params)
+        if has_empty_fields(request.query_params):
+            return Redirect(asked.address(after=asked.after))
+        if asked.is_watched and request.session is None:
+            return Redirect(f"/sign-in?next={PATH}")
+        watched = await self._watching.mints(request.session)
+        now_s = UnixS(request.now // SECOND_MS)
+        try:
+            page = await self._lines.page(asked.of_list(watched, now_s))
+        except ServiceUnavailable:
+            return self._page(asked, None, watched, is_stale=False)
+        age_ms = 0 if page.time is None else request.now - page.time * SECOND_MS
+        is_stale = self._market.is_stale(age_ms)
+        if request.query_params.text("seen") == _mark(page, is_stale=is_stale):
+            return NoContent()
+        return self._page(asked, page, watched, is_stale=is_stale)
+
+    async def watch(self, request: PageRequest) -> PageResponse:
+        """Put a token on the watchlist of who is signed in, or take it off."""
+        wanted = request.form.text("add")
+        unwanted = request.form.text("remove")
+        try:
+            mint = parse_mint(wanted or unwanted)
+        except InvalidTokenAddress:
+            raise NotFound from None
+        user_id = request.signed_in.user.user_id
+        back = request.next_path if request.next_path.startswith(STARRED_AT) else PATH
+        if not wanted:
+            await self._watching.remove(user_id, mint)
+        elif not await self._watching.add(user_id, mint):
+            return Redirect(back, notice="watchlist-full")
+        return Redirect(back)
+
+    def _page(
+        self,
+        asked: TokensQuestion,
+        page: LinePage | None,
+        watched: list[Mint] | None,
+        *,
+        is_stale: bool,
+    ) -> Page:
+        facts = {
+            "asked": asked,
+            "page": page,
+            "watched": watched,
+            "is_stale": is_stale,
+            "mark": "" if page is None else _mark(page, is_stale=is_stale),
+            "columns": COLUMNS,
+            "volumes": VOLUMES,
+            "ages": AGES,
+            "here": asked.address(after=asked.after),
+        }
+        return Page("tokens/list.html", facts, status=UNAVAILABLE if page is None else None)
+
+
+def _mark(page: LinePage, *, is_stale: bool) -> str:
+    """Return the mark of a page for its next request: its slot, and whether it is old."""
+    return f"{page.slot}{'!' if is_stale else ''}"

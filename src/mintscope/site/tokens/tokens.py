@@ -1,0 +1,458 @@
+"""Tokens as lines of a table: what the list says of each, and its day.
+
+A page of lines is made once for each state of the list, in a thread: with many tokens it takes some
+milliseconds.
+
+The query of an address of the list, and the addresses of lists that differ in one thing.
+
+Tokens by name, symbol or mint, for forms that want one.
+
+Nothing is ever chosen by its name: anybody may take any name.
+
+The watchlist that stars belong to: the first of a person's, made with the first star.
+
+`/search`: the box in the header of every page: a name, `$GOAT`, a mint, an explorer link.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import isfinite
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+import msgspec
+from markupsafe import Markup
+
+from mintscope.accounts.people.session import Session
+from mintscope.kit.audit import UserId
+from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
+from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS, parse_mint
+from mintscope.kit.time import DAY_S, HOUR_S
+from mintscope.market.listing.listed import ListedTokens, ListLine, ListPlace, ListQuestion, Sort
+from mintscope.market.listing.look_alikes import cleaned, searched
+from mintscope.site.figures import sparkline
+from mintscope.site.page import Page, PageResponse, Redirect
+from mintscope.site.routes import FormData, PageRequest, PageRoute, get
+from mintscope.site.sol import MarketParts
+from mintscope.solana.blocks import WSOL
+from mintscope.watchlists.rows import WatchDenied, WatchlistLine
+from mintscope.watchlists.watchlists import Watchlists
+
+PAGES_KEPT: Final = 64  # of one state of the list
+MOVERS: Final = 8
+MOST_TRADED: Final = 100
+
+
+class ShownToken(NamedTuple):
+    """One token: what the list says, and how its day went."""
+
+    line: ListLine
+    day: Markup
+
+    @property
+    def mint(self) -> Mint:
+        """The mint."""
+        return self.line.listed.mint
+
+    @property
+    def title(self) -> str:
+        """Its name: its symbol, its own name, or the ends of its address."""
+        listed = self.line.listed
+        return (
+            listed.symbol
+            or listed.name
+            or f"{self.mint[:4]}\N{HORIZONTAL ELLIPSIS}{self.mint[-4:]}"
+        )
+
+
+class LinePage(NamedTuple):
+    """A page of lines, all as of one final slot.
+
+    followed   how many tokens are listed, found or not
+    """
+
+    lines: Sequence[ShownToken]
+    next_after: ListPlace | None
+    slot: Slot | None
+    time: UnixS | None
+    followed: int
+
+
+class TokenLines:
+    """Makes lines of the list of *market*; one for all pages."""
+
+    def __init__(self, market: MarketParts) -> None:
+        self._market = market
+        self._listed: ListedTokens | None = None
+        self._pages: dict[object, asyncio.Task[LinePage]] = {}
+
+    async def page(self, asked: ListQuestion) -> LinePage:
+        """Return what is *asked* for.  Raises ServiceUnavailable while the list is loaded."""
+        return await self._made(_hashable(asked), lambda listed: _page(listed, asked))
+
+    async def movers(self) -> LinePage:
+        """Return MOVERS of the most traded tokens: those whose price has changed most in a day.
+
+        Raises ServiceUnavailable while the list is loaded.
+        """
+        return await self._made(MOVERS, _movers)
+
+    async def _made(self, key: object, make: Callable[[ListedTokens], LinePage]) -> LinePage:
+        """Return what *make* makes of the newest list: once, however many ask for it meanwhile."""
+        listed = self._market.lists.newest()
+        if listed is not self._listed:
+            self._listed = listed
+            self._pages.clear()
+        page = self._pages.get(key)
+        if page is None:
+            page = asyncio.create_task(asyncio.to_thread(make, listed))
+            if len(self._pages) < PAGES_KEPT:
+                self._pages[key] = page
+        return await asyncio.shield(page)
+
+
+def _page(listed: ListedTokens, asked: ListQuestion) -> LinePage:
+    found = listed.page(asked)
+    return _drawn(listed, found.lines, found.rows, found.next_after)
+
+
+def _movers(listed: ListedTokens) -> LinePage:
+    found = listed.page(ListQuestion(sort=Sort.VOLUME, limit=MOST_TRADED))
+    pairs = list(zip(found.lines, found.rows, strict=True))
+    moved = [pair for pair in pairs if pair[0].changes[2] is not None and pair[0].volume]
+    moved.sort(key=lambda pair: -abs(pair[0].changes[2] or 0.0))
+    lines = [line for line, _ in moved[:MOVERS]]
+    rows = [row for _, row in moved[:MOVERS]]
+    return _drawn(listed, lines, rows, None)
+
+
+def _drawn(
+    listed: ListedTokens,
+    lines: Sequence[ListLine],
+    rows: Sequence[int],
+    after: ListPlace | None,
+) -> LinePage:
+    days = listed.days(rows)
+    drawn = [ShownToken(line, sparkline(day)) for line, day in zip(lines, days, strict=True)]
+    return LinePage(drawn, after, listed.folded.slot, listed.folded.time, len(listed))
+
+
+def _hashable(key: object) -> object:
+    """Return *key* with no list in it."""
+    if isinstance(key, ListQuestion) and key.among is not None:
+        return msgspec.structs.replace(key, among=tuple(key.among))
+    return key
+
+
+QUESTION_PATH: Final = "/tokens"
+PAGE_LENGTH: Final = 50
+WATCHED_SHOWN: Final = 12  # on the first page
+TEXT_LENGTH_MAX: Final = 64
+PLACE: Final = re.compile(r"(-?[0-9.]{1,24}(?:e[+-]?[0-9]{1,3})?)?~([1-9A-HJ-NP-Za-km-z]{32,44})")
+FIELDS: Final = ("q", "sort", "order", "volume", "age")  # of the form
+SORTS: Final = {
+    "volume": Sort.VOLUME,
+    "price": Sort.PRICE,
+    "m5": Sort.CHANGE_M5,
+    "h1": Sort.CHANGE_H1,
+    "d1": Sort.CHANGE,
+    "cap": Sort.MARKET_CAP,
+    "rsi": Sort.RSI_H1,
+    "buys": Sort.PRESSURE_H1,
+    "age": Sort.AGE,
+}
+
+
+class Choice(NamedTuple):
+    """A value of a filter, and what it is called."""
+
+    value: str
+    name: str
+    amount: int
+
+
+VOLUMES: Final = (
+    Choice("", "Any volume", 0),
+    Choice("1k", "Over $1k a day", 1_000 * MICRO_USD),
+    Choice("10k", "Over $10k a day", 10_000 * MICRO_USD),
+    Choice("100k", "Over $100k a day", 100_000 * MICRO_USD),
+    Choice("1m", "Over $1M a day", 1_000_000 * MICRO_USD),
+)
+AGES: Final = (
+    Choice("", "Any age", 0),
+    Choice("1h", "Up to an hour old", HOUR_S),
+    Choice("1d", "Up to a day old", DAY_S),
+    Choice("7d", "Up to a week old", 7 * DAY_S),
+)
+
+
+class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
+    """A list by its address.
+
+    sort         a key of SORTS
+    volume, age  a value of VOLUMES and of AGES
+    is_watched   nothing but what the reader watches
+    after        where the page before ended
+    """
+
+    text: str = ""
+    sort: str = "volume"
+    is_rising: bool = False
+    volume: str = ""
+    age: str = ""
+    is_watched: bool = False
+    after: ListPlace | None = None
+
+    def address(self, **changes: Any) -> str:
+        """Return the address of this list with *changes*; another list begins at its first page."""
+        asked = msgspec.structs.replace(self, **{"after": None, **changes})
+        fields = {
+            "q": asked.text,
+            "sort": "" if asked.sort == "volume" else asked.sort,
+            "order": "asc" if asked.is_rising else "",
+            "volume": asked.volume,
+            "age": asked.age,
+            "watched": "1" if asked.is_watched else "",
+            "after": "" if asked.after is None else _written(asked.after),
+        }
+        query = urlencode({name: value for name, value in fields.items() if value})
+        return f"{QUESTION_PATH}?{query}" if query else QUESTION_PATH
+
+    def of_list(self, watched: list[Mint] | None, now: UnixS) -> ListQuestion:
+        """Return the same for a list as of *now*; *watched* is what the reader watches."""
+        age_s = next(each.amount for each in AGES if each.value == self.age)
+        return ListQuestion(
+            text=self.text,
+            among=watched if self.is_watched else None,
+            volume_min=next(each.amount for each in VOLUMES if each.value == self.volume),
+            since_min=UnixS(now - age_s) if age_s else None,
+            sort=SORTS[self.sort],
+            is_rising=self.is_rising,
+            limit=PAGE_LENGTH,
+            after=self.after,
+        )
+
+
+def question_of(query: FormData) -> TokensQuestion:
+    """Return what *query* asks for.  Raises NotFound where no page of ours leads there."""
+    sort = query.text("sort") or "volume"
+    after = query.text("after")
+    volume = query.text("volume")
+    age = query.text("age")
+    if (
+        sort not in SORTS
+        or volume not in {each.value for each in VOLUMES}
+        or age not in {each.value for each in AGES}
+    ):
+        raise NotFound
+    return TokensQuestion(
+        text=(cleaned(query.text("q")) or "")[:TEXT_LENGTH_MAX],
+        sort=sort,
+        is_rising=query.text("order") == "asc",
+        volume=volume,
+        age=age,
+        is_watched=query.text("watched") == "1",
+        after=_read(after) if after else None,
+    )
+
+
+def has_empty_fields(query: FormData) -> bool:
+    """Say whether *query* has fields that ask for nothing, as a form sends them."""
+    return any("" in query.texts(name) for name in FIELDS)
+
+
+def _written(place: ListPlace) -> str:
+    value = "" if place.value is None else repr(place.value)
+    return f"{value}~{place.mint}"
+
+
+def _read(text: str) -> ListPlace:
+    found = PLACE.fullmatch(text)
+    if found is None:
+        raise NotFound
+    try:
+        mint = parse_mint(found[2])
+        value = None if found[1] is None else float(found[1])
+    except (InvalidTokenAddress, ValueError):
+        raise NotFound from None
+    if value is not None and not isfinite(value):
+        raise NotFound
+    return ListPlace(value, mint)
+
+
+FOUND_MAX: Final = 6
+NONE_NAMED: Final = "Name a token: its name or symbol, or its mint address."
+CHOOSE_ONE: Final = "Choose one of these: names are not unique."
+NONE_FOUND: Final = "No tracked token has that name. Its mint address works, too."
+
+
+class TokenSearch:
+    """Finds tokens among those that are followed.
+
+    lines   None where there is no list
+    """
+
+    def __init__(self, lines: TokenLines | None) -> None:
+        self._lines = lines
+
+    async def find(self, text: str) -> Sequence[ShownToken]:
+        """Return the most traded tokens that *text* may mean; none while the list is loaded."""
+        name = (cleaned(text) or "")[:TEXT_LENGTH_MAX]
+        return await self._page(ListQuestion(text=name, limit=FOUND_MAX)) if name else []
+
+    async def named(self, mints: Sequence[Mint]) -> Mapping[Mint, ShownToken]:
+        """Return what the list says of those of *mints* that are followed."""
+        if not mints:
+            return {}
+        lines = await self._page(ListQuestion(among=tuple(mints), limit=len(mints)))
+        return {each.mint: each for each in lines}
+
+    async def flaw(self, text: str, error: str) -> tuple[str, Sequence[ShownToken]]:
+        """Return what is said of *text*, which is no mint, and which tokens it may mean.
+
+        error   what is said where nothing can be found
+        """
+        if not text:
+            return NONE_NAMED, []
+        if self._lines is None:
+            return error, []
+        found = await self.find(text)
+        return CHOOSE_ONE if found else NONE_FOUND, found
+
+    async def _page(self, asked: ListQuestion) -> Sequence[ShownToken]:
+        if self._lines is None:
+            return []
+        try:
+            return (await self._lines.page(asked)).lines
+        except ServiceUnavailable:
+            return []
+
+
+def mint_of(text: str) -> Mint | None:
+    """Return *text* as a mint; None where it is none."""
+    try:
+        return parse_mint(text)
+    except InvalidTokenAddress:
+        return None
+
+
+NAME: Final = "Watchlist"
+
+
+@dataclass(frozen=True, slots=True)
+class Watching:
+    """Watchlists of people.  Raises ServiceUnavailable from every verb."""
+
+    watchlists: Watchlists
+
+    async def mints(self, session: Session | None) -> list[Mint] | None:
+        """Return what who is signed in watches, in the order of the stars; None for a stranger."""
+        if session is None:
+            return None
+        user_id = session.user.user_id
+        first = await self._first(user_id)
+        if first is None:
+            return []
+        found = await self.watchlists.find(user_id, first.watchlist_id)
+        return [] if found is None else list(found.mints)
+
+    async def add(self, user_id: UserId, mint: Mint) -> bool:
+        """Let a user watch *mint*; False if as many are watched as can be."""
+        added = await self.watchlists.add_to_first(user_id, mint, NAME)
+        return not isinstance(added, WatchDenied)
+
+    async def remove(self, user_id: UserId, mint: Mint) -> None:
+        """Let a user watch *mint* no longer."""
+        first = await self._first(user_id)
+        if first is not None:
+            await self.watchlists.remove(user_id, first.watchlist_id, mint)
+
+    async def _first(self, user_id: UserId) -> WatchlistLine | None:
+        lines = await self.watchlists.of_user(user_id)
+        return lines[0] if lines else None
+
+
+PATH: Final = "/search"
+LINK_LENGTH_MAX: Final = 300
+TYPO_LENGTH_MIN: Final = 3  # of shorter names too many are one sign away
+NEAR_AMONG: Final = 2_000  # the most traded tokens, whose names are compared
+PARTS: Final = re.compile(r"[1-9A-HJ-NP-Za-km-z]{32,44}")
+ALSO: Final = {"solana": Mint(WSOL), "sol": Mint(WSOL), "wsol": Mint(WSOL)}
+
+
+class SearchPages:
+    """Leads from what was typed to a token, or to the list of what it may mean."""
+
+    def __init__(self, market: MarketParts, search: TokenSearch) -> None:
+        self._market = market
+        self._search = search
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PATH, self.find)
+
+    async def find(self, request: PageRequest) -> PageResponse:
+        """Lead to a token by its mint or a link; else to the list of those with such a name."""
+        typed = request.query_params.line("q")[:LINK_LENGTH_MAX]
+        if not typed:
+            return Page("tokens/search_page.html")
+        mint = mint_in(typed)
+        if mint is not None:
+            return Redirect(f"/token/{mint}")
+        name = name_of(typed)
+        if name.casefold() in ALSO:
+            return Redirect(f"/token/{ALSO[name.casefold()]}")
+        if not name or await self._search.find(name):
+            return Redirect(f"/tokens?{urlencode({'q': name})}" if name else PATH)
+        near = await self._near(name)
+        if near is None:
+            return Redirect(f"/tokens?{urlencode({'q': name})}")
+        return Redirect(f"/tokens?{urlencode({'q': near})}", notice="search-near")
+
+    async def _near(self, name: str) -> str | None:
+        """Return the name of the most traded token that is one typo away from *name*."""
+        if len(name) < TYPO_LENGTH_MIN:
+            return None
+        try:
+            listed = self._market.lists.newest()
+        except ServiceUnavailable:
+            return None
+        return await asyncio.to_thread(_nearest, listed, name)
+
+
+def mint_in(text: str) -> Mint | None:
+    """Return *text* as a mint, or the last mint in a link; None if there is none."""
+    mint = mint_of(text)
+    if mint is not None or "/" not in text:
+        return mint
+    found = (mint_of(part) for part in reversed(PARTS.findall(text)))
+    return next((each for each in found if each is not None), None)
+
+
+def name_of(text: str) -> str:
+    """Return the name or symbol that *text* asks for: `$GOAT` is GOAT."""
+    return (cleaned(text.removeprefix("$")) or "")[:TEXT_LENGTH_MAX]
+
+
+def is_near(one: Sequence[int], other: Sequence[int]) -> bool:
+    """Say whether one typo makes *one* of *other*: a sign more, less, another, or two swapped."""
+    if abs(len(one) - len(other)) > 1:
+        return False
+    start = 0
+    while start < min(len(one), len(other)) and one[start] == other[start]:
+        start += 1
+    mine, theirs = one[start:], other[start:]
+    if mine[:2] == theirs[1::-1] and len(theirs) > 1 and mine[2:] == theirs[2:]:
+        return True
+    return mine[1:] == theirs[1:] or mine[1:] == theirs or mine == theirs[1:]
+
+
+def _nearest(listed: ListedTokens, name: str) -> str | None:
+    wanted = searched(name)
+    for line in listed.page(ListQuestion(limit=NEAR_AMONG)).lines:
+        for text in (line.listed.symbol, line.listed.name):
+            if text and is_near(wanted, searched(text)):
+                return text
+    return None

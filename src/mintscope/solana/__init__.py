@@ -1,0 +1,1 @@
+"""Blocks, transactions and finality of Solana, from a node or from files."""

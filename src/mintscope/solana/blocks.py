@@ -1,0 +1,113 @@
+"""Blocks, finality and gaps as plain data, and the port of the sources that yield them.
+
+A source may repeat itself: every consumer is idempotent.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar, Final, Protocol
+
+import msgspec
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.solana.transaction import Transactions
+
+WSOL: Final = Mint("So11111111111111111111111111111111111111112")
+USDC: Final = Mint("EPjFWdd5AufqSSqeM2qN1xzybapC8G4wEGGkZwyTDt1v")
+USDT: Final = Mint("Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB")
+STABLES: Final = frozenset({USDC, USDT})
+# Further dollars that swaps are quoted in, each of 6 decimals: see `core.market.quotes`.
+PYUSD: Final = Mint("2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo")
+USDS: Final = Mint("USDSwr9ApdHk5bvJKMjzff41FfuX8bSxdKcR81vTwcA")
+USD1: Final = Mint("USD1ttGY1N17NEEHLmELoaybftRBUSErhqYiQzvEmuB")
+USDG: Final = Mint("2u1tszSeqZ3qBWF3uNGPFc8TzMk2tdiwknnRMWGWjGWH")
+JUPUSD: Final = Mint("JuprjznTrTSp2UFa3ZBUFgwdAmtZCq4MQCwysN55USD")
+CASH: Final = Mint("CASHx9KJUStyftLFWGvEVf59SGeG9sh5FfcnZMVPCASH")
+DOLLARS: Final = STABLES | {PYUSD, USDS, USD1, USDG, JUPUSD, CASH}
+# Liquid staking tokens: their price follows SOL, so that what trades against them can be priced.
+JITOSOL: Final = Mint("J1toso1uCk3RLmjorhTtrVwY9HJ7X8V9yYac6Y7kGCPn")
+MSOL: Final = Mint("mSoLzYCxHdYgdzU16g5QSh3i5K3z3KZK7ytfqcJm7So")
+JUPSOL: Final = Mint("jupSoLaHXQiZZTSfEWMTRRgpnyFm8f6sZdosWBjx93v")
+BSOL: Final = Mint("bSo13r4TkiE4KumL71LsHTPpL2euBYLFx6h9HP3piy1")
+STAKING_TOKENS: Final = frozenset({JITOSOL, MSOL, JUPSOL, BSOL})
+LAMPORTS_PER_SOL: Final = 1_000_000_000
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """One block at `confirmed`.
+
+    time   the chain's own, whole seconds; None where it gave none
+    size   bytes of its transactions as they came; 0 where that is not known
+    """
+
+    slot: Slot
+    parent_slot: Slot
+    blockhash: str
+    parent_blockhash: str
+    time: UnixS | None
+    transactions: Transactions
+    size: int = 0
+
+
+class Finalized(msgspec.Struct, frozen=True):
+    """Every block up to and including *slot* that was delivered is final."""
+
+    slot: Slot
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Slots *first* to *last*, both included, that the source no longer has."""
+
+    first: Slot
+    last: Slot
+    reason: str
+
+
+Update = Block | Finalized | Gap
+
+
+class Tip(msgspec.Struct, frozen=True):
+    """The newest block a consumer has applied: where a source resumes."""
+
+    slot: Slot
+    blockhash: str
+
+
+class SourceError(Exception):
+    """A source yields no more blocks; the message is for the operator.
+
+    is_refusal   the source will not yield them: only a change of configuration helps
+    """
+
+    is_refusal: ClassVar[bool] = False
+
+
+class Source(Protocol):
+    """Where blocks come from."""
+
+    async def genesis_hash(self) -> str | None:
+        """Return the name of the chain, None where the source cannot know it."""
+
+    def updates(self, after: Tip | None) -> AsyncIterator[Update]:
+        """Yield what follows *after*, oldest first; from its own start when None.
+
+        Ends when the source is exhausted (files) and never while it is live.
+        A source that finds the chain forked below *after* simply yields the
+        block that replaces it: its parent_slot shows the consumer what died.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where a node listens and how it wants to be asked."""
+
+    url: str = field(repr=False)  # providers put the key into it
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_s: float = 20.0
+    attempts_max: int = 5
+    requests_in_flight: int = 10
+    max_transaction_version: int = 1
+
+
+LOGGED_PROGRAMS: Final = ("MNFSTqtC93rEfYHB6hF82sKdZpUDFWkViLByLd1k1Ms",)
+"""Manifest: it fills orders without calling a program, and only its log shows that."""

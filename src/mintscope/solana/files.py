@@ -1,0 +1,341 @@
+"""Block files: one block a line, as getBlock answers it, plain or gzip.
+
+A line is one of
+    {"slot": 1, "blockhash": ..., "transactions": [...], ...}
+    {"slot": 1, "block": {"blockhash": ..., "transactions": [...], ...}}
+    {"jsonrpc": "2.0", "result": {"slot": 1, "transactions": [...], ...}, "id": 1}
+and in the last form the slot may stand beside "result" as well.  Only the slot
+and the transactions are required: a line without a parent follows the line before.
+
+When the next blocks can be had, learned from when others could.
+"""
+
+import asyncio
+import gzip
+import zlib
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from io import BufferedReader
+from pathlib import Path
+from typing import Annotated, BinaryIO, Final
+
+import msgspec
+import structlog
+
+from mintscope.kit.errors import Undecodable, decode_json
+from mintscope.kit.primitives import Slot, UnixS
+from mintscope.kit.time import TIME_MAX
+from mintscope.solana.blocks import Block, Finalized, Gap, SourceError, Tip, Update
+from mintscope.solana.pace import Pace, PaceMeter
+from mintscope.solana.window import SkippedFiles
+from mintscope.solana.wire import JsonTransactions
+
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+BATCH_BYTES: Final = 1024 * 1024
+BATCH_UPDATES: Final = 256
+GZIP_MAGIC: Final = b"\x1f\x8b"
+
+log = structlog.get_logger()
+
+Progress = Callable[[int, int], None]
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]  # milliseconds are beyond it
+
+
+class FileError(SourceError):
+    """A block file cannot be read on; the message names file, line and reason."""
+
+
+class _BlockBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    slot: Number | None = None
+    parent_slot: Number | None = None
+    blockhash: str | None = None
+    previous_blockhash: str | None = None
+    block_time: Time | None = None
+    transactions: list[msgspec.Raw] | None = None
+
+
+class _BlockLine(_BlockBody, frozen=True, rename="camel", kw_only=True):
+    block: _BlockBody | None = None
+    result: _BlockBody | None = None
+
+
+_DECODER: Final = msgspec.json.Decoder(_BlockLine)
+
+
+class FileSource:
+    """A Source over block files, read one after the other as if they were one.
+
+    Every block is final once the next line builds on it, or there is no next line.
+    *progress* hears (bytes read, bytes in all), of the files as they lie on disk.
+    """
+
+    def __init__(self, paths: Sequence[Path], *, progress: Progress | None = None) -> None:
+        self._paths = tuple(paths)
+        self._progress = progress
+
+    async def genesis_hash(self) -> str | None:
+        """Return None: a block does not say which chain it is of."""
+        return None
+
+    async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
+        """Yield what the files hold after *after*; ends with them.
+
+        Raises FileError where a file cannot be read on, after everything before it; for
+        files in the wrong order before anything.
+        """
+        reader = _Reader(self._paths)
+        await asyncio.to_thread(_expect_ascending, self._paths)
+        stream = _updates(reader, after)
+        while True:
+            batch, failure = await asyncio.to_thread(_take, stream, reader)
+            for update in batch:
+                yield update
+            if self._progress is not None:
+                self._progress(reader.bytes_done(), reader.bytes_total)
+            if failure is not None:
+                raise failure
+            if not batch:
+                return
+
+
+def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update], FileError | None]:
+    """Return the next few updates, none at the end, and what broke off the stream."""
+    batch: list[Update] = []
+    end = reader.text_bytes + BATCH_BYTES
+    try:
+        for update in stream:
+            batch.append(update)
+            if reader.text_bytes >= end or len(batch) == BATCH_UPDATES:
+                break
+    except FileError as failure:
+        return batch, failure
+    return batch, None
+
+
+def _expect_ascending(paths: Sequence[Path]) -> None:
+    """Raise FileError if a file begins before the one ahead of it: its blocks would be dropped."""
+    if len(paths) == 1:
+        return
+    before: tuple[Slot, Path] | None = None
+    for path in paths:
+        slot = _first_slot(path)
+        if slot is None:
+            continue
+        if before is not None and slot < before[0]:
+            raise FileError(
+                f"{path}: expected a first slot from {before[0]} on, where {before[1]} begins;"
+                f" was {slot}: give the files in the order of their slots"
+            )
+        before = slot, path
+
+
+def _first_slot(path: Path) -> Slot | None:
+    """Return the slot of the first line of *path*, None if reading it in turn will show more."""
+    if not path.is_file():  # a pipe can be read only once
+        return None
+    try:
+        return next((_parse(where, line)[0] for where, line in _Reader([path]).lines()), None)
+    except FileError:
+        return None
+
+
+def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
+    """Yield every update of *reader*; of those up to *after*, only the last finality."""
+    previous: Tip | None = None
+    final: Slot | None = None
+    warned = False
+    resumed = after is None
+    skipped = SkippedFiles(after)
+    for where, line in reader.lines():
+        slot, body = _parse(where, line)
+        if after is not None and previous is None and slot > after.slot:
+            previous = after  # the files begin where the last ones ended
+        block = _link(where, slot, body, previous)
+        tip = Tip(block.slot, block.blockhash)
+        resumed = resumed or after is None or slot > after.slot or tip == after
+        is_new = resumed and tip != after
+        skipped.note(where, slot, is_new=is_new)
+        if is_new:
+            if not warned and final is not None and block.slot <= final:
+                warned = True
+                log.warning("block_not_newer", where=where, slot=slot, expected_above=final)
+            if previous is not None and block.parent_slot >= previous.slot:
+                final = previous.slot
+            yield from _between(where, previous, block)
+            yield block
+        previous = tip
+    skipped.finish()
+    if previous is not None:
+        yield Finalized(previous.slot)
+
+
+def _between(where: str, previous: Tip | None, block: Block) -> Iterator[Update]:
+    """Yield facts of *block* about the line before: that it is final, that slots are missing."""
+    if previous is None or block.parent_slot < previous.slot:
+        return
+    yield Finalized(previous.slot)
+    if block.parent_slot > previous.slot:
+        yield Gap(Slot(previous.slot + 1), block.parent_slot, f"not in the files before {where}")
+
+
+def _parse(where: str, line: bytes) -> tuple[Slot, _BlockBody]:
+    """Return the slot and the block of *line*."""
+    try:
+        read = decode_json(line, _DECODER)
+    except Undecodable as cause:
+        raise FileError(f"{where}: expected one getBlock answer in JSON; {cause}") from cause
+    body = read.block or read.result or read
+    number = read.slot if read.slot is not None else body.slot
+    if number is None:
+        raise FileError(f'{where}: expected the key "slot"; was none')
+    if body.transactions is None:
+        raise FileError(f'{where}: expected the key "transactions"; was none')
+    return Slot(number), body
+
+
+def _link(where: str, slot: Slot, body: _BlockBody, previous: Tip | None) -> Block:
+    """Return the block of *body*, its missing links taken from the line before."""
+    parent_slot = _parent_slot(where, slot, body.parent_slot, previous)
+    # Adjacent lines are contiguous unless the parent slot says otherwise.
+    if previous is not None and parent_slot == previous.slot:
+        parent_blockhash = previous.blockhash
+    else:
+        parent_blockhash = body.previous_blockhash or _made_up_hash(parent_slot)
+    return Block(
+        slot=slot,
+        parent_slot=parent_slot,
+        blockhash=body.blockhash or _made_up_hash(slot),
+        parent_blockhash=parent_blockhash,
+        time=None if body.block_time is None else UnixS(body.block_time),
+        transactions=JsonTransactions(body.transactions or ()),
+        size=sum(map(len, body.transactions or ())),
+    )
+
+
+def _parent_slot(where: str, slot: Slot, parent: int | None, previous: Tip | None) -> Slot:
+    if parent is not None:
+        if parent >= slot > 0:
+            raise FileError(f"{where}: expected a parent slot below slot {slot}; was {parent}")
+        return Slot(parent)
+    if previous is None:
+        return Slot(max(slot - 1, 0))
+    if slot <= previous.slot:
+        raise FileError(f"{where}: expected a slot above {previous.slot} or a parent; was {slot}")
+    return previous.slot
+
+
+def _made_up_hash(slot: int) -> str:
+    """Return a name for a block whose file gives none; the same in every run."""
+    return f"slot-{slot}"
+
+
+class _Reader:
+    """The lines of some files, and how far they have been read.
+
+    text_bytes   read so far, after decompression
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self._finished_bytes = 0
+        self._open: BinaryIO | None = None
+        self.text_bytes = 0
+        try:
+            self.bytes_total = sum(path.stat().st_size for path in paths)
+        except OSError as cause:
+            raise FileError(f"{cause.filename}: cannot be read: {cause.strerror}") from cause
+
+    def bytes_done(self) -> int:
+        """Return how many bytes of the files have been read, as they lie on disk."""
+        return self._finished_bytes + (0 if self._open is None else self._open.tell())
+
+    def lines(self) -> Iterator[tuple[str, bytes]]:
+        """Yield (file:line, text) of every line that is not blank."""
+        for path in self._paths:
+            try:
+                with path.open("rb") as raw:
+                    self._open = raw
+                    try:
+                        yield from self._lines_of(path, raw)
+                    finally:
+                        self._finished_bytes += raw.tell()
+                        self._open = None
+            except OSError as cause:
+                raise FileError(f"{path}: cannot be read: {cause.strerror}") from cause
+
+    def _lines_of(self, path: Path, raw: BinaryIO) -> Iterator[tuple[str, bytes]]:
+        magic = raw.read(len(GZIP_MAGIC))
+        raw.seek(0)
+        text: BinaryIO = raw
+        if magic == GZIP_MAGIC:
+            text = BufferedReader(gzip.GzipFile(fileobj=raw))
+        number = 0
+        while True:
+            number += 1
+            where = f"{path}:{number}"
+            try:
+                line = text.readline(LINE_BYTES_MAX + 1)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as cause:
+                raise FileError(f"{where}: expected a whole gzip file; {cause}") from cause
+            if not line:
+                return
+            if len(line) > LINE_BYTES_MAX:
+                raise FileError(f"{where}: expected at most {LINE_BYTES_MAX} bytes; was more")
+            self.text_bytes += len(line)
+            if not line.isspace():
+                yield where, line
+
+
+# Shares of a slot.  Each block that is there brings the next request forward a little, each that is
+# not there yet puts it off: in balance one request in a dozen comes too early.
+EARLIER: Final = 0.02
+LATER: Final = 0.25
+
+
+class Arrivals:
+    """Expects each slot a slot's time after the one before.
+
+    All times are those at which a request was sent, by a clock that never goes back: how long
+    requests and answers take need not be known.
+    """
+
+    def __init__(self) -> None:
+        self._meter = PaceMeter()
+        self._newest: tuple[Slot, float] | None = None  # and when to ask for it
+
+    @property
+    def pace(self) -> Pace | None:
+        """The pace that blocks state; None before there are enough of them."""
+        return self._meter.pace
+
+    def note_made(self, slot: Slot, time: UnixS | None) -> None:
+        """Note the time that the block of *slot* states."""
+        if time is not None:
+            self._meter.note(slot, time)
+
+    def note_named(self, slot: Slot, asked_at_s: float) -> None:
+        """Note that the answer to a request of *asked_at_s* named *slot* as the newest."""
+        due_at_s = self.due_at_s(slot)
+        self._newest = slot, asked_at_s if due_at_s is None else min(asked_at_s, due_at_s)
+
+    def note_there(self, slot: Slot, asked_at_s: float) -> None:
+        """Note that a request of *asked_at_s* found *slot*: the next may be sent sooner."""
+        self.note_named(slot, asked_at_s - self._share_s(EARLIER))
+
+    def note_early(self, slot: Slot, asked_at_s: float) -> None:
+        """Note that a request of *asked_at_s* came too early for *slot*."""
+        due_at_s = self.due_at_s(slot)
+        if due_at_s is None:
+            return
+        # Others that were sent before this answer came are early for the same reason.
+        self._newest = slot, max(due_at_s, asked_at_s + self._share_s(LATER))
+
+    def due_at_s(self, slot: Slot) -> float | None:
+        """Return when to ask for *slot*; None before the pace and a slot's time are known."""
+        if self.pace is None or self._newest is None:
+            return None
+        newest, at_s = self._newest
+        return at_s + self.pace.seconds(slot - newest)
+
+    def _share_s(self, share: float) -> float:
+        return 0.0 if self.pace is None else share * self.pace.slot_s

@@ -1,0 +1,260 @@
+"""Which delivered blocks can no longer die: asked now and then, proven by their hash.
+
+Which blocks were delivered, and what may follow them.  Pure.
+
+A chain is proven by its links alone: each block names its parent, and a slot
+counts as skipped only when a later block's parent passes over it.  A slot
+that a node lists, or calls skipped, proves nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, TypeAlias
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.metrics import ALPENGLOW, FINALITY_SECONDS, FINALITY_SLOTS
+from mintscope.kit.primitives import Slot
+from mintscope.solana.blocks import Block, Tip
+from mintscope.solana.finality_meter import Behind, FinalityMeter
+from mintscope.solana.node import Node
+from mintscope.solana.pace import Pace
+from mintscope.solana.rpc import Commitment, Missing, Rpc, Sleep
+from mintscope.solana.wire import Absence
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place to go on from.
+
+    blockhash   None where any block whose parent is at or below *slot* may follow
+    """
+
+    slot: Slot
+    blockhash: str | None
+
+
+class Fit(Enum):
+    """How a block stands to the newest one delivered."""
+
+    FOLLOWS = auto()
+    HOLE = auto()  # its parent is newer: something between is still missing
+    FORK = auto()  # its parent is another block: what we delivered has died
+
+
+@dataclass(frozen=True, slots=True)
+class _Link:
+    blockhash: str
+    parent_slot: Slot
+
+
+class Lineage:
+    """The blocks delivered since the last final one, and where to go on.
+
+    floor   the newest final block, or the position we began at
+    tip     the newest block delivered, or the floor
+    """
+
+    def __init__(self, floor: Position) -> None:
+        self.floor = floor
+        self.tip = floor
+        self._links: dict[Slot, _Link] = {}  # ascending by slot, all above the floor
+
+    def resume(self, tip: Tip) -> None:
+        """Go on after *tip*, delivered by someone before us."""
+        assert tip.slot > self.floor.slot
+        self._links[tip.slot] = _Link(tip.blockhash, Slot(tip.slot - 1))
+        self.tip = Position(tip.slot, tip.blockhash)
+
+    def judge(self, block: Block) -> Fit:
+        """Return how *block*, newer than the tip, stands to it."""
+        if block.slot == 0:  # the genesis block is its own parent
+            return Fit.FOLLOWS
+        if block.parent_slot > self.tip.slot:
+            return Fit.HOLE
+        if self.tip.blockhash is None:
+            return Fit.FOLLOWS
+        linked = (block.parent_slot, block.parent_blockhash) == (self.tip.slot, self.tip.blockhash)
+        return Fit.FOLLOWS if linked else Fit.FORK
+
+    def append(self, block: Block) -> None:
+        """Note *block*, which follows the tip, as delivered."""
+        assert block.slot > self.tip.slot
+        self._links[block.slot] = _Link(block.blockhash, block.parent_slot)
+        self.tip = Position(block.slot, block.blockhash)
+
+    def skip_to(self, slot: Slot) -> None:
+        """Give up what is missing up to *slot*."""
+        assert slot > self.tip.slot
+        self.tip = Position(slot, None)
+
+    def holds(self, position: Position) -> bool:
+        """Return whether the block at *position* was delivered, or is the floor."""
+        link = self._links.get(position.slot)
+        return position == self.floor or (link is not None and link.blockhash == position.blockhash)
+
+    def rewind(self, position: Position) -> None:
+        """Forget what was delivered after *position*, to deliver what replaces it."""
+        assert position == self.floor or self.holds(position)
+        self._links = {slot: link for slot, link in self._links.items() if slot <= position.slot}
+        self.tip = position
+
+    def run(self, head: Slot) -> Sequence[Position]:
+        """Return the oldest unbroken run of blocks not yet final, up to slot *head*.
+
+        Their hashes link them: if one of them is final, so are all before it.
+        """
+        run: list[Position] = []
+        for slot, link in self._links.items():
+            broken = run and link.parent_slot != run[-1].slot
+            if broken or slot > head:
+                break
+            run.append(Position(slot, link.blockhash))
+        return run
+
+    def finalize(self, position: Position) -> None:
+        """Note that *position* and everything before it can no longer die."""
+        assert self.holds(position)
+        self._links = {slot: link for slot, link in self._links.items() if slot > position.slot}
+        self.floor = position
+
+
+EVERY_S: Final = 1.0  # if finality takes seconds: each time is a question to the node
+FAST_EVERY_S: Final = 0.3  # if it takes less
+EVERY_BLOCKS: Final = 200
+MIGRATION_EVERY_S: Final = 600.0  # a cluster migrates once, and a node is exchanged seldom
+
+
+Settled: TypeAlias = tuple[Position | None, Position | None]
+
+
+class Fate(Enum):
+    """The outcome of a block."""
+
+    FINAL = auto()
+    DEAD = auto()
+    UNKNOWN = auto()
+
+
+FATES: Final[Mapping[Absence, Fate]] = {
+    Absence.SKIPPED: Fate.DEAD,
+    Absence.REFUSED: Fate.UNKNOWN,
+    Absence.NOT_READY: Fate.UNKNOWN,  # a node that lags proves nothing
+    Absence.PURGED: Fate.FINAL,  # no node can contradict it any more
+}
+
+
+async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
+    """Ask *rpc* for ever, every MIGRATION_EVERY_S, whether the cluster is on Alpenglow.
+
+    The answer is shown by a metric.
+    """
+    while True:
+        alpenglow = await rpc.alpenglow()
+        ALPENGLOW.set(-1 if alpenglow is None else int(alpenglow))
+        await sleep(MIGRATION_EVERY_S)
+
+
+async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
+    """Return how far `finalized` is behind `confirmed` now, in seconds at *pace*.
+
+    None if there is no pace.  Raises RpcFailure.
+    """
+    confirmed = await rpc.slot(Commitment.CONFIRMED)
+    slots = max(confirmed - await rpc.slot(Commitment.FINALIZED), 0)
+    return None if pace is None else Behind(slots, pace.seconds(slots))
+
+
+class Finality:
+    """How far the chain is final, and what was delivered of it.
+
+    fast_every_s   how often a node is asked that is final soon after it has confirmed
+    meter          measures how soon that is; by default one of its own
+    """
+
+    def __init__(
+        self,
+        rpc: Node,
+        lineage: Lineage,
+        clock: Clock,
+        *,
+        fast_every_s: float = FAST_EVERY_S,
+        meter: FinalityMeter | None = None,
+    ) -> None:
+        self._rpc = rpc
+        self._lineage = lineage
+        self._clock = clock
+        self._fast_every_s = fast_every_s
+        self._meter = FinalityMeter() if meter is None else meter
+        self._head = Slot(-1)
+        self._asked_at_s = clock.monotonic_s()
+        self._undecided = 0
+
+    def commitment(self, slot: Slot) -> Commitment:
+        """Return how to ask for *slot*: final ones as final, for nothing there can change."""
+        return Commitment.FINALIZED if slot <= self._head else Commitment.CONFIRMED
+
+    def note_delivered(self) -> None:
+        """Count a block whose fate is not known yet."""
+        self._undecided += 1
+
+    def note_confirmed(self, slot: Slot) -> None:
+        """Note that the node has confirmed *slot*, the newest."""
+        self._meter.note_confirmed(slot, self._clock.monotonic_s())
+
+    def due_in_s(self) -> float:
+        """Return for how many seconds there is no need to `advance`, 0 if it is time."""
+        if self._undecided >= EVERY_BLOCKS:
+            return 0.0
+        behind = self._meter.behind
+        every_s = self._fast_every_s if behind is not None and behind.is_fast else EVERY_S
+        return max(self._asked_at_s + every_s - self._clock.monotonic_s(), 0.0)
+
+    async def advance(self) -> Settled:
+        """Return the newest delivered block now known to be final, and the oldest that died.
+
+        Blocks may be delivered and forgotten meanwhile: one forgotten is neither.
+        """
+        self._asked_at_s = self._clock.monotonic_s()
+        self._undecided = 0
+        head = await self._rpc.head(Commitment.FINALIZED)
+        self._note_final(head.slot)
+        run = self._lineage.run(self._head)
+        if not run:
+            return None, None
+        # Where the node names its newest final block, that is one question less.
+        is_named = run[-1] == Position(head.slot, head.blockhash)
+        newest = Fate.FINAL if is_named else await self.fate(run[-1])
+        if newest is Fate.UNKNOWN:
+            return None, None
+        count = len(run) if newest is Fate.FINAL else await self._count_final(run[:-1])
+        final = run[count - 1] if count and self._lineage.holds(run[count - 1]) else None
+        if final is not None:
+            self._lineage.finalize(final)
+        return final, run[count] if count < len(run) else None
+
+    async def fate(self, position: Position) -> Fate:
+        """Return what became of the block at *position*, at or below the final head."""
+        header = await self._rpc.header(position.slot, Commitment.FINALIZED)
+        if isinstance(header, Missing):
+            return FATES[header.absence]
+        return Fate.FINAL if header.blockhash == position.blockhash else Fate.DEAD
+
+    def _note_final(self, slot: Slot) -> None:
+        self._head = max(self._head, slot)
+        self._meter.note_final(slot, self._clock.monotonic_s())
+        if (behind := self._meter.behind) is not None:
+            FINALITY_SLOTS.set(behind.slots)
+            FINALITY_SECONDS.set(behind.seconds)
+
+    async def _count_final(self, run: Sequence[Position]) -> int:
+        """Return how many of *run*, from its start, are final; they are linked, so bisect."""
+        low = 0
+        high = len(run)
+        while low < high:
+            middle = (low + high) // 2
+            if await self.fate(run[middle]) is Fate.FINAL:
+                low = middle + 1
+            else:
+                high = middle
+        return low

@@ -1,0 +1,1 @@
+"""Blocks from a gRPC stream."""

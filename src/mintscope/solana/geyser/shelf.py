@@ -1,0 +1,163 @@
+"""The newest blocks of a stream, bounded, and what they prove of each other.  No I/O.
+
+The check that a gRPC stream gives blocks.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Slot
+from mintscope.solana.blocks import Block
+
+BLOCKS_MAX: Final = 1_024
+BYTES_MAX: Final = 256 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    block: Block
+    size: int
+
+
+class BlockBuffer:
+    """Blocks by slot, ascending; the oldest go first where there is no room.
+
+    newest      the highest slot held since the beginning, -1 before the first
+    final       the newest slot that this session called final, -1 without
+    """
+
+    def __init__(self, *, blocks_max: int = BLOCKS_MAX, bytes_max: int = BYTES_MAX) -> None:
+        self._blocks_max = blocks_max
+        self._bytes_max = bytes_max
+        self._held: OrderedDict[Slot, _Held] = OrderedDict()
+        self._bytes = 0
+        self.newest = Slot(-1)
+        self.final = Slot(-1)
+        self._session_after = Slot(-1)
+
+    def add(self, block: Block, size: int) -> bool:
+        """Take *block* of *size* bytes; return whether it was news.
+
+        A block that a newer block's parent passes over, or contradicts, has died and is dropped.
+        """
+        held = self._held.get(block.slot)
+        if held is not None and held.block.blockhash == block.blockhash:
+            return False
+        above = self._above(block.slot)
+        if above is not None and not _admits(above, block):
+            return False  # late, and of a fork that died
+        self._drop_between(block)
+        self._held[block.slot] = _Held(block, size)
+        self._bytes += size
+        if block.slot < self.newest:
+            self._held = OrderedDict(sorted(self._held.items()))
+        self.newest = max(self.newest, block.slot)
+        while len(self._held) > self._blocks_max or self._bytes > self._bytes_max:
+            self._drop(next(iter(self._held)))
+        return True
+
+    def contradict(self, block: Block) -> None:
+        """Drop what *block*, which a node gave, proves to have died."""
+        held = self._held.get(block.slot)
+        if held is None or held.block.blockhash != block.blockhash:
+            self._drop_between(block)
+
+    def kill(self, slot: Slot) -> None:
+        """Drop the block at *slot*: the stream says that it died."""
+        if slot in self._held:
+            self._drop(slot)
+
+    def begin_session(self) -> None:
+        """Forget what was final: a new session proves nothing of the blocks of the last."""
+        self.final = Slot(-1)
+        self._session_after = self.newest
+
+    def final_block(self, slot: Slot) -> Block | None:
+        """Return the block at *slot* if this session delivered it and called it final."""
+        return self.block(slot) if self._session_after < slot <= self.final else None
+
+    def finalize(self, slot: Slot) -> None:
+        """Note that the stream calls *slot* final."""
+        self.final = max(self.final, slot)
+
+    def block(self, slot: Slot) -> Block | None:
+        """Return the block at *slot* if it is held."""
+        held = self._held.get(slot)
+        return None if held is None else held.block
+
+    def named_as_parent(self, slot: Slot) -> str | None:
+        """Return the hash that the next block held above *slot* has for its parent there."""
+        above = self._above(slot)
+        return above.parent_blockhash if above is not None and above.parent_slot == slot else None
+
+    def passes_over(self, slot: Slot) -> bool:
+        """Return whether the next block held above *slot* proves that there is none at it."""
+        above = self._above(slot)
+        return above is not None and above.parent_slot < slot
+
+    def covers(self, first: Slot, last: Slot) -> list[Slot] | None:
+        """Return the slots with a block from *first* to *last*; None unless links prove them."""
+        slots = [slot for slot in self._held if first <= slot <= last]
+        if not slots or slots[-1] != last:
+            return None
+        lowest = Slot(first - 1)
+        for slot in slots:
+            parent = self._held[slot].block.parent_slot
+            if parent > lowest:
+                return None
+            lowest = slot
+        return slots
+
+    def _above(self, slot: Slot) -> Block | None:
+        if slot >= self.newest:
+            return None
+        return min(
+            (held.block for at, held in self._held.items() if at > slot),
+            key=lambda block: block.slot,
+            default=None,
+        )
+
+    def _drop_between(self, block: Block) -> None:
+        """Drop what cannot be an ancestor of *block*."""
+        for slot in [at for at in self._held if block.parent_slot < at <= block.slot]:
+            self._drop(slot)
+        parent = self._held.get(block.parent_slot)
+        if parent is not None and parent.block.blockhash != block.parent_blockhash:
+            self._drop(block.parent_slot)
+
+    def _drop(self, slot: Slot) -> None:
+        self._bytes -= self._held.pop(slot).size
+
+
+def _admits(above: Block, block: Block) -> bool:
+    """Return whether *block* may lie below *above*."""
+    if above.parent_slot == block.slot:
+        return above.parent_blockhash == block.blockhash
+    return above.parent_slot > block.slot
+
+
+SILENT_S: Final = 20.0
+
+
+class StreamWatch:
+    """Fails once no session of a stream has given a block for SILENT_S, or since the start."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._block_at_s = clock.monotonic_s()
+
+    def note_block(self) -> None:
+        """Note that a session gives a block now."""
+        self._block_at_s = self._clock.monotonic_s()
+
+    async def expect_blocks(self) -> None:
+        """Raise ServiceUnavailable while the stream gives no blocks."""
+        silent_s = self._clock.monotonic_s() - self._block_at_s
+        if silent_s > SILENT_S:
+            raise ServiceUnavailable(
+                f"no server of geyser.urls gave a block for {silent_s:.0f} s, so chain.rpc_url is"
+                " asked for all blocks: the lines stream_ended have the answers of the servers"
+            )

@@ -1,0 +1,173 @@
+"""Transactions from the protobuf of a stream: read field by field, nothing becomes text.
+
+Which slots of a stream are believed: one absurd number must not stop what reads it.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+from based58 import b58decode, b58encode
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import Signature, Slot
+from mintscope.solana.blocks import LOGGED_PROGRAMS
+from mintscope.solana.node import Node
+from mintscope.solana.rpc import Commitment, RpcFailure
+from mintscope.solana.transaction import (
+    Effects,
+    InnerInstructions,
+    Instruction,
+    TokenAmount,
+    TokenBalance,
+    Transaction,
+    UnreadableTransaction,
+)
+from mintscope.solana.yellowstone import geyser_pb2, solana_storage_pb2
+
+KEY_BYTES: Final = 32
+SIGNATURE_BYTES: Final = 64
+TOP: Final = 1
+LOGGED_KEYS: Final = frozenset(b58decode(one.encode()) for one in LOGGED_PROGRAMS)
+
+
+class ProtobufTransactions(msgspec.Struct, frozen=True):
+    """The transactions of one block, each as the stream has it."""
+
+    entries: Sequence[geyser_pb2.SubscribeUpdateTransactionInfo]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Transaction | UnreadableTransaction]:
+        for entry in self.entries:
+            read = read_info(entry)
+            if read is not None:
+                yield read
+
+
+def read_info(
+    entry: geyser_pb2.SubscribeUpdateTransactionInfo,
+) -> Transaction | UnreadableTransaction | None:
+    """Return the transaction, None if it failed or called nothing.  Never raises."""
+    if entry.is_vote:
+        return None
+    if not entry.HasField("meta"):
+        return UnreadableTransaction(entry.index, _name(entry.signature), "no_meta")
+    meta = entry.meta
+    if meta.HasField("err"):
+        return None
+    message = entry.transaction.message
+    has_called = meta.inner_instructions or meta.inner_instructions_none
+    if not has_called and LOGGED_KEYS.isdisjoint(message.account_keys):
+        return None
+    keys = [
+        *message.account_keys,
+        *meta.loaded_writable_addresses,
+        *meta.loaded_readonly_addresses,
+    ]
+    is_whole = len(entry.signature) == SIGNATURE_BYTES and bool(keys)
+    if not is_whole or any(len(key) != KEY_BYTES for key in keys):
+        return UnreadableTransaction(entry.index, _name(entry.signature), "malformed")
+    return Transaction(
+        entry.index,
+        entry.signature,
+        keys,
+        message.header.num_required_signatures,
+        [
+            Instruction(call.accounts, call.data, call.program_id_index, TOP)
+            for call in message.instructions
+        ],
+        None if meta.inner_instructions_none else _read_inner(meta.inner_instructions),
+        _read_balances(meta.post_token_balances),
+        lambda: _read_balances(meta.pre_token_balances),
+        lambda: Effects(meta.pre_balances, meta.post_balances, meta.log_messages),
+    )
+
+
+def _read_inner(
+    groups: Iterable[solana_storage_pb2.InnerInstructions],
+) -> Sequence[InnerInstructions]:
+    return [
+        InnerInstructions(
+            group.index,
+            [
+                Instruction(
+                    call.accounts, call.data, call.program_id_index, call.stack_height or None
+                )
+                for call in group.instructions
+            ],
+        )
+        for group in groups
+    ]
+
+
+def _read_balances(
+    balances: Iterable[solana_storage_pb2.TokenBalance],
+) -> Sequence[TokenBalance]:
+    return [
+        TokenBalance(
+            balance.account_index,
+            balance.mint,
+            balance.owner or None,
+            TokenAmount(
+                amount=balance.ui_token_amount.amount, decimals=balance.ui_token_amount.decimals
+            )
+            if balance.HasField("ui_token_amount")
+            else None,
+        )
+        for balance in balances
+    ]
+
+
+def _name(signature: bytes) -> Signature | None:
+    return Signature(b58encode(signature).decode()) if len(signature) == SIGNATURE_BYTES else None
+
+
+ASK_S: Final = 2.0  # the stream does not wait longer for a node that does not answer
+AHEAD_MAX: Final = 1_000  # nodes differ by less
+SLOTS_PER_S: Final = 50  # no cluster is as fast
+ABSURD: Final = 2**53  # more than JSON-RPC can say
+
+
+class Believable:
+    """How high slots may be: what *node* said when the session began, and what time adds to it."""
+
+    def __init__(self, node: Node, clock: Clock) -> None:
+        self._node = node
+        self._clock = clock
+        self._head: Slot | None = None
+        self._asked_at_s = 0.0
+
+    async def ask(self) -> None:
+        """Learn where the chain is; without an answer, what was learned before is good."""
+        try:
+            async with asyncio.timeout(ASK_S):
+                head = (await self._node.head(Commitment.CONFIRMED)).slot
+        except (RpcFailure, TimeoutError):
+            return
+        self._head, self._asked_at_s = head, self._clock.monotonic_s()
+
+    def allows(self, update: geyser_pb2.SubscribeUpdate) -> bool:
+        """Return whether the slot of *update* can be one of the chain; True if it names none."""
+        slot = slot_of(update)
+        if self._head is None:
+            return slot < ABSURD
+        passed_s = self._clock.monotonic_s() - self._asked_at_s
+        return slot <= self._head + AHEAD_MAX + SLOTS_PER_S * passed_s
+
+
+def slot_of(update: geyser_pb2.SubscribeUpdate) -> int:
+    """Return the slot that *update* is of, 0 where it is of none."""
+    match update.WhichOneof("update_oneof"):
+        case "block":
+            return update.block.slot
+        case "slot":
+            return update.slot.slot
+        case "transaction":
+            return update.transaction.slot
+        case "block_meta":
+            return update.block_meta.slot
+        case _:
+            return 0

@@ -1,0 +1,420 @@
+"""The check of a node: its last answers, and the reason why blocks are late, in words.
+
+Requests to a node for following a chain: over JSON-RPC, or a stream that JSON-RPC repairs.
+
+A source that is begun again if it gives nothing while the chain goes on.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, Final, Protocol, TypeVar
+
+import structlog
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.metrics import SOURCE_STALLS
+from mintscope.kit.primitives import Slot
+from mintscope.solana.blocks import Block, Source, Tip, Update
+from mintscope.solana.pace import Pace
+from mintscope.solana.rpc import Commitment, Head, Missing, RpcFailure
+from mintscope.solana.wire import Header
+
+T = TypeVar("T")
+
+# A node that gave no answer is passed over for this long.
+AVOIDED_S: Final = 30.0
+
+
+class Node(Protocol):
+    """A node, asked as `Rpc` documents it; each method raises RpcFailure without an answer."""
+
+    async def head(self, commitment: Commitment) -> Head:
+        """Return the newest block at *commitment*; its hash may be known only of a final one."""
+        ...
+
+    async def first_available(self) -> Slot:
+        """Return the oldest slot the node still has a block of."""
+        ...
+
+    async def genesis_hash(self) -> str:
+        """Return the name of the cluster."""
+        ...
+
+    async def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots; None if the node does not know."""
+        ...
+
+    async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
+        """Return the slots from *first* to *last* said to have a block, ascending."""
+        ...
+
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
+        """Return the block at *slot* with its transactions.
+
+        is_expected   no node has named the slot: without its block it is early, not lost
+        """
+        ...
+
+    async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
+        """Return the block at *slot* without its transactions."""
+        ...
+
+
+class PreferredNodes:
+    """Several nodes in order of preference, as one.
+
+    The first that answers is believed, but for a block that it does not have: then the others are
+    asked for it, unless it is only expected.  A node that gave no answer is passed over for a
+    while, if another gives one.
+    """
+
+    def __init__(self, nodes: Sequence[Node], clock: Clock) -> None:
+        self._nodes = nodes
+        self._clock = clock
+        self._avoided_until_s = [float("-inf")] * len(nodes)
+
+    async def head(self, commitment: Commitment) -> Head:
+        """Return the newest block at *commitment*; its hash may be known only of a final one."""
+        return await self._first(lambda node: node.head(commitment))
+
+    async def first_available(self) -> Slot:
+        """Return the oldest slot the node still has a block of."""
+        return await self._first(lambda node: node.first_available())
+
+    async def genesis_hash(self) -> str:
+        """Return the name of the cluster."""
+        return await self._first(lambda node: node.genesis_hash())
+
+    async def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots; None if no node knows."""
+        return await self._first(
+            lambda node: node.pace(), is_enough=lambda answer: answer is not None
+        )
+
+    async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
+        """Return the slots from *first* to *last* said to have a block, ascending."""
+        return await self._first(
+            lambda node: node.blocks(first=first, last=last, commitment=commitment)
+        )
+
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
+        """Return the block at *slot* from the first node that has it."""
+        return await self._first(
+            lambda node: node.block(slot, commitment, is_expected=is_expected),
+            is_enough=lambda answer: is_expected or isinstance(answer, Block),
+        )
+
+    async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
+        """Return the block at *slot* without its transactions."""
+        return await self._first(lambda node: node.header(slot, commitment))
+
+    async def _first(
+        self,
+        ask: Callable[[Node], Awaitable[T]],
+        is_enough: Callable[[T], bool] = lambda _: True,
+    ) -> T:
+        """Return the first answer that is enough, else the first; raise if there is none."""
+        answers: list[T] = []
+        failures: list[RpcFailure] = []
+        for number in self._order():
+            try:
+                answer = await ask(self._nodes[number])
+            except RpcFailure as failure:
+                failures.append(failure)
+                self._avoided_until_s[number] = self._clock.monotonic_s() + AVOIDED_S
+                continue
+            if is_enough(answer):
+                return answer
+            answers.append(answer)
+        if answers:
+            return answers[0]
+        raise failures[0]
+
+    def _order(self) -> Sequence[int]:
+        now_s = self._clock.monotonic_s()
+        return sorted(range(len(self._nodes)), key=lambda at: self._avoided_until_s[at] > now_s)
+
+
+# A block is usually stored within some seconds; a later one is a failure.
+LATE_S: Final = 20.0
+STILL_S: Final = 10.0  # without a newer slot; a chain may skip a few in a row
+SILENT_S: Final = 5.0  # without an answer
+FAR_SLOTS: Final = 8  # between the head of the node and the newest stored block
+ASK_S: Final = 1.0
+CAUGHT_UP_S: Final = 1.0  # gained between two checks: missed blocks are being read
+
+
+@dataclass(eq=False)
+class WatchedNode:
+    """*node*, with its last answers.  Implements Node."""
+
+    node: Node
+    clock: Clock
+    _failures: dict[str, str] = field(default_factory=dict, init=False)  # by the question
+    _asked: dict[object, tuple[float, str]] = field(default_factory=dict, init=False)
+    _missing: Missing | None = field(default=None, init=False)
+    _head: Slot | None = field(default=None, init=False)
+    _rose_at_s: float = field(init=False)
+    _began_at_s: float = field(init=False)
+    _late_before_s: float = field(default=0.0, init=False)
+
+    def __post_init__(self) -> None:
+        self._rose_at_s = self._began_at_s = self.clock.monotonic_s()
+
+    async def head(self, commitment: Commitment) -> Head:
+        """Return the newest block at *commitment*; its hash may be known only if it is final."""
+        head = await self._noted("its newest slot", self.node.head(commitment))
+        if commitment is Commitment.CONFIRMED:
+            self._note_head(head.slot)
+        return head
+
+    async def first_available(self) -> Slot:
+        """Return the oldest slot the node still has a block of."""
+        return await self.node.first_available()
+
+    async def genesis_hash(self) -> str:
+        """Return the name of the cluster."""
+        return await self._noted("its chain", self.node.genesis_hash())
+
+    async def pace(self) -> Pace | None:
+        """Return the pace of the chain; None if the node cannot report it."""
+        return await self.node.pace()
+
+    async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
+        """Return the slots from *first* to *last* that have a block by its word, ascending."""
+        asked = self.node.blocks(first=first, last=last, commitment=commitment)
+        return await self._noted("its slots", asked)
+
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
+        """Return the block at *slot* with its transactions."""
+        asked = self.node.block(slot, commitment, is_expected=is_expected)
+        answer = await self._noted("a block", asked)
+        if isinstance(answer, Block):
+            self._missing = None
+            self._note_head(slot)
+        elif not is_expected:
+            self._missing = answer
+        return answer
+
+    async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
+        """Return the block at *slot* without its transactions."""
+        return await self.node.header(slot, commitment)
+
+    async def expect_current(self, slot: Slot | None, age_s: float | None) -> None:
+        """Raise ServiceUnavailable with the reason in words if the newest stored block is late.
+
+        While missed blocks are read, one by one, the node is not at fault.
+
+        slot, age_s   of the newest stored block, None before there is one
+        """
+        now_s = self.clock.monotonic_s()
+        late_s = now_s - self._began_at_s if age_s is None else age_s
+        catches_up = late_s < self._late_before_s - CAUGHT_UP_S
+        self._late_before_s = late_s
+        if late_s <= LATE_S or catches_up or now_s - self._began_at_s <= LATE_S:
+            return
+        named = self._head
+        with suppress(RpcFailure, TimeoutError):  # a stream may be followed without requests
+            async with asyncio.timeout(ASK_S):
+                named = (await self.node.head(Commitment.CONFIRMED)).slot
+                self._note_head(named)
+        why = self._why(slot, named, self.clock.monotonic_s())
+        raise ServiceUnavailable(f"{why}; the newest block is {late_s:.0f} s old")
+
+    def _why(self, slot: Slot | None, named: Slot | None, now_s: float) -> str:
+        if self._failures:
+            asked, failure = next(iter(self._failures.items()))
+            return (
+                f"the node gives no usable answer if it is asked for {asked}: {failure}: look at"
+                " the provider, chain.rpc_url and its key"
+            )
+        asked_at_s, asked = min(self._asked.values(), default=(now_s, ""))
+        if now_s - asked_at_s > SILENT_S:
+            return (
+                f"the node has not answered for {now_s - asked_at_s:.0f} s what it was asked for,"
+                f" {asked}: look at the provider"
+            )
+        if self._head is not None and named is not None and self._head - named > FAR_SLOTS:
+            return (
+                f"the node is behind: it names slot {named}, and has named {self._head} before:"
+                " look at the provider, or change chain.rpc_url"
+            )
+        if self._head is None or now_s - self._rose_at_s > STILL_S:
+            return (
+                f"the node stands still: it has named no slot above {self._head} for"
+                f" {now_s - self._rose_at_s:.0f} s: look at the provider, or change chain.rpc_url"
+            )
+        if slot is not None and self._head - slot > FAR_SLOTS:
+            missing = self._missing
+            said = "" if missing is None else f" ({missing.absence.name}{_said(missing.reason)})"
+            return (
+                f"the node names slot {self._head} and does not give the block after {slot}{said}:"
+                " set chain.second_rpc_url, or change chain.rpc_url"
+            )
+        return (
+            "the node is behind: its newest blocks are old by the clock of this machine: compare it"
+            " with another node (mintscope doctor --node); if the node is right, set the clock"
+        )
+
+    def _note_head(self, slot: Slot) -> None:
+        if self._head is None or slot > self._head:
+            self._head = slot
+            self._rose_at_s = self.clock.monotonic_s()
+
+    async def _noted(self, asked: str, answer: Awaitable[T]) -> T:
+        mark = object()
+        self._asked[mark] = self.clock.monotonic_s(), asked
+        try:
+            found = await answer
+        except RpcFailure as failure:
+            self._failures[asked] = str(failure)
+            raise
+        finally:
+            del self._asked[mark]
+        self._failures.pop(asked, None)
+        return found
+
+
+def _said(reason: str) -> str:
+    return f": {reason}" if reason else ""
+
+
+log = structlog.get_logger()
+
+WATCHDOG_ASK_S: Final = 10.0
+WAIT_FACTOR_MAX: Final = 8
+PAUSE_SHARE: Final = 0.1
+CANCEL_AGAIN_S: Final = 1.0
+CANCELS_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchedSource:
+    """*source*, begun again after the last block that it gave where it stalls.
+
+    It stalls if it gives no update for *stall_after_s* seconds while *node* names a slot above that
+    block, or if it ends in a cancellation of its own.  Each time in a row it has twice as long,
+    eight times at most.  The time in which the consumer does not ask for an update does not count.
+    """
+
+    source: Source
+    node: Node
+    clock: Clock
+    stall_after_s: float
+
+    async def genesis_hash(self) -> str | None:
+        """Return that of the source."""
+        return await self.source.genesis_hash()
+
+    async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
+        """Yield what the source does; ends and raises as it does."""
+        tip = after
+        factor = 1
+        while True:
+            reading = _Reading(self.source.updates(tip))
+            try:
+                while True:
+                    cause = await self._awaited(reading, tip, self.stall_after_s * factor)
+                    if cause is not None:
+                        break
+                    update = reading.take()
+                    if update is None:
+                        return
+                    factor = 1
+                    if isinstance(update, Block):
+                        tip = Tip(update.slot, update.blockhash)
+                    yield update
+            finally:
+                await reading.end()
+            SOURCE_STALLS.inc()
+            slot = None if tip is None else tip.slot
+            log.warning("source_stalled", slot=slot, cause=cause)
+            # One that ends at once, each time, is not begun again at once.
+            await asyncio.sleep(self.stall_after_s * factor * PAUSE_SHARE)
+            factor = min(2 * factor, WAIT_FACTOR_MAX)
+
+    async def _awaited(self, reading: "_Reading", tip: Tip | None, patience_s: float) -> str | None:
+        """Wait for the next update; return None if it is there, else why it will not come."""
+        told: Slot | None = None
+        while not await reading.is_there(patience_s):
+            head = await self._head()
+            if head is not None and (tip is None or head > tip.slot) and not reading.is_done:
+                return f"no update for {patience_s:g} s; the node is at slot {head}"
+            if head is not None and told is None:
+                log.warning("node_stands_still", slot=head, for_s=patience_s)
+                told = head
+        if told is not None:
+            log.info("node_goes_on", after_slot=told)
+        return "it was cancelled from inside" if reading.is_cancelled else None
+
+    async def _head(self) -> Slot | None:
+        """Return the newest slot of the node, None if it cannot be asked: then nothing stalls."""
+        try:
+            async with asyncio.timeout(WATCHDOG_ASK_S):
+                return (await self.node.head(Commitment.CONFIRMED)).slot
+        except (RpcFailure, TimeoutError):
+            return None
+
+
+class _Reading:
+    """One reading of a source, an update at a time."""
+
+    def __init__(self, updates: AsyncIterator[Update]) -> None:
+        self._updates = updates
+        self._next: asyncio.Task[Update | None] | None = None
+
+    async def is_there(self, timeout_s: float) -> bool:
+        """Wait for the next update, or the end; return whether it came in time."""
+        if self._next is None:
+            self._next = asyncio.create_task(_coroutine(anext(self._updates, None)))
+        await asyncio.wait([self._next], timeout=timeout_s)
+        return self._next.done()
+
+    @property
+    def is_done(self) -> bool:
+        """The next update, or the end, has come."""
+        return self._next is not None and self._next.done()
+
+    @property
+    def is_cancelled(self) -> bool:
+        """The source ended in a cancellation that nothing outside asked for."""
+        return self._next is not None and self._next.done() and self._next.cancelled()
+
+    def take(self) -> Update | None:
+        """Return the update that is there, None at the end; raise what the source raised."""
+        assert self._next is not None
+        taken = self._next
+        self._next = None
+        return taken.result()
+
+    async def end(self) -> None:
+        """End the source; one that swallows every cancellation is left behind."""
+        task = self._next
+        self._next = None
+        if task is not None:
+            for _ in range(CANCELS_MAX):
+                if task.done():
+                    break
+                task.cancel()
+                await asyncio.wait([task], timeout=CANCEL_AGAIN_S)
+            else:
+                log.error("source_not_ended", cancelled=CANCELS_MAX)
+                return
+            if not task.cancelled():
+                task.exception()  # it is looked at, so that it is not logged
+        if isinstance(self._updates, AsyncGenerator):
+            with suppress(RuntimeError):  # it is in use by a task that was left behind
+                await self._updates.aclose()
+
+
+async def _coroutine(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable

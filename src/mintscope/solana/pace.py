@@ -1,0 +1,124 @@
+"""How fast a chain makes slots, measured from what it says of itself.
+
+Mainnet took 400 ms a slot until 2026, then 350, 300, 250, 200.  So no constant holds: whatever
+needs seconds of slots, or slots of seconds, asks a `PaceMeter` or the node.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from math import ceil
+from statistics import median, median_high
+from typing import Final
+
+import msgspec
+
+from mintscope.kit.primitives import Slot, UnixS
+
+BLOCKHASH_BLOCKS: Final = 150  # MAX_PROCESSING_AGE: as many blocks a blockhash is good for
+WINDOW_S: Final = 180  # of block times that a pace rests on
+SPAN_S_MIN: Final = 20  # block times are whole seconds: less says little
+MARKS_MAX: Final = 400  # one a second of block time
+NEWEST: Final = 5  # marks, of whose times the middle one is now
+SLOT_S_MIN: Final = 0.01
+SLOT_S_MAX: Final = 10.0
+
+
+class Pace(msgspec.Struct, frozen=True):
+    """How long a slot takes, whether it has a block or not.
+
+    slot_s   seconds, SLOT_S_MIN to SLOT_S_MAX
+    over_s   seconds of the chain that it was measured over
+    """
+
+    slot_s: float
+    over_s: float
+
+    def slots(self, seconds: float) -> int:
+        """Return how many slots *seconds* take, rounded up."""
+        return ceil(seconds / self.slot_s)
+
+    def seconds(self, slots: int) -> float:
+        """Return how many seconds *slots* take."""
+        return slots * self.slot_s
+
+
+class PaceMeter:
+    """Measures a pace from slots and the times of their blocks, of the newest WINDOW_S.
+
+    Times are whole seconds and set by leaders, so that some are wrong.  The pace is the median of
+    many slopes, each from a mark to the one half a window later: a quarter of the marks may lie.
+    """
+
+    def __init__(self, known: Iterable[tuple[Slot, UnixS]] = ()) -> None:
+        """Begin with the blocks *known* already, oldest first."""
+        self._marks: deque[tuple[Slot, UnixS]] = deque(maxlen=MARKS_MAX)
+        self._pace: Pace | None = None
+        self._is_measured = True
+        for slot, time in known:
+            self.note(slot, time)
+
+    def note(self, slot: Slot, time: UnixS) -> None:
+        """Note that the block of *slot* was made at *time*; slots beyond it have died."""
+        marks = self._marks
+        while marks and marks[-1][0] >= slot:
+            marks.pop()
+            self._is_measured = False
+        # The first slot of a second: the second begins there, to within a slot.
+        if marks and time == marks[-1][1]:
+            return
+        marks.append((slot, time))
+        self._is_measured = False
+
+    @property
+    def pace(self) -> Pace | None:
+        """The pace; None until blocks of SPAN_S_MIN are known.
+
+        After a pause in which none were noted it is that of before, until there are as many again.
+        """
+        if not self._is_measured:
+            self._pace = _measured(list(self._marks)) or self._pace
+            self._is_measured = True
+        return self._pace
+
+
+def pace_of_samples(samples: Iterable[tuple[int, float]]) -> Pace | None:
+    """Return the pace of (slots, seconds) samples, those of getRecentPerformanceSamples.
+
+    None if they hold no slot; each counts by its length, and the median decides.
+    """
+    usable = [(slots, seconds) for slots, seconds in samples if slots > 0 and seconds > 0]
+    if not usable:
+        return None
+    slot_s = median(seconds / slots for slots, seconds in usable)
+    return Pace(_bounded(slot_s), sum(seconds for _, seconds in usable))
+
+
+def pace_between(first: tuple[Slot, UnixS], last: tuple[Slot, UnixS]) -> Pace | None:
+    """Return the pace between two blocks; None if they are too near each other."""
+    slots = last[0] - first[0]
+    seconds = last[1] - first[1]
+    if slots <= 0 or seconds < SPAN_S_MIN:
+        return None
+    return Pace(_bounded(seconds / slots), seconds)
+
+
+def _measured(known: list[tuple[Slot, UnixS]]) -> Pace | None:
+    if not known:
+        return None
+    # One time that is far ahead must not push all others out of the window.
+    newest = median_high(time for _, time in known[-NEWEST:])
+    marks = [mark for mark in known if abs(newest - mark[1]) <= WINDOW_S]
+    times = [time for _, time in marks]
+    over_s = max(times) - min(times)
+    if over_s < SPAN_S_MIN:
+        return None
+    half = len(marks) // 2
+    slopes = [
+        (marks[n + half][1] - marks[n][1]) / (marks[n + half][0] - marks[n][0])
+        for n in range(len(marks) - half)
+    ]
+    return Pace(_bounded(median(slopes)), over_s)
+
+
+def _bounded(slot_s: float) -> float:
+    return min(max(slot_s, SLOT_S_MIN), SLOT_S_MAX)

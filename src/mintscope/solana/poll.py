@@ -1,0 +1,147 @@
+"""Follow a chain by asking for it: getSlot, getBlocks, getBlock, at any provider."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from dataclasses import KW_ONLY, dataclass, field
+from typing import Final
+
+import structlog
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import Slot
+from mintscope.solana.blocks import Gap, Tip, Update
+from mintscope.solana.finality import Lineage, Position
+from mintscope.solana.finality_meter import FinalityMeter
+from mintscope.solana.node import Node
+from mintscope.solana.rpc import Commitment, Patience, RpcRefused, Sleep, Unreachable
+from mintscope.solana.walk import OtherChain, Polling, Walk
+
+__all__ = ["OtherChain", "Polling"]
+
+log = structlog.get_logger()
+
+# How far below its tip a resumed consumer may have to be corrected before anything is final.
+OVERLAP_SLOTS: Final = 512
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Poller:
+    """A Source over JSON-RPC.  *progress* hears (slots done, slots in all) per block.
+
+    owed_since   when each block that must exist was first asked for in vain; kept when it begins
+                 again, as `gap_after_s` is counted from then
+    meter        measures the finality of the chain
+    """
+
+    rpc: Node
+    polling: Polling
+    _: KW_ONLY
+    clock: Clock
+    sleep: Sleep = asyncio.sleep
+    progress: Progress | None = None
+    owed_since: dict[Slot, float] = field(default_factory=dict)
+    meter: FinalityMeter = field(default_factory=FinalityMeter)
+
+    async def genesis_hash(self) -> str | None:
+        """Return the node's; None if it refuses.  An unreachable node is waited for."""
+        patience = Patience(self.sleep)
+        while True:
+            try:
+                return await self.rpc.genesis_hash()
+            except Unreachable as failure:
+                await patience.wait(failure)
+            except RpcRefused as refusal:
+                log.warning("chain_not_identified", reason=str(refusal))
+                return None
+
+    async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
+        """Yield blocks in order, finality and gaps; never ends.
+
+        Raises RpcRefused if the node turns us away at the start, OtherChain if it
+        follows another cluster.  Later troubles are logged and waited out.
+        """
+        patience = Patience(self.sleep)
+        lineage, missed = await self._begin(after, patience)
+        if missed is not None:
+            yield missed
+        walk = Walk(
+            self.rpc,
+            lineage,
+            self.polling,
+            clock=self.clock,
+            sleep=self.sleep,
+            owed_since=self.owed_since,
+            meter=self.meter,
+        )
+        start = lineage.tip.slot
+        try:
+            while True:
+                try:
+                    updates = await walk.step()
+                except (Unreachable, RpcRefused) as failure:
+                    await walk.interrupted()
+                    is_refused = isinstance(failure, RpcRefused)
+                    event = "chain_refused" if is_refused else "chain_unreachable"
+                    await patience.wait(failure, event)
+                    continue
+                patience.renew()
+                for update in updates:
+                    yield update
+                if updates and self.progress is not None:
+                    self.progress(lineage.tip.slot - start, walk.head - start)
+        finally:
+            await walk.close()
+
+    async def _begin(self, after: Tip | None, patience: Patience) -> tuple[Lineage, Gap | None]:
+        while True:
+            try:
+                return await self._locate(after)
+            except Unreachable as failure:
+                await patience.wait(failure)
+
+    async def _locate(self, after: Tip | None) -> tuple[Lineage, Gap | None]:
+        """Return where to go on, and what is given up to do so."""
+        head = (await self.rpc.head(Commitment.CONFIRMED)).slot
+        if after is None:
+            return Lineage(Position(Slot(await self._first(head) - 1), None)), None
+        if head < after.slot:
+            log.warning("node_behind_store", node_slot=head, store_slot=after.slot)
+        limit = await self._slots(self.polling.max_gap_s)
+        if limit and head - after.slot > limit:
+            await self._expect_blocks(head)
+            backfill = await self._slots(self.polling.backfill_s)
+            last = Slot(max(after.slot + 1, head - backfill - 1))
+            reason = f"resumed {head - after.slot} slots behind, more than max_gap_s"
+            return Lineage(Position(last, None)), Gap(Slot(after.slot + 1), last, reason)
+        lineage = Lineage(Position(Slot(max(after.slot - OVERLAP_SLOTS, -1)), None))
+        lineage.resume(after)
+        return lineage, None
+
+    async def _expect_blocks(self, head: Slot) -> None:
+        """Raise Unreachable unless there are blocks at *head*: much is given up on its word."""
+        first = Slot(max(head - OVERLAP_SLOTS, 0))
+        if not await self.rpc.blocks(first=first, last=head, commitment=Commitment.CONFIRMED):
+            raise Unreachable(f"expected blocks at the newest slot; it lists none before {head}")
+
+    async def _slots(self, seconds: float) -> int:
+        """Return how many slots the chain makes in *seconds* at its pace of now.
+
+        0 if the node does not know its pace: then nothing is read back, and every gap is caught up.
+        """
+        if not seconds:
+            return 0
+        pace = await self.rpc.pace()
+        if pace is None:
+            log.warning("pace_unknown", settings="chain.backfill_s and chain.max_gap_s")
+            return 0
+        return pace.slots(seconds)
+
+    async def _first(self, head: Slot) -> Slot:
+        start = self.polling.start
+        if start == "first":
+            return await self.rpc.first_available()
+        if start == "latest":
+            return Slot(max(head - await self._slots(self.polling.backfill_s), 0))
+        return start

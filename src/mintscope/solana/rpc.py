@@ -1,0 +1,492 @@
+"""The JSON-RPC methods we call, at any provider.
+
+* RpcFailure
+  x Unreachable     no usable answer, after every retry; trying later may help
+  x RpcRefused      the node will not do it; only a change of configuration helps
+
+A block that is not there is not a failure: `block` and `header` return a
+Missing that says why, and that is only a hint (see `poll`).
+
+When the next request to a node may start, and how long to wait for one that gives no answer.
+"""
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, Self, TypeVar
+
+import httpx
+import msgspec
+import structlog
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import Undecodable, decode_json
+from mintscope.kit.http_client import open_client, read_body
+from mintscope.kit.metrics import RPC_REQUESTS
+from mintscope.kit.primitives import Slot, UnixS
+from mintscope.solana.blocks import Block, Endpoint, SourceError
+from mintscope.solana.finality_meter import INVALID_PARAMS, as_final
+from mintscope.solana.pace import Pace, pace_between, pace_of_samples
+from mintscope.solana.wire import (
+    ABSENCES,
+    ACCOUNTS,
+    BLOCK,
+    CERTIFICATE,
+    CODES,
+    HEADER,
+    LATEST,
+    SAMPLES,
+    SLOT,
+    SLOTS,
+    SOFTWARE,
+    TEXT,
+    UNKNOWN_CODE,
+    Absence,
+    AcceptedVersion,
+    AccountsWire,
+    Answer,
+    Code,
+    ErrorWire,
+    Header,
+    JsonTransactions,
+    Treatment,
+)
+
+log = structlog.get_logger()
+
+BACKOFF_S: Final = 0.25
+BACKOFF_S_MAX: Final = 10.0
+RETRY_AFTER_S_MAX: Final = 60.0
+FAILURE_PAUSE_S: Final = 0.5
+FAILURE_PAUSE_S_MAX: Final = 30.0
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Trouble(Exception):
+    """One attempt failed; another may not.  *code* is the one that the node answered, if any."""
+
+    def __init__(self, what: str, retry_after_s: float = 0.0, *, code: int = 0) -> None:
+        super().__init__(what)
+        self.retry_after_s = retry_after_s
+        self.code = code
+
+
+class Throttle:
+    """When one client may ask: a limit that a node names holds for all requests to it."""
+
+    def __init__(self, clock: Clock, jitter: Callable[[], float], sleep: Sleep) -> None:
+        self._clock = clock
+        self._jitter = jitter
+        self._sleep = sleep
+        self._not_before_s = 0.0
+
+    def postpone(self, wait_s: float) -> None:
+        """Let no request start for *wait_s*."""
+        wait_s = min(wait_s, RETRY_AFTER_S_MAX)
+        self._not_before_s = max(self._not_before_s, self._clock.monotonic_s() + wait_s)
+
+    async def wait(self, attempt: int) -> None:
+        """Wait until a request may start, longer with every failed *attempt*."""
+        backoff_s = min(BACKOFF_S_MAX, BACKOFF_S * 2 ** (attempt - 1)) if attempt else 0.0
+        wait_s = max(
+            self._not_before_s - self._clock.monotonic_s(), backoff_s * (1 + self._jitter()) / 2
+        )
+        if wait_s > 0:
+            await self._sleep(wait_s)
+
+
+class Patience:
+    """Waits while a node gives no usable answers, longer each time in a row."""
+
+    def __init__(self, sleep: Sleep) -> None:
+        self._sleep = sleep
+        self._pause_s = FAILURE_PAUSE_S
+
+    async def wait(self, failure: Exception, event: str = "chain_unreachable") -> None:
+        """Log *failure* as *event* and pause."""
+        log.warning(event, reason=str(failure), pause_s=self._pause_s)
+        await self._sleep(self._pause_s)
+        self._pause_s = min(self._pause_s * 2, FAILURE_PAUSE_S_MAX)
+
+    def renew(self) -> None:
+        """Begin with the shortest pause again: the node has answered."""
+        self._pause_s = FAILURE_PAUSE_S
+
+
+def retry_after_s(text: str, now_s: float) -> float:
+    """Return what a Retry-After header asks to wait, in either form; 0 if it asks nothing."""
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        return parsedate_to_datetime(text).timestamp() - now_s
+    except (ValueError, OverflowError):
+        return 0.0
+
+
+RESPONSE_BYTES_MAX: Final = 64 * 1024 * 1024
+BLOCKS_RANGE_MAX: Final = 500_000  # of getBlocks, fixed by the validator
+PERFORMANCE_SAMPLES: Final = 5  # of a minute each
+PACE_SLOTS: Final = 1_000  # between two blocks whose times show the pace
+PACE_BLOCKS_MAX: Final = 20  # slots that may be skipped before one has a block
+
+T = TypeVar("T")
+H = TypeVar("H", bound=Header)
+FUTURE_S_MAX: Final = 60.0  # clocks of a node and of this machine may differ by this much
+
+
+class RpcFailure(SourceError):
+    """A node gave no usable answer; the message is for the operator."""
+
+
+class Unreachable(RpcFailure):
+    """Every retry failed; trying later may help."""
+
+
+class RpcRefused(RpcFailure):
+    """The node will not do it; only a change of configuration helps.
+
+    code   of the JSON-RPC error that it answered; None for another refusal
+    """
+
+    is_refusal = True
+
+    def __init__(self, message: str, code: int | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class Commitment(StrEnum):
+    """How sure the cluster must be; `processed` is never enough for us."""
+
+    CONFIRMED = "confirmed"
+    FINALIZED = "finalized"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missing:
+    """The node has no block at *slot*, or says so.
+
+    reason   what it said where it refuses the block
+    """
+
+    slot: Slot
+    absence: Absence
+    reason: str = ""
+
+
+class Head(NamedTuple):
+    """The newest block at a commitment.
+
+    blockhash   None where the node did not say it
+    """
+
+    slot: Slot
+    blockhash: str | None
+
+
+class Rpc:
+    """A client of one endpoint: a context manager that closes every connection.
+
+    A node that does not know the level `confirmed` is asked for `finalized` instead: announced
+    releases of Solana may drop it, and then a block is confirmed when it is final.
+    """
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        *,
+        clock: Clock,
+        transport: httpx.AsyncBaseTransport | None = None,
+        jitter: Callable[[], float] = random.random,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._endpoint = endpoint
+        self._clock = clock
+        self._throttle = Throttle(clock, jitter, sleep)
+        self._version = AcceptedVersion(endpoint.max_transaction_version)
+        self._knows_confirmed = True
+        self._names_final_block = True
+        try:
+            self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
+        except httpx.InvalidURL as cause:
+            raise RpcRefused("expected chain.rpc_url to be an http or https address") from cause
+        self._http = open_client(
+            headers={"Content-Type": "application/json", **endpoint.headers},
+            timeout_s=endpoint.timeout_s,
+            connections_max=endpoint.requests_in_flight + 2,
+            transport=transport,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+
+    async def slot(self, commitment: Commitment) -> Slot:
+        """Return the newest slot at *commitment*."""
+        return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], SLOT)))
+
+    async def head(self, commitment: Commitment) -> Head:
+        """Return the newest block at *commitment*; a final one with its hash, if it is known."""
+        if commitment is Commitment.FINALIZED and self._names_final_block:
+            params = [{"commitment": commitment}]
+            try:
+                latest = _some(await self._call("getLatestBlockhash", params, LATEST))
+            except RpcRefused:  # then its slot and its hash take two questions
+                self._names_final_block = False
+            else:
+                return Head(latest.context.slot, latest.value.blockhash)
+        return Head(await self.slot(commitment), None)
+
+    @property
+    def knows_confirmed(self) -> bool:
+        """Whether the node knows the level `confirmed`, as far as it was asked."""
+        return self._knows_confirmed
+
+    async def alpenglow(self) -> bool | None:
+        """Return whether the cluster has migrated to Alpenglow; None if the node does not know.
+
+        Older nodes do not know the question, and providers may refuse it (HTTP 401, 404, 429).
+        """
+        try:
+            answer = await self._call("getAgGenesisCert", [], CERTIFICATE)
+        except RpcFailure:
+            return None
+        return None if answer.error is not None else answer.result is not None
+
+    async def first_available(self) -> Slot:
+        """Return the oldest slot the node still has a block of."""
+        return Slot(_some(await self._call("getFirstAvailableBlock", [], SLOT)))
+
+    async def genesis_hash(self) -> str:
+        """Return the name of the cluster."""
+        return _some(await self._call("getGenesisHash", [], TEXT))
+
+    async def software(self) -> str:
+        """Return the version of what the node runs, "" if it does not say."""
+        return _some(await self._call("getVersion", [], SOFTWARE)).version
+
+    @property
+    def newest_version(self) -> int:
+        """The newest transaction version that the node has made us accept."""
+        return self._version.newest
+
+    async def health(self) -> str:
+        """Return "ok", or raise with what the node says of itself."""
+        return _some(await self._call("getHealth", [], TEXT))
+
+    async def block_time(self, slot: Slot) -> UnixS | None:
+        """Return when *slot* was made, None where the chain does not know."""
+        answer = await self._call("getBlockTime", [slot], SLOT)
+        return None if answer.result is None else UnixS(answer.result)
+
+    async def pace(self) -> Pace | None:
+        """Return how fast the chain makes slots; None if the node does not know.
+
+        From the chain's own samples of the last minutes; if the node keeps none, from the times of
+        two blocks some minutes apart.
+        """
+        with suppress(RpcFailure):  # not every provider offers it
+            params = [PERFORMANCE_SAMPLES]
+            answer = await self._call("getRecentPerformanceSamples", params, SAMPLES)
+            samples = answer.result or ()
+            pace = pace_of_samples((each.num_slots, each.sample_period_secs) for each in samples)
+            if pace is not None:
+                return pace
+        try:
+            head = await self.slot(Commitment.CONFIRMED)
+            first = await self._time_near(Slot(max(head - PACE_SLOTS, 0)))
+            last = await self._time_near(Slot(max(head - PACE_BLOCKS_MAX, 0)))
+        except RpcRefused:
+            return None
+        return None if first is None or last is None else pace_between(first, last)
+
+    async def _time_near(self, slot: Slot) -> tuple[Slot, UnixS] | None:
+        """Return the first slot from *slot* on that has a time, with it; None if none is near."""
+        for near in range(slot, slot + PACE_BLOCKS_MAX):
+            time = await self.block_time(Slot(near))
+            if time is not None:
+                return Slot(near), time
+        return None
+
+    async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
+        """Return the slots from *first* to *last* said to have a block, ascending."""
+        assert last - first <= BLOCKS_RANGE_MAX
+        params = [first, last, {"commitment": commitment}]
+        listed = _some(await self._call("getBlocks", params, SLOTS))
+        return sorted({Slot(slot) for slot in listed if first <= slot <= last})
+
+    async def block(
+        self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
+    ) -> Block | Missing:
+        """Return the block at *slot* with its transactions; one is asked for as any other."""
+        del is_expected
+        answer = await self._get_block(slot, commitment, "full", BLOCK)
+        if isinstance(answer, Missing):
+            return answer
+        return Block(
+            slot=slot,
+            parent_slot=answer.parent_slot,
+            blockhash=answer.blockhash,
+            parent_blockhash=answer.parent_blockhash,
+            time=self._believable(slot, answer.block_time),
+            transactions=JsonTransactions(answer.transactions),
+            size=sum(map(len, answer.transactions)),
+        )
+
+    async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
+        """Return the block at *slot* without its transactions: a few hundred bytes."""
+        return await self._get_block(slot, commitment, "none", HEADER)
+
+    async def accounts(self, addresses: Sequence[str]) -> AccountsWire:
+        """Return what is at each of *addresses*, at most 100, at one confirmed slot."""
+        params = [list(addresses), {"commitment": "confirmed", "encoding": "base64"}]
+        return _some(await self._call("getMultipleAccounts", params, ACCOUNTS))
+
+    async def _get_block(
+        self,
+        slot: Slot,
+        commitment: Commitment,
+        details: str,
+        decoder: msgspec.json.Decoder[Answer[H]],
+    ) -> H | Missing:
+        while True:
+            asked = self._version.newest
+            options = {
+                "encoding": "json",
+                "transactionDetails": details,
+                "rewards": False,
+                "commitment": commitment,
+                "maxSupportedTransactionVersion": asked,
+            }
+            answer = await self._call("getBlock", [slot, options], decoder)
+            if answer.error is None:
+                break
+            treatment = _code(answer.error).treatment
+            if treatment in ABSENCES:
+                return Missing(slot=slot, absence=ABSENCES[treatment])
+            if not self._version.rise(asked, answer.error.message):
+                advice = _code(answer.error).advice
+                said = answer.error.message[:200]
+                raise RpcRefused(f"{self._where} getBlock: {advice}; it said {said!r}")
+        if answer.result is None:
+            return Missing(slot=slot, absence=Absence.NOT_READY)
+        if answer.result.parent_slot >= slot > 0:
+            raise Unreachable(
+                f"{self._where} getBlock: expected a parent below slot {slot};"
+                f" was {answer.result.parent_slot}"
+            )
+        return answer.result
+
+    async def _call(
+        self, method: str, params: list[Any], decoder: msgspec.json.Decoder[Answer[T]]
+    ) -> Answer[T]:
+        """Return the result of *method*, or an error that means a missing block."""
+        if not self._knows_confirmed:
+            return await self._ask(method, as_final(params), decoder)
+        try:
+            return await self._ask(method, params, decoder)
+        except RpcRefused as refusal:
+            is_of_level = refusal.code == INVALID_PARAMS and as_final(params) != params
+            if not is_of_level or not await self._refuses_confirmed():
+                raise
+        self._knows_confirmed = False
+        log.warning("confirmed_unknown", node=self._where, used=Commitment.FINALIZED.value)
+        return await self._ask(method, as_final(params), decoder)
+
+    async def _refuses_confirmed(self) -> bool:
+        """Return whether the node refuses the level `confirmed`, and takes `finalized`."""
+        with suppress(RpcRefused):
+            await self._ask("getSlot", [{"commitment": Commitment.CONFIRMED}], SLOT)
+            return False
+        try:
+            await self._ask("getSlot", [{"commitment": Commitment.FINALIZED}], SLOT)
+        except RpcRefused:
+            return False
+        return True
+
+    async def _ask(
+        self, method: str, params: list[Any], decoder: msgspec.json.Decoder[Answer[T]]
+    ) -> Answer[T]:
+        request = msgspec.json.encode(
+            {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        )
+        trouble = Trouble("not asked")
+        for attempt in range(self._endpoint.attempts_max):
+            await self._throttle.wait(attempt)
+            try:
+                answer = await self._attempt(request, decoder)
+            except Trouble as again:
+                trouble = again
+                self._throttle.postpone(again.retry_after_s)
+                RPC_REQUESTS.labels(method, "retried").inc()
+                continue
+            except RpcRefused as cause:
+                RPC_REQUESTS.labels(method, "refused").inc()
+                raise RpcRefused(f"{self._where} {method}: {cause}", cause.code) from cause
+            RPC_REQUESTS.labels(method, "answered").inc()
+            return answer
+        RPC_REQUESTS.labels(method, "unreachable").inc()
+        raise Unreachable(
+            f"{self._where} {method}: {trouble}, {self._endpoint.attempts_max} times in a row"
+        ) from trouble
+
+    async def _attempt(self, request: bytes, decoder: msgspec.json.Decoder[Answer[T]]) -> Answer[T]:
+        try:
+            async with asyncio.timeout(self._endpoint.timeout_s):
+                body = await self._post(request)
+            answer = decode_json(body, decoder)
+        except TimeoutError as cause:
+            raise Trouble(f"no answer within {self._endpoint.timeout_s:g} s") from cause
+        except (httpx.UnsupportedProtocol, httpx.LocalProtocolError) as cause:
+            raise RpcRefused(f"the request cannot be sent ({cause})") from cause
+        except httpx.HTTPError as cause:
+            raise Trouble(f"{type(cause).__name__}: {cause}") from cause
+        except Undecodable as cause:
+            raise Trouble(f"expected a JSON-RPC answer; {cause}") from cause
+        if answer.error is not None:
+            said = f"{answer.error.message[:200]!r} ({answer.error.code})"
+            code = _code(answer.error)
+            if code.treatment is Treatment.STOP:
+                raise RpcRefused(f"{code.advice}; it said {said}", answer.error.code)
+            if code.treatment is Treatment.RETRY:
+                raise Trouble(f"it said {said}", code=answer.error.code)
+        return answer
+
+    async def _post(self, request: bytes) -> bytes:
+        async with self._http.stream("POST", self._endpoint.url, content=request) as response:
+            status = response.status_code
+            if status in {408, 429} or status >= httpx.codes.INTERNAL_SERVER_ERROR:
+                text = response.headers.get("Retry-After", "")
+                raise Trouble(f"HTTP {status}", retry_after_s(text, self._clock.now() / 1000))
+            if status != httpx.codes.OK:
+                raise RpcRefused(
+                    f"expected HTTP 200; was {status}: check chain.rpc_url and its key"
+                )
+            return await read_body(response, bytes_max=RESPONSE_BYTES_MAX)
+
+    def _believable(self, slot: Slot, time: int | None) -> UnixS | None:
+        """Return *time*, or None for one in the future: it would stop the market's clock."""
+        if time is None:
+            return None
+        if time > self._clock.now() / 1000 + FUTURE_S_MAX:
+            log.warning("block_from_the_future", slot=slot, block_time=time)
+            return None
+        return UnixS(time)
+
+
+def _code(error: ErrorWire) -> Code:
+    return CODES.get(error.code, UNKNOWN_CODE)
+
+
+def _some(answer: Answer[T]) -> T:
+    if answer.result is None:
+        said = "null" if answer.error is None else f"{answer.error.message[:200]!r}"
+        raise Unreachable(f"expected a result; was {said}")
+    return answer.result

@@ -1,0 +1,459 @@
+"""One following of a chain by asking for it, a step at a time."""
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import structlog
+
+from mintscope.kit.clock import Clock
+from mintscope.kit.metrics import CHAIN_SLOT
+from mintscope.kit.primitives import Slot
+from mintscope.kit.time import SECOND_MS
+from mintscope.solana.blocks import Block, Finalized, Gap, Update
+from mintscope.solana.files import Arrivals
+from mintscope.solana.finality import FAST_EVERY_S, Fate, Finality, Fit, Lineage, Position, Settled
+from mintscope.solana.finality_meter import FinalityMeter
+from mintscope.solana.node import Node
+from mintscope.solana.rpc import (
+    BLOCKS_RANGE_MAX,
+    Commitment,
+    Missing,
+    RpcFailure,
+    RpcRefused,
+    Sleep,
+    Unreachable,
+)
+from mintscope.solana.window import Answer, Window
+from mintscope.solana.wire import Absence
+
+log = structlog.get_logger()
+
+WALK_BLOCKS_MAX: Final = 1_000
+EMPTY_RANGES_MAX: Final = 20
+HOLE_PAUSE_S: Final = 0.25
+AWAITED_S: Final = 5.0  # then a line says so
+AHEAD_SLOTS_MAX: Final = 8  # beyond the head; more than pass while an answer is on its way
+SOON_SLOTS: Final = 3
+QUIET_SLOTS: Final = 2  # without a block before the node is asked for its newest
+AHEAD_ATTEMPTS: Final = 4  # for one of them, before its node must name it
+
+
+class OtherChain(RpcFailure):
+    """The node does not have a block we know to be final."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polling:
+    """How to follow.
+
+    start            where to begin with nothing delivered yet: a slot, the oldest
+                     the node has, or *backfill_s* before the newest
+    gap_after_s      how long a block that must exist is asked for in vain before
+                     its slots are given up
+    max_gap_s        a resumption further behind is not caught up; 0: always caught up
+    fast_finality_every_s   how often finality is asked for where it takes no seconds
+    asks_ahead   ask for blocks that the node has not named, as they are expected
+    """
+
+    start: Slot | Literal["latest", "first"] = "latest"
+    backfill_s: float = 0
+    requests_in_flight: int = 10
+    poll_interval_ms: int = 150
+    gap_after_s: float = 15.0
+    max_gap_s: float = 0
+    fast_finality_every_s: float = FAST_EVERY_S
+    asks_ahead: bool = True
+
+
+class Walk:
+    """One following of the chain, a step at a time.
+
+    plan     slots to ask for, ascending, all above those in the window
+    head     the newest confirmed slot that the node named or gave the block of
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each part
+        self,
+        rpc: Node,
+        lineage: Lineage,
+        polling: Polling,
+        *,
+        clock: Clock,
+        sleep: Sleep,
+        owed_since: dict[Slot, float] | None = None,
+        meter: FinalityMeter | None = None,
+    ) -> None:
+        self._rpc = rpc
+        self._polling = polling
+        self._clock = clock
+        self._sleep = sleep
+        self._lineage = lineage
+        self._plan: deque[Slot] = deque()
+        every_s = polling.fast_finality_every_s
+        self._finality = Finality(rpc, lineage, clock, fast_every_s=every_s, meter=meter)
+        self._window = Window(self._fetch, polling.requests_in_flight)
+        self.head = lineage.tip.slot
+        self._arrivals = Arrivals()
+        self._rose_at_s = clock.monotonic_s()
+        self._risen = asyncio.Event()  # a new one each time that the head rises
+        self._planned_from = Slot(-2)
+        self._ahead: asyncio.Task[list[Slot]] | None = None
+        self._not_given = Slot(-1)  # a head whose block the node did not give
+        self._settling: asyncio.Task[Settled] | None = None
+        # Handed on from a following to the next: what is owed is not owed for longer by that.
+        self._owed_since = {} if owed_since is None else owed_since
+        self._told_awaited = Slot(-1)
+
+    async def step(self) -> Sequence[Update]:
+        """Do the next thing there is to do; return what came of it.
+
+        Raises RpcFailure; after it, wait, say `interrupted` and step again.
+        """
+        if self._settling is None and not self._finality.due_in_s():
+            self._settling = asyncio.create_task(self._finality.advance())
+        if self._settling is not None and self._settling.done():
+            settled = self._settling
+            self._settling = None
+            return await self._settle(settled.result())
+        if not self._plan and not self._window:
+            await self._replan()
+        self._look_ahead()
+        self._window.fill(self._plan)
+        if not self._window:
+            await asyncio.sleep(0)  # let what goes on beside us go on, whatever the sleep is
+            return ()
+        if not await self._lowest_is_first():
+            return ()
+        slot, answer = await self._lowest()
+        if isinstance(answer, Missing):
+            return await self._missing(answer)
+        return await self._arrived(slot, answer)
+
+    async def close(self) -> None:
+        """End everything that goes on."""
+        await self._clear()
+        settling = self._settling
+        self._settling = None
+        await _end(settling)
+
+    async def interrupted(self) -> None:
+        """Ask again for slots without an answer; the node gives none at all, so none is owed."""
+        self._owed_since.clear()
+        self._window.retry(self._plan)
+
+    async def reset(self) -> None:
+        """Forget what is planned and in flight."""
+        self._owed_since.clear()
+        await self._clear()
+
+    async def _clear(self) -> None:
+        self._plan.clear()
+        ahead = self._ahead
+        self._ahead = None
+        await _end(ahead)
+        await self._window.clear()
+
+    async def _fetch(self, slot: Slot) -> Answer:
+        """Return the answer for *slot*; one beyond the head is asked for as it is expected."""
+        for attempt in range(AHEAD_ATTEMPTS):
+            if slot <= self.head:
+                break
+            await self._expect(slot, attempt)
+            asked_at_s = self._clock.monotonic_s()
+            commitment = self._finality.commitment(slot)
+            answer = await self._rpc.block(slot, commitment, is_expected=True)
+            if isinstance(answer, Block):
+                self._arrivals.note_there(slot, asked_at_s)
+                self._note_head(max(slot, self.head))
+                return answer
+            if answer.absence is not Absence.NOT_READY:
+                break
+            if attempt == 0:  # later ones may fail as the slot has no block: others are on time
+                self._arrivals.note_early(slot, asked_at_s)
+        while slot > self.head:
+            await self._risen.wait()
+        return await self._ask(slot)
+
+    async def _expect(self, slot: Slot, attempt: int) -> None:
+        """Wait until *slot* is expected; after two attempts for as long as between any others."""
+        if attempt > 1:
+            await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
+        # It may be put off meanwhile: others were too early.
+        while (due_at_s := self._arrivals.due_at_s(slot)) is not None:
+            due_in_s = due_at_s - self._clock.monotonic_s()
+            if due_in_s <= 0 or slot <= self.head:
+                break
+            await self._sleep(due_in_s)
+
+    async def _ask(self, slot: Slot) -> Answer:
+        return await self._rpc.block(slot, self._finality.commitment(slot))
+
+    def _note_head(self, slot: Slot) -> None:
+        """Note that *slot* is the newest that the node has confirmed."""
+        if slot > self.head:
+            self._rose_at_s = self._clock.monotonic_s()
+        self.head = slot
+        self._finality.note_confirmed(slot)
+        CHAIN_SLOT.set(slot)
+        risen = self._risen
+        self._risen = asyncio.Event()
+        risen.set()
+
+    async def _lowest(self) -> tuple[Slot, Answer]:
+        """Return the answer for the lowest slot, also where the node fails at this one alone.
+
+        Raises RpcFailure where it gives no other block either.
+        """
+        slot = self._window.lowest_slot
+        try:
+            return slot, await self._window.answer(slot)
+        except (Unreachable, RpcRefused) as failure:
+            if not await self._gives_other_than(slot):
+                raise
+            log.warning("slot_refused", slot=slot, reason=str(failure))
+            return slot, Missing(slot=slot, absence=Absence.REFUSED, reason=str(failure))
+
+    async def _gives_other_than(self, slot: Slot) -> bool:
+        """Return whether the node has an answer for another slot now: then it fails at this one."""
+        other = min(self._window.highest_slot, self.head)
+        if other == slot:
+            other = self._plan[-1] if self._plan else Slot(max(self._lineage.tip.slot, 0))
+        if other == slot:
+            return False
+        try:
+            await self._ask(other)
+        except (Unreachable, RpcRefused):
+            return False
+        return True
+
+    async def _replan(self) -> None:
+        """Learn what follows the tip; wait first if nothing came of the last plan."""
+        tip = self._lineage.tip.slot
+        if tip == self._planned_from:
+            await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
+        self._planned_from = tip
+        self._plan.extend(await self._after(tip))
+        if not self._plan and self.head > tip:
+            self._plan.append(self.head)  # if there is a block, its parent proves the others
+
+    async def _after(self, slot: Slot) -> list[Slot]:
+        """Return where the node may have blocks after *slot*, ascending."""
+        asked_at_s = self._clock.monotonic_s()
+        head = (await self._rpc.head(Commitment.CONFIRMED)).slot
+        self._arrivals.note_named(head, asked_at_s)
+        self._note_head(head)
+        first = Slot(slot + 1)
+        last = min(self.head, Slot(slot + BLOCKS_RANGE_MAX))
+        if last - first < self._polling.requests_in_flight:
+            # So few that asking for each costs less than asking which there are.
+            return [Slot(each) for each in range(first, last + 1)]
+        listed: list[Slot] = []
+        for _ in range(EMPTY_RANGES_MAX):  # a head may be absurd: it is asked for again then
+            if listed or first > self.head:
+                break
+            last = Slot(min(self.head, first + BLOCKS_RANGE_MAX - 1))
+            listed = await self._rpc.blocks(first=first, last=last, commitment=Commitment.CONFIRMED)
+            first = Slot(last + 1)
+        return listed
+
+    def _look_ahead(self) -> None:
+        """Learn what follows what is in flight before all of that has come."""
+        if self._ahead is not None and self._ahead.done():
+            ahead = self._ahead
+            self._ahead = None
+            newest = max((*self._plan, *self._window.slots, self._lineage.tip.slot))
+            self._plan.extend(slot for slot in ahead.result() if slot > newest)
+            if self._window:
+                self._forget_expected()
+        if not self._window:
+            return
+        self._plan_expected()
+        has_room = len(self._window) < self._polling.requests_in_flight
+        # An expected slot may wait for room that there is once the node names a newer block.
+        is_named = bool(self._plan) and self._plan[0] <= self.head
+        if self._ahead is None and not is_named and has_room:
+            self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
+
+    def _forget_expected(self) -> None:
+        """Forget slots beyond the head, if blocks up to it are missing and nothing asks for them.
+
+        They keep the window from being empty, and so what the node names from being planned.
+        """
+        if self._lineage.tip.slot < self.head < self._window.lowest_slot:
+            self._not_given = self.head
+            for slot in list(self._window.slots):
+                self._window.drop(slot)
+
+    def _plan_expected(self) -> None:
+        """Plan what the node has not named and is expected soon.
+
+        So that one is always waited for: an empty window would have the node asked for its newest.
+        """
+        pace = self._arrivals.pace
+        if not self._polling.asks_ahead or pace is None or self._plan:
+            return
+        if self.head <= self._not_given:  # else each is asked for again, each time
+            return
+        soon_s = self._clock.monotonic_s() + pace.seconds(SOON_SLOTS)
+        slot = Slot(self._window.highest_slot + 1)
+        # One place is left for a block that must exist before them.
+        room = self._polling.requests_in_flight - len(self._window) - 1
+        while 0 < slot - self.head <= AHEAD_SLOTS_MAX and len(self._plan) < room:
+            due_at_s = self._arrivals.due_at_s(slot)
+            if due_at_s is None or due_at_s > soon_s:
+                break
+            self._plan.append(slot)
+            slot = Slot(slot + 1)
+
+    async def _ask_ahead(self, slot: Slot) -> list[Slot]:
+        if slot >= self.head:  # all that was known is asked for: give the chain time to grow
+            await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
+        # While expected blocks come there is no need to ask which is the newest.
+        while (pace := self._arrivals.pace) is not None and slot > self.head:
+            quiet_s = self._clock.monotonic_s() - self._rose_at_s
+            if quiet_s >= pace.seconds(QUIET_SLOTS):
+                break
+            await self._sleep(pace.seconds(QUIET_SLOTS) - quiet_s)
+        return await self._after(slot)
+
+    async def _lowest_is_first(self) -> bool:
+        """Wait until there is something to do; return whether the lowest slot has its answer."""
+        lowest = self._window.task(self._window.lowest_slot)
+        waited = [lowest] if lowest.done() else self._window.pending
+        beside = [task for task in (self._ahead, self._settling) if task is not None]
+        # The time of finality may come before anything else does.
+        due_in_s = None if self._settling is not None else self._finality.due_in_s()
+        await asyncio.wait(
+            [*waited, *beside], timeout=due_in_s, return_when=asyncio.FIRST_COMPLETED
+        )
+        self._drop_proven()
+        return self._window.task(self._window.lowest_slot).done()
+
+    def _drop_proven(self) -> None:
+        """Forget the slots before a block in hand that follows the tip: they were skipped."""
+        child = self._window.child_of(self._lineage.tip.slot)
+        if child is None or self._lineage.judge(child) is not Fit.FOLLOWS:
+            return
+        for slot in [slot for slot in self._window.slots if slot < child.slot]:
+            self._window.drop(slot)
+            self._owed_since.pop(slot, None)
+
+    async def _arrived(self, slot: Slot, block: Block) -> Sequence[Update]:
+        match self._lineage.judge(block):
+            case Fit.FOLLOWS:
+                self._window.drop(slot)
+                self._owed_since.pop(slot, None)
+                self._lineage.append(block)
+                self._finality.note_delivered()
+                self._arrivals.note_made(slot, block.time)
+                return (block,)
+            case Fit.HOLE:
+                self._window.insert(block.parent_slot, self._plan)
+                self._owed_since.setdefault(block.parent_slot, self._clock.monotonic_s())
+                return ()
+            case Fit.FORK:
+                ancestor = await self._ancestor(block)
+                await self.reset()
+                if not self._lineage.holds(ancestor):  # what is final has moved on meanwhile
+                    ancestor = self._lineage.floor
+                log.info("chain_forked", slot=slot, ancestor_slot=ancestor.slot)
+                self._lineage.rewind(ancestor)
+                return ()
+
+    async def _missing(self, missing: Missing) -> Sequence[Update]:
+        """Treat the slot as skipped, until the parent of a later block proves otherwise."""
+        self._window.drop(missing.slot)
+        owed_since = self._owed_since.get(missing.slot)
+        if owed_since is None:
+            return ()
+        reason = await self._lost(missing, owed_since)
+        if reason is None:
+            self._tell_awaited(missing, owed_since)
+            await self._sleep(HOLE_PAUSE_S)
+            if await self._is_owed_still(missing.slot):
+                self._window.insert(missing.slot, self._plan)
+            return ()
+        del self._owed_since[missing.slot]
+        gap = Gap(Slot(self._lineage.tip.slot + 1), missing.slot, reason)
+        log.warning("gap", first=gap.first, last=gap.last, reason=reason)
+        self._lineage.skip_to(missing.slot)
+        return (gap,)
+
+    def _tell_awaited(self, missing: Missing, owed_since: float) -> None:
+        """Say once of a block that the market waits for it, if it does for seconds."""
+        waited_s = self._clock.monotonic_s() - owed_since
+        if waited_s >= AWAITED_S and missing.slot != self._told_awaited:
+            self._told_awaited = missing.slot
+            log.warning("block_awaited", slot=missing.slot, reason=missing.reason)
+
+    async def _is_owed_still(self, slot: Slot) -> bool:
+        """Return whether the node still has the block whose parent is at *slot*.
+
+        A block in hand may have died with its parent: without this, both are waited for in vain.
+        """
+        child = self._window.child_of(slot)
+        if child is None:
+            return False
+        header = await self._rpc.header(child.slot, self._finality.commitment(child.slot))
+        if not isinstance(header, Missing) and header.blockhash == child.blockhash:
+            return True
+        log.info("block_in_hand_died", slot=child.slot, parent_slot=slot)
+        self._owed_since.pop(slot, None)
+        self._owed_since.pop(child.slot, None)
+        self._window.drop(child.slot)
+        self._window.insert(child.slot, self._plan)  # another block may be there now
+        return False
+
+    async def _lost(self, missing: Missing, owed_since: float) -> str | None:
+        """Return why a block that must exist will never come, None while it still may."""
+        if missing.absence is Absence.PURGED or missing.slot < await self._rpc.first_available():
+            return "the node no longer has these slots"
+        if self._clock.monotonic_s() - owed_since > self._polling.gap_after_s:
+            said = f": {missing.reason}" if missing.reason else ""
+            return f"asked in vain for {self._polling.gap_after_s:g} s{said}"
+        return None
+
+    async def _ancestor(self, block: Block) -> Position:
+        """Return the newest delivered block *block* descends from, the floor at the deepest.
+
+        A node that loses the thread sends us to the floor: delivering again is harmless.
+        """
+        floor = self._lineage.floor
+        parent = Position(block.parent_slot, block.parent_blockhash)
+        for _ in range(WALK_BLOCKS_MAX):
+            if self._lineage.holds(parent):
+                return parent
+            if parent.slot <= floor.slot:
+                await self._expect_same_chain()
+                return floor
+            header = await self._rpc.header(parent.slot, self._finality.commitment(parent.slot))
+            if isinstance(header, Missing) or header.blockhash != parent.blockhash:
+                return floor
+            parent = Position(header.parent_slot, header.parent_blockhash)
+        return floor
+
+    async def _expect_same_chain(self) -> None:
+        floor = self._lineage.floor
+        if floor.blockhash is not None and await self._finality.fate(floor) is Fate.DEAD:
+            raise OtherChain(
+                f"expected final block {floor.blockhash} at slot {floor.slot}; the node has a chain"
+                " without it: another cluster, or a restarted devchain? Use another data_dir"
+            )
+
+    async def _settle(self, settled: Settled) -> Sequence[Update]:
+        """Say how far what was delivered is final; go back to there if the rest has died."""
+        final, dead = settled
+        if dead is not None and self._lineage.holds(dead):
+            log.warning("confirmed_block_died", slot=dead.slot)
+            await self.reset()
+            self._lineage.rewind(self._lineage.floor)
+        return () if final is None else (Finalized(final.slot),)
+
+
+async def _end(task: asyncio.Task[Any] | None) -> None:
+    if task is not None:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)

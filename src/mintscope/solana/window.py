@@ -1,0 +1,185 @@
+"""The blocks asked for and not yet delivered: bounded, and handed out lowest first.
+
+Block files that a run passes over, because nothing in them is new.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from typing import Final, TypeAlias
+
+import structlog
+
+from mintscope.kit.primitives import Slot
+from mintscope.solana.blocks import Block, Tip
+from mintscope.solana.rpc import Missing
+
+Answer: TypeAlias = Block | Missing
+
+BYTES_MAX: Final = 128 * 1024 * 1024
+
+
+class Window:
+    """Requests in flight and answers that wait for a lower slot, at most *size* together.
+
+    bytes_max   of both together, where each answer to come is taken to be as large as the largest
+                of the newest; one request is always made
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[Slot], Coroutine[None, None, Answer]],
+        size: int,
+        *,
+        bytes_max: int = BYTES_MAX,
+    ) -> None:
+        assert size >= 1
+        self._bytes_max = bytes_max
+        self._largest = 0
+        self._fetch = fetch
+        self._size = size
+        self._tasks: dict[Slot, asyncio.Task[Answer]] = {}
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def fill(self, plan: deque[Slot]) -> None:
+        """Ask for the next slots of *plan*, as many as there is room for."""
+        room = self._room() if plan else 0
+        while plan and len(self._tasks) < room:
+            self._ask(plan.popleft())
+
+    def _room(self) -> int:
+        """Return how many slots may be asked for or held."""
+        sizes = [size for task in self._tasks.values() if (size := _size(task))]
+        self._largest = max(self._largest, *sizes, 1)
+        held = sum(sizes)
+        waiting = len(self._tasks) - len(sizes)
+        more = (self._bytes_max - held) // self._largest - waiting
+        return min(self._size, max(len(self._tasks) + more, 1))
+
+    def insert(self, slot: Slot, plan: deque[Slot]) -> None:
+        """Ask for *slot* before all others; the highest goes back to *plan* if there is no room."""
+        if len(self._tasks) >= self._size:
+            highest = max(self._tasks)
+            self._tasks.pop(highest).cancel()
+            plan.appendleft(highest)
+        self._ask(slot)
+
+    @property
+    def lowest_slot(self) -> Slot:
+        """The lowest slot asked for."""
+        return min(self._tasks)
+
+    @property
+    def highest_slot(self) -> Slot:
+        """The highest slot asked for."""
+        return max(self._tasks)
+
+    @property
+    def slots(self) -> Collection[Slot]:
+        """Every slot asked for."""
+        return self._tasks.keys()
+
+    @property
+    def pending(self) -> Sequence[asyncio.Task[Answer]]:
+        """The requests that have no answer yet."""
+        return [task for task in self._tasks.values() if not task.done()]
+
+    def child_of(self, slot: Slot) -> Block | None:
+        """Return the lowest block in hand whose parent is at *slot*, if there is one."""
+        blocks = (_block(task) for _, task in sorted(self._tasks.items()))
+        return next((each for each in blocks if each and each.parent_slot == slot), None)
+
+    def task(self, slot: Slot) -> asyncio.Task[Answer]:
+        """Return the request for *slot*, to wait for it beside other things."""
+        return self._tasks[slot]
+
+    async def answer(self, slot: Slot) -> Answer:
+        """Return the answer for *slot*, which was asked for; it stays until dropped.
+
+        Raises RpcFailure as its request did.
+        """
+        return await self._tasks[slot]
+
+    def retry(self, plan: deque[Slot]) -> None:
+        """Put the slots whose requests failed back to the start of *plan*; keep all others."""
+        failed = [slot for slot, task in self._tasks.items() if _has_failed(task)]
+        for slot in sorted(failed, reverse=True):
+            del self._tasks[slot]
+            plan.appendleft(slot)
+
+    def drop(self, slot: Slot) -> None:
+        """Forget the answer for *slot*."""
+        task = self._tasks.pop(slot)
+        # A large size of before counts for less with each block: sizes shrink too.
+        self._largest = max(self._largest * 15 // 16, _size(task))
+        task.cancel()
+
+    async def clear(self) -> None:
+        """Forget everything, and end what is in flight."""
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ask(self, slot: Slot) -> None:
+        task = asyncio.create_task(self._fetch(slot))
+        task.add_done_callback(_look_at)
+        self._tasks[slot] = task
+
+
+def _size(task: asyncio.Task[Answer]) -> int:
+    """Return the bytes of the block that came, 0 where none did."""
+    block = _block(task)
+    return 0 if block is None else block.size
+
+
+def _block(task: asyncio.Task[Answer]) -> Block | None:
+    """Return the block that came, None where none did."""
+    if not task.done() or _has_failed(task):
+        return None
+    answer = task.result()
+    return answer if isinstance(answer, Block) else None
+
+
+def _has_failed(task: asyncio.Task[Answer]) -> bool:
+    return task.done() and (task.cancelled() or task.exception() is not None)
+
+
+def _look_at(task: asyncio.Task[Answer]) -> None:
+    """Retrieve the failure of a request that is no longer awaited, so that it is not logged."""
+    if not task.cancelled():
+        task.exception()
+
+
+log = structlog.get_logger()
+
+
+class SkippedFiles:
+    """Warns once of each file of which no block lies after the tip of the run before."""
+
+    def __init__(self, after: Tip | None) -> None:
+        self._after = after
+        self._file = ""
+        self._last: Slot | None = None  # none once the file had a new block
+
+    def note(self, where: str, slot: Slot, *, is_new: bool) -> None:
+        """Note the block at *where*, a file and a line; *is_new*: it is passed on."""
+        file = where.rpartition(":")[0]
+        if file != self._file:
+            self.finish()
+            self._file = file
+            self._last = slot
+        if self._last is not None:
+            self._last = None if is_new else slot
+
+    def finish(self) -> None:
+        """Warn if the last file held no new block."""
+        if self._after is not None and self._last is not None:
+            since = self._after.slot + 1
+            file = self._file
+            log.warning(
+                "block_file_not_newer", file=file, last_slot=self._last, expected_from=since
+            )

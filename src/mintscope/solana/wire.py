@@ -1,0 +1,416 @@
+"""Answers of a JSON-RPC node, decoded as far as we need them.
+
+Transactions from the JSON of getBlock and getTransaction (encoding "json").
+
+Only the fields that decoding needs are built; the parser skips the rest, logs (a third of the
+bytes) above all.  A block is parsed while it is iterated, one transaction at a time: the objects
+of 1,500 transactions held at once would cost more than parsing them.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from enum import StrEnum
+from functools import partial
+from typing import Annotated, Final, Generic, TypeVar
+
+import msgspec
+import structlog
+
+from mintscope.kit.errors import UNPARSABLE
+from mintscope.kit.primitives import Signature, Slot
+from mintscope.solana.blocks import LOGGED_PROGRAMS
+from mintscope.solana.finality_meter import INVALID_PARAMS
+from mintscope.solana.transaction import (
+    Effects,
+    Height,
+    Index,
+    InnerInstructions,
+    Instruction,
+    NodeRecord,
+    TokenBalance,
+    Transaction,
+    UnreadableTransaction,
+)
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+SlotNumber = Annotated[Slot, msgspec.Meta(ge=0, le=2**53)]
+
+
+class Absence(StrEnum):
+    """Why a node says it has no block at a slot."""
+
+    SKIPPED = "skipped"
+    NOT_READY = "not ready"
+    PURGED = "purged"
+    REFUSED = "refused"  # it fails at this block, and gives others
+
+
+class ErrorWire(msgspec.Struct, frozen=True):
+    """A refusal."""
+
+    code: int
+    message: str = ""
+
+
+class SoftwareWire(msgspec.Struct, frozen=True):
+    """The software of a node."""
+
+    version: str = msgspec.field(name="solana-core", default="")
+
+
+class Answer(msgspec.Struct, Generic[T], frozen=True):
+    """One answer: a result, an error, or neither."""
+
+    result: T | None = None
+    error: ErrorWire | None = None
+
+
+class AccountWire(msgspec.Struct, frozen=True):
+    """An account; *data* is base64 and the word for it."""
+
+    owner: str
+    data: tuple[str, str]
+
+
+class Context(msgspec.Struct, frozen=True):
+    """The context of an answer about state."""
+
+    slot: SlotNumber
+
+
+class AccountsWire(msgspec.Struct, frozen=True):
+    """Accounts as of one slot, None where there is none."""
+
+    context: Context
+    value: list[AccountWire | None]
+
+
+class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
+    """A block without its transactions."""
+
+    blockhash: str
+    parent_blockhash: str = msgspec.field(name="previousBlockhash")
+    parent_slot: SlotNumber
+
+
+class BlockWire(Header, frozen=True, rename="camel", kw_only=True):
+    """getBlock with every transaction as JSON."""
+
+    block_time: SlotNumber | None = None
+    transactions: list[msgspec.Raw]
+
+
+class LatestWire(msgspec.Struct, frozen=True):
+    """The hash of the newest block at a commitment."""
+
+    blockhash: str
+
+
+class LatestAnswer(msgspec.Struct, frozen=True):
+    """It, and the slot of that block."""
+
+    context: Context
+    value: LatestWire
+
+
+class CertificateWire(msgspec.Struct, frozen=True):
+    """Of the block after which Alpenglow began; what it says is not needed."""
+
+
+class PerformanceSample(msgspec.Struct, rename="camel"):
+    """How many slots the chain made in some seconds, a minute as a rule."""
+
+    num_slots: int
+    sample_period_secs: float
+
+
+class Treatment(StrEnum):
+    """The treatment of a request that a code answers.
+
+    A slot that stays without its block for `chain.gap_after_s` becomes a gap, whatever the code,
+    if the node gives other blocks; if it gives none, it is waited for.
+    """
+
+    RETRY = "retry"  # after a pause, then later
+    NEWER_VERSION = "newer version"  # at once, with a higher maxSupportedTransactionVersion
+    SKIPPED = "skipped"  # go on: the parent of a later block proves it, or it is asked again
+    NOT_READY = "not ready"  # the same
+    GAP = "gap"  # once a later block proves that there was one
+    STOP = "stop"  # at the start; later it is waited for: only an operator can help
+
+
+class Code(msgspec.Struct, frozen=True):
+    """An error code of JSON-RPC: its name, what becomes of the request, what the operator does."""
+
+    name: str
+    treatment: Treatment
+    advice: str = ""
+
+
+UNKNOWN_CODE: Final = Code("not of this table", Treatment.RETRY)
+CODES: Final[Mapping[int, Code]] = {
+    -32001: Code("BLOCK_CLEANED_UP", Treatment.GAP),
+    -32002: Code("SEND_TRANSACTION_PREFLIGHT_FAILURE", Treatment.RETRY),
+    -32003: Code("TRANSACTION_SIGNATURE_VERIFICATION_FAILURE", Treatment.RETRY),
+    -32004: Code("BLOCK_NOT_AVAILABLE", Treatment.NOT_READY),
+    -32005: Code("NODE_UNHEALTHY", Treatment.RETRY),
+    -32006: Code("TRANSACTION_PRECOMPILE_VERIFICATION_FAILURE", Treatment.RETRY),
+    -32007: Code("SLOT_SKIPPED", Treatment.SKIPPED),
+    -32008: Code("NO_SNAPSHOT", Treatment.RETRY),
+    -32009: Code("LONG_TERM_STORAGE_SLOT_SKIPPED", Treatment.SKIPPED),
+    -32010: Code("KEY_EXCLUDED_FROM_SECONDARY_INDEX", Treatment.RETRY),
+    -32011: Code(
+        "TRANSACTION_HISTORY_NOT_AVAILABLE",
+        Treatment.STOP,
+        "it keeps no transaction history: choose a node that does",
+    ),
+    -32012: Code("SCAN_ERROR", Treatment.RETRY),
+    -32013: Code("TRANSACTION_SIGNATURE_LEN_MISMATCH", Treatment.RETRY),
+    -32014: Code("BLOCK_STATUS_NOT_AVAILABLE_YET", Treatment.NOT_READY),
+    -32015: Code(
+        "UNSUPPORTED_TRANSACTION_VERSION",
+        Treatment.NEWER_VERSION,
+        "it withholds a block for a transaction in it, whatever version we accept",
+    ),
+    -32016: Code("MIN_CONTEXT_SLOT_NOT_REACHED", Treatment.RETRY),
+    -32017: Code("EPOCH_REWARDS_PERIOD_ACTIVE", Treatment.RETRY),
+    -32018: Code("SLOT_NOT_EPOCH_BOUNDARY", Treatment.RETRY),
+    -32019: Code("LONG_TERM_STORAGE_UNREACHABLE", Treatment.RETRY),
+    -32020: Code("FILTER_TRANSACTION_NOT_FOUND", Treatment.RETRY),
+    -32021: Code("NO_SLOT_HISTORY", Treatment.RETRY),
+    -32600: Code(
+        "INVALID_REQUEST", Treatment.STOP, "it cannot read our request: choose another provider"
+    ),
+    -32601: Code(
+        "METHOD_NOT_FOUND",
+        Treatment.STOP,
+        "it does not offer this method: choose a provider that does",
+    ),
+    INVALID_PARAMS: Code(
+        "INVALID_PARAMS",
+        Treatment.STOP,
+        "it does not accept these parameters: choose another provider",
+    ),
+    -32603: Code("INTERNAL_ERROR", Treatment.RETRY),
+    -32700: Code(
+        "PARSE_ERROR", Treatment.STOP, "it cannot read our request: choose another provider"
+    ),
+}
+ABSENCES: Final[Mapping[Treatment, Absence]] = {
+    Treatment.GAP: Absence.PURGED,
+    Treatment.NOT_READY: Absence.NOT_READY,
+    Treatment.SKIPPED: Absence.SKIPPED,
+}
+LATEST: Final = msgspec.json.Decoder(Answer[LatestAnswer])
+CERTIFICATE: Final = msgspec.json.Decoder(Answer[CertificateWire])
+SLOT: Final = msgspec.json.Decoder(Answer[SlotNumber])
+SLOTS: Final = msgspec.json.Decoder(Answer[list[SlotNumber]])
+ACCOUNTS: Final = msgspec.json.Decoder(Answer[AccountsWire])
+TEXT: Final = msgspec.json.Decoder(Answer[str])
+SOFTWARE: Final = msgspec.json.Decoder(Answer[SoftwareWire])
+SAMPLES: Final = msgspec.json.Decoder(Answer[list[PerformanceSample]])
+HEADER: Final = msgspec.json.Decoder(Answer[Header])
+BLOCK: Final = msgspec.json.Decoder(Answer[BlockWire])
+VERSION_MAX: Final = 127  # the version of a transaction has seven bits
+VERSION_NAMED: Final = re.compile(r"version \((\d{1,3})\)")
+
+
+class AcceptedVersion:
+    """Starts at *newest* and rises as the node asks: it withholds whole blocks for one above it."""
+
+    def __init__(self, newest: int) -> None:
+        self.newest = newest
+
+    def rise(self, asked: int, message: str) -> bool:
+        """Accept more than *asked*, which was refused with *message*; False if there is no more."""
+        if asked >= VERSION_MAX:
+            return False
+        named = VERSION_NAMED.search(message)
+        version = int(named[1]) if named else 0
+        newer = version if asked < version <= VERSION_MAX else asked + 1
+        if newer > self.newest:
+            self.newest = newer
+            log.info("newer_transactions_accepted", max_transaction_version=newer)
+        return True
+
+
+# A transaction that called nothing moved no pool, but for programs that show a fill in the log
+# alone.  Most of a block are votes, short and of this kind: the search spares parsing them.  In
+# longer ones it would cost more than it saves.
+NOTHING_CALLED: Final = b'"innerInstructions":[]'
+LOGGED: Final = [program.encode() for program in LOGGED_PROGRAMS]
+SEARCH_MAX: Final = 4096
+
+# Version 1 (SIMD-0385) has no address tables, and is otherwise read like those before.
+VERSIONS: Final = frozenset({None, "legacy", 0, 1})
+
+# Where the parser stops at a failed transaction: `TransactionMeta.err` can only be null.
+FAILED: Final = "`$.meta.err`"
+
+
+class JsonInstruction(Instruction):
+    """A call of a program, its data as base58 text."""
+
+    accounts: list[Index]
+    data: str
+    program_id_index: Index
+    stack_height: Height | None = None
+
+
+class JsonInnerInstructions(InnerInstructions):
+    """The instructions that one top-level instruction called."""
+
+    index: Index
+    instructions: list[JsonInstruction]
+
+
+class LoadedAddresses(NodeRecord):
+    """The accounts that the lookup tables added."""
+
+    writable: list[str] = msgspec.field(default_factory=list)
+    readonly: list[str] = msgspec.field(default_factory=list)
+
+
+class TransactionMeta(NodeRecord):
+    """The outcome of a transaction; the earlier balances stay unparsed."""
+
+    err: None = None
+    inner_instructions: list[JsonInnerInstructions] | None = None
+    loaded_addresses: LoadedAddresses | None = None
+    post_token_balances: list[TokenBalance] | None = None
+    pre_token_balances: msgspec.Raw = msgspec.Raw(b"null")
+
+    def read_earlier(self) -> Sequence[TokenBalance]:
+        """Return the balances before.
+
+        Raises ValueError where they are not a list of balances.
+        """
+        try:
+            return _BALANCES.decode(self.pre_token_balances) or ()
+        except UNPARSABLE as cause:
+            raise ValueError("expected a list of token balances") from cause
+
+
+class MessageHeader(NodeRecord):
+    """How many of the first accounts sign."""
+
+    num_required_signatures: Index = 1
+
+
+class TransactionMessage(NodeRecord, kw_only=True):
+    """The signed part."""
+
+    account_keys: list[str]
+    header: MessageHeader | None = None
+    instructions: list[JsonInstruction]
+
+
+class SignedMessage(NodeRecord):
+    """A message and its signatures."""
+
+    message: TransactionMessage
+    signatures: Annotated[list[Signature], msgspec.Meta(min_length=1)]
+
+
+class JsonTransaction(NodeRecord, kw_only=True):
+    """One entry of a getBlock result, or a getTransaction result."""
+
+    meta: TransactionMeta | None = None
+    transaction: SignedMessage
+    version: int | str | None = None
+
+
+class JsonEffects(Effects):
+    """Lamports and log in JSON."""
+
+    pre_balances: list[int] = msgspec.field(default_factory=list)
+    post_balances: list[int] = msgspec.field(default_factory=list)
+    log_messages: list[str] | None = None
+
+
+class EntryEffects(NodeRecord):
+    """The values of an entry: parsed for the few transactions that need them."""
+
+    meta: JsonEffects
+
+
+_TRANSACTION: Final = msgspec.json.Decoder(JsonTransaction)
+_BALANCES: Final = msgspec.json.Decoder(list[TokenBalance] | None)
+_EFFECTS: Final = msgspec.json.Decoder(EntryEffects)
+
+
+class JsonTransactions(msgspec.Struct, frozen=True):
+    """The transactions of one block, each the JSON of its entry."""
+
+    entries: Sequence[msgspec.Raw]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def __iter__(self) -> Iterator[Transaction | UnreadableTransaction]:
+        for index, entry in enumerate(self.entries):
+            if len(entry) > SEARCH_MAX or may_hold_swap(bytes(entry)):
+                read = read_transaction(entry, index)
+                if read is not None:
+                    yield read
+                del read
+
+
+def may_hold_swap(entry: bytes) -> bool:
+    """Return whether transaction *entry* called a program, or one that shows fills in its log.
+
+    Takes a copy of what lies in a block: two searches in it cost as much as one pattern in that.
+    """
+    if NOTHING_CALLED not in entry:
+        return True
+    for program in LOGGED:  # noqa: SIM110 - a generator costs more than the search
+        if program in entry:
+            return True
+    return False
+
+
+def read_effects(entry: bytes | msgspec.Raw) -> Effects:
+    """Return lamports and log of transaction *entry*.
+
+    Raises ValueError if they are no lists of numbers and of text.
+    """
+    try:
+        return _EFFECTS.decode(entry).meta
+    except UNPARSABLE as cause:
+        raise ValueError("expected lists of lamports and of log lines") from cause
+
+
+def read_transaction(
+    entry: bytes | msgspec.Raw, index: int
+) -> Transaction | UnreadableTransaction | None:
+    """Return transaction *index* of its block, None if it failed.  Never raises."""
+    try:
+        parsed = _TRANSACTION.decode(entry)
+    except UNPARSABLE as error:
+        if str(error).endswith(FAILED):
+            return None
+        return UnreadableTransaction(index, None, "malformed")
+    signed = parsed.transaction
+    meta = parsed.meta
+    if parsed.version not in VERSIONS:
+        return UnreadableTransaction(index, signed.signatures[0], "unknown_version")
+    if meta is None:
+        return UnreadableTransaction(index, signed.signatures[0], "no_meta")
+    message = signed.message
+    keys = message.account_keys
+    if loaded := meta.loaded_addresses:
+        keys += loaded.writable
+        keys += loaded.readonly
+    return Transaction(
+        index,
+        signed.signatures[0],
+        keys,
+        1 if message.header is None else message.header.num_required_signatures,
+        message.instructions,
+        meta.inner_instructions,
+        meta.post_token_balances or (),
+        meta.read_earlier,
+        partial(read_effects, entry),
+    )

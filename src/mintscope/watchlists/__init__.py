@@ -1,0 +1,1 @@
+"""Watchlists: rules, store, API, pages."""

@@ -1,0 +1,263 @@
+"""The watchlists of a user: made, named, filled, emptied, deleted.
+
+The bodies under /v1/groups.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Final
+
+import msgspec
+
+from mintscope.accounts.keys.key_gate import KeyGate
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
+from mintscope.api.v1 import mint_of
+from mintscope.api.wire import Wire, read_body, success
+from mintscope.api.x402 import idempotency_key
+from mintscope.kit.clock import Clock
+from mintscope.kit.errors import BadRequest, ErrorCode, IdempotencyKeyUsed, NotFound
+from mintscope.kit.http.request import Request, parse_id
+from mintscope.kit.http.response import Response
+from mintscope.kit.primitives import PRINTABLE, about
+from mintscope.solana.blocks import WSOL
+from mintscope.watchlists.rows import (
+    WATCHED_MAX,
+    WATCHLIST_NAME_LENGTH_MAX,
+    WATCHLISTS_MAX,
+    WatchDenied,
+    Watchlist,
+    WatchlistId,
+    WatchlistLine,
+)
+from mintscope.watchlists.watchlists import Watchlists
+
+EXAMPLE_NAME = "Dogs"
+GroupName = Annotated[
+    str,
+    msgspec.Meta(
+        min_length=1,
+        max_length=WATCHLIST_NAME_LENGTH_MAX,
+        description="Its name, printable; names may repeat.",
+        examples=[EXAMPLE_NAME],
+        extra_json_schema={"pattern": PRINTABLE},
+    ),
+]
+
+
+class GroupLine(Wire):
+    """A watchlist, without its mints."""
+
+    group_id: Annotated[int, about("The number of the watchlist.", 7)]
+    name: Annotated[str, about("The name its owner gave it.", EXAMPLE_NAME)]
+    mint_count: Annotated[int, about("How many mints are on it.", 1)]
+    created_at: Annotated[int, about("When it was made, Unix seconds.", 1_763_460_000)]
+
+
+class Groups(Wire):
+    """The watchlists of an account."""
+
+    groups: Annotated[list[GroupLine], about("In the order in which they were made.")]
+
+
+class FilledGroup(GroupLine):
+    """A watchlist with its mints."""
+
+    mints: Annotated[list[str], about("Base58, in the order in which they were added.", [WSOL])]
+
+
+class NewGroup(Wire, forbid_unknown_fields=True):
+    """The name that a watchlist is given."""
+
+    name: GroupName
+
+
+MAKING: Final = (*WITH_BODY, ErrorCode.NOT_FOUND, ErrorCode.IDEMPOTENCY_KEY_USED)
+OF_A_MINT: Final = (*EVERY_ROUTE, ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.NOT_FOUND)
+TOO_MANY_LISTS: Final = f"expected at most {WATCHLISTS_MAX} watchlists: delete one before"
+TOO_MANY_MINTS: Final = f"expected at most {WATCHED_MAX} mints on a watchlist: remove one before"
+KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was made."
+NOT_PRINTABLE: Final = "body: expected name to be printable, and not only spaces"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupRoutes:
+    """Keeps watchlists for the user of an API key."""
+
+    gate: KeyGate
+    watchlists: Watchlists
+    clock: Clock
+
+    @Operation(
+        "GET", "/v1/groups", Groups, refusals=EVERY_ROUTE, proofs=KEY, scope=Scope.GROUPS_READ
+    )
+    async def list_groups(self, request: Request) -> Response:
+        """Watchlists of the account.
+
+        Returns the watchlists of the account of the API key, each with the number of its mints, in
+        the order in which they were made. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.GROUPS_READ)
+        return self._groups(request, await self.watchlists.of_user(holder.key.user_id))
+
+    @Operation(
+        "POST",
+        "/v1/groups",
+        FilledGroup,
+        takes_key=True,
+        refusals=MAKING,
+        status=201,
+        proofs=KEY,
+        body=NewGroup,
+        scope=Scope.GROUPS_WRITE,
+    )
+    async def make_group(self, request: Request) -> Response:
+        """Make a watchlist.
+
+        Makes a watchlist without mints in the account of the API key, which may hold 20. Costs
+        nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        key, name = idempotency_key(request), await _name(request)
+        made = await self.watchlists.make(holder.key.user_id, name, key)
+        if made is WatchDenied.KEY_USED:
+            raise IdempotencyKeyUsed(KEY_USED)
+        if made is WatchDenied.TOO_MANY:
+            raise BadRequest(TOO_MANY_LISTS)
+        if isinstance(made, WatchDenied):
+            raise NotFound  # it was deleted since
+        return self._group(request, made, status=201)
+
+    @Operation(
+        "GET",
+        "/v1/groups/{groupId}",
+        FilledGroup,
+        refusals=(*EVERY_ROUTE, ErrorCode.NOT_FOUND),
+        proofs=KEY,
+        scope=Scope.GROUPS_READ,
+    )
+    async def get_group(self, request: Request) -> Response:
+        """A watchlist and its mints.
+
+        Returns a watchlist and its mints, in the order in which they were added. One of another
+        account is not found. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.GROUPS_READ)
+        return self._group(
+            request, await self.watchlists.find(holder.key.user_id, _watchlist_id(request))
+        )
+
+    @Operation(
+        "PATCH",
+        "/v1/groups/{groupId}",
+        FilledGroup,
+        refusals=(*WITH_BODY, ErrorCode.NOT_FOUND),
+        proofs=KEY,
+        body=NewGroup,
+        scope=Scope.GROUPS_WRITE,
+    )
+    async def rename_group(self, request: Request) -> Response:
+        """Give a watchlist another name.
+
+        Gives a watchlist another name; its number and its mints stay. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        watchlist_id, name = _watchlist_id(request), await _name(request)
+        renamed = await self.watchlists.rename(holder.key.user_id, watchlist_id, name)
+        return self._group(request, renamed)
+
+    @Operation(
+        "DELETE",
+        "/v1/groups/{groupId}",
+        Groups,
+        refusals=(*EVERY_ROUTE, ErrorCode.NOT_FOUND),
+        proofs=KEY,
+        scope=Scope.GROUPS_WRITE,
+    )
+    async def delete_group(self, request: Request) -> Response:
+        """Delete a watchlist.
+
+        Deletes a watchlist and returns those that are left. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        left = await self.watchlists.delete(holder.key.user_id, _watchlist_id(request))
+        if left is None:
+            raise NotFound
+        return self._groups(request, left)
+
+    @Operation(
+        "PUT",
+        "/v1/groups/{groupId}/mints/{mint}",
+        FilledGroup,
+        refusals=OF_A_MINT,
+        proofs=KEY,
+        scope=Scope.GROUPS_WRITE,
+    )
+    async def add_group_mint(self, request: Request) -> Response:
+        """Put a mint on a watchlist.
+
+        Puts a mint at the end of a watchlist, which may hold 200; if it is there, nothing changes.
+        It need not be tracked. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        watchlist_id = _watchlist_id(request)
+        mint = mint_of(request.path_params["mint"])
+        added = await self.watchlists.add(holder.key.user_id, watchlist_id, mint)
+        if added is WatchDenied.TOO_MANY:
+            raise BadRequest(TOO_MANY_MINTS)
+        return self._group(request, None if isinstance(added, WatchDenied) else added)
+
+    @Operation(
+        "DELETE",
+        "/v1/groups/{groupId}/mints/{mint}",
+        FilledGroup,
+        refusals=OF_A_MINT,
+        proofs=KEY,
+        scope=Scope.GROUPS_WRITE,
+    )
+    async def remove_group_mint(self, request: Request) -> Response:
+        """Take a mint off a watchlist.
+
+        Takes a mint off a watchlist; not found if it is not on it. Costs nothing.
+        """
+        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        watchlist_id = _watchlist_id(request)
+        mint = mint_of(request.path_params["mint"])
+        left = await self.watchlists.remove(holder.key.user_id, watchlist_id, mint)
+        return self._group(request, left)
+
+    def _groups(self, request: Request, lines: Sequence[WatchlistLine]) -> Response:
+        groups = [
+            GroupLine(
+                group_id=line.watchlist_id,
+                name=line.name,
+                mint_count=line.mint_count,
+                created_at=line.created_at // 1000,
+            )
+            for line in lines
+        ]
+        return success(request, Groups(groups=groups), at=self.clock.now())
+
+    def _group(self, request: Request, watchlist: Watchlist | None, status: int = 200) -> Response:
+        if watchlist is None:
+            raise NotFound
+        line = watchlist.line
+        group = FilledGroup(
+            group_id=line.watchlist_id,
+            name=line.name,
+            mint_count=line.mint_count,
+            created_at=line.created_at // 1000,
+            mints=[*watchlist.mints],
+        )
+        return success(request, group, at=self.clock.now(), status=status)
+
+
+async def _name(request: Request) -> str:
+    name = (await read_body(request, NewGroup)).name.strip()
+    if not name or not name.isprintable():
+        raise BadRequest(NOT_PRINTABLE)
+    return name
+
+
+def _watchlist_id(request: Request) -> WatchlistId:
+    return WatchlistId(parse_id(request.path_params["groupId"]))

@@ -1,0 +1,183 @@
+"""Watchlists of a person: made, named, filled, emptied, deleted; those of others do not exist."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
+from mintscope.kit.http.request import parse_id
+from mintscope.kit.primitives import parse_mint
+from mintscope.market.listing.listed import ListQuestion
+from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
+from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence
+from mintscope.site.tokens.tokens import ShownToken, TokenLines, TokenSearch
+from mintscope.watchlists.rows import (
+    WATCHED_MAX,
+    WATCHLIST_NAME_LENGTH_MAX,
+    WATCHLISTS_MAX,
+    WatchDenied,
+    Watchlist,
+    WatchlistId,
+)
+from mintscope.watchlists.watchlists import Watchlists
+
+PATH: Final = "/watchlists"
+ONE: Final = f"{PATH}/{{watchlist}}"
+NO_ROOM: Final = f"You have {WATCHLISTS_MAX} watchlists, which is as many as there can be."
+FULL: Final = f"There are {WATCHED_MAX} tokens on it, which is as many as there can be."
+NOT_A_NAME: Final = (
+    f"Give it a name of 1 to {WATCHLIST_NAME_LENGTH_MAX} characters that can be printed."
+)
+
+
+class WatchlistPages:
+    """Watchlists of a person.
+
+    lines    what the list of tokens says of each; None where there is no list
+    search   finds tokens in it
+    """
+
+    def __init__(
+        self, watchlists: Watchlists, lines: TokenLines | None, search: TokenSearch
+    ) -> None:
+        self._watchlists = watchlists
+        self._lines = lines
+        self._search = search
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        signed_in = Access.SIGNED_IN
+        yield get(PATH, self.list, signed_in)
+        yield post(PATH, self.make, signed_in)
+        yield get(ONE, self.show, signed_in)
+        yield post(f"{ONE}/rename", self.rename, signed_in)
+        yield post(f"{ONE}/add", self.add, signed_in)
+        yield post(f"{ONE}/remove", self.remove, signed_in)
+        yield get(f"{ONE}/delete", self.ask_delete, signed_in)
+        yield post(f"{ONE}/delete", self.delete, signed_in)
+
+    async def list(self, request: PageRequest) -> PageResponse:
+        """Show all watchlists."""
+        return await self._list(request)
+
+    async def make(self, request: PageRequest) -> PageResponse:
+        """Make a watchlist, and show it."""
+        name = request.form.line("name")
+        if not _is_name(name):
+            return await self._list(request, {"name": NOT_A_NAME}, name)
+        made = await self._watchlists.make(request.signed_in.user.user_id, name)
+        if isinstance(made, WatchDenied):
+            return await self._list(request, {"name": NO_ROOM}, name)
+        return Redirect(_address(made), notice="watchlist-made")
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show what is on a watchlist.  Raises NotFound."""
+        return await self._show(await self._own(request))
+
+    async def rename(self, request: PageRequest) -> PageResponse:
+        """Give it another name.  Raises NotFound."""
+        found, name = await self._own(request), request.form.line("name")
+        if not _is_name(name):
+            errors = {"name": NOT_A_NAME}
+            values = {"name": name}
+            return await self._show(found, errors, values)
+        user_id = request.signed_in.user.user_id
+        watchlist_id = found.line.watchlist_id
+        if await self._watchlists.rename(user_id, watchlist_id, name) is None:
+            raise NotFound
+        return Redirect(_address(found), notice="watchlist-renamed")
+
+    async def add(self, request: PageRequest) -> PageResponse:
+        """Put a token on it; what is no mint may be a name, of tokens to choose from.
+
+        Raises    NotFound
+        """
+        found, text = await self._own(request), request.form.line("mint")
+        text, values = request.form.line("choose") or text, {"mint": text}
+        try:
+            mint = parse_mint(text)
+        except InvalidTokenAddress as error:
+            if request.form.text("find"):
+                return await self._show(found, {}, values, await self._search.find(text))
+            flaw, tokens = await self._search.flaw(text, sentence(error))
+            return await self._show(found, {"mint": flaw}, values, tokens)
+        user_id = request.signed_in.user.user_id
+        watchlist_id = found.line.watchlist_id
+        added = await self._watchlists.add(user_id, watchlist_id, mint)
+        if added is WatchDenied.TOO_MANY:
+            return await self._show(found, {"mint": FULL}, values)
+        if added is WatchDenied.NOT_FOUND:
+            raise NotFound
+        return Redirect(_address(found))
+
+    async def remove(self, request: PageRequest) -> PageResponse:
+        """Take a token off it; one that is not there is no news.  Raises NotFound."""
+        found = await self._own(request)
+        try:
+            mint = parse_mint(request.form.line("mint"))
+        except InvalidTokenAddress:
+            raise NotFound from None
+        user_id = request.signed_in.user.user_id
+        watchlist_id = found.line.watchlist_id
+        await self._watchlists.remove(user_id, watchlist_id, mint)
+        return Redirect(_address(found))
+
+    async def ask_delete(self, request: PageRequest) -> PageResponse:
+        """Ask whether it is to go.  Raises NotFound."""
+        return Page("watchlists/delete.html", {"watchlist": await self._own(request)})
+
+    async def delete(self, request: PageRequest) -> PageResponse:
+        """Delete it.  Raises NotFound."""
+        found = await self._own(request)
+        await self._watchlists.delete(request.signed_in.user.user_id, found.line.watchlist_id)
+        return Redirect(PATH, notice="watchlist-deleted")
+
+    async def _own(self, request: PageRequest) -> Watchlist:
+        watchlist_id = WatchlistId(parse_id(request.path_params["watchlist"]))
+        found = await self._watchlists.find(request.signed_in.user.user_id, watchlist_id)
+        if found is None:
+            raise NotFound
+        return found
+
+    async def _list(
+        self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS, name: str = ""
+    ) -> Page:
+        lines = await self._watchlists.of_user(request.signed_in.user.user_id)
+        facts = {"watchlists": lines, "most": WATCHLISTS_MAX}
+        return Page("watchlists/list.html", facts, errors=errors, values={"name": name})
+
+    async def _show(
+        self,
+        found: Watchlist,
+        errors: Mapping[str, str] = NO_ERRORS,
+        values: Mapping[str, str] | None = None,
+        tokens: Sequence[ShownToken] | None = None,
+    ) -> Page:
+        """Return its page; *tokens* may be put on it, None where none were looked for."""
+        shown = {each.mint: each for each in await self._shown(found)}
+        facts = {
+            "watchlist": found,
+            "tokens": [(mint, shown.get(mint)) for mint in found.mints],
+            "most": WATCHED_MAX,
+            "found": tokens or [],
+            "is_looked_for": tokens is not None,
+        }
+        values = {"name": found.line.name} | dict(values or {})
+        return Page("watchlists/show.html", facts, errors=errors, values=values)
+
+    async def _shown(self, found: Watchlist) -> Iterable[ShownToken]:
+        """Return what the list says of those that are followed; nothing while it is loaded."""
+        if self._lines is None or not found.mints:
+            return []
+        asked = ListQuestion(among=tuple(found.mints), limit=WATCHED_MAX)
+        try:
+            return (await self._lines.page(asked)).lines
+        except ServiceUnavailable:
+            return []
+
+
+def _address(watchlist: Watchlist) -> str:
+    return f"{PATH}/{watchlist.line.watchlist_id}"
+
+
+def _is_name(name: str) -> bool:
+    return 0 < len(name) <= WATCHLIST_NAME_LENGTH_MAX and name.isprintable()

@@ -1,0 +1,153 @@
+"""Making, changing and reading watchlists."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mintscope.accounts.people.rows import AccountRows, AccountStore, IdempotencyRecord, asked_for
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.kit.audit import UserId
+from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.watchlists.rows import (
+    WATCHED_MAX,
+    WATCHLISTS_MAX,
+    WatchDenied,
+    Watchlist,
+    WatchlistId,
+    WatchlistLine,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Watchlists:
+    """The watchlists of all users; each verb is one transaction.
+
+    Raises ServiceUnavailable from every verb, nothing being done.
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+
+    async def of_user(self, user_id: UserId) -> Sequence[WatchlistLine]:
+        """Return the watchlists of a user, in the order in which they were made."""
+        return await self.store.read(lambda rows: rows.watchlists.of_user(user_id))
+
+    async def find(self, user_id: UserId, watchlist_id: WatchlistId) -> Watchlist | None:
+        """Return one watchlist of a user with its mints."""
+        return await self.store.read(lambda rows: _find(rows, user_id, watchlist_id))
+
+    async def make(
+        self, user_id: UserId, name: str, key: str | None = None
+    ) -> Watchlist | WatchDenied:
+        """Make a watchlist without mints, unless the user has as many as may be made.
+
+        key   the Idempotency-Key; with the same one the same watchlist is returned
+        """
+        now = self.clock.now()
+        key_hash = self.secrets.request_hash(key, user_id)
+        return await self.store.transact(lambda rows: _make(rows, user_id, name, key_hash, now))
+
+    async def rename(
+        self, user_id: UserId, watchlist_id: WatchlistId, name: str
+    ) -> Watchlist | None:
+        """Give a watchlist of a user another name; None if there is no such watchlist."""
+        return await self.store.transact(lambda rows: _rename(rows, user_id, watchlist_id, name))
+
+    async def delete(
+        self, user_id: UserId, watchlist_id: WatchlistId
+    ) -> Sequence[WatchlistLine] | None:
+        """Delete a watchlist of a user; return those that are left, None if it was not there."""
+        return await self.store.transact(lambda rows: _delete(rows, user_id, watchlist_id))
+
+    async def add(
+        self, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
+    ) -> Watchlist | WatchDenied:
+        """Put a mint on a watchlist of a user, unless it is there."""
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: _add(rows, user_id, watchlist_id, mint, now))
+
+    async def add_to_first(self, user_id: UserId, mint: Mint, name: str) -> Watchlist | WatchDenied:
+        """Put a mint on the oldest watchlist of a user, which is made now if there is none."""
+        now = self.clock.now()
+        return await self.store.transact(
+            lambda rows: _add(rows, user_id, _first(rows, user_id, name, now), mint, now)
+        )
+
+    async def remove(
+        self, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
+    ) -> Watchlist | None:
+        """Take a mint off a watchlist of a user; None if it was not on such a watchlist."""
+        return await self.store.transact(lambda rows: _remove(rows, user_id, watchlist_id, mint))
+
+
+def _find(rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId) -> Watchlist | None:
+    line = rows.watchlists.find(user_id, watchlist_id)
+    return None if line is None else Watchlist(line, rows.watched.on(watchlist_id))
+
+
+def _make(
+    rows: AccountRows, user_id: UserId, name: str, key_hash: CredentialHash | None, at: UnixMs
+) -> Watchlist | WatchDenied:
+    asked = asked_for("watchlist", name)
+    made = None if key_hash is None else rows.made.find(key_hash)
+    if made is not None:
+        if made.asked != asked:
+            return WatchDenied.KEY_USED
+        return _find(rows, user_id, WatchlistId(made.thing_id)) or WatchDenied.NOT_FOUND
+    if len(rows.watchlists.of_user(user_id)) >= WATCHLISTS_MAX:
+        return WatchDenied.TOO_MANY
+    watchlist_id = rows.watchlists.insert(user_id, name, at)
+    if key_hash is not None:
+        rows.made.insert(key_hash, IdempotencyRecord(asked, watchlist_id), at)
+    return Watchlist(WatchlistLine(watchlist_id, name, 0, at), [])
+
+
+def _first(rows: AccountRows, user_id: UserId, name: str, at: UnixMs) -> WatchlistId:
+    lines = rows.watchlists.of_user(user_id)
+    return lines[0].watchlist_id if lines else rows.watchlists.insert(user_id, name, at)
+
+
+def _rename(
+    rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId, name: str
+) -> Watchlist | None:
+    if rows.watchlists.find(user_id, watchlist_id) is None:
+        return None
+    rows.watchlists.rename(watchlist_id, name)
+    return _find(rows, user_id, watchlist_id)
+
+
+def _delete(
+    rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId
+) -> Sequence[WatchlistLine] | None:
+    if rows.watchlists.find(user_id, watchlist_id) is None:
+        return None
+    rows.watchlists.delete(watchlist_id)
+    return rows.watchlists.of_user(user_id)
+
+
+def _add(
+    rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId, mint: Mint, at: UnixMs
+) -> Watchlist | WatchDenied:
+    found = _find(rows, user_id, watchlist_id)
+    if found is None:
+        return WatchDenied.NOT_FOUND
+    if mint in found.mints:
+        return found
+    if len(found.mints) >= WATCHED_MAX:
+        return WatchDenied.TOO_MANY
+    rows.watched.add(watchlist_id, mint, at)
+    changed = _find(rows, user_id, watchlist_id)
+    assert changed is not None
+    return changed
+
+
+def _remove(
+    rows: AccountRows, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
+) -> Watchlist | None:
+    if rows.watchlists.find(user_id, watchlist_id) is None:
+        return None
+    if not rows.watched.remove(watchlist_id, mint):
+        return None
+    return _find(rows, user_id, watchlist_id)

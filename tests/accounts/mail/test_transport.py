@@ -1,0 +1,242 @@
+"""E-mails over a real SMTP server: accepted, refused, put off, in the clear or protected."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from aiosmtplib import SMTPException
+
+from mintscope.accounts.mail.delivery import (
+    EmailRefused,
+    MailServer,
+    SmtpTransport,
+    Unsent,
+    connected,
+)
+from mintscope.accounts.mail.email import Email
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import UnixMs
+from support.fakes.mail_server import MailRoom, Security, mail_room, mail_room_beside, trusting
+
+NOW: Final = UnixMs(1_700_000_000_000)
+
+
+def email(recipient: str = "alice@example.org", **changes: Any) -> Email:
+    known: dict[str, Any] = {
+        "recipient": EmailAddress(recipient),
+        "subject": "Choose a new password",
+        "text": "Hello,\n\nhttps://example.org/reset/" + "x" * 90 + "\n.\n-- \nmintscope\n",
+        "message_id": "<0123456789abcdef@example.org>",
+    }
+    return Email(**(known | changes))
+
+
+async def send(server: MailServer, what: Email | None = None) -> None:
+    await SmtpTransport(server, ManualClock(NOW)).send(what or email())
+
+
+async def test_an_email_arrives_as_it_was_written() -> None:
+    async with mail_room() as room:
+        await send(room.server())
+
+    (message,) = room.messages
+    assert (room.senders, room.recipients) == (["no-reply@example.org"], [["alice@example.org"]])
+    assert message["From"] == "mintscope <no-reply@example.org>"
+    assert message["To"] == "alice@example.org"
+    assert message["Subject"] == "Choose a new password"
+    assert message["Message-ID"] == "<0123456789abcdef@example.org>"
+    assert message["Auto-Submitted"] == "auto-generated"
+    assert parsedate_to_datetime(message["Date"]).timestamp() * 1000 == NOW
+    assert message.get_content_type() == "text/plain"
+    assert message.get_content().replace("\r\n", "\n") == email().text
+    assert b"https://example.org/reset/" + b"x" * 90 + b"\r\n" in room.raw[0]  # in one piece
+
+
+async def test_the_connection_is_protected_before_the_password_is_told() -> None:
+    async with mail_room("starttls", password="delivery:s3cret") as room:
+        await send(room.server("starttls", username="delivery", password="s3cret"))
+
+    assert room.were_protected == [True]
+
+
+async def test_the_connection_can_be_protected_from_its_first_byte() -> None:
+    async with mail_room("tls") as room:
+        await send(room.server("tls"))
+
+    assert len(room.raw) == 1
+
+
+@pytest.mark.parametrize("security", ["starttls", "tls"])
+async def test_a_server_without_a_trusted_certificate_gets_nothing(security: Security) -> None:
+    async with mail_room(security) as room:
+        with pytest.raises(Unsent, match=r"(?i)certificate"):
+            await send(room.server(security, context=None))
+
+    assert room.raw == []
+
+
+async def test_a_server_that_cannot_protect_is_told_nothing() -> None:
+    async with mail_room() as room:
+        with pytest.raises(Unsent, match="STARTTLS"):
+            await send(room.server("starttls"))
+
+    assert room.raw == []
+
+
+async def test_a_wrong_password_is_for_the_operator_to_mend() -> None:
+    async with mail_room("starttls", password="delivery:s3cret") as room:
+        with pytest.raises(Unsent, match="535") as failure:
+            await send(room.server("starttls", username="delivery", password="wrong"))
+
+    assert not isinstance(failure.value, EmailRefused)
+
+
+@pytest.mark.parametrize(
+    ("rcpt", "data", "kind"),
+    [
+        ("550 5.1.1 No such user", "", EmailRefused),
+        ("553 Mailbox name not allowed", "", EmailRefused),
+        ("550 5.7.1 Relaying denied", "", Unsent),  # it is us whom it refuses
+        ("451 4.7.1 Try again later", "", Unsent),
+        ("250 OK", "452 4.2.2 Mailbox full", Unsent),
+        ("250 OK", "554 5.7.1 Looks like spam", Unsent),
+    ],
+)
+async def test_only_an_address_that_is_not_there_is_final(
+    rcpt: str, data: str, kind: type[Unsent]
+) -> None:
+    async with mail_room(rcpt=rcpt, data=data) as room:
+        with pytest.raises(Unsent) as failure:
+            await send(room.server())
+
+    assert type(failure.value) is kind
+    assert (data or rcpt)[:3] in str(failure.value)
+
+
+async def test_a_server_that_is_down_is_not_final() -> None:
+    async with mail_room() as room:
+        pass
+
+    with pytest.raises(Unsent) as failure:
+        await send(room.server())
+
+    assert not isinstance(failure.value, EmailRefused)
+
+
+@asynccontextmanager
+async def hanging(greeting: bytes) -> AsyncIterator[int]:
+    """Listen, greet and say nothing more; yield the port."""
+
+    async def hang(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(greeting)
+        await over.wait()
+        writer.close()
+
+    over = asyncio.Event()
+    server = await asyncio.start_server(hang, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        over.set()
+        server.close()
+
+
+@pytest.mark.parametrize("greeting", [b"", b"220 here\r\n", b"220 here\r\n250 go on\r\n"])
+async def test_a_server_that_hangs_is_left(greeting: bytes) -> None:
+    async with mail_room() as room, hanging(greeting) as port:
+        with pytest.raises(Unsent) as failure:
+            await send(room.server(port=port, timeout_s=0.2))
+
+    assert str(failure.value)
+    assert not isinstance(failure.value, EmailRefused)
+
+
+async def test_a_name_that_leads_nowhere_is_not_final() -> None:
+    async with mail_room() as room:
+        with pytest.raises(Unsent):
+            await send(room.server(host="mail.invalid", timeout_s=2.0))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"recipient": "alice@example.org\r\nBcc: eve@example.org"},
+        {"recipient": "alice@example.org, eve@example.org"},
+        {"recipient": "alice"},
+        {"recipient": ""},
+        {"subject": "Hello\r\nBcc: eve@example.org"},
+        {"message_id": "<1@example.org>\r\nBcc: eve@example.org"},
+    ],
+)
+async def test_no_header_can_be_written_by_others(changes: dict[str, Any]) -> None:
+    async with mail_room() as room:
+        with pytest.raises(EmailRefused):
+            await send(room.server(), email(**changes))
+
+    assert room.raw == []
+
+
+async def test_a_line_of_the_text_is_no_header_and_no_end() -> None:
+    text = "Bcc: eve@example.org\n\n.\nMAIL FROM:<eve@example.org>\n"
+    async with mail_room() as room:
+        await send(room.server(), email(text=text))
+
+    (message,) = room.messages
+    assert "Bcc" not in message
+    assert room.recipients == [["alice@example.org"]]
+    assert message.get_content().replace("\r\n", "\n") == text
+
+
+async def test_a_domain_in_unicode_is_written_as_every_server_takes_it() -> None:
+    async with mail_room() as room:
+        await send(room.server(), email("alice@bücher.example"))
+
+    assert room.recipients == [["alice@xn--bcher-kva.example"]]
+
+
+async def test_emails_are_never_told_to_a_stranger_that_took_the_port() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        async with mail_room() as room:
+            port = taken.getsockname()[1]
+            with pytest.raises(Unsent):
+                await send(room.server("tls", port=port, timeout_s=0.2, context=trusting()))
+
+
+@pytest.mark.parametrize("security", ["none", "starttls", "tls"])
+async def test_a_connection_is_closed_when_its_block_is_left(security: Security) -> None:
+    async with mail_room(security) as room:
+        async with connected(room.server(security)) as client:
+            ours = client.get_transport_info("socket")
+            await client.noop()
+
+        assert ours.fileno() == -1
+
+
+@pytest.mark.parametrize("security", ["none", "starttls", "tls"])
+def test_an_event_loop_that_ends_at_once_leaves_no_connection_behind(security: Security) -> None:
+    async def sign_in(room: MailRoom) -> None:
+        wrong = room.server(security, username="delivery", password="wrong")
+        with pytest.raises((SMTPException, OSError)):
+            async with connected(wrong):
+                pass
+
+    before = open_sockets()
+    with mail_room_beside(security, password="delivery:s3cret") as room:
+        asyncio.run(sign_in(room))
+
+    assert open_sockets() <= before
+
+
+def open_sockets() -> set[str]:
+    """Return the sockets of this process, by what the kernel calls them."""
+    found = set()
+    for each in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found.add(str(each.readlink()))
+    return {name for name in found if name.startswith("socket:")}

@@ -1,0 +1,164 @@
+"""Maintenance of accounts; over a real file."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.mail.outbox import Outbox
+from mintscope.accounts.people.session import ABSOLUTE_MS, IDLE_MS, Lifetimes, Purpose
+from mintscope.accounts.signups.application import LAPSE_MS, Form, UserType
+from mintscope.accounts.signups.signups import Signups
+from mintscope.app.account_maintenance import AccountMaintenance
+from support.scenes.people_service import (
+    ALICE,
+    HERE,
+    PASSWORD,
+    SECRETS,
+    PeopleService,
+    open_people_service,
+)
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
+    async with open_people_service(tmp_path) as service:
+        yield service
+
+
+def signup_of(service: PeopleService) -> Signups:
+    return Signups(service.store, secrets=SECRETS, clock=service.clock, entropy=os.urandom)
+
+
+def maintenance_of(service: PeopleService) -> AccountMaintenance:
+    return AccountMaintenance(
+        keys=service.keys,
+        signups=signup_of(service),
+        store=service.store,
+        lifetimes=Lifetimes(),
+        clock=service.clock,
+    )
+
+
+async def test_sessions_that_are_over_are_deleted_and_no_others(service: PeopleService) -> None:
+    await service.people.sign_up(ALICE, PASSWORD, HERE)
+    service.clock.advance(IDLE_MS - 1)
+    await service.signed_in()
+    maintenance = maintenance_of(service)
+    await maintenance.round()
+    assert service.rows("SELECT count(*) FROM session") == [(2,)]
+
+    service.clock.advance(1)
+    await maintenance_of(service).round()
+    assert service.rows("SELECT count(*) FROM session") == [(1,)]
+
+    service.change("UPDATE session SET seen_at = ?", service.clock.now() + ABSOLUTE_MS)
+    service.clock.advance(ABSOLUTE_MS)
+    await maintenance_of(service).round()
+    assert service.rows("SELECT count(*) FROM session") == [(0,)]
+
+
+async def test_an_unconfirmed_application_goes_after_three_days(service: PeopleService) -> None:
+    form = Form(
+        email=ALICE,
+        telegram=None,
+        twitter=None,
+        user_type=UserType.TRADER,
+        motivation="To trade.",
+    )
+    await signup_of(service).apply(form, redelivery_key=None)
+    service.clock.advance(LAPSE_MS - 1)
+    await maintenance_of(service).round()
+    assert service.rows("SELECT count(*) FROM application") == [(1,)]
+
+    service.clock.advance(2)
+    await maintenance_of(service).round()
+
+    assert service.rows("SELECT count(*) FROM application") == [(0,)]
+    assert service.rows("SELECT actor FROM account_event ORDER BY id DESC LIMIT 1") == [
+        ("service",)
+    ]
+
+
+async def test_emails_and_links_go_a_month_after_they_are_done_with(service: PeopleService) -> None:
+    await service.signed_up()
+    await service.people.request_reset(ALICE, HERE)
+    link = service.link(Purpose.RESET_PASSWORD)
+    await service.people.reset(link, "another password")
+    outbox = Outbox(service.store)
+    for draft in await outbox.recent(limit=10):
+        await outbox.sent(draft.email_id, service.clock.now())
+
+    service.clock.advance(30 * DAY_MS)
+    await maintenance_of(service).round()
+    assert service.rows("SELECT count(*) FROM letter") == [(2,)]
+
+    service.clock.advance(1)
+    await maintenance_of(service).round()
+    assert service.rows("SELECT count(*) FROM letter") == [(0,)]
+    assert service.rows("SELECT count(*) FROM proof") == [(0,)]
+
+
+async def test_emails_that_wait_stay_with_their_links(service: PeopleService) -> None:
+    await service.signed_up()
+    await service.people.request_reset(ALICE, HERE)
+    service.clock.advance(365 * DAY_MS)
+    await maintenance_of(service).round()
+
+    assert service.rows("SELECT count(*) FROM letter JOIN proof ON proof.id = letter.proof") == [
+        (1,)
+    ]
+
+
+async def test_it_sweeps_once_an_hour_and_writes_uses_every_time(service: PeopleService) -> None:
+    session = await service.signed_up()
+    scopes = frozenset({Scope.TRADE_READ})
+    key = await service.keys.create(session, name="bot", scopes=scopes, lifetime_ms=None)
+    maintenance = maintenance_of(service)
+    await maintenance.round()
+    service.clock.advance(HOUR_MS - 1)
+    await service.keys.find(key.api_key)
+
+    await maintenance.round()
+    assert service.rows("SELECT last_used_at FROM api_key") == [(service.clock.now(),)]
+    assert service.rows("SELECT count(*) FROM session") == [(1,)]
+    service.clock.advance(1)
+    await maintenance.round()
+    assert service.rows("SELECT count(*) FROM session") == [(0,)]
+
+
+async def test_a_store_that_does_not_answer_ends_nothing(service: PeopleService) -> None:
+    session = await service.signed_up()
+    scopes = frozenset({Scope.TRADE_READ})
+    key = await service.keys.create(session, name="bot", scopes=scopes, lifetime_ms=None)
+    await service.keys.find(key.api_key)
+    trigger = "BEGIN SELECT raise(FAIL, 'full'); END"
+    service.change(f"CREATE TRIGGER full_keys BEFORE UPDATE ON api_key {trigger}")
+    service.change(f"CREATE TRIGGER full_sessions BEFORE DELETE ON session {trigger}")
+    service.clock.advance(DAY_MS)
+    maintenance = maintenance_of(service)
+
+    await maintenance.round()
+
+    service.change("DROP TRIGGER full_keys")
+    await maintenance.round()
+    assert service.rows("SELECT last_used_at IS NOT NULL FROM api_key") == [(1,)]
+
+
+async def test_the_last_uses_are_written_when_it_ends(service: PeopleService) -> None:
+    session = await service.signed_up()
+    scopes = frozenset({Scope.TRADE_READ})
+    key = await service.keys.create(session, name="bot", scopes=scopes, lifetime_ms=None)
+    running = asyncio.create_task(maintenance_of(service).run())
+    await asyncio.sleep(0)
+    await service.keys.find(key.api_key)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+    assert service.rows("SELECT last_used_at FROM api_key") == [(service.clock.now(),)]

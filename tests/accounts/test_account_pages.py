@@ -1,0 +1,275 @@
+"""Settings > Account: another e-mail address, taken back by the old one, and leaving."""
+
+import re
+
+import pytest
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.alerts.alert import Alert, AlertRule
+from mintscope.alerts.conditions import Field, SignalKind
+from mintscope.kit.audit import UserId
+from mintscope.kit.primitives import Mint
+from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
+from mintscope.solana.blocks import WSOL
+from support.scenes.people.web_person import ALICE, MALLORY, Person, tags, where, words
+from support.scenes.service import bearer, credit_token
+from support.scenes.website import ADMINISTRATOR, HERE, PASSWORD, Website
+
+EMAIL = "/settings/account/email"
+DELETE = "/settings/account/delete"
+NEW = "alice@new.example"
+OTHER_PASSWORD = "staple horse battery"
+ALERT = AlertRule(
+    name="up",
+    mint=Mint(WSOL),
+    field=Field("price.usd"),
+    kind=SignalKind.ABOVE,
+    level=1.0,
+    margin=0.0,
+    webhook_url="https://example.org/",
+)
+
+
+async def verify(site: Website, person: Person, email: str = ALICE) -> None:
+    """Verify the address, as its reader."""
+    site.clock.advance(6 * MINUTE_MS)
+    await person.send("/settings/account/verify")
+    assert "verified" in where(await person.send(await site.link(email)))
+
+
+async def change(site: Website, person: Person, email: str) -> str:
+    """Ask for another address; return the path of the link that was written there."""
+    site.clock.advance(6 * MINUTE_MS)
+    await person.send("/prove", {"password": PASSWORD})
+    assert "address-sent" in where(await person.send(EMAIL, {"email": email}))
+    return await site.link(email)
+
+
+async def emails_to(site: Website, email: str) -> int:
+    """Return how many e-mails were written to *email*."""
+    assert site.accounts.mailbox is not None
+    sent = await site.accounts.mailbox.recent(limit=100)
+    return sum(each.email.recipient == email for each in sent)
+
+
+async def make_key(site: Website, email: str, name: str = "bot") -> str:
+    cookie = await site.accounts.people.sign_in(EmailAddress(email), PASSWORD, HERE)
+    session = await site.accounts.people.session(cookie)
+    assert session is not None
+    issued = await site.accounts.keys.create(
+        session, name=name, scopes=frozenset(Scope), lifetime_ms=None
+    )
+    return issued.api_key
+
+
+async def status_of(person: Person, key: str) -> int:
+    return (await person.client.get("/v1/me", headers=bearer(key))).status_code
+
+
+async def test_an_address_changes_when_its_reader_confirms_it(site: Website, alice: Person) -> None:
+    await verify(site, alice)
+    link = await change(site, alice, NEW)
+    assert NEW not in words(await alice.open("/settings/account"))
+    async with Person(site, address="198.51.100.9") as elsewhere:
+        await elsewhere.sign_in()
+        assert NEW in words(await alice.open(link))
+        assert where(await alice.send(link)).endswith("notice=address-changed")
+        assert where(await elsewhere.open("/settings/account")).startswith("/sign-in")
+        assert (await elsewhere.sign_in()).status_code == 422
+        assert where(await elsewhere.sign_in(NEW)) == "/"
+    assert f"{NEW} Verified" in words(await alice.open("/settings/account"))
+    assert (await alice.send(link)).status_code == 404
+    undo = await site.email(ALICE)
+    assert "another e-mail address" in undo
+    assert NEW not in undo  # no text of anybody's gets into an e-mail
+
+
+async def test_the_link_is_good_in_the_account_that_asked_alone(
+    site: Website, alice: Person
+) -> None:
+    link = await change(site, alice, NEW)
+    async with Person(site, address="198.51.100.9") as mallory:
+        assert where(await mallory.open(link)).startswith("/sign-in")
+        await mallory.sign_up(MALLORY)
+        assert (await mallory.open(link)).status_code == 404
+        assert (await mallory.send(link)).status_code == 404
+    site.clock.advance(24 * HOUR_MS)
+    await alice.sign_in()
+    assert (await alice.send(link)).status_code == 404
+
+
+async def test_only_the_newest_link_changes_the_address(site: Website, alice: Person) -> None:
+    first = await change(site, alice, "typo@new.example")
+    second = await change(site, alice, NEW)
+    assert (await alice.send(first)).status_code == 404
+    assert "address-changed" in where(await alice.send(second))
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"),
+    [("nothing", "Expected"), (ALICE, "your address already"), (MALLORY, "There is an account")],
+)
+async def test_an_address_that_cannot_be_is_told(
+    site: Website, alice: Person, typed: str, answer: str
+) -> None:
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+    told = await alice.send(EMAIL, {"email": typed})
+    assert told.status_code == 422
+    assert answer in words(told)
+
+
+async def test_an_address_taken_meanwhile_stays_with_its_account(
+    site: Website, alice: Person
+) -> None:
+    link = await change(site, alice, NEW)
+    async with Person(site, address="198.51.100.9") as other:
+        await other.sign_up(NEW)
+        assert "There is an account" in words(await alice.send(link))
+        assert f"{NEW} Not verified" in words(await other.open("/settings/account"))
+
+
+async def test_a_stranger_cannot_be_flooded_by_asking(site: Website, alice: Person) -> None:
+    for _ in range(12):
+        site.clock.advance(70 * MINUTE_MS)
+        await alice.sign_in()
+        await alice.send(EMAIL, {"email": NEW})
+    assert await emails_to(site, NEW) == 5
+
+
+async def test_the_owner_of_the_old_address_takes_the_account_back(
+    site: Website, alice: Person
+) -> None:
+    await verify(site, alice)
+    old_key = await make_key(site, ALICE)
+    site.clock.advance(MINUTE_MS)
+    async with Person(site, address="198.51.100.9") as thief:
+        await thief.sign_in()  # who knows the password
+        await thief.send(await change(site, thief, MALLORY))
+        undo = await site.link(ALICE)
+        new_key = await make_key(site, MALLORY, "of the thief")
+        await thief.send(await change(site, thief, "mallory@second.example"))
+        later = await site.link(MALLORY)
+
+        async with Person(site, address="198.51.100.2") as owner:
+            assert ALICE in words(await owner.open(undo))
+            answer = await owner.send(undo, {"sure": "yes"})
+            assert "The account is yours again" in words(answer)
+            links = [each.get("href", "") for _, each in tags(answer)]
+            (reset,) = [link for link in links if link.startswith("/reset/")]
+            assert (await thief.sign_in()).status_code == 422  # the password opens nothing
+            assert where(await thief.open("/settings/account")).startswith("/sign-in")
+            assert (await thief.open(later)).status_code == 404  # undoes nothing back to theirs
+            sent = await owner.send(reset.partition("?")[0], {"password": OTHER_PASSWORD})
+            assert where(sent).startswith("/sign-in")
+            assert where(await owner.sign_in(ALICE, OTHER_PASSWORD)) == "/"
+            assert f"{ALICE} Verified" in words(await owner.open("/settings/account"))
+            assert await status_of(owner, old_key) == 200
+            assert await status_of(owner, new_key) == 401
+            assert (await owner.open(undo)).status_code == 404
+
+
+async def test_an_address_never_verified_cannot_take_an_account(
+    site: Website, alice: Person
+) -> None:
+    await alice.send(await change(site, alice, NEW))
+    assert await emails_to(site, NEW) == 1
+    assert await emails_to(site, ALICE) == 1  # of the sign-up
+
+
+async def test_an_old_address_cannot_be_brought_back_after_a_week(
+    site: Website, alice: Person
+) -> None:
+    await verify(site, alice)
+    await alice.send(await change(site, alice, NEW))
+    undo = await site.link(ALICE)
+    site.clock.advance(7 * DAY_MS)
+    assert (await alice.open(undo)).status_code == 404
+    assert (await alice.send(undo, {"sure": "yes"})).status_code == 404
+
+
+async def test_who_leaves_leaves_no_name(site: Website, alice: Person) -> None:
+    key = await make_key(site, ALICE)
+    await status_of(alice, key)
+    await site.accounts.keys.flush()
+    _, secret = await site.apply_for_key(ALICE)
+    await verify(site, alice)
+    made = await site.accounts.signals.make(UserId(1), ALERT)
+    assert isinstance(made, Alert)
+    await site.accounts.signals.test(UserId(1), made.signal_id)
+    text = words(await alice.open(DELETE))
+    assert "1 alert is deleted, with the record of what fired" in text
+    assert "1 key stops working" in text
+    assert "this address may apply again" in text
+    ((username,),) = site.rows("SELECT username FROM user")
+    assert (await alice.send(DELETE, {"username": "someone"})).status_code == 422
+    assert "account-deleted" in where(await alice.send(DELETE, {"username": username}))
+
+    assert alice.cookie is None
+    assert await status_of(alice, key) == 401
+    assert (await alice.sign_in()).status_code == 422
+    columns = "email, username, password_hash, administrator"
+    assert site.rows(f"SELECT {columns} FROM user WHERE id = 1") == [("", "removed-1", "", 0)]
+    gone = "session key_address application linked_wallet watchlist signal signal_firing"
+    for table in gone.split():
+        assert site.rows(f"SELECT count(*) FROM {table}") == [(0,)], table
+    assert "was deleted" in await site.email(ALICE)
+    assert await site.accounts.exchange.recognise(EmailAddress(ALICE), secret) is None
+    assert await site.accounts.review.applications(limit=9) == []
+    assert where(await alice.sign_up()).startswith("/")  # the address is free
+
+
+async def test_credits_are_taken_along_as_a_credit_token(site: Website, alice: Person) -> None:
+    ((username,),) = site.rows("SELECT username FROM user")
+    await give_credits(site, 7)
+    assert "7 credits" in words(await alice.open(DELETE))
+    left = await alice.send(DELETE, {"username": username, "keep": "yes"})
+    assert left.status_code == 200
+    token = re.search("svc_credit_[0-9a-f]{64}", left.text)
+    assert token
+    assert "Sign out" not in words(left)
+    balance = await alice.client.get("/v1/credits/balance", headers=bearer(token[0]))
+    assert '"balance":7' in balance.text.replace(" ", "")
+
+
+async def give_credits(site: Website, count: int) -> None:
+    """Put credits into the account of the first user, from a credit token."""
+    key = await make_key(site, ALICE, "deposits")
+    token = credit_token(1)
+    await site.ledger.issue(token, count, "")
+    async with Person(site) as program:
+        moved = await program.client.post(
+            "/v1/account/credits/deposit",
+            headers=bearer(key) | {"idempotency-key": "a-deposit-of-mine-1"},
+            json={"creditToken": token},
+        )
+    assert moved.status_code == 200, moved.text
+
+
+async def test_the_last_administrator_stays(site: Website) -> None:
+    await site.make_administrator()
+    async with Person(site) as administrator:
+        await administrator.sign_in(ADMINISTRATOR)
+        ((username,),) = site.rows("SELECT username FROM user")
+        refused = await administrator.send(DELETE, {"username": username})
+        assert refused.status_code == 422
+        assert "who is the last one" in words(refused)
+        assert (await administrator.open("/admin")).status_code == 200
+
+
+async def test_a_user_name_can_be_changed_to_one_that_is_free(site: Website, alice: Person) -> None:
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        taken = await mallory.send("/settings/account/name", {"username": "ann-the-trader"})
+        refused = [
+            words(await alice.send("/settings/account/name", {"username": name}))
+            for name in ("ann-the-trader", "a", "-ann-", "removed-1", "ann the trader")
+        ]
+        changed = await alice.send("/settings/account/name", {"username": "Alice"})
+
+    assert where(taken).endswith("notice=account-renamed")
+    assert "This name is taken." in refused[0]
+    assert all("Expected 3 to 32 characters" in each for each in refused[1:])
+    assert where(changed).endswith("notice=account-renamed")
+    assert "User name alice" in words(await alice.open("/settings/account"))

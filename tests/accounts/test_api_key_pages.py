@@ -1,0 +1,226 @@
+"""Settings > API keys: only one's own, shown once, made once."""
+
+import re
+
+import pytest
+import structlog
+
+from mintscope.accounts.keys.key import KEYS_PER_USER_MAX
+from mintscope.kit.audit import KeyId
+from support.scenes.people.web_person import ALICE, MALLORY, Person, expect_harmless, where, words
+from support.scenes.service import bearer
+from support.scenes.website import Website
+
+KEYS = "/settings/api-keys"
+REVIEW = f"{KEYS}/new/review?name=Bot&trade=write&lifetime=30d"
+SECRET = re.compile("svc_live_[0-9a-f]{80}")
+HOSTILE = "<script>alert(1)</script>\"'{{7*7}}"
+
+
+async def make(person: Person, address: str = REVIEW, newest: int = 0) -> str:
+    """Make a key; return it."""
+    made = await person.send(address, {"newest": str(newest)})
+    assert made.status_code == 200, words(made)
+    found = SECRET.search(made.text)
+    assert found
+    return found[0]
+
+
+async def status_of(person: Person, secret: str) -> int:
+    return (await person.client.get("/v1/me", headers=bearer(secret))).status_code
+
+
+async def test_a_key_stands_in_one_answer_and_nowhere_else(site: Website, alice: Person) -> None:
+    with structlog.testing.capture_logs() as logs:
+        made = await alice.send(REVIEW, {"newest": "0"})
+        found = SECRET.search(made.text)
+        assert found
+        secret = found[0]
+        pages = [await alice.open(path) for path in (KEYS, f"{KEYS}/1", REVIEW, "/")]
+
+    assert made.status_code == 200  # no redirect: no address has ever held it
+    assert made.headers["cache-control"] == "no-store"
+    assert "location" not in made.headers
+    assert secret not in "".join(f"{page.text}{page.headers}" for page in pages)
+    assert secret not in str(logs)
+    for file in site.folder.iterdir():
+        assert secret.encode() not in file.read_bytes(), file
+    assert secret not in await site.email(ALICE)
+    assert secret[-8:] in await site.email(ALICE)
+
+
+async def test_keys_of_others_are_nowhere(site: Website, alice: Person) -> None:
+    secret = await make(alice)
+    async with Person(site) as mallory:
+        await mallory.sign_up(MALLORY)
+        for key in ("1", "2", "01x", "-1", "9" * 19, "1%00"):
+            for action in ("", "/rename", "/cap", "/rotate", "/revoke"):
+                assert (await mallory.open(f"{KEYS}/{key}{action}")).status_code == 404
+                if action:
+                    form = {"overlap": "0"}
+                    answer = await mallory.send(f"{KEYS}/{key}{action}", form)
+                    assert answer.status_code == 404
+    assert await status_of(alice, secret) == 200
+
+
+async def test_a_form_that_is_sent_twice_makes_one_key(alice: Person) -> None:
+    secret = await make(alice)
+    again = await alice.send(REVIEW, {"newest": "0"})
+
+    assert again.status_code == 409
+    assert "A key was made since that form was shown" in words(again)
+    assert not SECRET.search(again.text)
+    assert await status_of(alice, secret) == 200
+
+
+async def test_a_cap_is_set_changed_and_taken_away(site: Website, alice: Person) -> None:
+    await make(alice)
+
+    async def kept() -> list[int | None]:
+        rows = site.rows("SELECT month_credits_max FROM api_key ORDER BY id")
+        return [most for (most,) in rows]
+
+    for text, most in (("25", 25), (" 1000 ", 1000), ("", None), ("0", 0)):
+        answer = await alice.send(f"{KEYS}/1/cap", {"cap": text})
+        assert where(answer).startswith(f"{KEYS}/1?notice=key-capped")
+        assert await kept() == [most]
+    page = await alice.open(f"{KEYS}/1")
+    assert "0 spent this month of at most 0; 0 left in your account" in words(page)
+    for wrong in ("-1", "1.5", "x", "9" * 13):
+        answer = await alice.send(f"{KEYS}/1/cap", {"cap": wrong})
+        assert "Expected a whole number of credits" in words(answer)
+    await alice.send(f"{KEYS}/1/rotate", {"overlap": "0"})
+    assert await kept() == [0, 0]  # a rotated key is as capped as before
+    await alice.send(f"{KEYS}/1/revoke")
+    assert where(await alice.open(f"{KEYS}/1/cap")) == f"{KEYS}/1"
+
+
+async def test_a_key_is_rotated_once(alice: Person) -> None:
+    old = await make(alice)
+    first = await alice.send(f"{KEYS}/1/rotate", {"overlap": "1h"})
+    again = await alice.send(f"{KEYS}/1/rotate", {"overlap": "1h"})
+
+    assert first.headers["cache-control"] == "no-store"
+    assert SECRET.search(first.text)
+    assert again.status_code == 409
+    assert where(await alice.open(f"{KEYS}/1/rotate")) == f"{KEYS}/1"
+    assert await status_of(alice, old) == 200
+
+
+async def test_revoking_counts_at_once_and_again_changes_nothing(alice: Person) -> None:
+    secret = await make(alice)
+    for _ in range(2):
+        answer = await alice.send(f"{KEYS}/1/revoke")
+        assert where(answer) == f"{KEYS}?notice=key-revoked"
+        assert await status_of(alice, secret) == 401
+    assert where(await alice.open(f"{KEYS}/1/revoke")) == f"{KEYS}/1"
+
+
+async def test_a_name_is_text(alice: Person) -> None:
+    address = f"{KEYS}/new/review"
+    review = await alice.client.get(address, params={"name": HOSTILE})
+    expect_harmless(review)
+    made = await alice.send(f"{address}?{review.request.url.query.decode()}", {"newest": "0"})
+    expect_harmless(made)
+    assert SECRET.search(made.text)
+    for path in (KEYS, f"{KEYS}/1", f"{KEYS}/1/rotate", f"{KEYS}/1/revoke"):
+        page = await alice.open(path)
+        expect_harmless(page)
+        assert "&lt;script&gt;" in page.text
+
+
+async def test_there_is_an_end_to_keys(site: Website, alice: Person) -> None:
+    assert alice.cookie is not None
+    session = await site.accounts.people.session(alice.cookie)
+    assert session is not None
+    for _ in range(KEYS_PER_USER_MAX):
+        await site.accounts.keys.create(session, name="x", scopes=frozenset(), lifetime_ms=None)
+    answer = await alice.send(REVIEW, {"newest": str(KEYS_PER_USER_MAX)})
+
+    assert answer.status_code == 409
+    assert "An account may have at most 100 keys in force." in words(answer)
+    await site.accounts.keys.revoke(session, KeyId(1))
+    await make(alice, newest=KEYS_PER_USER_MAX)
+
+
+@pytest.mark.parametrize(
+    ("query", "complaint"),
+    [
+        ("name=", "Give the key a name, so that you know later what it was for."),
+        (f"name={'x' * 65}", "Expected at most 64 characters; there were 65."),
+        ("name=a%0Ab", "Expected a name without control characters."),
+        ("name=a&trade=all", "Choose one of the three."),
+        ("name=a&lifetime=2d", "Choose one of these."),
+        ("name=a&name=b", "Expected one field name; were 2."),
+    ],
+)
+async def test_a_wish_that_cannot_be_met_is_told(alice: Person, query: str, complaint: str) -> None:
+    looked = await alice.open(f"{KEYS}/new/review?{query}")
+    sent = await alice.send(f"{KEYS}/new/review?{query}", {"newest": "0"})
+
+    for answer in (looked, sent):
+        assert answer.status_code in {400, 422}
+        assert complaint in words(answer)
+    assert "No active keys." in words(await alice.open(KEYS))
+
+
+@pytest.mark.parametrize(
+    ("access", "scopes"),
+    [
+        ("trade=write", ["trade:read", "trade:write"]),
+        ("trade=read&groups=write", ["trade:read", "groups:read", "groups:write"]),
+        ("signals=write", ["signals:read", "signals:write"]),
+        ("", []),
+    ],
+)
+async def test_to_write_is_to_read_and_nothing_is_given_unasked(
+    alice: Person, access: str, scopes: list[str]
+) -> None:
+    address = f"{KEYS}/new/review?name=Bot&{access}"
+    promised = words(await alice.open(address)).partition("It cannot")[0]
+    secret = await make(alice, address)
+    answer = await alice.client.get("/v1/me", headers=bearer(secret))
+
+    assert answer.json()["data"]["scopes"] == scopes
+    assert ("Spend the credits of your account" in promised) == ("trade:read" in scopes)
+    assert ("See watchlists." in promised) == ("groups:read" in scopes)
+    assert ("Buy credits, move credits" in promised) == ("trade:write" in scopes)
+
+
+async def test_every_scope_opens_something_and_is_offered(alice: Person) -> None:
+    page = (await alice.open(f"{KEYS}/new?preset=everything")).text
+    offered = [area for area in ("trade", "wallets", "signals", "groups") if f'id="{area}"' in page]
+    assert offered == ["trade", "wallets", "signals", "groups"]
+
+
+async def test_a_key_is_renamed(alice: Person) -> None:
+    secret = await make(alice)
+    assert "Bot" in words(await alice.open(f"{KEYS}/1/rename"))
+    for wrong in ("", "a" * 65, "a\x07b"):
+        assert (await alice.send(f"{KEYS}/1/rename", {"name": wrong})).status_code == 422
+    renamed = await alice.send(f"{KEYS}/1/rename", {"name": HOSTILE})
+    assert where(renamed) == f"{KEYS}/1?notice=key-renamed"
+    page = await alice.open(f"{KEYS}/1")
+    assert HOSTILE in words(page)
+    expect_harmless(page)
+    assert await status_of(alice, secret) == 200
+    await alice.send(f"{KEYS}/1/revoke")
+    await alice.send(f"{KEYS}/1/rename", {"name": "too late"})
+    assert "too late" not in words(await alice.open(f"{KEYS}/1"))
+
+
+async def test_a_key_shows_whence_it_was_used(site: Website, alice: Person) -> None:
+    secret = await make(alice)
+    async with Person(site, address="203.0.113.5") as program:
+        await status_of(program, secret)
+        answer = await program.client.get("/v1/credits/balance", headers=bearer(secret))
+        assert answer.status_code == 200
+    async with Person(site, address="2001:db8:1:2:3::4") as program:
+        await program.client.get("/v1/credits/balance", headers=bearer(secret))
+        await program.client.get("/v1/me", headers=bearer(secret[:-1] + "0"))
+    assert "Used from" not in words(await alice.open(f"{KEYS}/1"))
+    await site.accounts.keys.flush()
+    text = words(await alice.open(f"{KEYS}/1"))
+    assert "203.0.113.5" in text
+    assert "2001:db8:1:2::/64" in text
+    assert len(site.rows("SELECT 1 FROM key_address")) == 2

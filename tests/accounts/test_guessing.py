@@ -1,0 +1,181 @@
+"""How often passwords may be guessed, and by whom; over a real file."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.session import Browser
+from mintscope.accounts.people.user import TooManyAttempts, WrongPassword
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.time import HOUR_MS
+from support.scenes.people_service import (
+    ALICE,
+    HERE,
+    MALLORY,
+    PASSWORD,
+    THERE,
+    PeopleService,
+    open_people_service,
+)
+
+FIVE_MINUTES_MS = 300_000
+QUARTER_MS = 900_000
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncIterator[PeopleService]:
+    async with open_people_service(tmp_path) as service:
+        yield service
+
+
+async def test_wrong_passwords_are_limited_and_right_ones_are_not(service: PeopleService) -> None:
+    await service.signed_up()
+    for _ in range(30):
+        await service.people.sign_in(ALICE, PASSWORD, HERE)
+    for _ in range(10):
+        with pytest.raises(WrongPassword):
+            await service.people.sign_in(ALICE, "wrong password", HERE)
+    before = service.hasher.count
+
+    with pytest.raises(TooManyAttempts) as failure:
+        await service.people.sign_in(ALICE, PASSWORD, HERE)
+
+    assert failure.value.retry_after_s == 900
+    assert service.hasher.count == before
+    service.clock.advance(QUARTER_MS)
+    await service.people.sign_in(ALICE, PASSWORD, HERE)
+
+
+async def test_strangers_cannot_lock_the_owner_out(service: PeopleService) -> None:
+    await service.signed_up()
+    for number in range(200):
+        stranger = Browser(f"198.51.100.{number}", "")
+        with pytest.raises(WrongPassword):
+            await service.people.sign_in(ALICE, "wrong password", stranger)
+
+    await service.people.sign_in(ALICE, PASSWORD, HERE)
+
+
+async def test_one_client_cannot_try_a_few_passwords_on_every_account(
+    service: PeopleService,
+) -> None:
+    for number in range(50):
+        with pytest.raises(WrongPassword):
+            await service.people.sign_in(EmailAddress(f"p{number}@example.org"), PASSWORD, THERE)
+
+    with pytest.raises(TooManyAttempts):
+        await service.people.sign_in(EmailAddress("another@example.org"), PASSWORD, THERE)
+
+
+async def test_a_refusal_for_one_address_costs_nothing_for_others(
+    service: PeopleService,
+) -> None:
+    for _ in range(10):
+        with pytest.raises(WrongPassword):
+            await service.people.sign_in(ALICE, "wrong password", HERE)
+    for _ in range(100):
+        with pytest.raises(TooManyAttempts):
+            await service.people.sign_in(ALICE, "wrong password", HERE)
+
+    await service.signed_up(MALLORY)
+    await service.people.sign_in(MALLORY, PASSWORD, HERE)
+
+
+async def test_a_guess_that_was_not_checked_does_not_count(service: PeopleService) -> None:
+    async def be_busy() -> None:
+        raise ServiceUnavailable("busy")
+
+    await service.signed_up()
+    for _ in range(20):
+        service.hasher.meanwhile = be_busy
+        with pytest.raises(ServiceUnavailable):
+            await service.people.sign_in(ALICE, PASSWORD, HERE)
+
+    await service.people.sign_in(ALICE, PASSWORD, HERE)
+
+
+async def test_a_stolen_session_has_few_guesses_and_uses_up_its_own(service: PeopleService) -> None:
+    stolen = await service.signed_up()
+    for _ in range(10):
+        with pytest.raises(WrongPassword):
+            await service.people.prove(stolen, "wrong password")
+    with pytest.raises(TooManyAttempts):
+        await service.people.prove(stolen, PASSWORD)
+
+    own = await service.signed_in()
+    await service.people.prove(own, PASSWORD)
+
+
+async def test_accounts_of_one_client_are_limited(service: PeopleService) -> None:
+    for number in range(20):
+        await service.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, HERE)
+    with pytest.raises(TooManyAttempts):
+        await service.people.sign_up(ALICE, PASSWORD, HERE)
+
+    await service.people.sign_up(ALICE, PASSWORD, THERE)
+
+
+async def test_accounts_of_all_networks_of_a_site_are_limited_together(
+    service: PeopleService,
+) -> None:
+    for number in range(80):
+        network = Browser(f"2001:db8:0:{number:x}::/64", "")
+        await service.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network)
+    for number in range(80, 160):
+        network = Browser(f"2001:db8:0:{number:x}::/64", "")
+        with pytest.raises(TooManyAttempts):
+            await service.people.sign_up(ALICE, PASSWORD, network)
+
+    await service.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:1:1::/64", ""))
+
+
+async def test_an_account_refused_to_a_client_costs_its_site_nothing(
+    service: PeopleService,
+) -> None:
+    network = Browser("2001:db8:0:1::/64", "")
+    for number in range(20):
+        await service.people.sign_up(EmailAddress(f"p{number}@example.org"), PASSWORD, network)
+    for _ in range(100):
+        with pytest.raises(TooManyAttempts):
+            await service.people.sign_up(ALICE, PASSWORD, network)
+
+    await service.people.sign_up(ALICE, PASSWORD, Browser("2001:db8:0:2::/64", ""))
+
+
+async def test_emails_about_one_thing_are_five_minutes_apart(service: PeopleService) -> None:
+    session = await service.signed_up()
+    for _ in range(3):
+        await service.people.request_reset(ALICE, HERE)
+        await service.people.request_verification(session)
+    service.clock.advance(FIVE_MINUTES_MS)
+    await service.people.request_reset(ALICE, HERE)
+
+    assert [kind for kind, _ in service.emails()] == [
+        "reset_password",
+        "verify_email",
+        "reset_password",
+    ]
+
+
+async def test_a_site_asks_for_so_many_links_in_an_hour(service: PeopleService) -> None:
+    """Addresses can be made up, and each request for a link leaves a row."""
+    for number in range(30):
+        await service.people.request_reset(EmailAddress(f"p{number}@example.org"), HERE)
+    assert service.rows("SELECT count(*) FROM proof") == [(20,)]
+    await service.people.request_reset(EmailAddress("p30@example.org"), THERE)
+    assert service.rows("SELECT count(*) FROM proof") == [(21,)]
+
+    service.clock.advance(HOUR_MS)
+    await service.people.request_reset(EmailAddress("p31@example.org"), HERE)
+    assert service.rows("SELECT count(*) FROM proof") == [(22,)]
+
+
+async def test_as_much_is_written_for_a_stranger_but_no_email(service: PeopleService) -> None:
+    await service.signed_up()
+    for email in (ALICE, MALLORY):
+        await service.people.request_reset(email, HERE)
+
+    assert service.rows("SELECT email, length(nonce) FROM proof") == [(ALICE, 32), (MALLORY, 32)]
+    assert service.emails() == [("reset_password", ALICE)]

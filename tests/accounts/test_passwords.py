@@ -1,0 +1,136 @@
+"""Passwords as argon2id hashes: right, wrong and of no account; only a few are computed at once."""
+
+import asyncio
+import platform
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.accounts.people import passkeys as passwords
+from mintscope.accounts.people.passkeys import NICE, Argon2Hasher
+from mintscope.kit.errors import ServiceUnavailable
+from support.scenes.people.quick_passwords import AS_SERVED
+
+PASSWORD = "correct horse battery"
+
+
+@pytest.fixture
+async def hasher(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Argon2Hasher]:
+    monkeypatch.setattr(passwords, "ARGON2", AS_SERVED)
+    hasher = Argon2Hasher(waiting_max=4)
+    yield hasher
+    hasher.close()
+
+
+async def test_a_hash_says_what_made_it(hasher: Argon2Hasher) -> None:
+    """The least that OWASP recommends: 19 MiB, two passes, one lane."""
+    assert (await hasher.hash(PASSWORD)).startswith("$argon2id$v=19$m=19456,t=2,p=1$")
+
+
+async def test_the_right_password_matches_and_no_other(hasher: Argon2Hasher) -> None:
+    stored = await hasher.hash(PASSWORD)
+
+    assert await hasher.matches(PASSWORD, stored)
+    assert not await hasher.matches(PASSWORD + " ", stored)
+    assert not await hasher.matches("", stored)
+
+
+async def test_the_password_of_an_unknown_account_never_matches(hasher: Argon2Hasher) -> None:
+    for password in (PASSWORD, ""):
+        assert not await hasher.matches(password, None)
+
+
+async def test_a_malformed_hash_never_matches(hasher: Argon2Hasher) -> None:
+    for stored in ("x", "$argon2id$", PASSWORD):
+        assert not await hasher.matches(PASSWORD, stored)
+
+
+async def test_the_same_password_has_another_hash_each_time(hasher: Argon2Hasher) -> None:
+    assert await hasher.hash(PASSWORD) != await hasher.hash(PASSWORD)
+
+
+async def test_a_password_is_the_same_from_every_keyboard(hasher: Argon2Hasher) -> None:
+    stored = await hasher.hash("Motörhead forever")
+
+    assert await hasher.matches("Moto\u0308rhead forever", stored)
+
+
+async def test_too_many_at_once_are_refused_at_once_and_later_taken(hasher: Argon2Hasher) -> None:
+    asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]
+    await asyncio.sleep(0)
+
+    with pytest.raises(ServiceUnavailable):
+        await hasher.matches(PASSWORD, None)
+
+    assert len(await asyncio.gather(*asked)) == 4
+    assert await hasher.matches(PASSWORD, await hasher.hash(PASSWORD))
+
+
+async def test_a_cancelled_check_keeps_its_place_until_the_work_is_done(
+    hasher: Argon2Hasher,
+) -> None:
+    asked = [asyncio.create_task(hasher.hash(PASSWORD)) for _ in range(4)]
+    await asyncio.sleep(0)
+    for each in asked:
+        each.cancel()
+    await asyncio.gather(*asked, return_exceptions=True)
+
+    hashed = 0
+    async with asyncio.timeout(30):
+        while hashed < 4:
+            try:
+                await hasher.hash(PASSWORD)
+                hashed += 1
+            except ServiceUnavailable:
+                await asyncio.sleep(0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
+async def test_hashes_are_made_by_threads_that_let_the_event_loop_go_first(
+    hasher: Argon2Hasher,
+) -> None:
+    await hasher.hash(PASSWORD)
+
+    assert NICE in priorities()
+
+
+def priorities() -> set[int]:
+    """Return those of all threads of this process."""
+    threads = [each.read_text() for each in Path("/proc/self/task").glob("*/stat")]
+    return {int(each.rpartition(")")[2].split()[16]) for each in threads}
+
+
+HASHING = """
+import asyncio
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from pathlib import Path
+from mintscope.accounts.people.passkeys import Argon2Hasher
+
+def held_mb():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1]) // 1024
+
+async def main():
+    hasher = Argon2Hasher()
+    before_mb = held_mb()
+    for _ in range(4):
+        await asyncio.gather(*(hasher.hash("correct horse") for _ in range(4)))
+    print(held_mb() - before_mb)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.process
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries differ")
+def test_the_memory_of_a_hash_is_given_back() -> None:
+    command = [sys.executable, "-c", HASHING]
+    grown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+    assert int(grown) < 10, f"expected less than 10 MB more; {grown} were held"

@@ -1,0 +1,48 @@
+"""Sessions used at any times: how long they last, whatever is written down of it."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.accounts.people.session import Lifetimes
+from support.scenes.people_service import ALICE, HERE, PASSWORD, open_people_service
+
+MINUTE_MS = 60_000
+
+
+@given(
+    idle_minutes=st.sampled_from([1, 2, 30]),
+    absolute_minutes=st.sampled_from([3, 60]),
+    pauses_s=st.lists(
+        st.integers(0, 400) | st.sampled_from([59, 60, 61, 1_799, 1_800]), max_size=15
+    ),
+)
+@settings(max_examples=20, deadline=None, derandomize=True)
+def test_a_session_lasts_while_it_is_used_and_not_too_long(
+    idle_minutes: int, absolute_minutes: int, pauses_s: list[int]
+) -> None:
+    """Its uses are noted now and then, so it may end a minute early at most, and never late."""
+    idle_ms, absolute_ms = idle_minutes * MINUTE_MS, absolute_minutes * MINUTE_MS
+    slack_ms = min(MINUTE_MS, idle_ms // 4)
+
+    async def run() -> None:
+        with TemporaryDirectory() as folder:
+            lifetimes = Lifetimes(idle_ms=idle_ms, absolute_ms=absolute_ms)
+            async with open_people_service(Path(folder), lifetimes=lifetimes) as service:
+                cookie = await service.people.sign_up(ALICE, PASSWORD, HERE)
+                age_ms = 0
+                for pause_s in pauses_s:
+                    service.clock.advance(pause_s * 1000)
+                    age_ms += pause_s * 1000
+                    is_there = await service.people.session(cookie) is not None
+                    if age_ms >= absolute_ms or pause_s * 1000 >= idle_ms:
+                        assert not is_there
+                    elif pause_s * 1000 < idle_ms - slack_ms:
+                        assert is_there
+                    if not is_there:
+                        return
+
+    asyncio.run(run())

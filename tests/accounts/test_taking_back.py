@@ -1,0 +1,443 @@
+"""An account that a thief was in is its owner's again, with all that the owner had in it."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+
+import apsw
+import httpx
+import pytest
+
+from mintscope.accounts.keys.scope import OPEN_SCOPES
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewPasskey
+from mintscope.accounts.people.session import Session
+from mintscope.accounts.people.sessions import EVENTS_AT_ONCE
+from mintscope.alerts.alert import Alert
+from mintscope.alerts.deliveries import Attempt, Deliveries, Ended
+from mintscope.alerts.evaluation import WebhookQueue
+from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
+from mintscope.kit.audit import KeyId
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS, MINUTE_MS
+from support.scenes.engine import webhook_queue
+from support.scenes.people.takeover import (
+    OWN_HOOK,
+    OWN_WALLET,
+    RULE,
+    THEIR_HOOK,
+    THEIR_WALLET,
+    AccountContents,
+    add_app,
+    break_in,
+    expect_the_owners_alone,
+    move_in,
+    session_of,
+)
+from support.scenes.people.web_person import ALICE, MALLORY, Person, tags, where, words
+from support.scenes.service import bearer
+from support.scenes.website import HERE, PASSWORD, Website
+
+OTHER_PASSWORD = "another good password"
+SECOND = "mallory@second.example"
+
+
+async def undo_in(site: Website, email: str, text: str) -> str:
+    """Return the path of the undo in the newest e-mail to *email* that says *text*."""
+    assert site.accounts.mailbox is not None
+    for posted in await site.accounts.mailbox.recent(limit=100):
+        if posted.email.recipient == email and text in posted.email.text:
+            found = re.search(re.escape(site.origin) + r"(/undo-email/\S+)", posted.email.text)
+            assert found, posted.email.text
+            return found[1]
+    raise AssertionError(text)
+
+
+@asynccontextmanager
+async def opened_queue(folder: Path) -> AsyncIterator[WebhookQueue]:
+    queue = webhook_queue(folder / WEBHOOKS_FILE)
+    try:
+        yield queue
+    finally:
+        await queue.close()
+
+
+async def status(person: Person, key: str) -> int:
+    return (await person.client.get("/v1/me", headers=bearer(key))).status_code
+
+
+@pytest.fixture
+async def found(site: Website, alice: Person) -> AccountContents:
+    """Possessions of Alice; the thief comes in a minute later."""
+    site.clock.advance(6 * MINUTE_MS)
+    await alice.send("/settings/account/verify")
+    assert "verified" in where(await alice.send(await site.link(ALICE)))
+    belongings = await move_in(site, ALICE)
+    site.clock.advance(MINUTE_MS)
+    return belongings
+
+
+def expect_untouched(site: Website, found: AccountContents) -> None:
+    """Expect that all that was found is there, and no factor."""
+    assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
+    assert site.rows("SELECT id FROM api_key WHERE revoked_at IS NULL") == [(found.key_id,)]
+    assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
+    assert site.rows("SELECT webhook_url FROM signal ORDER BY id") == [(OWN_HOOK,)] * 2
+
+
+async def make_key(site: Website, session: Session) -> KeyId:
+    issued = await site.accounts.keys.create(
+        session, name="one more", scopes=OPEN_SCOPES, lifetime_ms=None
+    )
+    return issued.line.key_id
+
+
+async def change_address(site: Website, session: Session, email: str) -> None:
+    """Let the person in *session* have another address for the account."""
+    site.clock.advance(6 * MINUTE_MS)
+    assert await site.accounts.addresses.request(session, EmailAddress(email))
+    assert await site.accounts.addresses.confirm(
+        session, (await site.link(email)).rpartition("/")[2]
+    )
+
+
+async def take_back(site: Website, undo: str) -> list[str]:
+    """Open the undo as its owner, choose another password; return what the page says was ended."""
+    async with Person(site, address="198.51.100.2") as owner:
+        assert ALICE in words(await owner.open(undo))
+        answer = await owner.send(undo, {"sure": "yes"})
+        assert "The account is yours again" in words(answer)
+        (reset,) = [each["href"] for _, each in tags(answer) if "/reset/" in each.get("href", "")]
+        assert where(await owner.send(reset, {"password": OTHER_PASSWORD})).startswith("/sign-in")
+        assert where(await owner.sign_in(ALICE, OTHER_PASSWORD)) == "/"
+        assert f"{ALICE} Verified" in words(await owner.open("/settings/account"))
+        return ended_by(answer)
+
+
+def ended_by(answer: httpx.Response) -> list[str]:
+    """Return what a page says was ended."""
+    told = answer.text.partition("These were ended:")[2].partition("</ul>")[0]
+    return re.findall(r"<li>([^<]*)</li>", told)
+
+
+EVERYTHING = [
+    "2 sessions.",
+    "One API key.",
+    "2 second factors.",
+    "One linked wallet.",
+    "One alert rule.",
+    "The webhook of one alert rule, whose address was changed.",
+    "One cap of an API key is as it was before.",
+]
+
+
+@pytest.mark.parametrize("way", ["address", "key"])
+async def test_an_undo_ends_all_that_a_thief_made_and_changed(
+    site: Website, alice: Person, found: AccountContents, way: str
+) -> None:
+    thief = await session_of(site, ALICE)
+    key = await break_in(site, thief, found)
+    undo = await undo_in(site, ALICE, "new API key")
+    if way == "address":
+        await change_address(site, thief, MALLORY)
+        undo = await undo_in(site, ALICE, "another e-mail address")
+
+    ended = await take_back(site, undo)
+
+    assert ended[1:] == EVERYTHING[1:]
+    expect_the_owners_alone(site)
+    assert await status(alice, found.key) == 200
+    assert await status(alice, key) == 401
+    async with Person(site, address="198.51.100.9") as mallory:
+        for email in (ALICE, MALLORY):
+            assert (await mallory.sign_in(email)).status_code == 422
+
+
+async def test_a_wallet_that_an_api_key_linked_is_announced_and_undone(
+    site: Website, found: AccountContents
+) -> None:
+    holder = await site.accounts.keys.find(found.key)
+    assert holder is not None
+    await site.accounts.wallets.link(holder, THEIR_WALLET)
+
+    await take_back(site, await undo_in(site, ALICE, THEIR_WALLET))
+
+    assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
+
+
+async def test_a_second_factor_is_announced_and_undone(
+    site: Website, found: AccountContents
+) -> None:
+    """The password was known before it was added: nothing is reached back to."""
+    thief = await session_of(site, ALICE)
+    site.clock.advance(MINUTE_MS)
+    await add_app(site, thief)
+
+    ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert ended[1:] == ["One second factor."]
+    expect_untouched(site, found)
+
+
+async def test_what_was_made_in_the_session_of_a_thief_ends_by_any_of_its_undos(
+    site: Website, found: AccountContents
+) -> None:
+    """An e-mail about the last change reaches back to the beginning of the session."""
+    thief = await session_of(site, ALICE)
+    await break_in(site, thief, found)
+    site.clock.advance(MINUTE_MS)
+    gone = await make_key(site, thief)
+    assert await site.accounts.keys.revoke(thief, gone)
+    turns = site.rows("SELECT version FROM signal_turn")
+    await site.accounts.factors.remove_app(thief)
+
+    ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert "One API key." in ended
+    expect_the_owners_alone(site)
+    assert site.rows("SELECT version FROM signal_turn") != turns  # rules are read again
+    assert ("took account back",) in site.rows("SELECT action FROM account_event")
+
+
+async def test_a_key_that_had_no_cap_has_none_again(site: Website, found: AccountContents) -> None:
+    owner = await session_of(site, ALICE)
+    keys = [found.key_id, await make_key(site, owner)]
+    assert await site.accounts.keys.cap(owner, found.key_id, None)
+    site.clock.advance(MINUTE_MS)
+    thief = await session_of(site, ALICE)
+    for key_id in keys:
+        assert await site.accounts.keys.cap(thief, key_id, 5)
+    assert isinstance(await site.accounts.signals.make(thief.user.user_id, RULE), Alert)
+    await add_app(site, thief)
+    turns = site.rows("SELECT version FROM signal_turn")
+
+    ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert "2 caps of API keys are as they were before." in ended
+    assert site.rows("SELECT month_credits_max FROM api_key") == [(None,)] * 2
+    assert site.rows("SELECT version FROM signal_turn") != turns  # a rule was deleted
+
+
+async def test_a_cap_that_a_thief_changed_many_times_is_as_it_was(
+    site: Website, found: AccountContents
+) -> None:
+    owner = await session_of(site, ALICE)
+    assert await site.accounts.keys.cap(owner, found.key_id, 7)
+    site.clock.advance(MINUTE_MS)
+    thief = await session_of(site, ALICE)
+    for cap in range(EVENTS_AT_ONCE + 5):
+        assert await site.accounts.keys.cap(thief, found.key_id, cap)
+    await add_app(site, thief)
+
+    ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert "One cap of an API key is as it was before." in ended
+    words_kept = site.rows("SELECT DISTINCT action FROM account_event WHERE action LIKE 'cap%'")
+    assert words_kept == [("capped",)], "earlier versions wrote this one"
+    assert site.rows("SELECT month_credits_max FROM api_key") == [(7,)]
+
+
+async def test_the_second_factor_of_the_owner_stays(site: Website, found: AccountContents) -> None:
+    owner = await session_of(site, ALICE)
+    site.clock.advance(MINUTE_MS)
+    thief = await session_of(site, ALICE)  # by a cookie, say: a factor is in no thief's way
+    store, user_id = site.accounts.people.store, owner.user.user_id
+    new = NewPasskey(credential_id=b"o", public_key=b"k", sign_count=0, name="phone of the owner")
+    before = UnixMs(thief.created_at - 1)
+    await store.transact(lambda rows: rows.passkeys.insert(user_id, new, before))
+    await break_in(site, thief, found)
+
+    async with Person(site, address="198.51.100.2") as person:
+        answer = await person.send(await undo_in(site, ALICE, "new API key"), {"sure": "yes"})
+
+    assert "2 second factors." in ended_by(answer)
+    assert site.rows("SELECT name FROM passkey") == [("phone of the owner",)]
+    assert site.rows("SELECT count(*) FROM authenticator_app") == [(0,)]
+
+
+async def test_no_webhook_that_waits_is_sent_to_a_thief_or_for_one(
+    site: Website, found: AccountContents
+) -> None:
+    """An e-mail that a thief's address did not accept yet goes nowhere, also not to the owner."""
+    thief = await session_of(site, ALICE)
+    await break_in(site, thief, found)
+    (owned, changed), user_id = found.alerts, thief.user.user_id
+    signals, store = site.accounts.signals, site.accounts.people.store
+    async with opened_queue(site.folder) as queue:
+        deliveries = Deliveries(
+            store=store,
+            queue=queue,
+            secrets=signals.secrets,
+            clock=site.clock,
+            retry_ms_max=DAY_MS,
+        )
+        made = (await signals.of_user(user_id))[-1].signal_id
+        for number in (owned, changed, made):
+            assert await signals.test(user_id, number) is not None
+        await deliveries.take_in()
+        turns = await deliveries.lease([])
+        assert [turn.webhooks[0].url for turn in turns] == [OWN_HOOK, THEIR_HOOK, THEIR_HOOK]
+        refused = [
+            Ended(turn, [Attempt(each.firing, "no") for each in turn.webhooks]) for turn in turns
+        ]
+        await deliveries.note(refused)
+
+        await take_back(site, await undo_in(site, ALICE, "new API key"))
+        back = await signals.change(
+            user_id, changed, lambda rule: replace(rule, webhook_url="https://next.example/")
+        )
+        assert isinstance(back, Alert)
+        site.clock.advance(MINUTE_MS)
+        turns = await deliveries.lease([])
+        sent = [each.url for turn in turns for each in turn.webhooks]
+        assert sent == [OWN_HOOK]
+        (event,) = await signals.firings(user_id, changed, None, 9) or ()
+        assert event.reason == "the account was taken back"
+        assert (await queue.read(lambda rows: rows.length())).waiting == 1
+
+
+async def test_a_thief_cannot_undo_the_undo_of_the_owner(
+    site: Website, found: AccountContents
+) -> None:
+    thief = await session_of(site, ALICE)
+    await change_address(site, thief, MALLORY)
+    undo = await undo_in(site, ALICE, "another e-mail address")
+    site.clock.advance(MINUTE_MS)
+    await break_in(site, thief, found)
+    theirs = await undo_in(site, MALLORY, "new API key")
+    async with Person(site, address="198.51.100.9") as mallory:
+        assert "The account is yours again" in words(await mallory.send(theirs, {"sure": "yes"}))
+
+    await take_back(site, undo)
+
+    expect_the_owners_alone(site)
+    async with Person(site, address="198.51.100.9") as mallory:
+        assert (await mallory.open(theirs)).status_code == 404
+
+
+@pytest.mark.usefixtures("found")
+async def test_the_old_address_is_held_for_as_long_as_an_undo_is_good(site: Website) -> None:
+    await change_address(site, await session_of(site, ALICE), MALLORY)
+    async with Person(site, address="198.51.100.9") as other:
+        taken = await other.sign_up(ALICE)
+        assert taken.status_code == 422
+        assert "There is an account" in words(taken)
+        await other.sign_up(SECOND)
+        told = await other.send("/settings/account/email", {"email": ALICE})
+        assert "There is an account" in words(told)
+        site.clock.advance(7 * DAY_MS)
+    async with Person(site, address="198.51.100.10") as other:
+        assert where(await other.sign_up(ALICE)).startswith("/")
+
+
+async def test_a_reset_ends_what_was_made_if_someone_else_was_there(
+    site: Website, found: AccountContents
+) -> None:
+    site.clock.advance(8 * DAY_MS)
+    key = await break_in(site, await session_of(site, ALICE), found)
+    site.clock.advance(3 * DAY_MS)
+    await site.accounts.people.request_reset(EmailAddress(ALICE), HERE)
+    reset = await site.link(ALICE)
+    async with Person(site, address="198.51.100.2") as owner:
+        form = {"password": OTHER_PASSWORD, "taken": "yes"}
+        answer = await owner.send(reset, form)
+        assert "The account is yours again" in words(answer)
+        assert ended_by(answer)[1:] == EVERYTHING[1:]
+        assert where(await owner.sign_in(ALICE, OTHER_PASSWORD)) == "/"
+        assert await status(owner, found.key) == 200
+        assert await status(owner, key) == 401
+    expect_the_owners_alone(site)
+
+
+async def test_a_reset_of_a_forgotten_password_ends_sessions_alone(
+    site: Website, alice: Person, found: AccountContents
+) -> None:
+    await site.accounts.people.request_reset(EmailAddress(ALICE), HERE)
+    reset = await site.link(ALICE)
+    assert where(await alice.send(reset, {"password": OTHER_PASSWORD})).startswith("/sign-in")
+    assert await status(alice, found.key) == 200
+    assert site.rows("SELECT count(*) FROM signal") == [(2,)]
+
+
+async def test_another_address_takes_a_fresh_sign_in(site: Website, alice: Person) -> None:
+    session = await session_of(site, ALICE)
+    site.clock.advance(6 * MINUTE_MS)
+    assert await site.accounts.addresses.request(session, EmailAddress(MALLORY))
+    link = await site.link(MALLORY)
+    site.clock.advance(11 * MINUTE_MS)
+
+    assert where(await alice.send(link)).startswith("/prove")
+    await alice.send("/prove", {"password": PASSWORD})
+    assert "address-changed" in where(await alice.send(link))
+
+
+@pytest.mark.usefixtures("found")
+async def test_links_of_a_thief_are_void_after_the_undo(site: Website) -> None:
+    """One that was sent to the new address would set the password of the owner's account."""
+    await change_address(site, await session_of(site, ALICE), MALLORY)
+    undo = await undo_in(site, ALICE, "another e-mail address")
+    await site.accounts.people.request_reset(EmailAddress(MALLORY), HERE)
+    reset = await site.link(MALLORY)
+
+    async with Person(site, address="198.51.100.2") as owner:
+        await owner.send(undo, {"sure": "yes"})
+    async with Person(site, address="198.51.100.9") as mallory:
+        assert (await mallory.open(reset)).status_code == 404
+
+
+@pytest.mark.usefixtures("found")
+async def test_a_link_that_the_old_address_got_is_void_after_a_change(site: Website) -> None:
+    await site.accounts.people.request_reset(EmailAddress(ALICE), HERE)
+    reset = await site.link(ALICE)
+    await change_address(site, await session_of(site, ALICE), MALLORY)
+
+    async with Person(site, address="198.51.100.9") as someone:
+        assert (await someone.open(reset)).status_code == 404
+
+
+@pytest.mark.usefixtures("found")
+async def test_an_owner_may_have_the_old_address_again(site: Website) -> None:
+    session = await session_of(site, ALICE)
+    await change_address(site, session, MALLORY)
+    await change_address(site, session, ALICE)
+
+    assert site.rows('SELECT email FROM "user"') == [(ALICE,)]
+
+
+async def test_an_undo_of_an_earlier_version_reaches_back_to_the_change(
+    site: Website, alice: Person, found: AccountContents
+) -> None:
+    thief = await session_of(site, ALICE)
+    await make_key(site, thief)
+    await change_address(site, thief, MALLORY)
+    undo = await undo_in(site, ALICE, "another e-mail address")
+    with closing(apsw.Connection(str(site.folder / MONEY_FILE))) as db:
+        db.execute("UPDATE proof SET since = NULL WHERE purpose = 'undo_email'")
+
+    assert "One API key." not in await take_back(site, undo)
+
+    assert await status(alice, found.key) == 200
+
+
+@pytest.mark.usefixtures("found")
+async def test_of_one_kind_twenty_announcements_are_written_in_a_day(site: Website) -> None:
+    session = await session_of(site, ALICE)
+    for _ in range(23):
+        await site.accounts.people.change_password(session, PASSWORD)
+
+    assert site.accounts.mailbox is not None
+    posted = await site.accounts.mailbox.recent(limit=100)
+    texts = [each.email.text for each in posted if "was changed, and all other" in each.email.text]
+    assert ["/undo-email/" in each for each in texts] == [True] * 20
+
+
+@pytest.mark.usefixtures("alice")
+async def test_an_address_that_is_not_verified_gets_no_undo(site: Website) -> None:
+    """It may be a stranger's."""
+    await make_key(site, await session_of(site, ALICE))
+
+    told = await site.email(ALICE)
+    assert "new API key" in told
+    assert "/undo-email/" not in told

@@ -1,0 +1,177 @@
+"""A flood of crossings: no alert gets more than it may, none silences another, nothing is lost."""
+
+import os
+from collections import Counter
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import apsw
+import pytest
+
+from mintscope.accounts.mail.email import Draft, EmailKind
+from mintscope.alerts.alert import EmailState, Fires, Firing, SignalId
+from mintscope.alerts.alerts import LEASE_MS
+from mintscope.alerts.conditions import SignalKind
+from mintscope.alerts.emails import EmailBounds
+from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX
+from mintscope.alerts.evaluator import TIDY_S, AlertEvaluator
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.app.stores.money import SqlAccountStore
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.time import HOUR_MS, MINUTE_MS
+from support.scenes.account_stores import CountedAccounts
+from support.scenes.service import NOW
+from support.scenes.watching import Scene, opened, swap
+
+FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
+CROSSINGS: Final = 100_000 if FULL else 600
+AT_ONCE: Final = CROSSINGS // 60  # between two looks: a minute of the hour
+pytestmark = pytest.mark.timeout(1_800 if FULL else 120)
+KILLS: Final = (7, 90, 250)  # statements after which a process dies
+
+
+class Flood:
+    """Trades about the level for an hour, before processes that die."""
+
+    def __init__(self, scene: Scene, folder: Path, bounds: EmailBounds) -> None:
+        self._scene = scene
+        self._folder = folder
+        self._bounds = bounds
+        self._slot = 100
+        self._began_s = NOW // 1_000
+        self._left = 0
+        self._file: CountedAccounts | None = None  # of the process that is to die
+        self.deaths = 0
+
+    async def pour(self) -> None:
+        """Let everything happen; whatever dies meanwhile, another process goes on."""
+        kills, watcher = list(KILLS), self._scene.watcher(bounds=self._bounds)
+        await watcher.round()
+        for minute in range(60):
+            if kills and minute % 15 == 5:
+                watcher = self._dying(kills.pop())
+            watcher = await self._minute(minute, watcher)
+        self._scene.clock.advance(6 * MINUTE_MS)
+        for _ in range(3):
+            await watcher.round()
+            self._scene.clock.advance(int(TIDY_S * 1_000))
+
+    async def _minute(self, minute: int, watcher: AlertEvaluator) -> AlertEvaluator:
+        for number in range(AT_ONCE):
+            price = 60.0 if (minute, number) == (40, 3) else 11.0 - 2 * (number % 2)
+            self._slot += 1
+            self._scene.log.append(self._slot, self._began_s + 60 * minute, swap(price))
+        self._scene.clock.advance(HOUR_MS // 62)
+        try:
+            await watcher.round()
+        except (apsw.Error, ServiceUnavailable):
+            assert self._file is not None
+            await self._file.close()
+            self._file = None
+            self.deaths += 1
+            self._scene.clock.advance(LEASE_MS + 1)
+            watcher = self._scene.watcher(1, bounds=self._bounds)
+            await watcher.round()
+        return watcher
+
+    def _dying(self, statements: int) -> AlertEvaluator:
+        """Return a process that dies before its statement of that number."""
+        self._left = statements
+
+        def count(_statement: str) -> None:
+            self._left -= 1
+            if self._left <= 0:
+                raise apsw.AbortError
+
+        file = CountedAccounts(self._folder / MONEY_FILE, count)
+        self._file = file
+        self._scene.clock.advance(LEASE_MS + 1)
+        return self._scene.watcher(0, SqlAccountStore(file), bounds=self._bounds)
+
+
+async def flooded(scene: Scene, folder: Path, bounds: EmailBounds) -> dict[str, SignalId]:
+    """Let a flood come over alerts of every kind; return them by name."""
+    make = partial(scene.make, SignalKind.CROSSES, by_email=True)
+    alerts = {
+        **{f"each {n}": await make(fires=Fires.EACH) for n in range(3)},
+        "hourly": await make(fires=Fires.HOURLY),
+        "once": await make(fires=Fires.ONCE),
+        "important": await scene.make(level=50.0, by_email=True),
+    }
+    flood = Flood(scene, folder, bounds)
+    await flood.pour()
+    assert flood.deaths == len(KILLS)
+    return alerts
+
+
+async def written(scene: Scene, kind: EmailKind) -> Sequence[Draft]:
+    emails = await scene.store.read(lambda rows: rows.outbox.newest(9_999))
+    return [each for each in emails if each.kind is kind]
+
+
+def by_alert(emails: Sequence[Draft]) -> Counter[int]:
+    return Counter(int(each.facts["signal"]) for each in emails)
+
+
+def lines_of(emails: Sequence[Draft], alert: SignalId) -> int:
+    """Return how many firings the e-mails of an alert have."""
+    found = 0
+    for each in emails:
+        if int(each.facts["signal"]) == alert:
+            lines = each.facts["lines"].splitlines()
+            more = [line for line in lines if line.startswith("and ")]
+            found += len(lines) - len(more)
+            found += sum(int(line.split()[1].replace(",", "")) for line in more)
+    return found
+
+
+async def test_a_flood_is_gathered_and_each_alert_is_delivered(tmp_path: Path) -> None:
+    async with opened("sqlite", tmp_path) as scene:
+        alerts = await flooded(scene, tmp_path, EmailBounds(pause_ms=5 * MINUTE_MS))
+        emails = await written(scene, EmailKind.SIGNAL_FIRED)
+        fired = {name: await scene.fired(alert) for name, alert in alerts.items()}
+        expected = {"hourly": 1, "once": 1, "important": 1} | {
+            f"each {n}": FIRINGS_HOUR_MAX for n in range(3)
+        }
+
+        assert {name: len(each) for name, each in fired.items()} == expected
+        for name, alert in alerts.items():
+            assert states(fired[name]) == {EmailState.WRITTEN}, name
+            assert lines_of(emails, alert) == expected[name], "each firing is in one e-mail"
+        assert max(by_alert(emails).values()) <= 60 // 5 + 2
+        assert not await written(scene, EmailKind.SIGNAL_LIMIT)
+
+
+@pytest.mark.parametrize(("of_alert", "of_account"), [(2, 99), (20, 8)])
+async def test_at_a_limit_one_email_says_so_and_each_firing_why(
+    tmp_path: Path, of_alert: int, of_account: int
+) -> None:
+    async with opened("sqlite", tmp_path) as scene:
+        bounds = EmailBounds(day_max=of_account, of_alert_max=of_alert, pause_ms=0)
+        alerts = await flooded(scene, tmp_path, bounds)
+        emails = await written(scene, EmailKind.SIGNAL_FIRED)
+        limits = await written(scene, EmailKind.SIGNAL_LIMIT)
+        fired = {name: await scene.fired(alert) for name, alert in alerts.items()}
+
+        assert len(emails) <= of_account
+        assert max(by_alert(emails).values()) <= of_alert
+        for name in ("important", "once", "hourly"):
+            assert states(fired[name]) == {EmailState.WRITTEN}, name
+        refused = [each for events in fired.values() for each in events if not is_told(each)]
+        limit = min(of_alert, of_account)
+        assert refused
+        assert {each.email and each.email.note for each in refused} == {f"limit of {limit} reached"}
+        assert await scene.signals.refused(scene.user_id) == len(refused)
+        told = Counter(each.facts["of"] for each in limits)
+        by_name = {str(alerts[f"each {n}"]): 1 for n in range(3)}
+        assert told == (by_name if of_alert == limit else {"": 1})
+
+
+def states(firings: Sequence[Firing]) -> set[EmailState]:
+    return {each.email.state for each in firings if each.email is not None}
+
+
+def is_told(firing: Firing) -> bool:
+    return firing.email is not None and firing.email.state is EmailState.WRITTEN

@@ -1,0 +1,221 @@
+"""Alerts as pages: what is made on them programs see, and no other person."""
+
+import re
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.alerts.alerts import TESTS
+from mintscope.alerts.conditions import FIELDS
+from mintscope.alerts.words import FIELD_WORDS
+from mintscope.solana.blocks import WSOL
+from support.scenes.people.web_person import MALLORY, ORIGIN, Person, where, words
+from support.scenes.website import Website, website
+
+ALERT = {
+    "name": "Hot",
+    "mint": WSOL,
+    "field": "indicators.h1.rsi",
+    "kind": "above",
+    "level": "70",
+    "margin": "2",
+    "percent": "",
+    "window": "3600",
+    "webhook": "",
+}
+MOVE = ALERT | {"kind": "changes_by", "level": "", "margin": "", "percent": "5"}
+HOOK = {"webhook": "https://hooks.example.org/mintscope"}
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Website]:
+    async with website(tmp_path, origin=ORIGIN) as site:
+        yield site
+
+
+async def make(person: Person, **changes: str) -> str:
+    """Make an alert; return the path of its page."""
+    made = await person.send("/alerts/new", ALERT | changes)
+    assert made.status_code == 303, words(made)
+    return where(made).partition("?")[0]
+
+
+async def test_an_alert_is_made_tried_changed_paused_and_deleted(alice: Person) -> None:
+    path = await make(alice)
+    made = words(await alice.open(path))
+    await alice.send(f"{path}/test")
+    tried = words(await alice.open(path))
+    await alice.send(f"{path}/edit", {"name": "Hotter", "level": "80", "margin": ""})
+    changed = words(await alice.open(path))
+    await alice.send(f"{path}/active", {"active": "no"})
+    paused = words(await alice.open("/alerts"))
+    await alice.send(f"{path}/active", {"active": "yes"})
+    resumed = words(await alice.open("/alerts"))
+    await alice.send(f"{path}/delete")
+
+    assert "RSI, 1 hour rises above 70.0, re-arm distance 2" in made
+    assert "Not triggered yet." in made
+    assert "Fires once" in made
+    assert "test 70.0" in tried
+    assert "Hotter" in changed
+    assert "RSI, 1 hour rises above 80.0, at medium confidence or high Token" in changed
+    assert "Paused" in paused
+    assert "Active" in resumed
+    assert "You have no alerts yet" in words(await alice.open("/alerts"))
+    assert (await alice.open(path)).status_code == 404
+
+
+async def test_what_may_not_be_meant_is_asked_about(alice: Person) -> None:
+    form = await alice.open("/alerts/new")
+    asked = await alice.send("/alerts/new", ALERT | {"read": ""})
+    (read,) = re.findall('name="read" value="([^"]*)"', asked.text)
+    made = await alice.send("/alerts/new", ALERT | {"read": read})
+
+    assert 'name="read" value=""' in form.text
+    assert asked.status_code == 422
+    assert "Nothing notifies you: neither e-mail nor webhook is set." in words(asked)
+    assert "Create it anyway" in words(asked)
+    assert made.status_code == 303
+
+
+async def test_two_numbers_are_compared_until_a_moment(alice: Person) -> None:
+    crossing = {
+        "kind": "crosses_field",
+        "field": "indicators.h1.ema9",
+        "compared": "indicators.h1.ema21",
+        "direction": "up",
+        "level": "",
+        "fires": "hourly",
+        "message": "Golden cross.",
+        "expires": "2031-01-02T03:04",
+    }
+    path = await make(alice, **crossing)
+    shown = words(await alice.open(path))
+    edited = words(await alice.open(f"{path}/edit"))
+    changed = await alice.send(f"{path}/edit", {"name": "Other", "fires": "each", "margin": ""})
+    after = words(await alice.open(path))
+
+    assert changed.status_code == 303
+    assert "EMA 9, 1 hour rises above EMA 21, 1 hour" in shown
+    assert "Fires at most once an hour" in shown
+    assert "Message Golden cross." in shown
+    assert "Expires 2 Jan 2031, 03:04 UTC" in shown
+    assert "EMA 9, 1 hour of" in edited
+    assert "Fires each time" in after
+    assert "EMA 9, 1 hour rises above EMA 21, 1 hour" in after
+
+
+async def test_one_click_of_a_mail_program_pauses_an_alert(site: Website, alice: Person) -> None:
+    """Without a session, an Origin or a form of ours (RFC 8058); a GET changes nothing."""
+    path = await make(alice)
+    number = int(path.rpartition("/")[2])
+    link = f"/pause-alert/{number}.{site.accounts.signals.secrets.pause_proof(number)}"
+    async with Person(site, address="198.51.100.77") as program:
+        seen = words(await program.open(link))
+        before = words(await alice.open("/alerts"))
+        paused = await program.client.post(link, files={"List-Unsubscribe": (None, "One-Click")})
+        forged = await program.client.post(link[:-1] + ("A" if link[-1] != "A" else "B"))
+
+    assert "Pause Hot ?" in seen
+    assert "Active" in before
+    assert paused.status_code == 200
+    assert forged.status_code == 404
+    assert "Paused" in words(await alice.open("/alerts"))
+
+
+async def test_a_move_is_waited_for(alice: Person) -> None:
+    path = await make(alice, **MOVE)
+
+    assert "RSI, 1 hour changes by 5 % within 1 hour" in words(await alice.open(path))
+
+
+async def test_the_secret_of_a_webhook_is_shown_once(alice: Person) -> None:
+    made = await alice.send("/alerts/new", ALERT | HOOK)
+    (path,) = {each for each in made.text.split('"') if each.startswith("/alerts/")} - {
+        "/alerts/new"
+    }
+    shown = words(made)
+    renewed = words(await alice.send(f"{path}/secret"))
+    after = words(await alice.open(path))
+
+    assert "It is shown this once." in shown
+    secrets = {word for page in (shown, renewed) for word in page.split() if "whsec_" in word}
+    assert len(secrets) == 2
+    assert not any(secret in after for secret in secrets)
+
+
+async def test_a_form_that_is_sent_twice_makes_one_alert(alice: Person) -> None:
+    form = (await alice.open("/alerts/new")).text
+    (once,) = re.findall('name="once" value="([0-9a-f]{32})"', form)
+    paths = [await make(alice, once=once) for _ in range(2)]
+    changed = await alice.send("/alerts/new", ALERT | {"once": once, "level": "80"})
+    (other,) = re.findall('name="once" value="([0-9a-f]{32})"', changed.text)
+
+    assert paths[0] == paths[1]
+    assert changed.status_code == 422
+    assert "This form has made an alert already" in words(changed)
+    assert await make(alice, once=other, level="80") not in paths
+    assert "2 of 20" in words(await alice.open("/alerts"))
+
+
+async def test_so_many_tests_an_hour_are_sent_as_by_the_api(site: Website, alice: Person) -> None:
+    path = await make(alice)
+    answers = [where(await alice.send(f"{path}/test")) for _ in range(TESTS.count + 1)]
+    refused = words(await alice.open(answers[-1]))
+    site.clock.advance(TESTS.window_s * 1_000)
+    await alice.sign_in()
+
+    assert [each.endswith("alert-tested") for each in answers] == [True] * TESTS.count + [False]
+    assert "Nothing was sent: an hour has 10 tests" in refused
+    assert refused.count("test 70.0") == TESTS.count
+    assert where(await alice.send(f"{path}/test")).endswith("alert-tested")
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"name": ""}, "Expected name to be printable"),
+        ({"mint": "nothing"}, "Expected a token mint address"),
+        ({"level": "high"}, "Expected a number"),
+        ({"level": "nan"}, "Expected level to be a number"),
+        ({"field": "price.eur"}, "Choose what is looked at"),
+        ({"kind": "sometimes"}, "Choose what is looked at"),
+        ({"level": "170"}, "RSI, 1 hour is always between 0 and 100: it cannot rise above 170."),
+        ({"field": "price.usd", "level": "-5"}, "Price in USD is always greater than 0"),
+        ({"kind": "crosses_field", "compared": "price.usd"}, "Expected comparedWith to name a n"),
+        ({"kind": "crosses_field"}, "Choose what it is compared with."),
+        ({"expires": "tomorrow"}, "Expected a date and a time"),
+        ({"fires": "often"}, "Choose what is looked at"),
+        ({"message": "x" * 281}, "Expected message to be printable"),
+        ({"webhook": "http://127.0.0.1/"}, "Error:"),
+        (MOVE | {"percent": "0"}, "Expected percent from"),
+        (MOVE | {"window": "x"}, "Choose how far back"),
+        ({"email": "yes"}, "Verify your e-mail address first"),
+    ],
+)
+async def test_what_is_typed_wrong_is_asked_for_again(
+    alice: Person, changes: dict[str, str], told: str
+) -> None:
+    answer = await alice.send("/alerts/new", ALERT | changes)
+
+    assert answer.status_code == 422
+    assert told in words(answer)
+
+
+async def test_those_of_others_do_not_exist(site: Website, alice: Person) -> None:
+    path = await make(alice)
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        answers = [await mallory.open(f"{path}{page}") for page in ("", "/edit", "/delete")]
+        answers += [
+            await mallory.send(f"{path}/{form}", ALERT)
+            for form in ("edit", "test", "active", "secret", "delete")
+        ]
+
+    assert {answer.status_code for answer in answers} == {404}
+    assert "Hot" in words(await alice.open(path))
+
+
+def test_every_number_of_a_report_has_a_name_of_its_own() -> None:
+    assert len({*FIELD_WORDS.values()}) == len(FIELDS)

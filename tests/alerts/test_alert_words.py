@@ -1,0 +1,107 @@
+"""Alerts in words: readable numbers, and what happened in one line."""
+
+import pytest
+
+from mintscope.alerts.alert import AlertRule, Firing, FiringId, FiringKind, NewFiring, SignalId
+from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
+from mintscope.alerts.emails import event_words, number_words, symbol_words, unit_of, value_words
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.solana.blocks import WSOL
+
+USD = Field("price.usd")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (161.5, "161.50"),
+        (1_234_567.891, "1,234,567.89"),
+        (0.0, "0.00"),
+        (0.5, "0.5"),
+        (0.000012345678, "0.00001235"),
+        (1e-15, "0.000000000000001"),
+    ],
+)
+def test_a_number_is_readable(value: float, text: str) -> None:
+    assert number_words(value) == text
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "text"),
+    [
+        ("price.usd", 160.49784259583407, "$160.50"),
+        ("price.sol", 0.5, "0.5 SOL"),
+        ("indicators.h1.rsi", 71.24, "71.2"),
+        ("indicators.buySellPressure.d1", 0.625, "62.5 %"),
+        ("indicators.m5.macd.line", -0.02, "-$0.02"),
+        ("indicators.h1.ema200", 1500.0, "$1,500.00"),
+    ],
+)
+def test_a_value_has_its_unit(field: str, value: float, text: str) -> None:
+    assert value_words(Field(field), value) == text
+
+
+def fired(value: float, reference: float, direction: Direction) -> Firing:
+    return Firing(
+        firing_id=FiringId(1),
+        fired=NewFiring(
+            signal_id=SignalId(1),
+            kind=FiringKind.FIRED,
+            seq=1,
+            slot=Slot(1),
+            time=UnixS(1),
+            value=value,
+            direction=direction,
+            reference=reference,
+            fired_at=UnixMs(1),
+        ),
+        due_at=None,
+        attempts=0,
+        delivered_at=None,
+        given_up_at=None,
+        reason=None,
+    )
+
+
+def rule(kind: SignalKind, field: str = USD, compared: str | None = None) -> AlertRule:
+    other = None if compared is None else Field(compared)
+    return AlertRule(name="n", mint=Mint(WSOL), field=Field(field), kind=kind, compared=other)
+
+
+def test_what_happened_names_token_value_and_level() -> None:
+    down = Direction.DOWN
+    up = Direction.UP
+    crosses, moves = rule(SignalKind.CROSSES), rule(SignalKind.CHANGES_BY)
+    rsi = rule(SignalKind.ABOVE, "indicators.h1.rsi")
+    cross = rule(SignalKind.CROSSES_FIELD, USD, "indicators.h1.ema200")
+
+    assert event_words(crosses, fired(160.5, 161.5, down), "SOL") == (
+        "SOL fell below $161.50 (now $160.50)"
+    )
+    assert event_words(moves, fired(110.0, 100.0, up), "SOL") == (
+        "SOL rose 10.0 % (from $100.00 to $110.00)"
+    )
+    assert event_words(rsi, fired(71.2, 70.0, up), "SOL") == "SOL RSI 1h rose above 70.0 (now 71.2)"
+    assert event_words(cross, fired(162.0, 161.5, up), "SOL") == (
+        "SOL rose above its EMA 200 1h of $161.50 (now $162.00)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("symbol", "text"),
+    [
+        ("SOL", "SOL"),
+        (None, "So11...1112"),
+        ("\u202eKNOB", "KNOB"),
+        ("win-sol.example/claim", "win-solexampleclaim"[:16]),
+        ("\n", "So11...1112"),
+    ],
+)
+def test_a_symbol_is_no_link_and_one_short_line(symbol: str | None, text: str) -> None:
+    assert symbol_words(symbol, WSOL) == text
+
+
+def test_every_number_has_a_unit() -> None:
+    assert {unit_of(field) for field in FIELDS} == {
+        "USD", "SOL", "USD liquidity", "share", "RSI", "MACD"
+    }  # fmt: skip

@@ -1,0 +1,453 @@
+"""Signals: each crossing exactly once, whatever dies meanwhile, on every engine."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import apsw
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.signups.reviews import Reviews
+from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, FiringId, SignalId
+from mintscope.alerts.alerts import COMPARED_AT_ONCE, LEASE_MS, LEASE_MS_MAX, AlertBounds, packed
+from mintscope.alerts.conditions import Field, SignalKind
+from mintscope.alerts.evaluation import FIRINGS_HOUR_MAX, LOOKS_AT_ONCE
+from mintscope.alerts.evaluator import RENEW_S
+from mintscope.app.stores.folder import MONEY_FILE
+from mintscope.app.stores.money import SqlAccountStore
+from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import HOUR_MS
+from mintscope.market.log import Appended
+from mintscope.solana.blocks import USDC
+from support.fakes.log import FakeLog
+from support.oracles import definitions
+from support.scenes.account_stores import ENGINES, CountedAccounts
+from support.scenes.service import NOW
+from support.scenes.watching import (
+    LEVEL,
+    MINT,
+    Scene,
+    begun_log,
+    opened,
+    swap,
+    trade,
+)
+
+
+def slow_crossings(log: FakeLog, since: int) -> list[int]:
+    """Return the events in which the price came to be above the level, retracted ones or not."""
+    prices = [
+        (event.seq, each.price_usd)
+        for event in log.kept
+        if isinstance(event, Appended)
+        for each in event.swaps
+    ]
+    return [
+        seq
+        for n, (seq, price) in enumerate(prices)
+        if n and seq > since and price is not None and price > LEVEL >= (prices[n - 1][1] or 0.0)
+    ]
+
+
+@pytest.fixture(params=ENGINES)
+async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Scene]:
+    async with opened(request.param, tmp_path) as found:
+        yield found
+
+
+async def test_a_crossing_fires_once(scene: Scene) -> None:
+    signal_id = await scene.make(webhook_url="https://example.org/", by_email=True)
+    watcher, began = scene.watcher(), scene.log.seq
+    await watcher.round()
+    for price in (10.0, 10.5, 11.0, 9.0, 10.5):
+        trade(scene.log, price)
+        await watcher.round()
+        await watcher.round()
+    fired = await scene.fired(signal_id)
+    assert [each.fired.seq for each in fired] == slow_crossings(scene.log, began)
+    assert [each.fired.value for each in fired] == [10.5, 10.5]
+    assert all(each.due_at == NOW for each in fired)
+    emails = await scene.store.read(lambda rows: rows.outbox.newest(9))
+    assert [each.facts["value"] for each in emails] == ["10.5", "10.5"]
+
+
+async def test_in_an_hour_a_rule_fires_so_often_and_then_rests(scene: Scene) -> None:
+    signal_id, other = await scene.make(), await scene.make()
+    watcher = scene.watcher()
+    await watcher.round()
+    for number in range(2 * FIRINGS_HOUR_MAX):
+        if number == FIRINGS_HOUR_MAX // 2:  # another process counts on
+            scene.clock.advance(LEASE_MS + 1)
+            watcher = scene.watcher(1)
+        for price in (11.0, 9.0):
+            trade(scene.log, price)
+            await watcher.round()
+    assert len(await scene.seqs(signal_id)) == FIRINGS_HOUR_MAX
+    scene.clock.advance(HOUR_MS)
+    trade(scene.log, 11.0)
+    await watcher.round()
+    last = (await scene.seqs(signal_id))[-1]
+    assert last == scene.log.seq
+    assert len(await scene.seqs(other)) == FIRINGS_HOUR_MAX + 1
+
+
+async def test_a_rule_of_closed_candles_is_looked_at_as_each_minute_ends(scene: Scene) -> None:
+    closed = await scene.make(is_closed=True)
+    field = Field("indicators.m1.ema9")
+    average = await scene.make(is_closed=True, field=field, level=10.0)
+    watcher, random = scene.watcher(), Random(2)
+    await watcher.round()
+    closes, price = [9.0] * 9, 9.0  # a minute each, the last one open
+    time = scene.log.tip_at(scene.log.seq).time or 0
+    expected: list[tuple[int, float]] = []
+    averages: list[float] = []
+    was_above = None
+    for slot in range(10, 90):
+        later = time + random.choice([1, 20, 59, 130])
+        if later // 60 > time // 60:
+            if was_above is False and price > LEVEL:
+                expected.append((slot, price))
+            was_above = price > LEVEL
+            averages.append(definitions.ema(closes, 9)[-1] or 0.0)
+            closes.append(price)
+        time, price = later, random.choice([8.0, 9.0, 10.0, 11.0, 12.0])
+        closes[-1] = price
+        scene.log.append(slot, time, swap(price))
+        await watcher.round()
+        if slot == 50:  # another process goes on
+            scene.clock.advance(LEASE_MS + 1)
+            watcher = scene.watcher(1)
+    fired = [(each.fired.slot, each.fired.value) for each in await scene.fired(closed)]
+    assert fired == expected
+    assert len(fired) > 3
+    rises = [now for before, now in pairwise(averages) if before <= 10.0 < now]
+    found = [each.fired.value for each in await scene.fired(average)]
+    assert found == pytest.approx(rises)
+    assert found
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("trade"), st.sampled_from([8.0, 9.0, 10.0, 11.0])),
+        st.sampled_from(
+            [("look", 0), ("look", 1), ("die", 0), ("die", 1), ("wait", 0), ("renew", 0)]
+        ),
+        st.just(("finalize", 0)),
+    ),
+    max_size=40,
+)
+
+
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(steps=STEPS)
+async def test_each_crossing_once_whatever_dies(
+    scene: Scene, steps: list[tuple[str, float]]
+) -> None:
+    await scene.begin_anew()
+    signal_id = await scene.make()
+    watchers = [scene.watcher(0), scene.watcher(1)]
+    await watchers[0].round()
+    began = scene.log.seq
+    for what, value in steps:
+        match what:
+            case "trade":
+                trade(scene.log, value)
+            case "look":
+                await watchers[int(value)].round()
+            case "die":
+                watchers[int(value)] = scene.watcher(int(value))
+            case "wait":
+                scene.clock.advance(LEASE_MS + 1)
+            case "renew":
+                scene.clock.advance(int(RENEW_S * 1000) + 1)
+            case _:
+                slots = scene.log.slots_at(scene.log.seq)
+                scene.log.finalize(slots[-1].header.slot)
+    scene.clock.advance(LEASE_MS + 1)
+    await watchers[1].round()
+    assert await scene.seqs(signal_id) == slow_crossings(scene.log, began)
+
+
+async def test_each_crossing_once_when_killed_before_any_statement(tmp_path: Path) -> None:
+    """A process dies before its n-th statement, another goes on: nothing is lost or sent twice."""
+    for last in range(1, 200):
+        folder = tmp_path / str(last)
+        folder.mkdir()
+        async with opened("sqlite", folder) as scene:
+            signal_id = await scene.make(webhook_url="https://example.org/", by_email=True)
+            await scene.watcher(1).round()
+            began = scene.log.seq
+            scene.clock.advance(LEASE_MS + 1)
+            died = await _die_before(last, scene, folder)
+            scene.clock.advance(LEASE_MS + 1)
+            await scene.watcher(1).round()
+            expected = slow_crossings(scene.log, began)
+            assert await scene.seqs(signal_id) == expected, f"killed before statement {last}"
+            emails = await scene.store.read(lambda rows: rows.outbox.newest(9))
+            told = [line for each in emails for line in each.facts["lines"].splitlines()]
+            assert len(told) == len(expected) == 2
+        if not died:
+            assert last > 20, "expected that it was killed before many statements"
+            return
+    pytest.fail("expected that it ends")
+
+
+async def _die_before(last: int, scene: Scene, folder: Path) -> bool:
+    """Trade and look; before statement *last* the process dies, and the trades go on."""
+    left = last
+
+    def count(_statement: str) -> None:
+        nonlocal left
+        left -= 1
+        if left <= 0:
+            raise apsw.AbortError
+
+    died = False
+    async with AsyncExitStack() as stack:
+        file = CountedAccounts(folder / MONEY_FILE, count)
+        stack.push_async_callback(file.close)
+        watcher = scene.watcher(0, SqlAccountStore(file))
+        for price in (11.0, 9.0, 10.5):
+            trade(scene.log, price)
+            if not died:
+                try:
+                    await watcher.round()
+                except (apsw.Error, ServiceUnavailable):
+                    died = True
+    return died
+
+
+async def test_a_crossing_in_a_slot_that_died_is_not_told_again(scene: Scene) -> None:
+    signal_id, watcher = await scene.make(), scene.watcher()
+    await watcher.round()
+    trade(scene.log, 11.0)
+    await watcher.round()
+    scene.log.retract()
+    await watcher.round()
+    trade(scene.log, 11.5)
+    await watcher.round()
+    assert len(await scene.fired(signal_id)) == 1
+    trade(scene.log, 9.0)
+    trade(scene.log, 11.0)
+    await scene.watcher().round()  # a restart
+    assert len(await scene.fired(signal_id)) == 2
+
+
+async def test_a_change_begins_anew(scene: Scene) -> None:
+    signal_id, watcher = await scene.make(), scene.watcher()
+    await watcher.round()
+    trade(scene.log, 11.0)
+    await watcher.round()
+
+    async def edit(**changes: object) -> None:
+        changed = await scene.signals.change(
+            scene.user_id,
+            signal_id,
+            lambda asked: replace(asked, **changes),  # type: ignore[arg-type]
+        )
+        assert not isinstance(changed, AlertDenied)
+
+    await edit(level=8.0)  # above that already
+    await watcher.round()
+    trade(scene.log, 12.0)
+    await watcher.round()
+    assert len(await scene.fired(signal_id)) == 1
+    await edit(is_active=False)
+    trade(scene.log, 7.0)
+    trade(scene.log, 12.0)
+    await watcher.round()
+    await edit(is_active=True)
+    await watcher.round()
+    trade(scene.log, 7.0)
+    trade(scene.log, 12.0)
+    await watcher.round()
+    assert len(await scene.fired(signal_id)) == 2
+    await scene.signals.delete(scene.user_id, signal_id)
+    trade(scene.log, 7.0)
+    await watcher.round()
+    assert await scene.store.read(lambda rows: rows.turn.bases()) == []
+
+
+async def test_the_signals_of_a_removed_account_fire_nothing(scene: Scene) -> None:
+    await scene.make()
+    watcher = scene.watcher()
+    await watcher.round()
+    reviews = Reviews(scene.store, clock=scene.clock, entropy=bytes)
+    await reviews.remove_user(scene.user_id, actor=COMMAND_LINE)
+    trade(scene.log, 11.0)
+    await watcher.round()
+    assert await scene.signals.of_user(scene.user_id) == []
+    assert await scene.store.read(lambda rows: rows.fired.since(FiringId(0), 9)) == []
+
+
+async def test_there_are_as_many_as_are_offered_and_no_more(scene: Scene) -> None:
+    scene.signals = replace(scene.signals, bounds=AlertBounds(of_all_max=3, mints_max=1))
+
+    async def change(signal_id: SignalId, **changes: Any) -> Alert | AlertDenied:
+        return await scene.signals.change(
+            scene.user_id, signal_id, lambda asked: replace(asked, **changes)
+        )
+
+    first = await scene.make()
+    asked = AlertRule(name="up", mint=Mint(USDC), field=Field("price.usd"), kind=SignalKind.ABOVE)
+    assert await scene.signals.make(scene.user_id, asked) is AlertDenied.TOO_MANY_MINTS
+    assert isinstance(await change(first, is_active=False), Alert)
+    other = await scene.signals.make(scene.user_id, asked)
+    assert isinstance(other, Alert)
+    assert await change(first, is_active=True) is AlertDenied.TOO_MANY_MINTS
+    await scene.signals.delete(scene.user_id, other.signal_id)
+    await scene.make()
+    await scene.make()
+    assert isinstance(await change(first, is_active=True), Alert)
+    assert isinstance(await change(first, level=2.0), Alert)
+    fourth = replace(asked, mint=MINT)
+    assert await scene.signals.make(scene.user_id, fourth) is AlertDenied.TOO_MANY_OF_ALL
+    idle = await scene.signals.make(scene.user_id, replace(fourth, is_active=False))
+    assert isinstance(idle, Alert)
+    assert await change(idle.signal_id, is_active=True) is AlertDenied.TOO_MANY_OF_ALL
+
+
+async def test_many_rules_over_one_token_fire_together_and_let_others_run(scene: Scene) -> None:
+    scene.signals = replace(scene.signals, bounds=AlertBounds(per_user_max=2_000))
+    asked = AlertRule(
+        name="up", mint=MINT, field=Field("price.usd"), kind=SignalKind.ABOVE, level=LEVEL
+    )
+    owner, count = scene.user_id, max(2 * LOOKS_AT_ONCE, COMPARED_AT_ONCE + 1)
+
+    def fill(rows: AccountRows) -> None:
+        for _ in range(count):
+            rows.signals.insert(owner, asked, bytes(32), NOW)
+        rows.turn.touch()
+
+    await scene.store.transact(fill)
+    watcher = scene.watcher()
+    await watcher.round()
+    trade(scene.log, 11.0)
+    turns, task = 0, asyncio.ensure_future(watcher.round())
+    while not task.done():
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns >= 3
+    signals = await scene.signals.of_user(owner)
+    assert len(signals) == count
+    assert all(signal.fired_at == NOW for signal in signals)
+    assert await scene.seqs(signals[-1].signal_id) == [scene.log.seq]
+
+    await scene.signals.delete(owner, signals[0].signal_id)
+    assert len(watcher.evaluation.numbers) == count
+    await watcher.round()
+    assert {*watcher.evaluation.numbers} == {each.signal_id for each in signals[1:]}
+
+
+async def test_only_one_process_watches(scene: Scene) -> None:
+    signal_id = await scene.make()
+    one, other = scene.watcher(0), scene.watcher(1)
+    await one.round()
+    await other.round()
+    trade(scene.log, 11.0)
+    await other.round()
+    assert await scene.fired(signal_id) == []
+    await one.round()
+    assert len(await scene.fired(signal_id)) == 1
+
+
+async def test_a_process_that_stops_leaves_its_turn_to_others(scene: Scene) -> None:
+    signal_id = await scene.make()
+    one, other = scene.watcher(0), scene.watcher(1)
+    await one.round()
+    await other.writer.leave()  # it is not its turn
+    task = asyncio.create_task(one.run())
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    trade(scene.log, 11.0)
+    await other.round()
+    assert len(await scene.fired(signal_id)) == 1
+
+
+@pytest.mark.parametrize("off_ms", [LEASE_MS_MAX // 2, 2 * LEASE_MS_MAX])
+async def test_clocks_that_are_minutes_apart_tell_no_crossing_twice(
+    scene: Scene, off_ms: int
+) -> None:
+    signal_id, began = await scene.make(), scene.log.seq
+    clocks = [ManualClock(UnixMs(NOW + off)) for off in (off_ms, -off_ms)]
+    watchers = [scene.watcher(process, clock=clock) for process, clock in enumerate(clocks)]
+    for price in (9.0, 11.0, 9.0, 10.5, 9.5, 12.0):
+        for watcher in watchers:
+            await watcher.round()
+        trade(scene.log, price)
+    for watcher in watchers[::-1]:
+        await watcher.round()
+    assert await scene.seqs(signal_id) == slow_crossings(scene.log, began)
+
+
+async def test_after_the_clock_was_set_back_the_turn_is_taken(scene: Scene) -> None:
+    await scene.watcher(0, clock=ManualClock(UnixMs(NOW + 2 * LEASE_MS_MAX))).writer.take()
+    assert await scene.watcher(1).writer.take() is not None
+
+
+async def test_a_frozen_process_tells_nothing_that_another_has_told(scene: Scene) -> None:
+    signal_id = await scene.make()
+    one, other = scene.watcher(0), scene.watcher(1)
+    await one.round()
+    trade(scene.log, 11.0)
+    evaluated = one.evaluation
+    for event in scene.log.kept[evaluated.tracks.seq :]:
+        list(evaluated.apply(event, NOW))  # frozen before it writes
+    outcome = evaluated.outcome(evaluated.tracks.seq - 1, with_idle=False)
+    assert outcome.fired
+    scene.clock.advance(LEASE_MS + 1)
+    await other.round()
+    assert len(await scene.fired(signal_id)) == 1
+    assert not await one.writer.write(packed(outcome))
+    await one.round()
+    assert len(await scene.fired(signal_id)) == 1
+
+
+async def test_after_a_log_that_was_trimmed_the_number_is_compared(scene: Scene) -> None:
+    signal_id = await scene.make()
+    await scene.watcher().round()
+    trade(scene.log, 9.5)
+    trade(scene.log, 11.0)
+    scene.log.trimmed = scene.log.seq
+    await scene.watcher().round()
+    assert len(await scene.fired(signal_id)) == 1
+
+
+async def test_another_log_is_begun_at_its_tip(scene: Scene) -> None:
+    signal_id = await scene.make()
+    trade(scene.log, 9.0)
+    await scene.watcher().round()
+    scene.log = begun_log()
+    watcher = scene.watcher()
+    await watcher.round()
+    trade(scene.log, 11.0)
+    await watcher.round()
+    assert len(await scene.fired(signal_id)) == 1
+
+
+async def test_a_mint_that_is_tracked_later_is_looked_at_then(scene: Scene) -> None:
+    scene.log.untrack(MINT)
+    signal_id, watcher = await scene.make(), scene.watcher()
+    await watcher.round()
+    scene.log.track(MINT)
+    for _ in range(9):
+        tip = scene.log.tip_at(scene.log.seq)
+        scene.log.append((tip.slot or 0) + 1, (tip.time or 0) + 60, swap(9.0))
+    await watcher.round()
+    trade(scene.log, 11.0)
+    await watcher.round()
+    assert len(await scene.fired(signal_id)) == 1

@@ -1,0 +1,91 @@
+"""Queries and cursors: errors are reported, and change nothing."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.api.wire import decode_cursor, encode_cursor, read_query
+from mintscope.kit.errors import BadRequest
+from mintscope.kit.http.request import Request
+
+
+class Sort(StrEnum):
+    AGE = "age"
+    PRICE = "price"
+
+
+class Asked(msgspec.Struct, rename={"from_": "from"}):
+    from_: Annotated[int, msgspec.Meta(ge=0, description="Unix seconds.")] = 0
+    limit: Annotated[int, msgspec.Meta(ge=1, le=100, description="How many.")] = 10
+    names: Annotated[list[str], msgspec.Meta(max_length=3, description="Which.")] = []
+    tf: Literal["m1", "h1"] = "m1"
+    sorts: list[Sort] = []
+
+
+class Place(msgspec.Struct, array_like=True, tag="place"):
+    at: int
+    name: str
+
+
+class OtherPlace(msgspec.Struct, array_like=True, tag="other"):
+    at: int
+    name: str
+
+
+async def nothing() -> Any:
+    return {"type": "http.disconnect"}
+
+
+def asked(query: str) -> Asked:
+    scope = {"type": "http", "headers": [], "query_string": query.encode()}
+    return read_query(Request(scope, nothing), Asked)
+
+
+def test_fields_are_read_by_their_types() -> None:
+    assert asked("from=7&names=rsi,atr") == Asked(from_=7, limit=10, names=["rsi", "atr"])
+    assert asked("") == Asked()
+
+
+def test_a_list_is_one_field_or_several() -> None:
+    assert asked("names=rsi&limit=5&names=atr,ema9").names == ["rsi", "atr", "ema9"]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("limit=0", "limit: expected an integer from 1 to 100; was '0'"),
+        ("limit=many", "limit: expected an integer from 1 to 100; was 'many'"),
+        ("from=-1", "from: expected an integer of at least 0; was '-1'"),
+        ("limit=1&limit=2", "limit: expected once; was there several times"),
+        ("limt=1", "expected the query fields from, limit, names, sorts, tf; was 'limt'"),
+        ("tf=1h", "tf: expected one of h1, m1; was '1h'"),
+        ("sorts=age,aeg", "sorts[1]: expected one of age, price; was 'aeg'"),
+        ("tf=" + "x" * 99, f"tf: expected one of h1, m1; was '{'x' * 49}"),
+        ("names=a,b&names=c,d", "names: expected `array` of length <= 3"),
+        ("&".join(f"a{n}=1" for n in range(40)), "expected a query of at most 32 fields, in UTF-8"),
+    ],
+)
+def test_what_is_not_as_expected_is_told(query: str, told: str) -> None:
+    with pytest.raises(BadRequest, match=r".*") as refused:
+        asked(query)
+    assert str(refused.value) == told
+
+
+@given(st.integers(-(2**63), 2**63 - 1), st.text(max_size=50))
+def test_a_cursor_leads_back_to_its_place(at: int, name: str) -> None:
+    assert decode_cursor(encode_cursor(Place(at, name)), Place) == Place(at, name)
+
+
+@given(st.text(max_size=600))
+def test_any_other_text_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest):
+        decode_cursor(text, Place)
+
+
+def test_a_cursor_of_another_list_is_refused() -> None:
+    with pytest.raises(BadRequest):
+        decode_cursor(encode_cursor(OtherPlace(1, "a")), Place)

@@ -1,0 +1,21 @@
+"""The resource of a payment for a page: its path, and all that was asked for."""
+
+from mintscope.api.series.indicator_wire import IndicatorsQuery
+from mintscope.api.series.wire import CandlesQuery, SwapsQuery
+from mintscope.api.x402 import series_resource
+from mintscope.solana.blocks import WSOL
+
+
+def test_it_names_path_and_query_and_leaves_out_what_is_usual() -> None:
+    path = f"/v1/token/{WSOL}"
+    asked = CandlesQuery(tf="m5", from_=7, limit=9, cursor="WyJ4Il0", fill="previous")
+    assert series_resource(WSOL, "candles", asked) == (
+        f"{path}/candles?tf=m5&from=7&limit=9&cursor=WyJ4Il0&fill=previous"
+    )
+    assert series_resource(WSOL, "candles", CandlesQuery(tf="m5")) == f"{path}/candles?tf=m5"
+    assert series_resource(WSOL, "swaps", SwapsQuery(limit=5)) == f"{path}/swaps?limit=5"
+    assert series_resource(WSOL, "swaps", SwapsQuery()) == f"{path}/swaps"
+    names = IndicatorsQuery(tf="m1", names=["rsi", "atr"])
+    assert series_resource(WSOL, "indicators", names) == (
+        f"{path}/indicators?tf=m1&names=rsi%2Catr"
+    )

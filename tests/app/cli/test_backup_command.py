@@ -1,0 +1,250 @@
+"""`mintscope backup`: complete copies in rotation, noted, and verified by a restore."""
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import apsw
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from mintscope.app.cli.app import app
+from mintscope.app.config.load import load
+from mintscope.app.doctor.finding import Level
+from mintscope.app.doctor.machine import check_backups
+from mintscope.app.stores import backups, folder
+from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
+from mintscope.app.stores.stores import expect_own_stores
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import FolderInUse
+from mintscope.kit.metrics import BACKUP_AGE_S
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import HOUR_MS
+from support.scenes.postgres import url_in
+
+NOW: Final = UnixMs(1_800_000_000_000)
+CONFIGURED: Final = sha256(b"the pepper of the tests").hexdigest()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def data(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the data_dir of an installation that has issued credits."""
+    settings = {"DATA_DIR": str(tmp_path / "data"), "CHAIN__RPC_URL": "http://127.0.0.1:1"}
+    if request.param == "postgresql":
+        settings["STORE"] = url_in(tmp_path)
+    for name, value in settings.items():
+        monkeypatch.setenv(f"MINTSCOPE_{name}", value)
+    expect_own_stores(load(None).config, writes=True)
+    assert run("credits", "issue", "5").exit_code == 0
+    return tmp_path / "data"
+
+
+def run(*words: str, **settings: str) -> Result:
+    names: Mapping[str, str] = {f"MINTSCOPE_{name}": value for name, value in settings.items()}
+    return CliRunner().invoke(app, words, env=dict(names))
+
+
+def silent(_what: str, _count: int) -> None: ...
+
+
+def test_a_backup_goes_into_a_folder_of_its_own_and_is_noted(data: Path, tmp_path: Path) -> None:
+    result = run("backup", "--to", str(tmp_path / "kept"), "--json")
+    report = json.loads(result.stdout)
+    (made,) = (tmp_path / "kept").glob("mintscope-*")
+
+    assert result.exit_code == 0, result.output
+    assert report == {"folder": str(made), "removed": []}
+    assert {MONEY_FILE, MARKET_FILE, PEPPER_FILE} <= {each.name for each in made.iterdir()}
+    upgrade = json.loads(run("upgrade", "--check", "--json").stdout)
+    assert upgrade["backup"]["place"] == str(made)
+    assert data.exists()
+
+
+def test_the_setting_names_the_folder_and_a_folder_of_ones_own_is_noted_too(
+    data: Path, tmp_path: Path
+) -> None:
+    del data
+    assert run("backup").exit_code == 2
+    assert run("backup", BACKUP__TO=str(tmp_path / "kept")).exit_code == 0
+    assert run("backup", str(tmp_path / "mine")).exit_code == 0
+    upgrade = json.loads(run("upgrade", "--check", "--json").stdout)
+
+    assert len(list((tmp_path / "kept").glob("mintscope-*"))) == 1
+    assert upgrade["backup"]["place"] == str(tmp_path / "mine")
+
+
+def test_what_was_cut_off_counts_for_nothing_and_is_removed(data: Path, tmp_path: Path) -> None:
+    del data
+    left = tmp_path / "kept" / ".mintscope-20260101T000000Z.partial"
+    left.mkdir(parents=True)
+    (left / MONEY_FILE).touch()
+    made = backups.take(load(None).config, tmp_path / "kept", silent, NOW)
+
+    assert not left.exists()
+    assert made.name == "mintscope-20270115T080000Z"
+
+
+def test_two_backups_into_one_folder_take_turns(data: Path, tmp_path: Path) -> None:
+    del data
+    with (
+        folder.held(tmp_path / "kept", "backup", may_be_open=True),
+        pytest.raises(FolderInUse, match="only backup"),
+    ):
+        backups.take(load(None).config, tmp_path / "kept", silent, NOW)
+
+
+def test_the_newest_stay_and_one_of_each_day(data: Path, tmp_path: Path) -> None:
+    del data
+    root = tmp_path / "kept"
+    for hours in range(60):
+        at = datetime(2026, 11, 20, tzinfo=UTC) + timedelta(hours=hours)
+        (root / f"mintscope-{at:{backups.STAMP}}").mkdir(parents=True)
+    (root / "of others").mkdir()
+    (root / "mintscope-notes").touch()
+    removed = backups.rotate(root, kept_max=5, keep_days=2)
+    left = sorted(each.name for each in root.iterdir())
+
+    assert len(removed) == 54
+    assert left == [
+        "mintscope-20261121T230000Z",
+        *(f"mintscope-20261122T{hour:02}0000Z" for hour in range(7, 12)),
+        "mintscope-notes",
+        "of others",
+    ]
+
+
+@given(st.sets(st.integers(0, 40 * 24), max_size=60), st.integers(1, 30), st.integers(0, 40))
+def test_what_is_kept_is_what_a_calendar_says(
+    hours: set[int], kept_max: int, keep_days: int
+) -> None:
+    begin = datetime(2026, 11, 1, tzinfo=UTC)
+    times = sorted(begin + timedelta(hours=each) for each in hours)
+    found = [Path(f"mintscope-{at:{backups.STAMP}}") for at in times]
+    days = sorted({at.date() for at in times}, reverse=True)[:keep_days]
+    expected = {
+        path
+        for place, (path, at) in enumerate(zip(found, times, strict=True))
+        if place >= len(found) - kept_max
+        or (at.date() in days and at == max(each for each in times if each.date() == at.date()))
+    }
+
+    assert backups.kept(found, kept_max, keep_days) == expected
+
+
+def test_a_restored_copy_is_audited_and_its_faults_are_shown(data: Path, tmp_path: Path) -> None:
+    del data
+    made = backups.take(load(None).config, tmp_path / "kept", silent, NOW)
+    sound = run("backup", "verify", str(made), "--scratch", str(tmp_path), "--json")
+    with apsw.Connection(str(made / MONEY_FILE)) as db:
+        db.execute("UPDATE credit_account SET balance = balance + 1")
+    wrong = run("backup", "verify", str(made))
+
+    report = json.loads(sound.stdout)
+    assert sound.exit_code == 0, sound.output
+    assert report["isSound"]
+    assert (report["creditTokens"], report["entries"]) == (1, 1)
+    assert not list(tmp_path.glob("mintscope-verify-*"))
+    assert wrong.exit_code == 1
+    assert "I2: a balance is not the sum of its entries" in wrong.output
+
+
+def test_a_damaged_copy_and_another_pepper_are_refused(data: Path, tmp_path: Path) -> None:
+    del data
+    made = backups.take(load(None).config, tmp_path / "kept", silent, NOW)
+    other = run("backup", "verify", str(made), CREDITS__PEPPER=CONFIGURED)
+    content = bytearray((made / MONEY_FILE).read_bytes())
+    content[5_000:9_000] = bytes(4_000)
+    (made / MONEY_FILE).write_bytes(content)
+    damaged = run("backup", "verify", str(made))
+
+    assert (other.exit_code, damaged.exit_code) == (1, 1)
+    assert "pepper" in other.output
+    assert "whole" in damaged.output or "malformed" in damaged.output
+
+
+def test_the_pepper_is_kept_apart_and_comes_back(data: Path, tmp_path: Path) -> None:
+    safe = tmp_path / "safe"
+    apart = {"BACKUP__SECRETS_TO": str(safe)}
+    assert run("backup", "--to", str(tmp_path / "kept"), **apart).exit_code == 0
+    (made,) = (tmp_path / "kept").glob("mintscope-*")
+    pepper = (data / PEPPER_FILE).read_text()
+
+    assert not (made / PEPPER_FILE).exists()
+    assert (safe / PEPPER_FILE).read_text() == pepper
+    assert (safe / PEPPER_FILE).stat().st_mode & 0o777 == 0o600
+    assert "there is none" in run("backup", "verify", str(made)).output
+    assert run("backup", "verify", str(made), **apart).exit_code == 0
+    new = {"DATA_DIR": str(tmp_path / "new"), "STORE": ""}
+    restored = run("restore", str(made), "--secrets", str(safe), **new)
+    assert restored.exit_code == 0, restored.output
+    assert (tmp_path / "new" / PEPPER_FILE).read_text() == pepper
+    assert run("credits", "list", **new).exit_code == 0
+
+
+def test_without_its_pepper_a_restored_store_is_refused_and_no_new_one_is_made(
+    data: Path, tmp_path: Path
+) -> None:
+    del data
+    made = backups.take(load(None).config, tmp_path / "kept", silent, NOW)
+    (made / PEPPER_FILE).unlink()
+    new = {"DATA_DIR": str(tmp_path / "new"), "STORE": ""}
+    assert run("restore", str(made), **new).exit_code == 0
+    result = run("credits", "list", **new)
+
+    assert result.exit_code == 1
+    assert "copy it from a backup" in result.output
+    assert not (tmp_path / "new" / PEPPER_FILE).exists()
+
+
+def test_the_age_is_that_of_the_newest_backup_and_goes_on_by_itself(
+    data: Path, tmp_path: Path
+) -> None:
+    del data
+    config = load(None).config
+    clock = ManualClock(NOW)
+    began = backups.safe_since(config)
+    backups.take(config, tmp_path / "kept", silent, NOW)
+
+    async def shown() -> list[float]:
+        task = asyncio.create_task(backups.watch(config, clock))
+        seen: list[float] = []
+        while seen != [0]:  # a test before has shown another
+            await asyncio.sleep(0.01)
+            seen = [each.value for one in BACKUP_AGE_S.collect() for each in one.samples]
+        clock.advance(90_000)
+        task.cancel()
+        return [*seen, *(each.value for one in BACKUP_AGE_S.collect() for each in one.samples)]
+
+    assert began is not None
+    assert backups.safe_since(config) == NOW
+    assert asyncio.run(shown()) == [0, 90]
+
+
+def test_an_address_is_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for words in (["--to", "s3://bucket/backups"], ["s3://bucket/backups"]):
+        result = run("backup", *words)
+        assert result.exit_code == 2
+        assert "speaks no S3" in re.sub(r"[^\w ]+", " ", result.output).replace("  ", " ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_doctor_says_how_old_the_newest_backup_is(data: Path, tmp_path: Path) -> None:
+    del data
+    config = load(None).config
+    none = list(check_backups(config))
+    made = backups.take(config, tmp_path / "kept", silent, NOW)
+    young = list(check_backups(config, ManualClock(UnixMs(NOW + HOUR_MS))))
+    old = list(check_backups(config, ManualClock(UnixMs(NOW + 25 * HOUR_MS))))
+
+    levels = [[each.level for each in found] for found in (none, young, old)]
+    assert levels == [[Level.WARN], [Level.OK], [Level.WARN]]
+    assert f"{made}, 1.0 h old" in str(young[0])
+    assert "25.0 h old" in str(old[0])

@@ -1,0 +1,190 @@
+"""`mintscope buy`: a shop and a chain on the loopback, a wallet in a file."""
+
+import asyncio
+import json
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from starlette.responses import Response
+from starlette.types import Message, Receive, Scope, Send
+from typer.testing import CliRunner, Result
+
+from mintscope.app.cli.buy import app
+from mintscope.kit.credentials import CredentialKind, is_well_formed
+from support.processes.listening import listening
+from support.scenes.payments.payment_shop import Shop
+from support.scenes.payments.payment_world import World, world_at
+from support.scenes.payments.selling_api import opened
+
+MINT = "So11111111111111111111111111111111111111112"
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path) as world:
+        yield world
+
+
+def options(world: World, folder: Path, **changes: str) -> list[str]:
+    wallet = folder / "id.json"
+    wallet.write_text(world.buyer.to_json())
+    given = {
+        "url": "http://127.0.0.1:1",
+        "rpc": "http://127.0.0.1:1",
+        "wallet": str(wallet),
+        "asset": world.terms.asset,
+        "pay-to": world.terms.pay_to,
+        "max": "0.5",
+    } | changes
+    return ["buy", *(part for name, value in given.items() for part in (f"--{name}", value))]
+
+
+async def run(arguments: list[str]) -> Result:
+    return await asyncio.to_thread(CliRunner().invoke, app, arguments)
+
+
+async def test_credits_and_a_report_are_bought(world: World, tmp_path: Path) -> None:
+    shop = Shop(world.facilitator(patience_s=5))
+    async with listening(shop.app) as url, listening(world.node) as rpc:
+        given = options(world, tmp_path, url=url, rpc=rpc)
+        bought = await run([*given, "credits", "10"])
+        report = await run([*given, "request", MINT])
+        too_much = await run([*given[:-1], "0.001", "request", MINT])
+
+    assert bought.exit_code == report.exit_code == 0
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, bought.stdout.strip())
+    assert "10 credits for 22500 atoms" in bought.stderr
+    assert json.loads(report.stdout) == {"price": 1}
+    assert too_much.exit_code == 1
+    assert "at most 1000 atoms a payment; was 2500" in too_much.stderr
+
+
+async def test_a_buyer_chooses_what_to_pay_in(world: World, tmp_path: Path) -> None:
+    world.fund("buyer", usdc_atoms=10**6)
+    async with (
+        opened(world, also=[world.usdc_terms]) as shop,
+        listening(shop.service.app) as url,
+        listening(world.node) as rpc,
+    ):
+        for asset in (world.terms.asset, "usdc"):
+            given = options(world, tmp_path, url=url, rpc=rpc, asset=asset)
+            bought = await run([*given, "credits", "10"])
+            assert bought.exit_code == 0, bought.stderr
+
+    assert world.received() == world.received(world.usdc_terms) == 25_000
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"asset": "nonsense"}, "expected an address"),
+        ({"pay-to": "0" * 44}, "expected an address"),
+        ({"max": "lots"}, "expected a number of whole tokens"),
+        ({"max": "0"}, "expected a number of whole tokens"),
+        ({"max": "NaN"}, "expected a number of whole tokens"),
+        ({"max": "1e30"}, "expected a number of whole tokens"),
+        ({"wallet": "/nowhere/id.json"}, "expected a Solana keypair file"),
+    ],
+)
+async def test_bad_input_has_one_message(
+    world: World, tmp_path: Path, changes: dict[str, str], message: str
+) -> None:
+    result = await run([*options(world, tmp_path, **changes), "credits", "10"])
+
+    assert result.exit_code == 2
+    assert message in " ".join(result.stderr.replace("│", " ").split())
+
+
+@pytest.mark.parametrize("content", ["", "[1, 2]", "[-1]", "[999]", '"text"', "{}", "[1.5]"])
+async def test_a_broken_wallet_is_refused(world: World, tmp_path: Path, content: str) -> None:
+    given = options(world, tmp_path)
+    (tmp_path / "id.json").write_text(content)
+    result = await run([*given, "credits", "10"])
+
+    assert result.exit_code == 2
+    assert "keypair file" in result.stderr
+
+
+class Spoils:
+    """The shop, but what it answers to a payment becomes a 429 that says: in an hour."""
+
+    def __init__(self, shop: Shop) -> None:
+        self.shop = shop.app
+        self.paid: list[bytes] = []
+        self.is_spoiling = True
+        self.on_paid: Callable[[], None] = lambda: None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        payment = dict(scope["headers"]).get(b"payment-signature")
+        if payment is None or not self.is_spoiling:
+            await self.shop(scope, receive, send)
+            return
+        self.paid.append(payment)
+        await self.shop(scope, receive, _nowhere)
+        self.on_paid()
+        busy = Response("{}", 429, {"Retry-After": "3600"})
+        await busy(scope, receive, send)
+
+
+async def _nowhere(_: Message) -> None:
+    pass
+
+
+async def test_a_payment_on_its_way_is_remembered_by_the_next_run(
+    world: World, tmp_path: Path
+) -> None:
+    shop = Spoils(Shop(world.facilitator(patience_s=5)))
+    async with listening(shop) as url, listening(world.node) as rpc:
+        given = options(world, tmp_path, url=url, rpc=rpc)
+        pending = await run([*given, "credits", "10"])
+        shop.is_spoiling = False
+        other = await run([*given, "request", MINT])
+        bought = await run([*given, "credits", "10"])
+
+    assert pending.exit_code == 1
+    assert "run this command again" in pending.stderr
+    assert str(tmp_path / "id.json.payments") in pending.stderr
+    assert other.exit_code == bought.exit_code == 0
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, bought.stdout.strip())
+    assert world.received() == 22_500 + 2_500
+    assert list((tmp_path / "id.json.payments").iterdir()) == []
+
+
+@pytest.mark.process
+async def test_a_buyer_killed_after_it_paid_gets_what_it_paid_for(
+    world: World, tmp_path: Path
+) -> None:
+    shop = Spoils(Shop(world.facilitator(patience_s=5)))
+    async with listening(shop) as url, listening(world.node) as rpc:
+        given = [*options(world, tmp_path, url=url, rpc=rpc), "credits", "10"]
+        command = [sys.executable, "-m", "mintscope", *given]
+        killed = await asyncio.create_subprocess_exec(*command, stderr=asyncio.subprocess.DEVNULL)
+        shop.on_paid = killed.kill
+        async with asyncio.timeout(30):
+            assert await killed.wait() == -signal.SIGKILL
+        shop.is_spoiling = False
+        bought = await run(given)
+
+    assert bought.exit_code == 0
+    assert is_well_formed(CredentialKind.CREDIT_TOKEN, bought.stdout.strip())
+    assert len(shop.paid) == 1
+    assert world.received() == 22_500
+
+
+async def test_a_folder_that_cannot_remember_pays_nothing(world: World, tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    given = options(world, tmp_path, journal=str(tmp_path / "taken"))
+    result = await run([*given, "credits", "10"])
+
+    assert result.exit_code == 1
+    assert "expected a folder for payments on their way" in result.stderr
+
+
+async def test_a_service_that_is_not_there(world: World, tmp_path: Path) -> None:
+    result = await run([*options(world, tmp_path, url="http://127.0.0.1:1"), "request", MINT])
+
+    assert result.exit_code == 1
+    assert "Traceback" not in result.stderr

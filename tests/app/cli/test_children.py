@@ -1,0 +1,231 @@
+"""Processes that a command started: started again when they end, and ended in order."""
+
+import socket
+import sys
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from mintscope.app.running.processes import Sibling
+from mintscope.app.running.serve import EXIT_OPERATOR, ChildEnded, Children, Role
+
+GIVE_UP_S = 20
+
+# Says that it runs; on SIGTERM does its last work for a while, then says how the others were.
+PROGRAM = """
+import pathlib, signal, sys, time
+
+name, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+
+def end(number, frame):
+    if name == "server":
+        time.sleep(0.5)
+        (folder / "server ended").write_text(str((folder / "chain ended").exists()))
+    else:
+        (folder / "chain ended").touch()
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, end)
+(folder / (name + " runs")).touch()
+time.sleep(30)
+"""
+
+
+@pytest.mark.process
+def test_the_chain_ends_after_the_server_that_asks_it(tmp_path: Path) -> None:
+    """So nothing warns, while the server ends, of a chain that does not answer."""
+    with Children(command=(sys.executable, "-c", PROGRAM)) as children:
+        children.start("chain", ["chain", str(tmp_path)], role=Role(has_memory=True))
+        children.start("server", ["server", str(tmp_path)])
+        until(children, lambda: len(list(tmp_path.iterdir())) == 2)
+
+    assert (tmp_path / "server ended").read_text() == "False"
+    assert (tmp_path / "chain ended").exists()
+
+
+def until(children: Children, is_so: Callable[[], bool]) -> None:
+    give_up_s = time.monotonic() + GIVE_UP_S
+    while not is_so():
+        assert time.monotonic() < give_up_s
+        children.pause(0.02)
+
+
+# Notes each start and the messages of its parent; ends with a code if there is one.
+RECORDER = """
+import pathlib, sys
+
+name, folder, *code = [each for each in sys.argv[1:] if each != "--again"]
+with (pathlib.Path(folder) / name).open("a") as starts:
+    starts.write("+" if sys.argv[-1] == "--again" else ".")
+if code:
+    sys.exit(int(code[0]))
+for line in sys.stdin:
+    (pathlib.Path(folder) / (name + " heard")).write_text(line)
+"""
+
+
+def recording() -> Children:
+    return Children(command=(sys.executable, "-c", RECORDER))
+
+
+def starts(folder: Path, name: str) -> int:
+    return len(text(folder / name))
+
+
+def heard(folder: Path, name: str) -> Mapping[str, Sibling]:
+    line = text(folder / f"{name} heard")
+    return msgspec.json.decode(line, type=dict[str, Sibling]) if line.endswith("\n") else {}
+
+
+def text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("code", [0, 1, 70])
+def test_a_process_that_ends_is_started_again_and_the_other_goes_on(
+    tmp_path: Path, code: int
+) -> None:
+    with recording() as children:
+        children.start("api", ["api", str(tmp_path)])
+        children.start("ingest", ["ingest", str(tmp_path), str(code)])
+        until(children, lambda: starts(tmp_path, "ingest") >= 3)
+        until(children, lambda: heard(tmp_path, "api").get("ingest", Sibling()).restarts >= 2)
+
+    assert starts(tmp_path, "api") == 1
+    assert not heard(tmp_path, "api")["ingest"].is_stopped
+
+
+@pytest.mark.process
+def test_a_process_learns_that_it_was_started_again(tmp_path: Path) -> None:
+    with recording() as children:
+        role = Role(again=("--again",))
+        children.start("api", ["api", str(tmp_path), "1"], role=role)
+        until(children, lambda: starts(tmp_path, "api") >= 2)
+
+    assert text(tmp_path / "api")[:2] == ".+"
+
+
+@pytest.mark.process
+def test_a_process_that_needs_an_operator_stays_ended_and_the_others_hear_of_it(
+    tmp_path: Path,
+) -> None:
+    with recording() as children:
+        children.start("api", ["api", str(tmp_path)])
+        children.start("ingest", ["ingest", str(tmp_path), str(EXIT_OPERATOR)])
+        until(children, lambda: heard(tmp_path, "api").get("ingest", Sibling()).is_stopped)
+        children.pause(0.3)
+
+    assert (starts(tmp_path, "api"), starts(tmp_path, "ingest")) == (1, 1)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    ("role", "code"),
+    [(Role(is_vital=True), EXIT_OPERATOR), (Role(has_memory=True, is_vital=True), 1)],
+)
+def test_nothing_goes_on_without_what_is_vital(tmp_path: Path, role: Role, code: int) -> None:
+    with recording() as children:
+        children.start("api", ["api", str(tmp_path), str(code)], role=role)
+        with pytest.raises(ChildEnded, match=f"ended with exit code {code}") as caught:
+            until(children, lambda: False)
+    assert caught.value.needs_operator is (code == EXIT_OPERATOR)
+
+
+@pytest.mark.process
+def test_a_process_that_may_end_is_not_started_again(tmp_path: Path) -> None:
+    with recording() as children:
+        children.start("files", ["files", str(tmp_path), "0"], role=Role(may_end=True))
+        until(children, lambda: starts(tmp_path, "files") == 1)
+        children.pause(0.5)
+
+    assert starts(tmp_path, "files") == 1
+
+
+# On SIGTERM it ends when every other one has been asked to end as well.
+TOGETHER = """
+import pathlib, signal, sys, time
+
+name, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+
+def end(number, frame):
+    (folder / (name + " ends")).touch()
+    while len(list(folder.glob("* ends"))) < 2:
+        time.sleep(0.01)
+    sys.exit(0)
+
+signal.signal(signal.SIGTERM, end)
+(folder / name).touch()
+time.sleep(30)
+"""
+
+
+@pytest.mark.process
+def test_processes_end_at_the_same_time(tmp_path: Path) -> None:
+    """Each waits for the other: one after the other they would be killed after a timeout."""
+    with Children(command=(sys.executable, "-c", TOGETHER)) as children:
+        for name in ("ingest", "api"):
+            children.start(name, [name, str(tmp_path)])
+        until(children, lambda: len(list(tmp_path.iterdir())) == 2)
+        start_s = time.monotonic()
+
+    assert time.monotonic() - start_s < 10
+
+
+def asked(listener: socket.socket) -> tuple[str, bytes]:
+    """Ask for a page; return the head of the answer and its body."""
+    with socket.create_connection(listener.getsockname(), timeout=GIVE_UP_S) as client:
+        client.sendall(b"GET /v1/health HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = b"".join(iter(partial(client.recv, 65_536), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return head.decode(), body
+
+
+@pytest.mark.process
+def test_clients_of_a_process_that_cannot_start_hear_503_and_when_to_come_again(
+    tmp_path: Path,
+) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        ThreadPoolExecutor(8) as clients,
+        recording() as children,
+    ):
+        children.start("api", ["api", str(tmp_path), "1"], listener=listener)
+        waiting = [clients.submit(asked, listener) for _ in range(100)]
+        until(children, lambda: all(each.done() for each in waiting))
+
+    for each in waiting:
+        head, body = each.result()
+        error = msgspec.json.decode(body)["error"]
+        assert head.startswith("HTTP/1.1 503 ")
+        assert "\r\nRetry-After: 5\r\n" in head
+        assert error["code"] == "SERVICE_UNAVAILABLE"
+        assert f"\r\nContent-Length: {len(body)}\r\n" in head
+
+
+@pytest.mark.process
+def test_clients_wait_for_a_process_that_starts_again_in_a_moment(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, recording() as children:
+        children.start("api", ["api", str(tmp_path), "1"], listener=listener)
+        with socket.create_connection(listener.getsockname()) as client:
+            client.settimeout(0.0)
+            until(children, lambda: starts(tmp_path, "api") == 3)
+            with pytest.raises(BlockingIOError):
+                client.recv(1)
+
+
+@pytest.mark.process
+def test_clients_of_a_worker_that_cannot_start_are_left_to_the_others(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, recording() as children:
+        children.start("api", ["api", str(tmp_path)], listener=listener)
+        children.start("api-2", ["api-2", str(tmp_path), "1"], listener=listener)
+        with socket.create_connection(listener.getsockname()) as client:
+            client.settimeout(0.0)
+            until(children, lambda: starts(tmp_path, "api-2") == 5)
+            with pytest.raises(BlockingIOError):
+                client.recv(1)

@@ -1,0 +1,140 @@
+"""`mintscope credits`"""
+
+import asyncio
+import json
+from pathlib import Path
+from secrets import token_bytes
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from mintscope.app.cli.credits import app
+from mintscope.app.stores.sqlite import open_money
+from mintscope.credits.ledger import Spent
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.credentials import CredentialKind, is_well_formed
+from support.scenes.service import NOW
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "installation"
+
+
+def run(folder: Path, *arguments: str) -> Result:
+    environment = {"MINTSCOPE_DATA_DIR": str(folder)}
+    return CliRunner().invoke(app, ["credits", *arguments], env=environment)
+
+
+async def in_thread(folder: Path, *arguments: str) -> Result:
+    """Run a command, which has an event loop of its own, beside this one."""
+    return await asyncio.to_thread(run, folder, *arguments)
+
+
+async def test_an_issued_token_is_good_while_the_service_runs(folder: Path) -> None:
+    async with open_money(folder, pepper=None, clock=ManualClock(NOW)) as money:
+        ledger = money.ledger
+        result = await in_thread(folder, "issue", "--credits", "5", "--note", "for the demo")
+        token = result.stdout.strip()
+        assert is_well_formed(CredentialKind.CREDIT_TOKEN, token)
+        assert "Shown once" in result.stderr
+        account = await ledger.find(token)
+        assert account is not None
+        assert await ledger.spend(account) == Spent(4)
+
+    assert token not in (await in_thread(folder, "list")).stdout
+    shown = (await in_thread(folder, "show", token[-8:])).stdout
+    assert f"...{token[-8:]}  4 credits left  for the demo" in shown
+    assert "grant" in shown
+    assert "spend" in shown
+
+
+def test_the_list_names_every_token_by_its_end(folder: Path) -> None:
+    tokens = [run(folder, "issue", "--credits", str(n)).stdout.strip() for n in (1, 2, 3)]
+    listed = run(folder, "list").stdout.splitlines()[1:]
+
+    assert [line.split()[1] for line in listed] == [f"...{token[-8:]}" for token in tokens]
+    assert [line.split()[3:5] for line in listed] == [[str(n), str(n)] for n in (1, 2, 3)]
+
+
+def test_credit_tokens_are_shown_a_page_at_a_time(folder: Path) -> None:
+    tokens = [run(folder, "issue", str(n)).stdout.strip() for n in (1, 2, 3)]
+    first = run(folder, "show", "", "--limit", "2")
+    assert [line.split()[0] for line in first.stdout.splitlines() if line.startswith("...")] == [
+        f"...{token[-8:]}" for token in tokens[:2]
+    ]
+    assert first.stderr == "there are more: --after 2\n"
+    second = run(folder, "show", "", "--after", "2")
+    assert f"...{tokens[2][-8:]}  3 credits left" in second.stdout
+    assert second.stderr == ""
+
+
+def test_the_number_is_an_argument_as_where_credits_are_bought(folder: Path) -> None:
+    token = run(folder, "issue", "7", "--note", "seven").stdout.strip()
+    (listed,) = json.loads(run(folder, "list", "--json").stdout)
+
+    assert listed.pop("issued").endswith("Z")
+    assert listed == {
+        "number": 1,
+        "token": f"...{token[-8:]}",
+        "credits": 7,
+        "left": 7,
+        "note": "seven",
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("issue",), "CREDITS"),
+        (("issue", "5", "--credits", "5"), "CREDITS"),
+        (("issue", "0"), "CREDITS"),
+        (("issue", "--credits", "0"), "--credits"),
+        (("issue", "--credits", "-5"), "--credits"),
+        (("issue", "--credits", "1000000001"), "--credits"),
+        (("issue", "--credits", "many"), "--credits"),
+        (("issue", "--credits", "1", "--note", "a" * 201), "--note"),
+        (("issue", "--credits", "1", "--note", "a\nb"), "--note"),
+        (("show", "zzzz"), "HINT"),
+        (("show", "%"), "HINT"),
+    ],
+)
+def test_bad_input_is_one_message_and_exit_2(
+    folder: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    result = run(folder, *arguments)
+
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("name", ["money.sqlite", "pepper"])
+def test_a_file_that_is_something_else_is_one_message(folder: Path, name: str) -> None:
+    folder.mkdir()
+    (folder / name).write_bytes(b"something else " * 500)
+
+    result = run(folder, "issue", "--credits", "1")
+
+    assert result.exit_code == 1
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert name in result.stderr
+    assert result.stdout == ""
+
+
+def test_another_pepper_is_one_message(folder: Path) -> None:
+    run(folder, "issue", "--credits", "1")
+    (folder / "pepper").write_text(token_bytes(32).hex())
+
+    result = run(folder, "issue", "--credits", "1")
+
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "pepper" in result.stderr
+
+
+def test_a_folder_that_cannot_be_one_is_named_in_a_sentence(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("not a folder")
+    result = run(file, "list")
+    assert result.exit_code == 1
+    assert f"the money file in {file} does not answer: " in result.output

@@ -1,0 +1,140 @@
+"""Every command says in its help what each of its values is."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+
+import pytest
+from typer import Context
+from typer.core import TyperArgument, TyperGroup, TyperOption
+from typer.main import get_command, get_group
+
+from mintscope.app.cli.app import COMMANDS, app
+
+Parameter = TyperArgument | TyperOption
+
+
+def parameters() -> Iterator[tuple[str, Parameter]]:
+    """Yield the words of each parameter that takes a value, with the parameter."""
+    found = [("mintscope", get_command(app))]
+    for words, command in found:
+        if isinstance(command, TyperGroup):
+            within = Context(command)
+            for name in command.list_commands(within):
+                inner = command.get_command(within, name)
+                assert inner is not None
+                found.append((f"{words} {name}", inner))
+        for parameter in command.params:
+            assert isinstance(parameter, TyperArgument | TyperOption)
+            is_flag = isinstance(parameter, TyperOption) and parameter.is_flag
+            if not is_flag and not parameter.hidden:
+                yield f"{words} {parameter.opts[-1]}", parameter
+
+
+PARAMETERS = dict(parameters())
+
+
+@pytest.mark.parametrize("words", PARAMETERS)
+def test_every_value_has_a_name_in_capitals_and_a_sentence(words: str) -> None:
+    parameter = PARAMETERS[words]
+
+    assert re.fullmatch(r"[A-Z]+(,[A-Z.]+)*(\.\.\.|\.csv)?", str(parameter.metavar))
+    assert re.fullmatch(r"[A-Z0-9t].*\.", str(parameter.help))
+
+
+def test_every_command_of_a_module_is_listed_once() -> None:
+    modules = {import_module(each.path) for each in COMMANDS.values()}
+
+    assert sorted(COMMANDS) == sorted(
+        name for module in modules for name in get_group(module.app).commands
+    )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_list_of_commands_says_what_the_help_of_each_begins_with(name: str) -> None:
+    commands = get_command(app)
+    assert isinstance(commands, TyperGroup)
+    command = commands.get_command(Context(commands), name)
+
+    assert command is not None
+    assert COMMANDS[name].summary == " ".join(str(command.help).split("\n\n")[0].split())
+
+
+def loaded_by(*words: str) -> set[str]:
+    """Return every module that `mintscope` with *words* has loaded when it ends."""
+    program = """
+import sys
+from mintscope.app.cli.app import main
+sys.argv = sys.argv[1:]
+try:
+    main()
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+    told = subprocess.run(
+        [sys.executable, "-c", program, "mintscope", *words],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "Usage: mintscope" in told.stdout
+    return set(told.stderr.split())
+
+
+@pytest.mark.process
+def test_the_list_of_commands_loads_no_command() -> None:
+    """All of them together take a second."""
+    loaded = loaded_by("--help")
+
+    assert {name for name in loaded if name.startswith("mintscope.")} == {
+        "mintscope.app",
+        "mintscope.app.cli",
+        "mintscope.app.cli.app",
+        "mintscope.app.running",
+        "mintscope.app.running.parent",
+    }
+    assert not loaded & {"asyncio", "msgspec", "pydantic", "structlog"}
+
+
+@pytest.mark.process
+def test_the_parent_of_serve_loads_what_it_needs_alone() -> None:
+    """The rest takes a second and 90 MB; an operator waits for it, and so does a restart."""
+    loaded = loaded_by("serve", "--help")
+
+    assert "mintscope.app.running.serve" in loaded
+    assert not loaded & {"numba", "numpy", "starlette", "uvicorn", "x402", "httpx"}
+    assert not loaded & {"apsw", "jinja2", "prometheus_client", "uvloop", "wsgiref"}
+    assert not {
+        name
+        for name in loaded
+        if name.startswith(
+            (
+                "mintscope.api",
+                "mintscope.site",
+                "mintscope.market",
+                "mintscope.payments",
+                "mintscope.accounts",
+            )
+        )
+    } - {
+        "mintscope.kit.http",
+        "mintscope.kit.http.listening",
+        "mintscope.app.stores",
+        "mintscope.app.stores.folder",
+    }
+
+
+def test_there_are_values() -> None:
+    assert len(PARAMETERS) > 40
+
+
+@pytest.mark.process
+def test_the_api_loads_what_reads_passkeys_when_there_is_one() -> None:
+    """It takes 70 ms and 14 MB."""
+    loaded = loaded_by("api", "--help")
+
+    assert "mintscope.accounts.people.passkeys" in loaded
+    assert not loaded & {"webauthn", "cbor2", "OpenSSL"}

@@ -1,0 +1,90 @@
+"""A process logs its start with its version, and its stop with the reason; all lines are JSON."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mintscope import __version__
+from mintscope.app.running.processes import commit
+from support.processes.api_process import settings
+from support.processes.listening import addresses_in, json_lines
+
+ROOT = Path(__file__).resolve().parents[3]
+READY_S = 60
+
+
+def started(process: str, folder: Path, **more: str) -> "subprocess.Popen[str]":
+    environment = settings(folder, **more) | {"MINTSCOPE_CREDITS__PEPPER": os.urandom(32).hex()}
+    return subprocess.Popen(
+        [sys.executable, "-m", "mintscope", process],
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def of(lines: list[dict[str, Any]], event: str) -> dict[str, Any]:
+    (line,) = [line for line in lines if line["event"] == event]
+    return line
+
+
+@pytest.mark.process
+def test_an_api_says_when_it_starts_and_why_it_stops(tmp_path: Path) -> None:
+    with started("api", tmp_path, MINTSCOPE_API__STALE_AFTER_S="77") as process:
+        try:
+            assert process.stderr is not None
+            logged = ""
+            while not addresses_in(logged):
+                line = process.stderr.readline()
+                assert line, logged
+                logged += line
+            process.send_signal(signal.SIGTERM)
+            logged += process.stderr.read()
+            assert process.wait(READY_S) == 0
+        finally:
+            process.kill()
+    lines = json_lines(logged)
+    assert len(lines) == len(logged.splitlines()), "each line is an object"
+    start = of(lines, "starts")
+    stop = of(lines, "stops")
+    assert start["process"] == "api"
+    assert start["version"] == __version__
+    assert start["commit"] == commit()
+    assert start["settings"]["api.stale_after_s"] == "77.0"
+    assert start["settings"]["credits.pepper"] == '"(secret)"'
+    assert "api.degraded_after_s" not in start["settings"]
+    assert (stop["reason"], stop["exit_code"]) == ("SIGTERM", 0)
+    assert lines.index(start) == 0
+    assert lines.index(stop) == len(lines) - 1
+
+
+@pytest.mark.process
+def test_a_process_that_an_operator_must_look_at_says_why_it_stops(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir(mode=0o755)
+    with started("api", tmp_path) as process:
+        _, logged = process.communicate(timeout=READY_S)
+    assert process.returncode == 3
+    stop = of(json_lines(logged), "stops")
+    assert stop["exit_code"] == 3
+    assert "to be closed to other users" in stop["reason"]
+    assert [line for line in logged.splitlines() if not line.startswith("{")] == []
+
+
+@pytest.mark.process
+def test_the_commit_is_that_of_the_checkout() -> None:
+    ran = subprocess.run(
+        ["git", "rev-parse", "HEAD"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if ran.returncode:
+        pytest.skip("this is no checkout")
+    assert commit() == ran.stdout.strip()[:12]

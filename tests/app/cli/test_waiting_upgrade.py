@@ -1,0 +1,240 @@
+"""Commands never migrate: a store that waits for its upgrade is left as it is, and none is lost."""
+
+import json
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import pytest
+import typer
+from typer.core import TyperGroup
+from typer.testing import CliRunner, Result
+
+from mintscope import __version__
+from mintscope.app.cli.app import app
+from mintscope.app.config.load import load
+from mintscope.app.stores.stores import expect_own_stores
+from mintscope.app.stores.upgrade import expect_upgraded, migrations, waiting_migrations
+from mintscope.kit.errors import NeedsUpgrade
+from mintscope.kit.sql import migrating
+from mintscope.kit.sql import sqlite as connection
+from mintscope.kit.sql.database import SessionLock
+from mintscope.kit.sql.migrating import Migration
+from mintscope.kit.sql.processes import SHARE, session
+from mintscope.solana.blocks import WSOL
+from support.scenes.postgres import url_in
+
+NUMBER: Final = 9_001
+NAME: Final = "9001_newer.sql"
+SCRIPT: Final = "CREATE TABLE IF NOT EXISTS newer (a integer)"
+SIGNATURE: Final = "1" * 64
+READING: Final = (
+    ("sales", "status"),
+    ("sales", "orphans"),
+    ("credits", "list"),
+    ("tokens", "list"),
+    ("users", "list"),
+    ("gaps", "list"),
+    ("programs", "--unread"),
+    ("applications", "list"),
+    ("applications", "show", "1"),
+    ("payments", "find", "ffffffff"),
+    ("credits", "show", "ffffffff"),
+    ("tokens", "show", WSOL),
+    ("sales", "acknowledge", SIGNATURE, "--note", "refunded"),
+)
+READS: Final = {"list", "show", "find", "status", "orphans"}
+RESTORE: Final = ("restore", "another data_dir")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def environment(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Mapping[str, str]:
+    """Return the settings of an installation that the version before has made."""
+    settings = {
+        "MINTSCOPE_DATA_DIR": str(tmp_path / "data"),
+        "MINTSCOPE_CREDITS__PEPPER": sha256(b"the pepper of the tests").hexdigest(),
+        "MINTSCOPE_CHAIN__RPC_URL": "http://127.0.0.1:1",
+    }
+    if request.param == "postgresql":
+        settings["MINTSCOPE_STORE"] = url_in(tmp_path)
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    expect_own_stores(load(None).config, writes=True)
+    known, older = connection.migrations, migrating.migrations
+    monkeypatch.setattr(
+        connection, "migrations", lambda kind: [*known(kind), (NUMBER, NAME, SCRIPT)]
+    )
+    monkeypatch.setattr(
+        migrating, "migrations", lambda kind: [*older(kind), Migration(NUMBER, NAME, SCRIPT)]
+    )
+    return settings
+
+
+def run(environment: Mapping[str, str], *arguments: str) -> Result:
+    return CliRunner().invoke(app, arguments, env=dict(environment))
+
+
+def waiting() -> list[str]:
+    return waiting_migrations(load(None).config)
+
+
+@pytest.mark.parametrize("command", READING, ids=" ".join)
+def test_a_command_that_reads_says_what_waits(
+    environment: Mapping[str, str], command: tuple[str, ...]
+) -> None:
+    before = waiting()
+    result = run(environment, *command)
+
+    assert f"money {NAME}" in before
+    assert result.exit_code == 1
+    assert "migrations wait" in result.output
+    assert "mintscope migrate" in result.output
+    assert not [word for word in RESTORE if word in result.output]
+    assert waiting() == before
+
+
+def test_the_doctor_warns_and_looks_no_further(environment: Mapping[str, str]) -> None:
+    before = waiting()
+    result = run(environment, "doctor")
+
+    lines = [line for line in result.output.splitlines() if " store: " in line]
+    assert len(lines) == 1, result.output
+    assert lines[0].startswith("warn")
+    assert "mintscope migrate" in lines[0]
+    assert not [word for word in RESTORE if word in result.output]
+    assert not [line for line in result.output.splitlines() if " money: " in line]
+    assert waiting() == before
+
+
+def test_migrate_upgrades_and_then_commands_read(environment: Mapping[str, str]) -> None:
+    dry = run(environment, "migrate", "--dry-run")
+    assert f"would run money {NAME}" in dry.output
+    with pytest.raises(NeedsUpgrade):
+        expect_upgraded(load(None).config)
+    assert run(environment, "migrate").exit_code == 0
+
+    assert waiting() == []
+    expect_upgraded(load(None).config)
+    assert run(environment, "credits", "list").exit_code == 0
+    assert "migrations wait" not in run(environment, "doctor").output
+
+
+def test_a_new_store_waits_for_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINTSCOPE_DATA_DIR", str(tmp_path / "none"))
+    config = load(None).config
+
+    assert waiting_migrations(config) == []
+    assert migrations(config, is_done=False) != []
+    assert not (tmp_path / "none").exists()
+
+
+def test_a_check_measures_the_upgrade_and_leaves_the_store(
+    environment: Mapping[str, str], tmp_path: Path
+) -> None:
+    before = waiting()
+    result = run(environment, "upgrade", "--check", "--json")
+    plan = json.loads(result.stdout)
+
+    assert result.exit_code == 0, result.output
+    assert plan["migrations"] == before
+    steps = {f"{each['store']} {each['migration']}": each["tookS"] for each in plan["steps"]}
+    assert steps.keys() == set(before)
+    assert min(steps.values()) >= 0
+    assert plan["whyNotMeasured"] is None
+    assert [each["version"] for each in plan["writtenBy"]] == [__version__]
+    assert plan["backup"] is None
+    assert waiting() == before
+    assert not list(tmp_path.rglob(".mintscope-upgrade-*"))
+    shown = run(environment, "upgrade", "--check").output
+    for said in ("to run ", "as measured on a copy", "none is noted", "written by  mintscope"):
+        assert said in shown, shown
+
+
+def test_a_check_measures_what_a_migration_takes(
+    environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A slower migration shows a longer time, on both engines."""
+    is_sqlite = "MINTSCOPE_STORE" not in environment
+    slow = (
+        "CREATE TABLE slow AS WITH RECURSIVE n (i) AS"
+        " (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 300000) SELECT i FROM n"
+        if is_sqlite
+        else "SELECT pg_sleep(0.2)"
+    )
+    known = connection.migrations
+    older = migrating.migrations
+    monkeypatch.setattr(
+        connection, "migrations", lambda kind: [*known(kind), (NUMBER + 1, "9002_slow.sql", slow)]
+    )
+    monkeypatch.setattr(
+        migrating,
+        "migrations",
+        lambda kind: [*older(kind), Migration(NUMBER + 1, "9002_slow.sql", slow)],
+    )
+    plan = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
+    times = {each["migration"]: each["tookS"] for each in plan["steps"] if each["store"] == "money"}
+
+    assert times["9002_slow.sql"] > times[NAME]
+    if is_sqlite:
+        assert plan["bytesNeeded"] > 300_000
+        assert plan["bytesFree"] > 0
+
+
+def test_an_upgrade_wants_a_backup_of_the_last_day(
+    environment: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = run(environment, "upgrade")
+    assert refused.exit_code == 1
+    assert "expected a backup of the last day" in refused.output
+    assert waiting() != []
+    with monkeypatch.context() as older:  # the version that runs takes the backup
+        known = connection.migrations
+        known_there = migrating.migrations
+        older.setattr(connection, "migrations", lambda kind: known(kind)[:-1])
+        older.setattr(migrating, "migrations", lambda kind: known_there(kind)[:-1])
+        taken = run(environment, "backup", "--to", str(tmp_path / "kept"))
+        assert taken.exit_code == 0, taken.output
+    done = run(environment, "upgrade")
+
+    assert done.exit_code == 0, done.output
+    assert waiting() == []
+    assert f"ran money {NAME}" in done.output
+    with monkeypatch.context() as older:  # which refuses the newer store, and names the backup
+        known = connection.migrations
+        known_there = migrating.migrations
+        older.setattr(connection, "migrations", lambda kind: known(kind)[:-1])
+        older.setattr(migrating, "migrations", lambda kind: known_there(kind)[:-1])
+        downgraded = run(environment, "credits", "list")
+    assert downgraded.exit_code == 1
+    (made,) = (tmp_path / "kept").glob("mintscope-*")
+    assert f"restore the backup that mintscope {__version__} took: {made}" in downgraded.output
+
+
+def test_an_upgrade_of_a_running_service_is_not_rehearsed_on_its_tables(
+    environment: Mapping[str, str],
+) -> None:
+    if "MINTSCOPE_STORE" not in environment:
+        return  # there the copy of a running service is measured
+    with session(environment["MINTSCOPE_STORE"]) as connected:
+        connected.execute(SHARE, (SessionLock.SERVING,))
+        plan = json.loads(run(environment, "upgrade", "--check", "--json").stdout)
+        shown = run(environment, "upgrade", "--check").output
+
+    assert plan["steps"] == []
+    assert "the service runs" in plan["whyNotMeasured"]
+    assert "not measured" in shown
+
+
+def test_every_command_that_reads_is_tried_here() -> None:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    found = set()
+    for name in group.list_commands(typer.Context(group)):
+        command = group.get_command(typer.Context(group), name)
+        if isinstance(command, TyperGroup) and name != "faults":
+            found |= {(name, verb) for verb in command.commands if verb in READS}
+
+    assert found - {each[:2] for each in READING} == set()

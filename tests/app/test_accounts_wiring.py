@@ -1,0 +1,105 @@
+"""Accounts as they are built from the configuration."""
+
+from pathlib import Path
+
+import pytest
+
+from mintscope.app.accounts import account_parts, open_accounts
+from mintscope.app.config.config import AccountsConfig, MailConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.site import origins_of, resource_origin
+from mintscope.app.stores.stores import open_money
+from mintscope.app.web_api import ACCOUNTS, EXCHANGE, KEY, SIGNUP
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.limits import Limit, MemoryLimits
+from support.scenes.service import NOW
+
+
+async def test_every_limit_is_that_of_its_setting(tmp_path: Path) -> None:
+    configured = AccountsConfig(
+        signup_limit_requests=1,
+        signup_limit_window_s=2,
+        exchange_limit_requests=3,
+        exchange_limit_window_s=4,
+        limit_requests=5,
+        limit_window_s=6,
+        key_limit_requests=7,
+        key_limit_window_s=8,
+    )
+    clock = ManualClock(NOW)
+    config = Config(data_dir=tmp_path)
+    async with (
+        open_money(config, clock) as money,
+        open_accounts(
+            config,
+            store=money.accounts,
+            pepper=money.pepper,
+            origin="http://x",
+            limits=MemoryLimits(clock),
+            clock=clock,
+        ) as accounts,
+    ):
+        raised, usual = (
+            account_parts(configured, accounts),
+            account_parts(AccountsConfig(), accounts),
+        )
+
+    assert raised.signup_limit == Limit(name="signup", count=1, window_s=2)
+    assert raised.exchange_limit == Limit(name="exchange", count=3, window_s=4)
+    assert raised.limit == Limit(name="accounts", count=5, window_s=6)
+    assert raised.key_limit == Limit(name="key", count=7, window_s=8)
+    assert (usual.signup_limit, usual.exchange_limit) == (SIGNUP, EXCHANGE)
+    assert (usual.limit, usual.key_limit) == (ACCOUNTS, KEY)
+
+
+@pytest.mark.parametrize(("delivery", "is_shown"), [("none", False), ("page", True)])
+async def test_emails_are_shown_only_where_that_is_their_delivery(
+    tmp_path: Path, delivery: str, *, is_shown: bool
+) -> None:
+    config = Config(data_dir=tmp_path, mail=MailConfig.model_validate({"delivery": delivery}))
+    clock = ManualClock(NOW)
+    async with (
+        open_money(config, clock) as money,
+        open_accounts(
+            config,
+            store=money.accounts,
+            pepper=money.pepper,
+            origin="http://x",
+            limits=MemoryLimits(clock),
+            clock=clock,
+        ) as accounts,
+    ):
+        assert (accounts.mailbox is not None) is is_shown
+
+
+@pytest.mark.parametrize(
+    ("configured", "host", "expected"),
+    [
+        ("https://a.example.org", "0.0.0.0", ["https://a.example.org"]),
+        (None, "127.0.0.1", ["http://127.0.0.1:8402", "http://localhost:8402"]),
+        (None, "localhost", ["http://localhost:8402"]),
+        (None, "0.0.0.0", ["http://127.0.0.1:8402", "http://localhost:8402"]),
+        (None, "::", ["http://127.0.0.1:8402", "http://localhost:8402"]),
+        (None, "::1", ["http://[::1]:8402", "http://localhost:8402"]),
+        (None, "10.0.0.1", ["http://10.0.0.1:8402"]),
+    ],
+)
+def test_the_pages_are_seen_at_the_configured_address_or_where_the_api_listens(
+    configured: str | None, host: str, expected: list[str]
+) -> None:
+    assert origins_of(configured, host, 8402) == expected
+
+
+@pytest.mark.parametrize(
+    ("configured", "host", "expected"),
+    [
+        ("https://a.example.org", "0.0.0.0", "https://a.example.org"),
+        (None, "127.0.0.1", "http://127.0.0.1:8402"),
+        (None, "0.0.0.0", "http://0.0.0.0:8402"),
+        (None, "::", "http://[::]:8402"),
+    ],
+)
+def test_what_is_sold_is_named_by_the_configured_address_or_by_where_the_api_listens(
+    configured: str | None, host: str, expected: str
+) -> None:
+    assert resource_origin(configured, host, 8402) == expected

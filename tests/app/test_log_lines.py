@@ -1,0 +1,121 @@
+"""Repeated lines are folded, lines of libraries become lines of the log, and none is plain."""
+
+import io
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+import structlog
+from typing_extensions import override
+
+from mintscope.app.running.logging import FOLDED_S, Folding, announce, configure_logging
+
+TIMES: Final = {"timestamp", "exception"}
+
+
+class Log:
+    """The printed lines of events that are logged at given times."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self._folding = Folding(structlog.processors.JSONRenderer(), lambda: self.now_s)
+
+    def printed(self, event: str, level: str = "warning", **fields: object) -> list[dict[str, Any]]:
+        """Return the lines that are printed when *event* is logged."""
+        try:
+            text = self._folding(None, level, {"event": event, "level": level, **fields})
+        except structlog.DropEvent:
+            return []
+        return [json.loads(line) for line in text.splitlines()]
+
+
+def test_a_line_that_repeats_is_printed_once_a_minute() -> None:
+    log = Log()
+    (first,) = log.printed("away", reason="no answer", wait_s=0.1, exception="Traceback 1")
+    assert first["exception"] == "Traceback 1"
+    for number in range(500):
+        log.now_s += 0.1
+        assert log.printed("away", reason="no answer", wait_s=number / 7, exception="Trace") == []
+    log.now_s = FOLDED_S + 1
+    folded, other = log.printed("another", level="info")
+    assert (folded["event"], folded["repeated"]) == ("away", 500)
+    assert "exception" not in folded
+    assert other["event"] == "another"
+    assert len(log.printed("away", reason="no answer", wait_s=1)) == 1
+
+
+def test_what_differs_is_not_folded() -> None:
+    log = Log()
+    assert log.printed("away", reason="one")
+    assert log.printed("away", reason="another")
+    assert log.printed("gone", reason="one")
+    assert log.printed("away", level="error", reason="one")
+    for signature in range(3):
+        assert log.printed("a payment on chain has no row", signature=f"{signature}")
+    for _ in range(3):
+        assert log.printed("payment settled", level="info", signature="a")
+
+
+def test_the_last_line_tells_what_was_left_out_before_it() -> None:
+    log = Log()
+    log.printed("away")
+    log.printed("away")
+    folded, last = log.printed("stops", level="info")
+    assert (folded["event"], folded["repeated"], last["event"]) == ("away", 1, "stops")
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    log = Log()
+    for number in range(10_000):
+        assert len(log.printed("away", reason=f"{number}")) == 1
+    assert len(log._folding._folded) <= 200  # noqa: SLF001 - the bounded table
+
+
+@pytest.fixture
+def _configured() -> Iterator[None]:
+    before = structlog.get_config()
+    handlers = list(logging.root.handlers)
+    configure_logging("error", json_lines=True)
+    yield
+    structlog.configure(**before)
+    logging.root.handlers = handlers
+    logging.captureWarnings(False)  # noqa: FBT003 - of logging
+
+
+@pytest.mark.usefixtures("_configured")
+def test_every_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+    logging.getLogger("asyncio").error("Task was destroyed\nbut it is pending")
+    logging.getLogger("httpx").warning("not shown: the level is error")
+    structlog.get_logger().error("task ended", exc_info=ValueError("of two\nlines"))
+    announce("serving", address="http://127.0.0.1:8402")
+
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in lines] == [
+        "Task was destroyed\nbut it is pending",
+        "task ended",
+        "serving",
+    ]
+    assert lines[0]["logger"] == "asyncio"
+    assert lines[2]["address"] == "http://127.0.0.1:8402"
+
+
+@pytest.mark.usefixtures("_configured")
+def test_a_line_and_its_end_are_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes of `serve` share one standard error, where two writes can have another between."""
+    writes: list[str] = []
+
+    class Recorded(io.StringIO):
+        @override
+        def write(self, text: str) -> int:
+            writes.append(text)
+            return len(text)
+
+    monkeypatch.setattr(sys, "stderr", Recorded())
+    configure_logging("info", json_lines=True)
+    structlog.get_logger().info("serving", address="http://127.0.0.1:1")
+
+    (written,) = writes
+    assert written.endswith("}\n")

@@ -1,0 +1,101 @@
+"""A SIGHUP applies settings that may change, and names those that may not."""
+
+import asyncio
+import os
+import signal
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from mintscope.app.config.config import ApiConfig, LogConfig
+from mintscope.app.config.groups import Config
+from mintscope.app.config.load import ConfigError
+from mintscope.app.running.processes import Reloading, reloading
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.limits import Admitted, Denied, Limit, MemoryLimits, of_a_site
+from mintscope.kit.primitives import UnixMs
+
+LIMIT = Limit(name="any", count=2, window_s=60)
+
+
+def config(**parts: Any) -> Config:
+    return Config().model_copy(update=parts)
+
+
+def test_what_may_change_is_taken_over_and_the_rest_is_named_until_a_restart() -> None:
+    now = [config()]
+    applied: list[str] = []
+    own = Reloading(
+        now[0], lambda: now[0], {"log.level": lambda new: applied.append(new.log.level)}
+    )
+    with capture_logs() as nothing:
+        assert own.again() == []
+    now[0] = config(log=LogConfig(level="debug"), api=ApiConfig(port=9_000))
+    with capture_logs() as lines:
+        assert own.again() == ["log.level"]
+        assert own.again() == []
+
+    assert applied == ["debug"]
+    assert [each["event"] for each in nothing] == ["settings_reloaded"]
+    logged = [(each["event"], each.get("settings")) for each in lines]
+    assert logged == [
+        ("settings_reloaded", None),
+        ("restart needed", ["api.port"]),
+        ("settings_reloaded", None),
+        ("restart needed", ["api.port"]),
+    ]
+
+
+def test_settings_of_others_are_of_no_concern() -> None:
+    changed = config(api=ApiConfig(port=9_000), drain_s=5.0)
+    own = Reloading(config(), lambda: changed, {}, ours=lambda key: key == "drain_s")
+    with capture_logs() as lines:
+        own.again()
+
+    assert lines[-1]["settings"] == ["drain_s"]
+
+
+def test_a_mistake_changes_nothing() -> None:
+    def broken() -> Config:
+        raise ConfigError(["api.port: expected a port"])
+
+    own = Reloading(config(), broken, {"log.level": lambda _: pytest.fail("taken over")})
+    with capture_logs() as lines:
+        assert own.again() == ()
+
+    assert [each["event"] for each in lines] == ["settings_not_reloaded"]
+    assert lines[0]["problems"] == ("api.port: expected a port",)
+
+
+async def test_the_signal_is_heard_in_the_loop_and_no_more_after_it() -> None:
+    was = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    heard = asyncio.Event()
+    changed = config(log=LogConfig(level="debug"))
+    try:
+        with reloading(config(), lambda: changed, {"log.level": lambda _: heard.set()}):
+            os.kill(os.getpid(), signal.SIGHUP)
+            async with asyncio.timeout(5):
+                await heard.wait()
+        with reloading(config(), None, {}):
+            os.kill(os.getpid(), signal.SIGHUP)
+            await asyncio.sleep(0)
+    finally:
+        signal.signal(signal.SIGHUP, was)
+
+
+def test_a_limit_changes_where_it_counts_and_forgets_nothing() -> None:
+    limits = MemoryLimits(ManualClock(UnixMs(0)))
+    client = limits.limiter(LIMIT, window="c")
+    wide = limits.limiter(of_a_site(LIMIT), window="s")
+    other = limits.limiter(Limit(name="other", count=1, window_s=60))
+
+    async def take() -> Admitted | Denied:
+        return await client.take("a")
+
+    assert isinstance(asyncio.run(take()), Admitted)
+    limits.change(Limit(name="any", count=1, window_s=60))
+    assert isinstance(asyncio.run(take()), Denied)
+    limits.change(Limit(name="any", count=3, window_s=60))
+    assert asyncio.run(take()) == Admitted(remaining=1, reset_s=60)
+    assert (wide.limit.count, other.limit.count) == (12, 1)

@@ -1,0 +1,62 @@
+"""A task that ends with a bug is logged, and started again."""
+
+import asyncio
+
+import pytest
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
+
+from mintscope.app.maintenance import running
+
+
+class Task:
+    """A task that fails *times* times, and then goes on."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self.waits: list[float] = []
+        self.goes_on = asyncio.Event()
+        self.is_over = False
+
+    async def run(self) -> None:
+        if len(self.waits) < self.times:
+            raise ZeroDivisionError("a bug")
+        self.goes_on.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self.is_over = True
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        await asyncio.sleep(0)
+
+
+def failures(name: str) -> float:
+    return REGISTRY.get_sample_value("mintscope_task_failures_total", {"task": name}) or 0.0
+
+
+@pytest.mark.timeout(10)
+async def test_a_task_that_fails_is_logged_by_its_name_and_started_again_ever_later() -> None:
+    task, before = Task(4), failures("a task")
+    with capture_logs() as logs:
+        async with running(task.run, "a task", sleep=task.sleep):
+            await task.goes_on.wait()
+
+    assert task.waits == [0.05, 0.1, 0.2, 0.4]
+    assert failures("a task") == before + 4
+    assert [(line["log_level"], line["event"], line["task"]) for line in logs] == [
+        ("error", "task ended", "a task")
+    ] * 4
+    assert all(isinstance(line["exc_info"], ZeroDivisionError) for line in logs)
+
+
+@pytest.mark.timeout(10)
+async def test_a_task_ends_with_its_block_and_is_not_started_again() -> None:
+    task = Task(0)
+    with capture_logs() as logs:
+        async with running(task.run, "a task", sleep=task.sleep):
+            await task.goes_on.wait()
+
+    assert task.is_over
+    assert (task.waits, logs) == ([], [])

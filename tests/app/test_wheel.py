@@ -1,0 +1,161 @@
+"""The whole program is installed: built as wheels, and run away from the checkout."""
+
+import ast
+import asyncio
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+from zipfile import ZipFile
+
+import pytest
+
+from mintscope.app.demo.demo import AGENT
+from mintscope.solana.blocks import WSOL
+from support.fakes import reports
+from support.processes.listening import listening
+from support.scenes.service import running_service
+from support.scenes.whole_report import whole_report
+from support.wheels import closure, wheel_of
+
+ROOT: Final = Path(__file__).parents[2]
+PACKAGE: Final = ROOT / "src" / "mintscope"
+NOT_INSTALLED: Final = PACKAGE / "edges" / "web" / "assets"  # for the check of static files
+COMMIT: Final = "mintscope/app/running/commit.txt"  # made by the build
+NEEDS: Final = ("based58", "httpx", "msgspec", "typing-extensions")
+
+pytestmark = pytest.mark.process
+
+
+def built(project: Path, folder: Path) -> Path:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
+    subprocess.run(build, cwd=project, check=True, capture_output=True)
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Return the wheel of the server and the wheel of the client."""
+    folder = tmp_path_factory.mktemp("wheels")
+    return built(ROOT, folder / "server"), built(ROOT / "packages" / "client", folder / "client")
+
+
+@pytest.fixture(scope="module")
+def installed(wheels: tuple[Path, Path]) -> Path:
+    """Return a folder with the content of both."""
+    site = wheels[0].parents[1] / "site"
+    for wheel in wheels:
+        with ZipFile(wheel) as archive:
+            archive.extractall(site)
+    return site
+
+
+def run(installed: Path, *arguments: str) -> str:
+    """Run a module of the wheel, elsewhere; its own path comes before the checkout's."""
+    script = (
+        f"import sys, runpy; sys.path.insert(0, {str(installed)!r}); sys.argv = {[*arguments]!r};"
+        "runpy.run_module(sys.argv[0], run_name='__main__', alter_sys=True)"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", script], cwd=installed, check=True, capture_output=True, text=True
+    )
+    return ran.stdout
+
+
+def content(wheel: Path) -> set[str]:
+    """Return the files of the package in a wheel."""
+    with ZipFile(wheel) as archive:
+        return {name for name in archive.namelist() if ".dist-info/" not in name}
+
+
+def test_every_file_of_the_package_is_in_one_wheel(wheels: tuple[Path, Path]) -> None:
+    kept = {
+        path.relative_to(PACKAGE.parent).as_posix()
+        for path in PACKAGE.rglob("*")
+        if path.is_file()
+        and "__pycache__" not in path.parts
+        and not path.is_relative_to(NOT_INSTALLED)
+    }
+    server, client = map(content, wheels)
+
+    assert server | client == kept | {COMMIT}
+    assert server & client == set()
+    assert {Path(name).suffix for name in kept} >= {".py", ".sql", ".html", ".js", ".css", ".typed"}
+
+
+def test_the_wheel_says_which_commit_it_was_built_from(wheels: tuple[Path, Path]) -> None:
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True
+    )
+    with ZipFile(wheels[0]) as archive:
+        assert archive.read(COMMIT).decode() == head.stdout
+
+
+def test_the_client_imports_nothing_that_is_in_the_wheel_of_the_server(
+    wheels: tuple[Path, Path],
+) -> None:
+    server, client = map(content, wheels)
+    with ZipFile(wheels[1]) as archive:
+        sources = {name: archive.read(name) for name in client if name.endswith(".py")}
+
+    wrong = {
+        (name, module)
+        for name, source in sources.items()
+        if name != "mintscope/__main__.py"  # it looks which wheels there are
+        for module in imported(source)
+        for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py")
+        if path in server
+    }
+    assert wrong == set()
+
+
+def imported(source: bytes) -> Iterator[str]:
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+        elif isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+
+
+def test_every_command_that_the_demo_prints_is_installed(installed: Path) -> None:
+    assert "--approve-with" in run(installed, AGENT, "--help")
+    assert "demo" in run(installed, "mintscope", "--help")
+
+
+def installed_alone(wheel: Path, folder: Path, needs: Sequence[str] = NEEDS) -> str:
+    """Install *wheel* with what the lock names for its *needs*; return that Python."""
+    for each in closure(needs):
+        wheel_of(each, folder)
+    venv.create(folder / "venv", with_pip=False)
+    python = str(folder / "venv" / "bin" / "python")
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-index"]
+    subprocess.run([*pip, "--find-links", str(folder), str(wheel)], check=True, timeout=60)
+    return python
+
+
+READ: Final = """
+import sys
+from mintscope.client import Client
+
+url, credential, mint = sys.argv[1:]
+with Client(url, credential=credential) as client:
+    print(client.token(mint).price.usd, client.balance())
+"""
+
+
+async def test_the_client_is_installed_alone_offline_and_reads(
+    wheels: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = await asyncio.to_thread(installed_alone, wheels[1], tmp_path)
+    monkeypatch.setattr(reports, "REPORT", whole_report())
+    async with running_service(tmp_path) as service, listening(service.app) as url:
+        token = await service.issue(3)
+        reading = await asyncio.create_subprocess_exec(
+            python, "-I", "-c", READ, url, token, WSOL, stdout=asyncio.subprocess.PIPE
+        )
+        printed, _ = await asyncio.wait_for(reading.communicate(), 60)
+    assert printed.split() == [b"87.0", b"2"]

@@ -1,0 +1,48 @@
+from inspect import unwrap
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.dex import base58
+from mintscope.dex.outcome import Unreadable
+from support.scenes.made_transactions import ALPHABET, b58, unb58
+
+DIGITS = st.text(ALPHABET, max_size=300)
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.binary(max_size=450))
+def test_decoding_undoes_encoding(data: bytes) -> None:
+    assert base58.decode(b58(data)) == data
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(DIGITS)
+def test_any_digits_mean_what_the_definition_says(text: str) -> None:
+    assert base58.decode(text) == unb58(text)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True)
+@given(st.text(ALPHABET, min_size=61, max_size=90))
+def test_the_kernel_means_the_same_uncompiled(text: str) -> None:
+    out = np.empty(len(text), np.uint8)
+    length = unwrap(base58.convert)(text.encode(), out)
+
+    assert out[:length].tobytes() == unb58(text)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(DIGITS, st.sampled_from(["", "z" * 13, "1" * 13, "HDwcJBJXjL9"]))
+def test_a_head_is_the_first_eight_bytes(text: str, start: str) -> None:
+    assert base58.head(start + text) == unb58(start + text)[:8]
+    assert base58.head(start + text, 1) == unb58(start + text)[:1]
+
+
+@pytest.mark.parametrize(
+    "text", ["0", "l", "I" * 10, "é", "1" * 80 + "0", "z" * 61 + "\x00", "ü" * 70, "1" * 14_001]
+)
+def test_text_that_is_not_base58_is_refused(text: str) -> None:
+    with pytest.raises(Unreadable, match="bad_base58"):
+        base58.decode(text)

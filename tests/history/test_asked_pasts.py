@@ -1,0 +1,303 @@
+"""Pasts that administrators ask for, read by ingest: each step, each failure, a kill anywhere."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import apsw
+import pytest
+
+from mintscope.app.stores.folder import MARKET_FILE
+from mintscope.app.stores.stores import Market, reading_turn
+from mintscope.history.backfill import (
+    BackfillIsRead,
+    BackfillJob,
+    BackfillState,
+    Cost,
+    IncompleteBackfill,
+    Survey,
+)
+from mintscope.history.ports import Kind, Stage
+from mintscope.history.worker import FAILURES_MAX, BackfillQueue
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import ServiceUnavailable, StoreUnavailable
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.solana.blocks import SourceError
+from support.fakes.made_chain import MINTS
+from support.scenes.stores import config_in, market_in
+
+A, B, *_ = MINTS
+NOW = UnixMs(1_790_000_000_000)
+SINCE, REACHED = UnixS(100), UnixS(200)
+
+
+class Killed(BaseException):
+    """The process ended here."""
+
+
+@dataclass
+class PastInWords:
+    """A past without a node: *trouble* is raised by what comes next, one after the other."""
+
+    market: Market
+    trouble: list[Exception] = field(default_factory=list)
+    reads: int = 0
+
+    async def survey(self, _mint: Mint, from_time: UnixS) -> Survey:
+        if self.trouble:
+            raise self.trouble.pop(0)
+        return Survey(max(from_time, REACHED), {"pool": Kind.POOL}, Cost(120, 130, 13.0))
+
+    async def read(self, mint: Mint, _since: UnixS, progress: Callable[[str, int], None]) -> None:
+        self.reads += 1
+        if self.trouble:
+            raise self.trouble.pop(0)
+        await self.market.history_reading.round(mint, Slot(5))
+        progress("listed", 2)
+        progress("read", 2)
+        await self.market.past_folding.finish(mint, None)
+
+
+@dataclass
+class Scene:
+    folder: Path
+    market: Market
+    past: PastInWords
+    pasts: BackfillQueue
+
+    async def ask(self, mint: Mint = A) -> None:
+        assert await self.market.history_asks.ask(mint, SINCE, NOW)
+
+    async def newest(self) -> BackfillJob:
+        return (await self.market.history_asks.newest(1))[0]
+
+    async def confirmed(self) -> None:
+        await self.ask()
+        assert await self.pasts.estimate_one()
+        assert await self.market.history_asks.confirm((await self.newest()).ask_id) == A
+
+    def join(self) -> None:
+        """Join what is ready, as ingest does between two blocks."""
+        self.execute("UPDATE history_job SET stage = 'joined' WHERE stage = 'ready'")
+
+    def execute(self, statement: str) -> None:
+        db = apsw.Connection(str(self.folder / MARKET_FILE))
+        db.execute("PRAGMA foreign_keys = ON")
+        db.execute(statement)
+        db.close()
+
+
+@pytest.fixture
+async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
+    async with market_in(tmp_path) as market:
+        await market.tracking.add(A)
+        past = PastInWords(market)
+
+        async def pause(_: float) -> None:
+            made.join()
+            await asyncio.sleep(0)
+
+        pasts = BackfillQueue(
+            queue=market.history_queue,
+            reading=market.history_reading,
+            jobs=market.history_jobs,
+            past=past,
+            turn=lambda: reading_turn(config_in(tmp_path)),
+            clock=ManualClock(NOW),
+            pause=pause,
+        )
+        made = Scene(tmp_path, market, past, pasts)
+        yield made
+
+
+async def test_it_is_estimated_and_read_only_after_a_yes(scene: Scene) -> None:
+    assert not await scene.pasts.estimate_one()
+    await scene.ask()
+    assert not await scene.pasts.read_one()
+    assert await scene.pasts.estimate_one()
+    estimated = await scene.newest()
+    assert (estimated.state, estimated.from_time) == (BackfillState.ESTIMATED, REACHED)
+    assert estimated.cost == Cost(120, 130, 13)
+    assert not await scene.pasts.read_one()
+    assert scene.past.reads == 0
+    await scene.market.history_asks.confirm(estimated.ask_id)
+    assert await scene.pasts.read_one()
+    done = await scene.newest()
+    assert (done.state, done.words, done.ended_at) == (BackfillState.DONE, "", NOW)
+    job = await scene.market.history_jobs.one(A)
+    assert job is not None
+    assert (job.stage, job.from_time) == (Stage.JOINED, REACHED)
+    assert not await scene.pasts.read_one()
+
+
+async def test_where_there_is_nothing_to_read_it_fails_in_words(scene: Scene) -> None:
+    scene.past.trouble = [ValueError("it has candles since then: nothing is missing")]
+    await scene.ask()
+    await scene.pasts.estimate_one()
+    failed = await scene.newest()
+    assert failed.state is BackfillState.FAILED
+    assert failed.words == "it has candles since then: nothing is missing"
+
+
+async def test_a_node_that_fails_is_asked_again_and_at_last_no_more(scene: Scene) -> None:
+    scene.past.trouble = [SourceError("no answer")] * (FAILURES_MAX - 1)
+    await scene.confirmed()
+    scene.past.trouble = [SourceError("no answer")] * (FAILURES_MAX - 1)
+    await scene.pasts.read_one()
+    assert (await scene.newest()).state is BackfillState.DONE
+
+    scene.past.trouble = [SourceError("no answer")] * FAILURES_MAX
+    await scene.ask()
+    await scene.pasts.estimate_one()
+    assert (await scene.newest()).words == "no answer"
+
+
+async def test_what_a_node_does_not_give_is_kept_and_the_command_named(scene: Scene) -> None:
+    await scene.confirmed()
+    await scene.market.history_reading.begin(A, REACHED, {"pool": Kind.POOL})
+    scene.past.trouble = [IncompleteBackfill("2 transactions it did not give")]
+    await scene.pasts.read_one()
+    failed = await scene.newest()
+    assert failed.state is BackfillState.FAILED
+    assert f"mintscope history {A} --days " in failed.words
+    assert await scene.market.history_jobs.one(A) is not None
+
+
+async def test_a_bug_ends_one_past_and_not_the_next(scene: Scene) -> None:
+    await scene.confirmed()
+    scene.past.trouble = [TypeError("none")]
+    await scene.pasts.read_one()
+    assert "An error of the service" in (await scene.newest()).words
+    await scene.confirmed()
+    await scene.pasts.read_one()
+    assert (await scene.newest()).state is BackfillState.DONE
+
+
+async def test_a_token_that_is_dropped_meanwhile_ends_it(scene: Scene) -> None:
+    await scene.confirmed()
+
+    async def read(*_: object) -> None:
+        await scene.market.tracking.remove(A)
+        raise TypeError("what was read is gone")
+
+    pasts = replace(scene.pasts, past=Reading(scene.past.survey, read))
+    await pasts.read_one()
+    failed = await scene.newest()
+    assert (failed.state, failed.words) == (
+        BackfillState.FAILED,
+        "This token is followed no more.",
+    )
+
+
+@dataclass
+class Reading:
+    survey: Any
+    read: Any
+
+
+async def test_one_that_is_read_is_cancelled_and_dropped(scene: Scene) -> None:
+    await scene.confirmed()
+
+    async def read(*_: object) -> None:
+        await scene.market.history_asks.cancel((await scene.newest()).ask_id, NOW)
+        await asyncio.Event().wait()
+
+    pasts = replace(scene.pasts, past=Reading(scene.past.survey, read))
+    await asyncio.wait_for(pasts.read_one(), 30)
+    assert (await scene.newest()).state is BackfillState.CANCELLING
+    await pasts.read_one()
+    assert (await scene.newest()).state is BackfillState.CANCELLED
+    assert await scene.market.history_jobs.one(A) is None
+
+
+async def test_one_process_reads_at_a_time(scene: Scene) -> None:
+    """As `mintscope history` does beside it: that one says so and ends."""
+    await scene.confirmed()
+    others: list[str] = []
+
+    @asynccontextmanager
+    async def turn() -> AsyncIterator[None]:
+        if not others:
+            others.append("another")
+            raise BackfillIsRead
+        async with reading_turn(config_in(scene.folder)):
+            with pytest.raises(BackfillIsRead):
+                async with reading_turn(config_in(scene.folder)):
+                    pass
+            yield
+
+    await replace(scene.pasts, turn=turn).read_one()
+    assert (await scene.newest()).state is BackfillState.DONE
+
+
+@pytest.mark.parametrize("away", [StoreUnavailable("away"), ServiceUnavailable("away")])
+async def test_a_store_that_is_away_ends_nothing(scene: Scene, away: Exception) -> None:
+    await scene.confirmed()
+
+    async def read(*_: object) -> None:
+        raise away
+
+    with pytest.raises(type(away)):
+        await replace(scene.pasts, past=Reading(scene.past.survey, read)).read_one()
+    assert (await scene.newest()).state is BackfillState.READING
+    await scene.pasts.read_one()
+    assert (await scene.newest()).state is BackfillState.DONE
+
+
+class Mortal:
+    """Ends the process at the *life*-th call of any port, before or after it is done."""
+
+    def __init__(self, life: int) -> None:
+        self.life = life
+
+    def around(self, port: object) -> Any:
+        mortal = self
+
+        class Around:
+            def __getattr__(self, name: str) -> Any:
+                async def call(*arguments: Any) -> Any:
+                    mortal.spend()
+                    found = await getattr(port, name)(*arguments)
+                    mortal.spend()
+                    return found
+
+                return call
+
+        return Around()
+
+    def spend(self) -> None:
+        self.life -= 1
+        if self.life == 0:
+            raise Killed
+
+
+async def test_killed_at_any_call_the_next_ingest_goes_on(scene: Scene) -> None:
+    life, is_over = 0, False
+    while not is_over:
+        life += 1
+        await scene.confirmed()
+        mortal = Mortal(life)
+        pasts = replace(
+            scene.pasts,
+            queue=mortal.around(scene.pasts.queue),
+            reading=mortal.around(scene.pasts.reading),
+            jobs=mortal.around(scene.pasts.jobs),
+            past=mortal.around(scene.past),
+        )
+        try:
+            await pasts.read_one()
+        except Killed:
+            scene.join()  # the next ingest may join before it looks at what is asked
+            job, reads = await scene.market.history_jobs.one(A), scene.past.reads
+            await scene.pasts.read_one()
+            if job is not None and job.stage is Stage.JOINED:
+                assert scene.past.reads == reads, "what is joined is not read again"
+        else:
+            is_over = True
+        done = await scene.newest()
+        assert (done.state, done.words) == (BackfillState.DONE, ""), life
+        scene.execute("DELETE FROM history_job")
+    assert life > 10

@@ -1,0 +1,113 @@
+"""A past that joins decides again which swaps of the log count as volume."""
+
+from pathlib import Path
+
+import apsw
+
+from mintscope.app.stores.folder import MARKET_FILE
+from mintscope.dex.swap import Swap
+from mintscope.history.ports import FoldedBackfill, Kind
+from mintscope.ingest.fold import fold_once
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.ports import FinalSlot, NewSlot
+from mintscope.market.pricing import Rate, price_slot
+from mintscope.market.quotes import BASIC
+from mintscope.market.standings import Standings
+from mintscope.market.store.log_reader import swaps_of
+from mintscope.solana.blocks import USDC, WSOL
+from support.fakes.made_chain import MINTS, swap
+from support.scenes.stores import market_in
+
+TOKEN = MINTS[0]
+START = 1_700_000_000
+JOINED = 100  # the past ends here
+DEPTH = 100_000
+
+
+def trade(mint: Mint, pool: str, usd: float, signer: str, depth: int = DEPTH) -> Swap:
+    """Return a purchase of 100 whole tokens in *pool* for *usd* each."""
+    decimals = 9 if mint == WSOL else 6
+    base, quote = 100 * 10**decimals, int(100 * usd * 10**6)
+    made = swap(mint, USDC, base_amount=base, quote_amount=quote, base_decimals=decimals)
+    return made._replace(pool=pool, signer=signer, in_left=depth * 10**6)
+
+
+def header(number: int, usd: float | None = 150.0) -> SlotHeader:
+    at = UnixS(START + number)
+    return SlotHeader(Slot(number), Slot(number - 1), f"{number}", at, usd, at)
+
+
+def priced(standings: Standings, number: int, *swaps: Swap) -> list[PricedSwap]:
+    standings.begin(Slot(number))
+    at, rate = UnixS(START + number), Rate(150.0, UnixS(START + number))
+    return price_slot(swaps, rate, standings.sets_price, BASIC, at).swaps
+
+
+def logged(folder: Path, mint: Mint) -> list[tuple[int, int, list[PricedSwap]]]:
+    """Return what the log has: dollars bought and sold beside the swaps, as the list reads them."""
+    with apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY) as db:
+        of = "WHERE mint = (SELECT id FROM mint WHERE address = ?) ORDER BY seq"
+        rows = list(db.execute(f"SELECT bought, sold, swaps FROM swap {of}", (mint,)))
+    return [(bought, sold, swaps_of(mint, blob)) for bought, sold, blob in rows]
+
+
+async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standings) -> None:
+    """Let ingest log *late* after the end of a past after which *older* decides."""
+    async with market_in(folder) as market:
+        await market.store.start(mints=[mint], follows_files=False)
+        await market.store.write([NewSlot(header(number), ()) for number in range(1, JOINED + 1)])
+        await market.history_reading.begin(mint, UnixS(START), {"honest": Kind.POOL})
+        await market.history_reading.round(mint, Slot(JOINED))
+        past = FoldedBackfill(
+            since_slot=Slot(0),
+            time=UnixS(START + JOINED),
+            state=None,
+            in_sol=None,
+            last_swap=None,
+            deciding=older.of(mint),
+            recent=(),
+        )
+        await market.past_folding.finish(mint, past)
+        last = Slot(JOINED + 1)
+        await market.store.write([NewSlot(header(last), late), FinalSlot(last)])
+        while await fold_once(market.store, None):
+            pass
+        assert await market.history_join.join() == mint
+
+
+async def test_what_a_younger_log_counted_is_no_volume_after_its_past(tmp_path: Path) -> None:
+    older = Standings()
+    for number in range(1, JOINED):
+        priced(older, number, trade(TOKEN, "honest", 2.0, f"{number % 5}"))
+    swaps = [
+        trade(TOKEN, "private", 9.0, "own", depth=10),
+        trade(TOKEN, "honest", 2.0, "a")._replace(transaction_index=1),
+    ]
+    late = priced(Standings(), JOINED + 1, *swaps)
+    assert [one.volume for one in late] == [900 * 10**6, 0]
+    await join(tmp_path, TOKEN, late, older)
+
+    ((bought, sold, rows),) = logged(tmp_path, TOKEN)
+    assert (bought, sold) == (200 * 10**6, 0)
+    assert [one.volume for one in rows] == [0, 200 * 10**6]
+    assert [one.price_usd for one in rows] == [None, 2.0]
+
+
+async def test_sol_that_sets_the_price_again_sets_it_to_the_rate(tmp_path: Path) -> None:
+    older = Standings()
+    for number in range(1, JOINED):
+        pool = ("honest", "second")[number % 2]
+        priced(older, number, trade(WSOL, pool, 150.0, f"{number % 5}"))
+    swaps = [
+        trade(WSOL, "private", 140.0, "own", depth=10),
+        trade(WSOL, "honest", 150.5, "a")._replace(transaction_index=1),
+    ]
+    late = priced(Standings(), JOINED + 1, *swaps)
+    assert [one.price_usd for one in late] == [150.0, None]
+    await join(tmp_path, WSOL, late, older)
+
+    ((bought, _, rows),) = logged(tmp_path, WSOL)
+    assert [one.price_usd for one in rows] == [None, 150.0]
+    assert [one.offered and one.offered[0] for one in rows] == [140.0, 150.5]
+    assert bought == 15_050 * 10**6

@@ -1,0 +1,115 @@
+"""`mintscope history` is ended by kill -9 again and again; the past is that of a calm run."""
+
+import asyncio
+import sys
+from asyncio.subprocess import Process
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+from test_late_mint import HEAD, addresses, follow, kept, write
+
+from mintscope.app.config.load import child_environment
+from mintscope.app.stores.stores import Market
+from mintscope.devchain.chain import Devchain
+from mintscope.history.ports import Kind, Stage
+from mintscope.kit.primitives import Mint
+from mintscope.solana.blocks import WSOL
+from support.oracles.devchain_blocks import NOW
+from support.processes.listening import listening
+from support.scenes.stores import market_in
+
+CALLS_BEFORE_A_KILL: Final = [1, 3, 40, 150, 400]
+ROUNDS_MAX: Final = 60
+ROUND_S: Final = 300
+LOOK_S: Final = 0.01
+READ: Final = """
+from mintscope.app.cli.history import Giving, backfill_token
+
+backfill_token(Giving(**{}), None)
+"""  # `mintscope history`, with the days counted from the chain's time
+
+
+class Counting:
+    """The node of *chain*, which counts what it is asked."""
+
+    def __init__(self, chain: Devchain) -> None:
+        self._app = chain.app
+        self.calls = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.calls += scope["type"] == "http"
+        await self._app(scope, receive, send)
+
+
+async def run_and_kill(
+    process: Process, node: Counting, calls: int, market: Market, mint: Mint
+) -> Stage | None:
+    """Kill the reading *process* after *calls* requests, or once all is read; return how far."""
+    before = node.calls
+    try:
+        async with asyncio.timeout(ROUND_S):
+            while process.returncode is None and node.calls - before < calls:
+                job = await market.history_jobs.one(mint)
+                if job is not None and job.stage is Stage.READY:
+                    break
+                await asyncio.sleep(LOOK_S)
+    finally:
+        assert process.returncode is None, "the command ended before it was killed"
+        process.kill()
+        await process.wait()
+    job = await market.history_jobs.one(mint)
+    return None if job is None else job.stage
+
+
+@pytest.mark.process
+@pytest.mark.storm
+@pytest.mark.timeout(900)
+async def test_killed_anywhere_and_started_again_it_is_bit_identical(tmp_path: Path) -> None:
+    chain = Devchain(seed=7, now=NOW, mints=3, history_days=0.1)
+    for _ in range(60):
+        chain.tick()
+    mint = chain.world.listed[1].token.mint
+    early, late, blocks = tmp_path / "early", tmp_path / "late", tmp_path / "blocks.jsonl"
+    made = write(chain, blocks)
+    write(chain, blocks, leave_out=made - HEAD)
+    found = addresses(chain, mint)
+    giving = {
+        "mint": mint,
+        "from_time": NOW // 1_000 - 10_000,  # before the chain began
+        "pools": [address for address, kind in found.items() if kind is Kind.POOL],
+        "rate_pools": [address for address, kind in found.items() if kind is Kind.RATE],
+        "calls_per_s": 10_000,
+        "yes": True,
+    }
+    random, node, kills, stage = Random(7), Counting(chain), 0, None
+    async with market_in(late) as market, listening(node) as url:
+        await market.tracking.add(mint)
+        environment = child_environment(
+            {"MINTSCOPE_DATA_DIR": str(late), "MINTSCOPE_CHAIN__RPC_URL": url}
+        )
+        command = [sys.executable, "-c", READ.format(giving)]
+        while stage is not Stage.READY:
+            assert kills < ROUNDS_MAX
+            calls = random.choice(CALLS_BEFORE_A_KILL)
+            process = await asyncio.create_subprocess_exec(
+                *command, env=environment, stdout=asyncio.subprocess.DEVNULL
+            )
+            stage = await run_and_kill(process, node, calls, market, mint)
+            kills += 1
+        for _ in range(200):
+            chain.tick()
+        write(chain, blocks, leave_out=made - HEAD)
+        await follow(blocks, market, [WSOL])
+        job = await market.history_jobs.one(mint)
+    assert kills > 5
+    assert job is not None
+    assert job.stage is Stage.JOINED
+
+    write(chain, blocks)
+    async with market_in(early) as market:
+        await follow(blocks, market, [WSOL, mint])
+
+    assert len(kept(early, mint)["candles"]) > 100
+    assert kept(late, mint) == kept(early, mint)

@@ -1,0 +1,127 @@
+"""Transactions that a node lists and never gives: they are counted, and the rest is read."""
+
+import json
+from pathlib import Path
+
+import httpx
+import pytest
+from test_late_mint import HEAD, follow, write
+from typing_extensions import override
+
+from mintscope.app.config.groups import Config
+from mintscope.app.sources import BackfillReading, left_out
+from mintscope.app.stores.stores import Market
+from mintscope.devchain.chain import Devchain
+from mintscope.history.backfill import IncompleteBackfill
+from mintscope.history.ports import Kind, Stage
+from mintscope.history.source import PacedNode
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.primitives import UnixS
+from mintscope.solana.blocks import WSOL, Endpoint
+from support.oracles.devchain_blocks import NOW
+from support.scenes.stores import market_in
+
+
+class Forgetful(httpx.AsyncBaseTransport):
+    """Answers null whenever it is asked for one of the first *lost_max* transactions."""
+
+    def __init__(self, chain: Devchain, lost_max: int) -> None:
+        self._chain = httpx.ASGITransport(chain.app)
+        self.lost_max = lost_max
+        self.asked: dict[str, int] = {}
+
+    @override
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        call = json.loads(await request.aread())
+        if call["method"] == "getTransaction":
+            signature = call["params"][0]
+            if signature in self.asked or len(self.asked) < self.lost_max:
+                self.asked[signature] = self.asked.get(signature, 0) + 1
+                return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": None})
+        return await self._chain.handle_async_request(request)
+
+
+def progress(_what: str, _count: int) -> None:
+    """Show nothing."""
+
+
+async def begun(
+    chain: Devchain, market: Market, transport: httpx.AsyncBaseTransport
+) -> BackfillReading:
+    """Return what reads the past of the only mint, of all its pools, over *transport*."""
+    listed = chain.world.listed[0]
+    addresses = {pool.address: Kind.RATE for pool in chain.world.sol_pools}
+    addresses |= {pool.address: Kind.POOL for pool in listed.pools}
+    node = PacedNode(
+        Endpoint(url="http://devchain"), clock=SystemClock(), calls_per_s=1e6, transport=transport
+    )
+    await market.tracking.add(listed.token.mint)
+    await market.history_reading.begin(listed.token.mint, UnixS(0), addresses)
+    return BackfillReading(Config(), market, node, 1e6)
+
+
+async def test_what_the_node_never_gives_is_counted_and_the_rest_is_read(
+    tmp_path: Path,
+) -> None:
+    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
+    mint = chain.world.listed[0].token.mint
+    forgetful = Forgetful(chain, lost_max=3)
+    async with market_in(tmp_path) as market:
+        reading = await begun(chain, market, forgetful)
+        with pytest.raises(IncompleteBackfill, match="3 transactions"):
+            await reading.read(mint, UnixS(0), progress)
+        assert list(forgetful.asked.values()) == [3, 3, 3]
+        job = await market.history_jobs.one(mint)
+        assert job is not None
+        assert (job.stage, job.missing) == (Stage.READING, 3)
+
+        missing = await reading.read(mint, UnixS(0), progress, incomplete=True)
+        assert list(forgetful.asked.values()) == [6, 6, 6]
+        job = await market.history_jobs.one(mint)
+
+    assert missing == 3
+    assert job is not None
+    assert (job.stage, job.listed - job.read) == (Stage.READY, 3)
+
+
+async def test_what_is_given_later_makes_the_past_whole(tmp_path: Path) -> None:
+    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
+    mint = chain.world.listed[0].token.mint
+    forgetful = Forgetful(chain, lost_max=2)
+    async with market_in(tmp_path) as market:
+        reading = await begun(chain, market, forgetful)
+        with pytest.raises(IncompleteBackfill):
+            await reading.read(mint, UnixS(0), progress)
+        forgetful.asked.clear()
+        forgetful.lost_max = 0
+        assert await reading.read(mint, UnixS(0), progress) == 0
+        job = await market.history_jobs.one(mint)
+
+    assert job is not None
+    assert (job.stage, job.missing) == (Stage.READY, 0)
+
+
+def test_the_command_says_how_many_and_what_that_means() -> None:
+    assert left_out(1).startswith("1 transaction that the node lists")
+    assert left_out(12).startswith("12 transactions that the node lists")
+    assert left_out(12).endswith("candles would lack their swaps")
+
+
+async def test_how_many_were_never_given_is_known_after_the_past_was_joined(
+    tmp_path: Path,
+) -> None:
+    chain = Devchain(seed=7, now=NOW, mints=1, history_days=0.01)
+    mint, blocks = chain.world.listed[0].token.mint, tmp_path / "blocks.jsonl"
+    async with market_in(tmp_path) as market:
+        reading = await begun(chain, market, Forgetful(chain, lost_max=3))
+        write(chain, blocks)
+        await follow(blocks, market, [WSOL])
+        await reading.read(mint, UnixS(0), progress, incomplete=True)
+        for _ in range(HEAD):
+            chain.tick()
+        write(chain, blocks)
+        await follow(blocks, market, [WSOL])
+        job = await market.history_jobs.one(mint)
+
+    assert job is not None
+    assert (job.stage, job.missing) == (Stage.JOINED, 3)

@@ -1,0 +1,266 @@
+"""When final slots are folded, and how many at a time."""
+
+from collections.abc import AsyncIterator
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import apsw
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from mintscope.app.stores.folder import MARKET_FILE
+from mintscope.app.stores.stores import Market
+from mintscope.ingest.fold import SLOTS_MAX, SLOTS_MIN, WAIT_S, FinalFold
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.market.log import PricedSwap, SlotHeader
+from mintscope.market.ports import FinalSlot, NewSlot
+from mintscope.solana.finality_meter import Behind
+from mintscope.solana.pace import Pace
+from support.oracles.definitions import Trade
+from support.scenes.made_swaps import swap
+from support.scenes.stores import market_in
+
+START = 1_700_000_000
+MINTS = [Mint(f"mint{number}") for number in range(60)]
+FEW = 5  # mints, so that each is in many batches
+STORED = ("SELECT * FROM candle ORDER BY 1, 2, 3", "SELECT * FROM state ORDER BY 1")
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[Market]:
+    async with market_in(tmp_path) as market:
+        await market.store.start(mints=MINTS, follows_files=False)
+        yield market
+
+
+async def add(market: Market, slots: range, mints: int = len(MINTS)) -> None:
+    """Append final slots, each with swaps of two of *mints*: none has more than one by default."""
+    for slot in slots:
+        at = UnixS(START + slot)
+        header = SlotHeader(Slot(slot), Slot(slot - 1), str(slot), at, 150.0, at)
+        swaps = [trade(at, number, mints) for number in (2 * slot, 2 * slot + 1)]
+        await market.store.write([NewSlot(header, swaps), FinalSlot(Slot(slot))])
+
+
+def trade(at: UnixS, number: int, mints: int) -> PricedSwap:
+    """Return a swap at *at* of the mint of *number*, one of *mints*."""
+    made = Trade(time=at, price=150.0, price_sol=1.0 + number, volume=7, is_buy=True)
+    return swap(made, mint=MINTS[number % mints])
+
+
+async def waiting(market: Market) -> int:
+    """Return how many final slots are not folded."""
+    return len((await market.store.fold(1_000)).slots)
+
+
+async def go_on(fold: FinalFold) -> None:
+    """Do what is done after two appends: what is made after one is written after the next."""
+    for _ in range(2):
+        await fold.go_on()
+
+
+async def test_slots_are_folded_once_enough_wait(market: Market) -> None:
+    fold = FinalFold(market.store, None, ManualClock(UnixMs(START * 1000)))
+    await add(market, range(1, SLOTS_MIN))
+    await go_on(fold)
+    assert await waiting(market) == SLOTS_MIN - 1
+
+    await add(market, range(SLOTS_MIN, SLOTS_MIN + 1))
+    await go_on(fold)
+    assert await waiting(market) == 0
+
+
+async def test_few_slots_are_folded_after_a_while(market: Market) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    fold = FinalFold(market.store, None, clock)
+    await add(market, range(1, 4))
+    clock.advance(int(WAIT_S * 1000) - 1)
+    await go_on(fold)
+    assert await waiting(market) == 3
+
+    clock.advance(1)
+    await go_on(fold)
+    assert await waiting(market) == 0
+
+
+async def test_a_batch_ends_where_it_has_touched_enough_mints(
+    market: Market, tmp_path: Path
+) -> None:
+    fold = FinalFold(market.store, None, ManualClock(UnixMs(START * 1000)), mints_max=8)
+    await add(market, range(1, SLOTS_MIN + 1))
+    await go_on(fold)
+    assert await waiting(market) == SLOTS_MIN - 4  # four slots of two mints each
+
+    await fold.finish()
+    assert await waiting(market) == 0
+    in_parts = stored(tmp_path)
+
+    assert in_parts == await folded_at_once(tmp_path / "other")
+
+
+@pytest.mark.parametrize(
+    ("behind", "wait_s"),
+    [
+        (None, WAIT_S),
+        (Behind(32, 12.8), WAIT_S),
+        (Behind(1, 0.4), 0.2),
+        (Behind(10, 4.0), 2.0),
+    ],
+)
+async def test_few_slots_wait_half_as_long_as_finality_takes_where_that_is_fast(
+    market: Market, behind: Behind | None, wait_s: float
+) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    fold = FinalFold(market.store, None, clock, finality=lambda: behind)
+    await add(market, range(1, 3))
+    clock.advance(int(wait_s * 1000) - 1)
+    await go_on(fold)
+    assert await waiting(market) == 2
+
+    clock.advance(1)
+    await go_on(fold)
+    assert await waiting(market) == 0
+
+
+async def test_small_batches_take_a_fifth_of_the_time_at_most(market: Market) -> None:
+    clock = BusyClock(UnixMs(START * 1000))
+    clock.step_ms = 0
+    fold = FinalFold(market.store, None, clock, finality=lambda: Behind(1, 0.2))
+    folding_ms = 0
+    for slot in range(1, 101):
+        await add(market, range(slot, slot + 1))
+        clock.advance(200)
+        while True:
+            clock.step_ms = 50  # of each step of a batch
+            before, end_ms = await waiting(market), clock.now()
+            await fold.go_on()
+            clock.step_ms = 0
+            if fold.hurries or await waiting(market) != before:
+                folding_ms += clock.now() - end_ms
+            if not fold.hurries:
+                break
+
+    assert await waiting(market) <= 20
+    # Beside a fifth of the time for the steps of batches the clock counts looks at itself.
+    assert folding_ms <= 0.4 * (clock.now() - START * 1000)
+
+
+@settings(max_examples=25)
+@given(
+    mints_max=st.integers(1, 40),
+    steps=st.lists(
+        st.tuples(
+            st.integers(0, 7),  # slots
+            st.sampled_from([0, 20, 100, 400, 11_000]),  # ms that pass
+            st.integers(0, 4),  # times it goes on
+            st.sampled_from([None, Behind(1, 0.3), Behind(32, 12.8)]),
+        ),
+        max_size=12,
+    ),
+)
+async def test_however_slots_are_batched_the_candles_are_the_same(
+    mints_max: int, steps: list[tuple[int, int, int, Behind | None]]
+) -> None:
+    measured: list[Behind | None] = [None]
+    with TemporaryDirectory() as folder:
+        async with market_in(Path(folder)) as market:
+            await market.store.start(mints=MINTS, follows_files=False)
+            clock = ManualClock(UnixMs(START * 1000))
+            fold = FinalFold(
+                market.store, None, clock, mints_max=mints_max, finality=lambda: measured[0]
+            )
+            next_slot = 1
+            for slots, passed_ms, times, behind in steps:
+                more = min(slots, SLOTS_MIN + 1 - next_slot)
+                await add(market, range(next_slot, next_slot + more), FEW)
+                next_slot += more
+                clock.advance(passed_ms)
+                measured[0] = behind
+                for _ in range(times):
+                    await fold.go_on()
+            await add(market, range(next_slot, SLOTS_MIN + 1), FEW)
+            await fold.finish()
+        in_parts = stored(Path(folder))
+        assert in_parts == await folded_at_once(Path(folder) / "other", FEW)
+
+
+class BusyClock(ManualClock):
+    """Lets time pass whenever it is asked: between two looks something was done."""
+
+    step_ms = 15
+
+    @override
+    def monotonic_s(self) -> float:
+        self.advance(self.step_ms)
+        return super().monotonic_s()
+
+
+async def test_the_more_slots_wait_the_more_is_folded_and_never_all_in_one_go(
+    market: Market,
+) -> None:
+    clock = BusyClock(UnixMs(START * 1000))
+    fold = FinalFold(market.store, None, clock, mints_max=4, pace=lambda: Pace(0.4, 170.0))
+    longest_s, most = 0.0, 0
+    for slot in range(1, 4 * SLOTS_MAX):
+        await add(market, range(slot, slot + 1))
+        begun_s = clock.monotonic_s()
+        await fold.go_on()
+        longest_s = max(longest_s, clock.monotonic_s() - begun_s)
+        most = max(most, await waiting(market))
+
+    assert SLOTS_MIN < most < SLOTS_MAX
+    assert longest_s < 0.4
+
+
+@pytest.mark.parametrize("slot_s", [0.1, 0.2, 0.4, 0.8, None])
+async def test_however_late_it_is_folding_takes_less_than_a_slot(
+    market: Market, slot_s: float | None
+) -> None:
+    clock = BusyClock(UnixMs(START * 1000))
+    pace = None if slot_s is None else Pace(slot_s, 170.0)
+    fold = FinalFold(market.store, None, clock, pace=lambda: pace)
+    await add(market, range(1, SLOTS_MAX))
+    clock.step_ms = min(10, round((slot_s or 0.2) * 1_000 / 40))
+    took_s = []
+    for _ in range(4):
+        begun_s = clock.monotonic_s()
+        await fold.go_on()
+        took_s.append(clock.monotonic_s() - begun_s)
+
+    assert max(took_s) > 0.5 * (slot_s or 0.15)
+    assert max(took_s) < (slot_s or 0.15)
+
+
+async def test_however_many_slots_wait_a_batch_has_a_bound(market: Market) -> None:
+    clock = BusyClock(UnixMs(START * 1000))
+    fold = FinalFold(market.store, None, clock, mints_max=3)
+    await add(market, range(1, 2 * SLOTS_MAX + 1))
+    await fold.go_on()  # and see how many wait
+    clock.step_ms = 700  # so that a step is done each time
+    left = [2 * SLOTS_MAX]
+    while left[-1] > SLOTS_MAX:
+        await fold.go_on()
+        left.append(await waiting(market))
+    folded = {before - after for before, after in pairwise(left)}
+    assert folded == {0, 6}  # where too many wait, four times as many mints: two of them in a slot
+
+
+async def folded_at_once(folder: Path, mints: int = len(MINTS)) -> list[tuple[object, ...]]:
+    folder.mkdir()  # noqa: ASYNC240 - a folder of the test
+    async with market_in(folder) as other:
+        await other.store.start(mints=MINTS, follows_files=False)
+        await add(other, range(1, SLOTS_MIN + 1), mints)
+        await FinalFold(other.store, None, ManualClock(UnixMs(START * 1000))).finish()
+    return stored(folder)
+
+
+def stored(folder: Path) -> list[tuple[object, ...]]:
+    """Return all candles and states."""
+    db = apsw.Connection(str(folder / MARKET_FILE))
+    rows = [row for statement in STORED for row in db.execute(statement)]
+    db.close()
+    return rows

@@ -1,0 +1,74 @@
+"""A venue that falls silent is reported by its usual pauses; a quiet one is not."""
+
+import random
+from collections import Counter
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import REGISTRY
+
+from mintscope.ingest.coverage import VenueWatch
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import UnixS
+
+START: Final = 1_800_000_000
+
+
+async def message_of(watch: VenueWatch) -> str:
+    try:
+        await watch.expect_none_silent()
+    except ServiceUnavailable as trouble:
+        return str(trouble)
+    return ""
+
+
+async def first_silent(swaps: Callable[[int], dict[str, int]], seconds: int) -> int | None:
+    """Return the second at which a venue is first reported as silent, within *seconds*."""
+    watch = VenueWatch()
+    for second in range(seconds):
+        watch.note(UnixS(START + second), Counter(swaps(second)))
+        if await message_of(watch):
+            return second
+    return None
+
+
+async def test_a_busy_venue_that_stops_is_reported_within_half_a_minute() -> None:
+    watch = VenueWatch()
+    for second in range(3_600):
+        watch.note(UnixS(START + second), {"busy": 3, "other": 1})
+    for second in range(3_600, 3_631):
+        assert await message_of(watch) == ""
+        watch.note(UnixS(START + second), {"other": 1})
+    assert "1 programs have no swaps any more: busy for 31 s" in await message_of(watch)
+    assert REGISTRY.get_sample_value("mintscope_venue_silent_s", {"program": "busy"}) == 31
+    assert REGISTRY.get_sample_value("mintscope_venue_silent_s", {"program": "other"}) == 0
+    watch.note(UnixS(START + 3_631), {"busy": 1, "other": 1})
+    assert await message_of(watch) == ""
+
+
+async def test_rare_ones_are_not_reported_for_what_is_usual() -> None:
+    """Swaps at random, on average every two minutes: the longest waits are ten."""
+    drawn = random.Random(5)
+    when = {second for second in range(86_400) if drawn.random() < 1 / 120}
+    at = await first_silent(lambda second: {"rare": 1} if second in when else {}, 86_400)
+    assert at is None
+
+
+async def test_a_rare_one_that_stops_is_reported_later() -> None:
+    drawn = random.Random(6)
+    when = {second for second in range(14_400) if drawn.random() < 1 / 60}
+    at = await first_silent(lambda second: {"rare": 1} if second in when else {}, 18_000)
+    assert at is not None
+    assert 14_400 < at < 16_200
+
+
+async def test_a_burst_is_no_venue() -> None:
+    at = await first_silent(lambda second: {"new": 50} if second < 300 else {"old": 1}, 3_600)
+    assert at is None
+
+
+async def test_a_chain_that_stands_still_silences_no_venue() -> None:
+    watch = VenueWatch()
+    for second in range(1_200):
+        watch.note(UnixS(START + second), {"busy": 3})
+    assert await message_of(watch) == ""

@@ -1,0 +1,120 @@
+"""Requests that cost a server more than its client: headers, addresses, pieces, unread answers."""
+
+import asyncio
+import socket
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from mintscope.kit.http.response import Bounds
+from support.processes.served import served
+from support.scenes.service import running_service
+
+HOST: Final = b"Host: x\r\n"
+BOUNDS: Final = Bounds()
+TINY: Final = 4_096
+
+
+def request(*, address: bytes = b"/x", headers: int = 1) -> bytes:
+    lines = b"".join(b"a%d:\r\n" % number for number in range(headers - 1))
+    return b"GET " + address + b" HTTP/1.1\r\n" + HOST + lines + b"\r\n"
+
+
+def in_pieces(count: int) -> bytes:
+    head = b"POST /x HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\n"
+    return head + b"1\r\nx\r\n" * count + b"0\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "status"),
+    [
+        (request(headers=100), 404),
+        (request(headers=101), 431),
+        (request(address=b"/" + b"x" * 2_559), 404),
+        (request(address=b"/" + b"x" * 2_560), 431),
+        (request(address=b"/x?" + b"%41" * 900), 431),
+        (in_pieces(1_024), 404),
+        (in_pieces(1_025), 400),
+    ],
+)
+async def test_headers_addresses_and_pieces_have_a_number(
+    tmp_path: Path, data: bytes, status: int
+) -> None:
+    async with (
+        running_service(tmp_path) as service,
+        served(service.app, BOUNDS) as server,
+        server.connection() as client,
+    ):
+        await client.send(data)
+        assert (await client.answer())[0] == status
+
+
+async def test_a_head_that_never_ends_is_refused_at_its_first_header_too_many(
+    tmp_path: Path,
+) -> None:
+    async with (
+        running_service(tmp_path) as service,
+        served(service.app, BOUNDS) as server,
+        server.connection() as client,
+    ):
+        await client.send(request(headers=3_000)[:-2])
+        assert (await client.answer())[0] == 431
+
+
+async def test_requests_that_wait_keep_no_more_headers_than_they_may_have(tmp_path: Path) -> None:
+    async with (
+        running_service(tmp_path) as service,
+        served(service.app, BOUNDS) as server,
+        server.connection() as client,
+    ):
+        await client.send(request() + request(headers=3_000) * 15)
+        assert (await client.answer())[0] == 404
+        with suppress(ConnectionError):  # the server leaves the others unread
+            assert await client.rest() == b""
+
+
+class Answers:
+    """An application that answers everything with a body of *size* bytes."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        length = (b"content-length", b"%d" % self.size)
+        await send({"type": "http.response.start", "status": 200, "headers": [length]})
+        await send({"type": "http.response.body", "body": b"x" * self.size})
+
+
+@pytest.mark.parametrize("size", [30_000, 60_000, 300_000])
+@pytest.mark.parametrize("count", [1, 3])
+async def test_an_answer_of_any_length_that_is_not_read_is_cut_off_and_nothing_is_logged(
+    caplog: pytest.LogCaptureFixture, size: int, count: int
+) -> None:
+    loop = asyncio.get_running_loop()
+    bounds = Bounds(unread_s_max=0.1)
+    async with served(Answers(size), bounds, send_buffer_bytes=TINY) as server:
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, TINY)
+            client.settimeout(0)
+            await loop.sock_connect(client, ("127.0.0.1", server.port))
+            for _ in range(count):
+                await loop.sock_sendall(client, request())
+                await asyncio.sleep(0.02)
+            await asyncio.sleep(0.4)  # longer than an answer may be left unread
+
+            assert await received(client) < size
+
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+
+
+async def received(client: socket.socket) -> int:
+    """Return how many bytes come yet, until the connection ends or rests."""
+    count = 0
+    with suppress(ConnectionError, TimeoutError):
+        async with asyncio.timeout(2.0):
+            while part := await asyncio.get_running_loop().sock_recv(client, 65_536):
+                count += len(part)
+    return count

@@ -1,0 +1,164 @@
+"""An answer in one piece is one write; every other answer goes uvicorn's way."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from typing_extensions import override
+
+from mintscope.api.failures import write_refusal
+from mintscope.kit.clock import SystemClock
+from mintscope.kit.http.application import make_server
+from mintscope.kit.http.connection import protocol_of
+from mintscope.kit.http.connections import Connections
+from mintscope.kit.http.request import GONE, ClientAddresses
+from mintscope.kit.http.response import Bounds
+from support.processes.served import served
+
+
+def start(*headers: tuple[bytes, bytes]) -> Message:
+    return {"type": "http.response.start", "status": 200, "headers": list(headers)}
+
+
+def body(text: bytes, *, more: bool = False) -> Message:
+    return {"type": "http.response.body", "body": text, "more_body": more}
+
+
+class Says:
+    """An application that sends the given messages."""
+
+    def __init__(self, *messages: Message) -> None:
+        self._messages = messages
+
+    async def __call__(self, _scope: Scope, _receive: Receive, send: Send) -> None:
+        for message in self._messages:
+            await send(message)
+
+
+class Wire(asyncio.Transport):
+    """Remembers each write."""
+
+    def __init__(self) -> None:
+        super().__init__({"peername": ("127.0.0.1", 1), "sockname": ("127.0.0.1", 2)})
+        self.writes: list[bytes] = []
+        self.closed = False
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        self.writes.append(bytes(data))
+
+    @override
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        pass
+
+    @override
+    def is_closing(self) -> bool:
+        return self.closed
+
+    @override
+    def close(self) -> None:
+        self.closed = True
+
+    @override
+    def resume_reading(self) -> None:
+        pass
+
+
+async def writes(app: ASGIApp, request: bytes) -> list[bytes]:
+    """Return what *app* makes the server write to the connection."""
+    connections = Connections(
+        clock=SystemClock(),
+        write_refusal=write_refusal,
+        bounds=Bounds(),
+        addresses=ClientAddresses(),
+    )
+    server = make_server(
+        app,
+        clock=connections.clock,
+        addresses=connections.addresses,
+        bounds=connections.bounds,
+        write_refusal=write_refusal,
+    )
+    server.config.load()
+    protocol = protocol_of(connections)(server.config, server.server_state, {})
+    wire = Wire()
+    protocol.connection_made(wire)
+    protocol.data_received(request)
+    await asyncio.gather(*server.server_state.tasks)
+    protocol.connection_lost(None)
+    return wire.writes
+
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+LENGTH_5 = (b"content-length", b"5")
+
+
+async def test_head_and_body_are_one_write() -> None:
+    assert await writes(Says(start(LENGTH_5), body(b"hello")), GET) == [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nhello"
+    ]
+
+
+async def test_a_closing_answer_says_so() -> None:
+    request = b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+
+    assert await writes(Says(start(LENGTH_5), body(b"hello")), request) == [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\nconnection: close\r\n\r\nhello"
+    ]
+
+
+async def test_an_answer_in_pieces_is_written_in_pieces() -> None:
+    app = Says(start(LENGTH_5), body(b"hel", more=True), body(b"lo"))
+
+    assert await writes(app, GET) == [
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n",
+        b"hel",
+        b"lo",
+    ]
+
+
+async def test_an_answer_to_head_is_its_head() -> None:
+    request = b"HEAD / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+    assert b"".join(await writes(Says(start(LENGTH_5), body(b"")), request)) == (
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n"
+    )
+
+
+@pytest.fixture
+async def quiet(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
+    """Log lines of uvicorn about a broken application are not shown."""
+    with caplog.at_level("CRITICAL"):
+        yield
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("value", [b"a\r\nSet-Cookie: b", b"a\nb", b"a\rb"])
+async def test_a_header_with_a_line_end_is_never_sent(value: bytes) -> None:
+    async with (
+        served(Says(start((b"x", value), LENGTH_5), body(b"hello")), Bounds()) as server,
+        server.connection() as client,
+    ):
+        await client.send(GET)
+        status, headers, _ = await client.answer()
+
+    assert status == 500
+    assert "x" not in headers
+    assert "set-cookie" not in headers
+
+
+class LeavesIt:
+    """An application that answers nothing: its client hangs up meanwhile."""
+
+    async def __call__(self, scope: Scope, _receive: Receive, _send: Send) -> None:
+        hung_up = scope["extensions"][GONE].__self__  # the transport
+        hung_up.close()
+
+
+async def test_who_leaves_before_the_answer_is_no_mistake_of_the_application(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """A connection that closes is reported to the application before uvicorn hears of it."""
+    assert await writes(LeavesIt(), GET) == []
+    assert [record.message for record in caplog.records] == []

@@ -1,0 +1,69 @@
+"""Failures in a row are reported until an attempt succeeds, or an hour after the last."""
+
+import pytest
+from prometheus_client import CollectorRegistry, Counter
+
+from mintscope.kit.checks import Attempts
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import UnixMs
+
+
+class Tried:
+    """A counter of attempts, and the check of it."""
+
+    def __init__(self, failures_max: int) -> None:
+        self.clock = ManualClock(UnixMs(0))
+        self.counter = Counter("tried", "Tried", ["outcome"], registry=CollectorRegistry())
+        self.counter.labels("bad").inc(7)  # before the process looked: they do not count
+        self.attempts = Attempts(
+            self.counter,
+            self.clock,
+            good="good",
+            bad="bad",
+            failures_max=failures_max,
+            advice="look at the server",
+        )
+
+    async def is_told(self) -> bool:
+        try:
+            await self.attempts.expect_success()
+        except ServiceUnavailable as trouble:
+            return str(trouble).endswith("attempts in a row have failed: look at the server")
+        return False
+
+
+@pytest.mark.parametrize("failures_max", [1, 3])
+async def test_failures_in_a_row_are_reported_until_one_succeeds(failures_max: int) -> None:
+    tried = Tried(failures_max)
+    assert not await tried.is_told()
+    for number in range(1, failures_max + 2):
+        tried.counter.labels("bad").inc()
+        assert await tried.is_told() is (number >= failures_max)
+    assert await tried.is_told()
+    tried.counter.labels("good").inc()
+    assert not await tried.is_told()
+    assert not await tried.is_told()
+
+
+async def test_one_that_succeeds_between_two_looks_ends_the_row() -> None:
+    tried = Tried(2)
+    tried.counter.labels("bad").inc()
+    assert not await tried.is_told()
+    tried.counter.labels("good").inc()
+    tried.counter.labels("bad").inc()
+    assert not await tried.is_told()
+    tried.counter.labels("bad").inc()
+    assert not await tried.is_told()
+    tried.counter.labels("bad").inc()
+    assert await tried.is_told()
+
+
+async def test_without_further_attempts_the_check_passes() -> None:
+    tried = Tried(1)
+    tried.counter.labels("bad").inc()
+    assert await tried.is_told()
+    tried.clock.advance(59 * 60_000)
+    assert await tried.is_told()
+    tried.clock.advance(60_000)
+    assert not await tried.is_told()

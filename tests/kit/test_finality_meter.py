@@ -1,0 +1,97 @@
+"""The distance of finality is measured from what was seen, in any order."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.kit.primitives import Slot
+from mintscope.solana.finality_meter import MARKS_MAX, SAMPLES_MAX, Behind, FinalityMeter
+
+
+@pytest.mark.parametrize(
+    ("slot_s", "lag", "said"),
+    [(0.2, 2, "fast"), (0.4, 32, "slow"), (0.1, 3, "fast"), (0.8, 0, "fast")],
+)
+def test_a_steady_chain_is_as_far_behind_as_it_is(slot_s: float, lag: int, said: str) -> None:
+    meter = FinalityMeter()
+    for slot in range(1_000, 1_200):
+        meter.note_confirmed(Slot(slot), slot * slot_s)
+        meter.note_final(Slot(slot - lag), slot * slot_s)
+
+    assert meter.behind is not None
+    assert meter.behind.slots == lag
+    assert meter.behind.seconds == pytest.approx(lag * slot_s)
+    assert meter.behind.is_fast is (said == "fast")
+
+
+def test_what_was_confirmed_before_anyone_looked_is_no_sample() -> None:
+    meter = FinalityMeter()
+    meter.note_final(Slot(5), 0.0)
+    meter.note_confirmed(Slot(1_000), 1.0)
+    meter.note_final(Slot(999), 2.0)
+
+    assert meter.behind is None
+    meter.note_final(Slot(1_000), 3.0)
+    assert meter.behind == Behind(0, 2.0)
+
+
+def test_a_slot_between_two_that_were_told_is_confirmed_with_the_later_one() -> None:
+    meter = FinalityMeter()
+    meter.note_confirmed(Slot(10), 1.0)
+    meter.note_confirmed(Slot(20), 2.0)
+    meter.note_final(Slot(15), 2.5)
+
+    assert meter.behind == Behind(5, 0.5)
+
+
+def test_what_is_final_before_it_was_said_to_be_confirmed_is_not_behind() -> None:
+    meter = FinalityMeter()
+    meter.note_confirmed(Slot(10), 1.0)
+    meter.note_final(Slot(12), 1.5)
+    meter.note_confirmed(Slot(12), 1.6)
+    meter.note_final(Slot(12), 9.0)
+
+    assert meter.behind == Behind(0, 0.0)
+
+
+def test_marks_are_bounded_where_nothing_becomes_final() -> None:
+    meter = FinalityMeter()
+    for slot in range(2 * MARKS_MAX):
+        meter.note_confirmed(Slot(slot), float(slot))
+    meter.note_final(Slot(5), 3_000.0)
+
+    assert meter.behind is None
+    meter.note_final(Slot(2 * MARKS_MAX - 1), 2.0 * MARKS_MAX)
+    assert meter.behind == Behind(0, 1.0)
+
+
+@given(st.lists(st.tuples(st.booleans(), st.integers(0, 60)), max_size=300))
+def test_any_order_of_what_is_said_leaves_sane_figures(said: list[tuple[bool, int]]) -> None:
+    """The oracle keeps every word, and looks for the first that names as high a slot."""
+    meter = FinalityMeter()
+    heads: list[tuple[int, int]] = []
+    samples: list[tuple[int, int]] = []
+    known_to = -1
+    for at, (is_final, slot) in enumerate(said):
+        if not is_final:
+            meter.note_confirmed(Slot(slot), float(at))
+            if not heads and not samples:
+                known_to = max(known_to, slot - 1)
+            heads.append((slot, at))
+            continue
+        meter.note_final(Slot(slot), float(at))
+        if slot > known_to and heads:
+            first = next((when for head, when in heads if head >= slot), at)
+            newest = max(head for head, _ in heads)
+            samples.append((max(newest - slot, 0), at - first))
+            known_to = slot
+    if samples:
+        seconds = sorted(each for _, each in samples[-SAMPLES_MAX:])
+        assert meter.behind is not None
+        assert seconds[0] <= meter.behind.seconds <= seconds[-1]
+        assert meter.behind.slots >= 0
+        middle = len(seconds) // 2
+        if len(seconds) % 2:
+            assert meter.behind.seconds == seconds[middle]
+    else:
+        assert meter.behind is None

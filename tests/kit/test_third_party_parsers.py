@@ -1,0 +1,105 @@
+"""No library parses what strangers send but behind the guard that makes its errors one."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import mintscope
+from mintscope.kit.errors import Undecodable, parsed_by_others
+
+SOURCES: Final = Path(mintscope.__file__).parent
+LAYERS: Final = ("base", "core", "edges")
+LIBRARIES: Final = {"solders", "webauthn", "email_validator", "x402", "segno"}
+PARSERS: Final = {
+    "from_string", "from_bytes", "from_base58_string", "from_json", "model_validate_json",
+    "validate_email", "verify_registration_response", "verify_authentication_response",
+    "parse_authentication_credential_json",
+}  # fmt: skip
+GUARDS: Final = {"parsed_by_others", "_proving"}
+# The input of these was made here, read from the chain, or comes from the operator.
+OWN: Final = {
+    "payments/checkout.py",
+    "market/mint_facts.py",
+    "payments/protocol/verify.py",
+    "payments/protocol/envelope.py",
+    "accounts/mail/delivery.py",
+    "payments/chain/node.py",
+    "payments/chain/price_sources.py",
+    "market/series/store.py:_text",
+}
+
+
+class PanicException(BaseException):
+    """As a library in Rust raises it."""
+
+
+def unguarded(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield the function and line of every call of a parser of LIBRARIES without a guard."""
+    imported = {
+        alias.asname or alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in LIBRARIES
+        for alias in node.names
+    }
+
+    def visit(node: ast.AST, function: str, *, is_guarded: bool) -> Iterator[tuple[str, int]]:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            function = node.name
+        if isinstance(node, ast.With):
+            calls = [item.context_expr for item in node.items]
+            names = {
+                each.func.id
+                for each in calls
+                if isinstance(each, ast.Call) and isinstance(each.func, ast.Name)
+            }
+            is_guarded = is_guarded or bool(names & GUARDS)
+        if isinstance(node, ast.Call) and not is_guarded and not _is_constant(node):
+            called = node.func
+            if isinstance(called, ast.Attribute):
+                owner = called.value.id if isinstance(called.value, ast.Name) else ""
+                is_parser = called.attr in PARSERS and owner in imported
+            else:
+                is_parser = isinstance(called, ast.Name) and called.id in PARSERS & imported
+            if is_parser:
+                yield function, node.lineno
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, function, is_guarded=is_guarded)
+
+    yield from visit(tree, "", is_guarded=False)
+
+
+def _is_constant(call: ast.Call) -> bool:
+    return all(isinstance(each, ast.Constant) for each in call.args) and not call.keywords
+
+
+def test_every_parser_of_a_library_is_called_behind_the_guard() -> None:
+    found = set()
+    for layer in LAYERS:
+        for path in (SOURCES / layer).rglob("*.py"):
+            name = path.relative_to(SOURCES).as_posix()
+            for function, line in unguarded(ast.parse(path.read_text())):
+                if not {name, f"{name}:{function}"} & OWN:
+                    found.add(f"{name}:{line} in {function}")
+    assert not found
+
+
+def test_a_parser_without_the_guard_is_found() -> None:
+    bare = "from solders.pubkey import Pubkey\ndef f(text):\n    return Pubkey.from_string(text)\n"
+    behind = bare.replace("    return", "    with parsed_by_others():\n        return")
+    assert list(unguarded(ast.parse(bare))) == [("f", 3)]
+    assert not list(unguarded(ast.parse(behind)))
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), AssertionError(), PanicException("index 9")])
+def test_whatever_a_library_raises_is_undecodable(error: BaseException) -> None:
+    with pytest.raises(Undecodable, match=type(error).__name__), parsed_by_others():
+        raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), GeneratorExit()])
+def test_what_ends_the_process_goes_on(error: BaseException) -> None:
+    with pytest.raises(type(error)), parsed_by_others():
+        raise error

@@ -1,0 +1,242 @@
+"""Whatever happens to the log, a listener that adds up its updates knows the report."""
+
+import asyncio
+import json
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import msgspec
+import pytest
+from typing_extensions import override
+
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import ServiceError
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.market.engine.engine import Engine, LiveMarket, as_trades
+from mintscope.market.follow.broadcaster import (
+    PAUSE_S,
+    RENEWED_IN_A_TURN,
+    TOLD_IN_A_TURN,
+    Broadcaster,
+)
+from mintscope.market.follow.tailer import LogTailer
+from mintscope.market.report import PLAIN, ReportKind, token_report
+from support.fakes.log import FakeLog
+from support.oracles.merging import merged
+from support.scenes.live_market import TRADED, trade, traded_log
+from support.scenes.made_transactions import address
+
+NOW_S = 1_750_000_000
+CLOSED = ReportKind(is_closed=True)
+KINDS = [PLAIN, CLOSED, ReportKind(is_partial=True)]
+
+
+@dataclass(eq=False)
+class Told:
+    """A listener that adds up."""
+
+    kind: ReportKind = PLAIN
+    reports: dict[Mint, dict[str, Any]] = field(default_factory=dict)
+    ids: list[int] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+
+    def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
+        name, number, data, *_ = event.decode().split("\n")
+        self.names.append(name)
+        self.ids.append(int(number.removeprefix("id: ")))
+        told = json.loads(data.removeprefix("data: "))
+        assert is_whole == (name == "event: snapshot")
+        self.reports[mint] = told if is_whole else merged(self.reports[mint], told)
+
+    def lose(self, mint: Mint, failure: ServiceError) -> None:
+        self.lost.append(f"{failure.code} {mint}")
+
+
+@dataclass
+class Scene:
+    log: FakeLog
+    clock: ManualClock
+    follower: LogTailer
+    broadcaster: Broadcaster
+
+    async def settle(self) -> None:
+        """Let all due updates be sent, and all loads end."""
+        for _ in range(4):
+            self.clock.advance(int(PAUSE_S * 1000))
+            await self.follower.catch_up()
+            for _ in range(8):
+                await asyncio.sleep(0)
+
+    def expected(self, mint: Mint, kind: ReportKind = PLAIN) -> dict[str, Any]:
+        """Return the report of *mint* as of its last change, from a replay of everything."""
+        engine, tip = Engine(1), self.log.tip_at(self.log.seq)
+        assert tip.time is not None
+        swaps = self.log.swaps_at(self.log.seq, mint)
+        engine.apply(as_trades([(0, time, swap) for time, swap in swaps]))
+        values = engine.snapshot(0, tip.time, leaves_out_open=kind.is_closed)
+        report = token_report(mint, values, tip.time, is_partial=kind.is_partial)
+        return {"slot": tip.slot, **json.loads(msgspec.json.encode(report))}
+
+
+@pytest.fixture
+async def scene() -> Scene:
+    log, clock = traded_log(NOW_S), ManualClock(UnixMs(NOW_S * 1000))
+    market = LiveMarket(2)
+    follower = LogTailer(log, market, clock)
+    broadcaster = Broadcaster(follower, market, clock)
+    await follower.catch_up()
+    return Scene(log, clock, follower, broadcaster)
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_what_is_told_adds_up_to_the_report(scene: Scene, seed: int) -> None:
+    random, log = Random(seed), scene.log
+    listeners = [Told()]
+    await scene.broadcaster.prepare(TRADED, None)
+    scene.broadcaster.join(listeners[0], TRADED)
+    for _ in range(60):
+        match random.choice(["trade"] * 4 + ["retract", "finalize", "join", "leave", "catch up"]):
+            case "trade":
+                at_s = (log.tip_at(log.seq).time or 0) + random.choice([0, 0, 1, 60])
+                trade(log, *random.sample(TRADED, random.randint(1, 2)), at_s=at_s)
+            case "retract" if len(log.slots_at(log.seq)) > 15:
+                log.retract()
+            case "finalize":
+                log.finalize(random.randint(1, 8))
+            case "join":
+                listeners.append(Told(random.choice(KINDS)))
+                scene.broadcaster.join(listeners[-1], TRADED)
+            case "leave" if len(listeners) > 1:
+                scene.broadcaster.leave(listeners.pop(), TRADED)
+            case _:
+                scene.clock.advance(random.choice([10, 100, 250]))
+                await scene.follower.catch_up()
+                await asyncio.sleep(0)
+    trade(log, *TRADED)  # so that every report is sent as of the tip
+    await scene.settle()
+
+    for listener in listeners:
+        assert listener.ids == sorted(listener.ids)
+        assert listener.reports == {mint: scene.expected(mint, listener.kind) for mint in TRADED}
+
+
+async def test_closed_candles_are_told_as_their_minute_ends_without_a_swap(scene: Scene) -> None:
+    closed, plain, log = Told(CLOSED), Told(), scene.log
+    trade(log, TRADED[0])
+    await scene.settle()
+    await scene.broadcaster.prepare(TRADED[:1], None, CLOSED)
+    for each in (closed, plain):
+        scene.broadcaster.join(each, TRADED[:1])
+    before = closed.reports[TRADED[0]]["indicators"]["m1"]
+
+    tip = log.tip_at(log.seq)
+    assert tip.slot is not None
+    assert tip.time is not None
+    log.append(tip.slot + 1, tip.time + 60)
+    await scene.settle()
+    assert closed.names == ["event: snapshot", "event: update"]
+    assert closed.reports[TRADED[0]]["indicators"]["m1"] != before
+    assert closed.reports == {TRADED[0]: scene.expected(TRADED[0], CLOSED)}
+    assert plain.names == ["event: snapshot"]
+
+
+async def test_many_mints_whose_candles_close_are_told_in_turns() -> None:
+    mints = [Mint(address(f"mint {number}")) for number in range(2 * RENEWED_IN_A_TURN + 20)]
+    log, clock = FakeLog(), ManualClock(UnixMs(NOW_S * 1000))
+    for mint in mints:
+        log.track(mint)
+    for minute in range(12):
+        trade(log, *mints, at_s=NOW_S - 60 * (11 - minute))
+    market = LiveMarket(len(mints))
+    follower = LogTailer(log, market, clock)
+    scene = Scene(log, clock, follower, Broadcaster(follower, market, clock))
+    await follower.catch_up()
+    closed = Told(CLOSED)
+    await scene.broadcaster.prepare(mints, None, CLOSED)
+    scene.broadcaster.join(closed, mints)
+    await scene.settle()
+    before = len(closed.names)
+
+    log.append((log.tip_at(log.seq).slot or 0) + 1, NOW_S + 60)
+    clock.advance(int(PAUSE_S * 1000))
+    await follower.catch_up()
+    assert len(closed.names) == before + RENEWED_IN_A_TURN
+    await scene.settle()
+    assert len(closed.names) == before + len(mints)
+    assert closed.reports == {mint: scene.expected(mint, CLOSED) for mint in mints}
+
+
+async def test_an_event_is_encoded_once_and_told_to_all_in_turns(scene: Scene) -> None:
+    others = [Told() for _ in range(2 * TOLD_IN_A_TURN)]
+    await scene.broadcaster.prepare(TRADED[:1], None)
+    for each in others:
+        scene.broadcaster.join(each, TRADED[:1])
+    trade(scene.log, TRADED[0])
+    scene.clock.advance(250)
+
+    await scene.follower.catch_up()
+    told_at_once = sum(len(each.names) == 2 for each in others)
+    late = Told()
+    scene.broadcaster.join(late, TRADED[:1])  # while the others get theirs
+    trade(scene.log, TRADED[0])
+    await scene.settle()
+
+    assert told_at_once == TOLD_IN_A_TURN
+    assert {tuple(each.names) for each in others} == {
+        ("event: snapshot", "event: update", "event: update")
+    }
+    assert late.names == ["event: snapshot", "event: update"]
+    assert late.reports == others[0].reports
+
+
+async def test_a_bug_of_one_listener_harms_no_other(scene: Scene) -> None:
+    class Broken(Told):
+        @override
+        def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
+            if self.names:
+                raise RuntimeError("a bug")
+            super().tell(mint, event, is_whole=is_whole)
+
+    broken, good = Broken(), Told()
+    await scene.broadcaster.prepare(TRADED[:1], None)
+    for each in (broken, good):
+        scene.broadcaster.join(each, TRADED[:1])
+    trade(scene.log, TRADED[0])
+
+    await scene.settle()
+
+    assert good.names == ["event: snapshot", "event: update"]
+
+
+async def test_a_mint_that_left_memory_is_read_again(scene: Scene) -> None:
+    told = Told()
+    await scene.broadcaster.prepare(TRADED[:1], None)
+    scene.broadcaster.join(told, TRADED[:1])
+    third = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
+    scene.log.track(third)
+    for minute in range(10):
+        trade(scene.log, TRADED[1], third, at_s=NOW_S + 60 * minute)
+    await scene.follower.catch_up()
+    await scene.follower.read(TRADED[1])
+    await scene.follower.read(third)  # there is room for two
+
+    trade(scene.log, TRADED[0])
+    await scene.settle()
+
+    assert told.reports == {TRADED[0]: scene.expected(TRADED[0])}
+
+
+async def test_a_log_that_was_trimmed_is_told_as_a_snapshot(scene: Scene) -> None:
+    told = Told()
+    await scene.broadcaster.prepare(TRADED[:1], None)
+    scene.broadcaster.join(told, TRADED[:1])
+    trade(scene.log, TRADED[0])
+    trade(scene.log, TRADED[0])
+    scene.log.trimmed = scene.log.seq
+
+    await scene.settle()
+
+    assert told.names[-1] == "event: snapshot"
+    assert told.reports == {TRADED[0]: scene.expected(TRADED[0])}

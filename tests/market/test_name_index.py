@@ -1,0 +1,20 @@
+"""The index of names finds what a look at each line finds."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.market.listing.look_alikes import NameIndex, search_line, searched
+
+TEXTS = st.text("abA \u00e9", max_size=4)
+LINES = st.lists(st.tuples(st.none() | TEXTS, st.none() | TEXTS), max_size=12)
+
+
+@given(LINES, TEXTS)
+def test_a_text_is_found_in_the_lines_that_hold_it(
+    names: list[tuple[str | None, str | None]], text: str
+) -> None:
+    lines = [search_line(name, symbol) for name, symbol in names]
+    index = NameIndex(lines, np.array([len(line) for line in lines], np.int32))
+
+    assert index.find(text).tolist() == [searched(text) in line for line in lines]

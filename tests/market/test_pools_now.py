@@ -1,0 +1,80 @@
+"""The pools of a token: what is traded in each, and what a trade would move."""
+
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.market.log import Evidence, PricedSwap, SwapDetail
+from mintscope.market.series.pools import LoggedSwap, PoolFlow, SwapPlace, move_of, pools_of
+from mintscope.market.standing import Offer, Standing, stand
+
+NOW = UnixS(1_760_000_040)
+MINT = Mint("mint")
+
+
+def offered(*offers: Offer) -> Standing:
+    standing: Standing | None = None
+    for offer in offers:
+        standing, _ = stand(standing, offer)
+    assert standing is not None
+    return standing
+
+
+def offer(pool: str, at: int, usd: float, depth: int | None, signer: str) -> Offer:
+    return Offer(pool, signer * 8, usd, usd / 100, 10**7, depth, UnixS(at))
+
+
+def logged(  # noqa: PLR0913 - what differs
+    pool: str, at: int, micro_usd: int, venue: str, signer: str, *, is_buy: bool
+) -> LoggedSwap:
+    detail = SwapDetail(Signature("s"), venue, 1, 0, Mint("quote"), 1, 0)
+    swap = PricedSwap(
+        MINT, 0, 0, -1, 0, is_buy=is_buy, volume=micro_usd, price_usd=1.0, price_sol=0.01,
+        pool=pool, detail=detail, evidence=Evidence(None, micro_usd, signer),
+    )  # fmt: skip
+    return LoggedSwap(SwapPlace(Slot(at), 0, 0, -1, 0), UnixS(at), swap)
+
+
+def test_each_pool_has_what_stands_and_what_is_traded_in_it() -> None:
+    begin = NOW - 1_000
+    deep = [offer("deep", begin + 10 * n, 1.0, 900 * 10**9, "pqr"[n % 3]) for n in range(95)]
+    thin = [offer("thin", begin + 10 * n, 1.5, 10**9, "pqr"[n % 3]) for n in range(95)]
+    blind = [offer("blind", begin, 1.0, None, "p")]
+    standing = offered(*sorted(deep + thin + blind, key=lambda one: one.time))
+    swaps = [
+        logged("deep", NOW - 1, 5_000_000, "pumpswap", "one", is_buy=True),
+        logged("deep", NOW - 299, 3_000_000, "pumpswap", "one", is_buy=False),
+        logged("thin", NOW - 300, 2_000_000, "meteora_dlmm", "two", is_buy=True),
+        logged("deep", NOW - 301, 1_000_000, "pumpswap", "three", is_buy=False),
+    ]
+
+    first, *others = pools_of(standing, swaps, NOW)
+
+    assert (first.pool, first.venue, first.quote) == ("deep", "pumpswap", "quote")
+    assert (first.weight, first.agrees, first.quote_usd, first.token_usd) == (1.0, True, 9e5, 9e5)
+    assert first.newest == PoolFlow(8_000_000, 5_000_000, 2, 1)
+    assert first.kept == PoolFlow(9_000_000, 5_000_000, 3, 2)
+    assert not first.is_estimate
+    thin_now, blind_now = others
+    assert (thin_now.pool, thin_now.weight, thin_now.agrees) == ("thin", 0.0, False)
+    assert (thin_now.quote_usd, thin_now.token_usd, thin_now.is_estimate) == (1e3, None, True)
+    assert thin_now.newest == PoolFlow()
+    assert (blind_now.venue, blind_now.quote_usd, blind_now.moves) == (None, None, [])
+
+
+@given(st.integers(1, 10**9), st.sampled_from((100, 1_000, 10_000)))
+def test_a_trade_moves_a_constant_product_exactly(quote_usd: int, usd: int) -> None:
+    """By the product itself: reserves x and y before, and after the trade."""
+    x, y = Fraction(quote_usd), Fraction(quote_usd, 2)  # at two dollars a token
+    before = x / y
+    bought = (x + usd) / (x * y / (x + usd))
+    sold_y = y + usd / before
+    sold = (x * y / sold_y) / sold_y
+
+    move = move_of(float(quote_usd), usd)
+
+    assert move.buy == pytest.approx(float(bought / before - 1), rel=1e-9)
+    assert move.sell == pytest.approx(float(1 - sold / before), rel=1e-9)

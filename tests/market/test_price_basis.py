@@ -1,0 +1,257 @@
+"""A price says what it rests on: pools, what stands in them, its age; and how good it is."""
+
+from collections.abc import Iterable, Sequence
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.report import Price
+from mintscope.market.standing import NO_FLOW, Offer, Standing, stand
+from mintscope.market.standings import (
+    Confidence,
+    PriceBasis,
+    Standings,
+    basis_by,
+    basis_of,
+    before_standing,
+    pack,
+    unpack,
+)
+
+START: Final = 1_700_000_400
+USD: Final = 10**6  # micro-USD
+HOUR_S: Final = 3_600
+TOKEN: Final = Mint("token")
+
+
+def offer(  # noqa: PLR0913 - what a swap says
+    after_s: int,
+    usd: float = 2.0,
+    *,
+    pool: str = "deep",
+    depth: int | None = 200_000,
+    volume: int = 100,
+    signer: str = "",
+) -> Offer:
+    """Return a swap *after_s* from the start; *depth* and *volume* in dollars."""
+    micro_usd = None if depth is None else depth * USD
+    who = signer or f"signer {after_s % 7}"
+    return Offer(pool, who, usd, usd / 150, volume * USD, micro_usd, UnixS(START + after_s))
+
+
+def stood(offers: Iterable[Offer]) -> Standing:
+    standing: Standing | None = None
+    for one in offers:
+        standing, _ = stand(standing, one)
+    assert standing is not None
+    return standing
+
+
+def traded(  # noqa: PLR0913 - what a market is made of
+    until_s: int,
+    usd: float = 2.0,
+    *,
+    pool: str = "deep",
+    depth: int | None = 200_000,
+    every_s: int = 5,
+    since_s: int = 0,
+) -> list[Offer]:
+    return [
+        offer(after_s, usd, pool=pool, depth=depth)
+        for after_s in range(since_s, until_s + 1, every_s)
+    ]
+
+
+def told(standing: Standing, after_s: int) -> Confidence:
+    return basis_by(standing).confidence(UnixS(START + after_s))
+
+
+@pytest.mark.parametrize(
+    ("depth", "age_s", "expected"),
+    [
+        (100_000, 0, "high"),
+        (100_000, 300, "high"),
+        (100_000, 301, "medium"),
+        (99_999, 0, "medium"),
+        (1_000, 3_600, "medium"),
+        (10**8, 3_601, "low"),
+        (999, 0, "low"),
+        (0, 0, "low"),
+        (None, 0, "low"),
+    ],
+)
+def test_what_stands_in_the_pools_and_how_long_ago_decide(
+    depth: int | None, age_s: int, expected: str
+) -> None:
+    standing = stood(traded(900, depth=depth))
+    assert told(standing, 900 + age_s) == expected
+
+
+@pytest.mark.parametrize(("after_s", "expected"), [(0, "low"), (595, "low"), (600, "high")])
+def test_the_first_ten_minutes_are_low(after_s: int, expected: str) -> None:
+    assert told(stood(traded(after_s)), after_s) == expected
+
+
+def test_three_swaps_and_ten_minutes_of_silence_are_low() -> None:
+    assert told(stood(traded(10)), 900) == "low"
+
+
+def test_pools_that_agree_strengthen_each_other() -> None:
+    pools = ("one", "two", "three")
+    offers = [
+        offer(after_s, 2.0 + number / 100, pool=pool, depth=40_000)
+        for after_s in range(0, 901, 5)
+        for number, pool in enumerate(pools)
+    ]
+    basis = basis_by(stood(offers))
+    assert (basis.pool_count, basis.depth) == (3, 120_000 * USD)
+    assert basis.confidence(UnixS(START + 900)) == "high"
+    assert told(stood([one for one in offers if one.pool == "one"]), 900) == "medium"
+
+
+def test_money_that_stood_once_is_no_liquidity_for_long() -> None:
+    """A million for two minutes in a second pool of an attacker's token, which leaves unseen."""
+    small = traded(1_500, depth=20_000)
+    large = traded(1_020, depth=10**6, since_s=900, pool="second")
+    at_once, later = (
+        basis_by(stood(sorted(offers, key=lambda one: one.time)))
+        for offers in ([*small[:205], *large], [*small, *large])
+    )
+    assert (at_once.pool_count, at_once.depth) == (1, 10**6 * USD)
+    assert (later.pool_count, later.depth) == (1, 20_000 * USD)
+    assert later.is_agreed  # the second pool had the same price, whatever its reserves
+
+
+def test_a_pool_of_a_stranger_neither_agrees_nor_counts() -> None:
+    honest = traded(900)
+    before = basis_by(stood(honest))
+    private = [
+        offer(after_s, usd, pool="private", depth=depth, volume=10**6)
+        for after_s, usd, depth in ((901, 40.0, 1_000), (902, 2.0, 1_000), (903, 0.1, None))
+    ]
+    basis = basis_by(stood([*honest, *private]))
+    assert (basis.pool, basis.at, basis.pool_count) == ("deep", START + 900, 1)
+    assert basis.depth == before.depth
+    assert basis.confidence(UnixS(START + 903)) == "high"
+    assert basis.rejected_share(UnixS(START + 903)) > 0.99
+
+
+def test_pools_that_do_not_agree_and_weigh_as_much_make_it_low() -> None:
+    offers = [
+        one
+        for after_s in range(0, 901, 5)
+        for one in (
+            offer(after_s, 2.0, pool="one", depth=200_000),
+            offer(after_s, 2.5, pool="other", depth=200_000),
+        )
+    ]
+    basis = basis_by(stood(offers))
+    assert (basis.pool, basis.pool_count, basis.is_agreed) == ("other", 1, False)
+    assert basis.confidence(UnixS(START + 900)) == "low"
+
+
+def test_a_pool_without_balances_is_named_and_nothing_stands_in_it() -> None:
+    basis = basis_by(stood(traded(900, depth=None)))
+    assert (basis.pool, basis.depth, basis.pool_count, basis.is_agreed) == ("deep", None, 1, False)
+
+
+def test_what_decided_before_is_deep_only_once_a_swap_shows_it() -> None:
+    known = {"usd": 2.0, "at": UnixS(START), "pause_s": 5.0, "since": UnixS(START - 900)}
+    standing = before_standing("deep", **known, is_direct=True)  # type: ignore[arg-type]
+    basis = basis_by(standing)
+    assert (basis.depth, basis.confidence(UnixS(START)), basis.flow) == (None, "low", NO_FLOW)
+    later, _ = stand(standing, offer(5))
+    assert later is not None
+    assert basis_by(later).depth == 200_000 * USD
+
+
+def of_hour(moments: Sequence[tuple[int, int, bool]], now_s: int) -> Fraction:
+    """Return the share by the words of `PriceBasis.rejected_share`, and by nothing else."""
+    newest = max((at for at, _, _ in moments), default=0) // HOUR_S
+    total = {True: Fraction(0), False: Fraction(0)}
+    for at, volume, sets in moments:
+        hours_ago = now_s // HOUR_S - at // HOUR_S
+        if hours_ago > 1 or newest - at // HOUR_S > 1:
+            continue
+        within = Fraction(60 - now_s % HOUR_S // 60, 60)
+        total[sets] += volume * (within if hours_ago else 1)
+    both = total[True] + total[False]
+    return total[False] / both if both else Fraction(0)
+
+
+@settings(max_examples=300, deadline=None, derandomize=True)
+@given(st.data())
+def test_the_rejected_share_is_of_the_hour(data: st.DataObject) -> None:
+    at, offers = START, [offer(0)]
+    for _ in range(data.draw(st.integers(0, 30))):
+        at += data.draw(st.sampled_from([0, 1, 30, 600, 2_000, 5_000]))
+        usd, depth = data.draw(st.sampled_from([(2.0, 200_000), (9.0, 100), (2.0, 100)]))
+        volume = data.draw(st.integers(0, 10**6))
+        pool = "deep" if depth == 200_000 else "private"
+        offers.append(offer(at - START, usd, pool=pool, depth=depth, volume=volume))
+    standing, moments = None, []
+    for one in offers:
+        standing, sets = stand(standing, one)
+        moments.append((one.time, one.volume, sets))
+    assert standing is not None
+    now = UnixS(at + data.draw(st.sampled_from([0, 59, 60, 1_800, 3_600, 7_200, 9**9])))
+
+    share = basis_by(standing).rejected_share(now)
+    assert 0.0 <= share <= 1.0
+    assert share == pytest.approx(float(of_hour(moments, now)), abs=1e-12)
+
+
+def test_packed_and_unpacked_it_is_the_same() -> None:
+    standing = stood([*traded(900), offer(901, 40.0, pool="private", depth=5)])
+    assert unpack(pack(standing)) == standing
+    assert basis_of(pack(standing)) == basis_by(standing)
+    assert basis_of(None) is None
+
+
+def test_pools_of_an_earlier_version_have_no_flow() -> None:
+    standing = stood(traded(900))
+    fields = msgspec.structs.astuple(standing)
+    earlier = msgspec.msgpack.encode([*fields[:-1]])
+    assert unpack(earlier) == msgspec.structs.replace(standing, flow=NO_FLOW)
+    basis = basis_of(earlier)
+    assert basis is not None
+    assert basis.rejected_share(UnixS(START + 900)) == 0.0
+
+
+def test_a_slot_that_dies_takes_what_it_said_along() -> None:
+    pools = Standings()
+    for slot, one in enumerate(traded(900)):
+        pools.begin(Slot(slot))
+        pools.sets_price(TOKEN, one)
+    before = pools.of(TOKEN)
+    pools.begin(Slot(1_000))
+    pools.sets_price(TOKEN, offer(905, 40.0, pool="private", volume=10**6))
+    pools.sets_price(TOKEN, offer(905, volume=10**6))
+    assert pools.of(TOKEN) != before
+    pools.retract(Slot(1_000))
+    assert pools.of(TOKEN) == before
+
+
+def test_a_price_without_pools_says_that_it_knows_nothing() -> None:
+    price = Price.of(2.0, 0.01, None, UnixS(START))
+    assert msgspec.to_builtins(price) == {
+        "usd": 2.0, "sol": 0.01, "pool": None, "ageMs": None, "liquidityUsd": None, "pools": 0,
+        "confidence": "low", "rejectedShareH1": None,
+    }  # fmt: skip
+
+
+def test_a_price_is_told_in_dollars_and_milliseconds() -> None:
+    basis = PriceBasis(
+        "deep", UnixS(START), UnixS(START - 900), 123_456_789_012, 2, is_agreed=True, flow=NO_FLOW
+    )
+    assert msgspec.to_builtins(Price.of(2.0, 0.01, basis, UnixS(START + 61))) == {
+        "usd": 2.0, "sol": 0.01, "pool": "deep", "ageMs": 61_000, "liquidityUsd": 123_456.789012,
+        "pools": 2, "confidence": "high", "rejectedShareH1": 0.0,
+    }  # fmt: skip
+    early = Price.of(2.0, 0.01, basis, UnixS(START - 5))
+    assert early.age_ms == 0

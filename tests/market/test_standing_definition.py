@@ -1,0 +1,258 @@
+"""The rule of prices against its sentences, worked out from all the swaps of a mint each time.
+
+`defined` keeps no state: what a pool weighs is taken from the list of its swaps (decision 60).
+"""
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import pairwise
+from math import sqrt
+from typing import Final
+
+import hypothesis.strategies as st
+from hypothesis import given, settings
+
+from mintscope.kit.primitives import UnixS
+from mintscope.market.standing import Offer, Standing, Trip, stand
+
+# Weights in floating point may tip a tie either way; beyond this part of all weight none is one.
+TIE = Fraction(1, 10**9)
+
+
+def taken(swaps: Sequence[Offer]) -> list[Offer]:
+    """Return the swaps of one pool after which it stands at their price."""
+    kept: list[Offer] = []
+    for at, swap in enumerate(swaps):
+        if kept:
+            if swap.trip == Trip.BACK:
+                continue
+            here = least(swaps[:at], windows=1)
+            is_small = swap.volume < 100_000 and swap.volume * 10_000 < here
+            low, high = sorted((kept[-1].usd, swap.usd))
+            if is_small and high / low - 1 >= 0.05:
+                continue
+        kept.append(swap)
+    return kept
+
+
+def least(swaps: Sequence[Offer], windows: int) -> int:
+    """Return the lowest reserve in the newest *windows* half minutes.
+
+    They begin with the reserve after the last swap before them.
+    """
+    since = swaps[-1].time // 30 - windows + 1
+    before = [swap for swap in swaps if swap.time // 30 < since][-1:]
+    inside = [swap for swap in swaps if swap.time // 30 >= since]
+    return min(swap.depth or 0 for swap in [*before, *inside])
+
+
+def shown(swaps: Sequence[Offer]) -> int | None:
+    """Return the depth that the moves of a pool show: each of 5 %, seen by two swaps in a row.
+
+    All three prices are of purchases, or all of sales.
+    """
+    at_its_price = taken(swaps)
+    origin, last, flow, depth = swaps[0], swaps[0], 0, None
+    for at, swap in enumerate(swaps[1:], start=1):
+        flow += swap.volume
+        if swap not in at_its_price:
+            continue
+        moves = []
+        for start, before, now in (
+            (origin.usd, last.usd, swap.usd),
+            (origin.sol, last.sol, swap.sol),
+        ):
+            up, down = min(before, now) / start, start / max(before, now)
+            moves.append(max(up, down) - 1)
+        is_of_one_side = origin.is_buy == last.is_buy == swap.is_buy
+        last = swap
+        is_dust = swap.volume * 10_000 < least(swaps[:at], windows=1)
+        if is_dust or not is_of_one_side or min(moves) < 0.05:
+            continue
+        seen = int(8 * flow / (sqrt(1 + min(moves)) - 1))
+        depth = seen if depth is None else max(seen, depth // 2)
+        origin, flow = swap, 0
+    return depth
+
+
+def pause_s(swaps: Sequence[Offer]) -> Fraction:
+    """Return the usual pause: the newest counts a quarter, and so on with what is left."""
+    gaps = [Fraction(after.time - before.time) for before, after in pairwise(swaps)]
+    return sum(
+        (gap / 4 * Fraction(3, 4) ** age for age, gap in enumerate(reversed(gaps))), Fraction()
+    )
+
+
+def lull_s(swaps: Sequence[Offer]) -> Fraction:
+    """Return the mean pause, each counted by its length, over ten minutes or the pool's age."""
+    lull, kept = Fraction(), Fraction(1)
+    for at in range(len(swaps) - 1, 0, -1):
+        gap_s = swaps[at].time - swaps[at - 1].time
+        if gap_s:
+            share = min(Fraction(1), Fraction(gap_s, stood_s(swaps[: at + 1])))
+            lull += gap_s * share * kept
+            kept *= 1 - share
+    return lull
+
+
+def depth_of(swaps: Sequence[Offer]) -> Fraction:
+    """Return what stands in a pool, whether it trades or not."""
+    stands, moved = least(swaps, windows=2), shown(swaps)
+    return Fraction(stands if moved is None else min(stands, moved))
+
+
+def if_silent(swaps: Sequence[Offer], now: int) -> Fraction:
+    """Return what of its depth a silent pool keeps: an eighth, ever less once it is left."""
+    return depth_of(swaps) / 8 * min(Fraction(1), left_s(swaps) / (now - swaps[-1].time))
+
+
+def is_quiet(swaps: Sequence[Offer], now: int) -> bool:
+    """Return whether a pool has not traded for two of its lulls, of 3 s at least and 9 at most."""
+    silent_s = now - swaps[-1].time
+    return silent_s > 9 or (silent_s > 3 and is_more(Fraction(silent_s), 2 * lull_s(swaps)))
+
+
+def silent_of(pools: Mapping[str, Sequence[Offer]], now: int) -> set[str]:
+    """Return the quiet pools, but for those that only pools too young for it could replace."""
+    quiet = {name for name, its in pools.items() if is_quiet(its, now)}
+    silent = set()
+    for name in quiet:
+        kept = if_silent(pools[name], now)
+        ages = [
+            Fraction(stood_s(its)) * min(3, len({swap.signer for swap in its})) / 3
+            for rival, its in pools.items()
+            if rival not in quiet and depth_of(its) >= kept
+        ]
+        needed = 3 * lull_s(pools[name]) - 5
+        if not ages or max(ages) > 9 or is_more(max(ages), needed):
+            silent.add(name)
+    return silent
+
+
+class Tied(Exception):
+    """Floating point may tip it either way."""
+
+
+def is_more(one: Fraction, other: Fraction) -> bool:
+    """Return whether *one* is more than *other*; raise `Tied` if they are the same."""
+    if abs(one - other) < TIE:
+        raise Tied
+    return one > other
+
+
+def left_s(swaps: Sequence[Offer]) -> Fraction:
+    """Return the silence after which a pool is left: 100 usual pauses, an hour to a day."""
+    return max(Fraction(3_600), min(Fraction(86_400), 100 * pause_s(swaps)))
+
+
+def stood_s(swaps: Sequence[Offer]) -> int:
+    """Return the age of a pool, from its first swap on."""
+    return min(600, swaps[-1].time - swaps[0].time)
+
+
+def defined(swaps: Sequence[Offer]) -> bool:
+    """Return whether the last of *swaps* sets the price; raise `Tied`."""
+    pools: dict[str, list[Offer]] = {}
+    for swap in swaps:
+        if pools or not swap.trip:  # a round trip begins nothing
+            pools.setdefault(swap.pool, []).append(swap)
+    newest = swaps[-1]
+    if newest.trip or taken(pools[newest.pool])[-1] is not newest:
+        return False
+    if len(pools) == 1:
+        return True
+    weights = weights_of(pools, newest.time)
+    heaviest = max(weights.values())
+    if any(abs(one * 8 - heaviest) < TIE * heaviest for one in weights.values()):
+        raise Tied
+    counting = {name: one for name, one in weights.items() if one * 8 >= heaviest}
+    if newest.pool not in counting:
+        return False
+    weight_at: dict[float, Fraction] = {}
+    for name, one in counting.items():
+        usd = taken(pools[name])[-1].usd
+        weight_at[usd] = weight_at.get(usd, Fraction()) + one
+    prices = quantile(weight_at, Fraction("0.49")), quantile(weight_at, Fraction("0.51"))
+    return prices[0] / 1.02 <= newest.usd <= prices[1] * 1.02
+
+
+def weights_of(pools: Mapping[str, Sequence[Offer]], now: int) -> dict[str, Fraction]:
+    """Return what each pool weighs; if none weighs anything, the first that is not left does."""
+    silent = silent_of(pools, now)
+    ages = [stood_s(its) for name, its in pools.items() if name not in silent]
+    weights = {}
+    for name, its in pools.items():
+        signers = len({swap.signer for swap in its})
+        part = Fraction(min(stood_s(its), max(5, *ages)), max(5, *ages)) * min(signers, 3) / 3
+        weights[name] = part * (if_silent(its, now) if name in silent else depth_of(its))
+    trade = [one for name, one in weights.items() if one and name not in silent]
+    for name in silent:
+        if trade:
+            weights[name] *= sum(trade) / max(trade)
+    if any(weights.values()):
+        return {name: one for name, one in weights.items() if one}
+    alive = [name for name, its in pools.items() if now - its[-1].time <= left_s(its)]
+    return {(alive or list(pools))[0]: Fraction(1)}
+
+
+def quantile(weight_at: Mapping[float, Fraction], part: Fraction) -> float:
+    """Return the least price at or below which *part* of the weight lies; raise `Tied`."""
+    whole, below = sum(weight_at.values()), Fraction()
+    for usd, one in sorted(weight_at.items()):
+        below += one
+        if abs(below - whole * part) < TIE * whole:
+            raise Tied
+        if below > whole * part:
+            return usd
+    raise AssertionError("expected some weight")
+
+
+PEOPLE: Final = ("ann", "ben", "cat", "dan")
+
+
+@st.composite
+def markets(draw: st.DrawFn) -> list[Offer]:
+    """Return swaps of up to four pools; amounts, pauses and prices lie beside what decides."""
+    depths = draw(
+        st.lists(st.sampled_from([0, 1_000, 7_500, 8_500, 60_000]), min_size=1, max_size=4)
+    )
+    pauses = st.sampled_from(
+        draw(st.sampled_from([[0, 1, 2], [0, 0, 4, 7], [2, 9, 31], [70, 4_000]]))
+    )
+    prices = st.sampled_from(draw(st.sampled_from([[1.0, 1.018, 1.022], [1.0, 1.04, 1.055, 0.7]])))
+    rates = st.sampled_from(draw(st.sampled_from([[150.0], [150.0, 140.0]])))
+    time, swaps = 1_800_000_000, []
+    usual_s = draw(st.sampled_from([3, 29]))
+    for number in range(draw(st.sampled_from([0, 0, 4, 21]))):  # the first pool stands for long
+        time += usual_s
+        swaps.append(_offer(time, 0, 1.0, 150.0, 2_000_000, depths[0], PEOPLE[number % 4]))
+    for _ in range(draw(st.integers(1, 24))):
+        time += draw(pauses)
+        at = draw(st.integers(0, len(depths) - 1))
+        depth = depths[at] // draw(st.sampled_from([1, 1, 1, 1, 2, 50]))
+        volume = draw(st.sampled_from([5_000, 90_000, 150_000, 2_000_000, 70_000_000]))
+        signer = draw(st.sampled_from(PEOPLE))
+        trip = draw(st.sampled_from([*[Trip.NONE] * 12, Trip.LOOP, Trip.BACK]))
+        one = _offer(time, at, draw(prices), draw(rates), volume, depth, signer)
+        swaps.append(one._replace(trip=trip, is_buy=draw(st.booleans())))
+    return swaps
+
+
+def _offer(  # noqa: PLR0913, PLR0917 - what a swap says
+    time: int, pool: int, usd: float, rate: float, volume: int, depth: int, signer: str
+) -> Offer:
+    sol, micro_usd = usd / rate, depth * 1_000_000
+    return Offer(f"pool{pool}", signer, usd, sol, volume, micro_usd, UnixS(time))
+
+
+@settings(max_examples=200)
+@given(markets())
+def test_a_swap_sets_the_price_if_the_sentences_say_so(swaps: list[Offer]) -> None:
+    standing: Standing | None = None
+    for at, swap in enumerate(swaps, start=1):
+        standing, sets = stand(standing, swap)
+        try:
+            expected = defined(swaps[:at])
+        except Tied:
+            continue
+        assert sets == expected, swap

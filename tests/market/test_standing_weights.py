@@ -1,0 +1,303 @@
+"""The weight of a pool, part by part: each part of the rule alone decides one of these markets."""
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Final
+
+import msgspec
+import pytest
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.standing import (
+    OLD_S,
+    POOLS_MAX,
+    SIGNERS,
+    SILENCE_MIN_S,
+    WINDOW_S,
+    Offer,
+    Standing,
+    stand,
+)
+from mintscope.market.standings import Standings, unpack
+from mintscope.solana.blocks import WSOL
+
+# The first second of a window, so that where windows end is known.
+START: Final = 1_700_000_000 // WINDOW_S * WINDOW_S
+DEPTH: Final = 100_000.0
+HOUR_S: Final = 3_600
+
+
+def offered(  # noqa: PLR0913 - what a swap offers
+    pool: str,
+    at_s: int,
+    *,
+    usd: float = 2.0,
+    depth: float = DEPTH,
+    signers: int = SIGNERS,
+    number: int = 0,
+) -> Offer:
+    """Return a swap of 100 USD, *at_s* seconds after the start."""
+    signer = f"{number % signers}-{pool}"
+    time = UnixS(START + at_s)
+    return Offer(pool, signer, usd, usd / 150, 100 * 10**6, int(depth * 10**6), time)
+
+
+def trades(
+    pool: str,
+    seconds: Iterable[int],
+    *,
+    usd: float = 2.0,
+    depth: float = DEPTH,
+    signers: int = SIGNERS,
+) -> list[Offer]:
+    return [
+        offered(pool, at_s, usd=usd, depth=depth, signers=signers, number=number)
+        for number, at_s in enumerate(seconds)
+    ]
+
+
+def after(*pools: list[Offer]) -> tuple[Standing, dict[str, list[int]]]:
+    """Return the pools after all trades in order of time, and when each pool's set the price."""
+    standing: Standing | None = None
+    when: dict[str, list[int]] = {}
+    for offer in sorted(chain(*pools), key=lambda one: one.time):
+        standing, sets = stand(standing, offer)
+        if sets:
+            when.setdefault(offer.pool, []).append(offer.time - START)
+    assert standing is not None
+    return standing, when
+
+
+def test_a_pool_of_one_signer_weighs_a_third() -> None:
+    honest = trades("honest", range(0, 1_200, 2))
+    seconds, depth = range(1, 1_200, 2), 1.9 * DEPTH  # twice as much is a tie in second 3
+
+    assert "own" not in after(honest, trades("own", seconds, usd=3.0, depth=depth, signers=1))[1]
+    assert "own" in after(honest, trades("own", seconds, usd=3.0, depth=depth))[1]
+
+
+def test_money_of_less_than_a_window_counts_nothing() -> None:
+    """It comes in the first second of a window and leaves in its last."""
+    honest = trades("honest", range(1_500))
+    own = trades("own", range(1_200), usd=3.0, depth=10.0)
+    flash = trades("own", range(1_200, 1_200 + WINDOW_S), usd=3.0, depth=10**9)
+    stays = trades("own", range(1_200 + WINDOW_S, 1_500), usd=3.0, depth=10**9)
+
+    assert "own" not in after(honest, own, flash)[1]
+    assert after(honest, own, flash, stays)[1]["own"][0] <= 1_200 + 2 * WINDOW_S
+
+
+def test_pools_of_less_than_an_eighth_do_not_tip_the_median() -> None:
+    seconds = range(0, 1_200, 2)
+    first, second = trades("first", seconds), trades("second", seconds, usd=2.1, depth=95_000)
+    small = trades("small", seconds, usd=2.1, depth=12_000)
+    larger = trades("small", seconds, usd=2.1, depth=13_000)
+
+    assert "second" not in after(first, second, small)[1]
+    assert "second" in after(first, second, larger)[1]
+
+
+def test_money_that_stands_over_the_end_of_a_window_alone_counts_nothing() -> None:
+    """A second is enough for swaps in two windows; the last swap before left ten dollars."""
+    honest = trades("honest", range(1_500))
+    own = trades("own", range(0, 1_200, 7), usd=3.0, depth=10.0)
+    end = 1_200 + WINDOW_S
+    flash = trades("own", [end - 1, end], usd=3.0, depth=10**9)
+    stays = trades("own", range(end + 1, 1_500), usd=3.0, depth=10**9)
+
+    assert "own" not in after(honest, own, flash)[1]
+    assert after(honest, own, flash, stays)[1]["own"][0] >= end + WINDOW_S
+
+
+def test_a_pool_that_seldom_trades_is_as_old_as_one_that_often_does() -> None:
+    """Otherwise a younger pool of less money would outweigh it in the first hours of a log."""
+    honest = trades("honest", range(0, 2_401, 600))
+    new = trades("new", range(2_100, 2_700), usd=3.0, depth=0.2 * DEPTH)
+    less = trades("new", range(2_100, 2_700), usd=3.0, depth=0.12 * DEPTH)
+
+    assert "new" not in after(honest, less)[1]
+    assert "new" in after(honest, new)[1]
+
+
+def test_fees_between_purchases_and_sales_are_no_move() -> None:
+    """A pool with a fee of 5 %, in which people trade ten dollars: its whole reserve counts."""
+    both = [
+        one._replace(
+            usd=2.1 if is_buy else 1.9,
+            sol=(2.1 if is_buy else 1.9) / 150,
+            volume=10 * 10**6,
+            is_buy=is_buy,
+        )
+        for number, one in enumerate(trades("honest", range(0, 1_200, 5)))
+        for is_buy in [number // 3 % 2 == 0]
+    ]
+    own = trades("own", range(700, 1_200, 2), usd=3.0, depth=DEPTH / 2)
+
+    assert after(both)[0].pools[0].depth == DEPTH * 10**6
+    assert "own" not in after(both, own)[1]
+
+
+def test_a_pool_is_as_old_as_one_can_be_after_ten_minutes() -> None:
+    honest = trades("honest", range(0, 30_000, 20))
+    new = trades("new", range(28_000, 30_000, 20), usd=3.0, depth=2 * DEPTH)
+
+    assert after(honest, new)[1]["new"][0] <= 28_000 + OLD_S
+
+
+def test_a_pool_that_is_left_weighs_ever_less() -> None:
+    left = trades("left", range(600), depth=1_000_000)
+    soon, late = (
+        trades("other", range(at_s, at_s + 100), usd=3.0, depth=12_000)
+        for at_s in (600 + HOUR_S, 600 + 240 * HOUR_S)
+    )
+
+    assert "other" not in after(left, soon)[1]
+    assert "other" in after(left, late)[1]
+
+
+def test_one_sum_that_goes_from_pool_to_pool_outweighs_no_silent_one() -> None:
+    """Each of seven pools has it for a second of seven; together they seem to have seven times it.
+
+    A small pool makes none that is silent much heavier.
+    """
+    honest = trades("honest", range(0, 600, 2))
+
+    def by_turns(depth: float) -> list[list[Offer]]:
+        return [trades(f"own {n}", range(610 + n, 700, 7), usd=3.0, depth=depth) for n in range(7)]
+
+    assert after(honest, *by_turns(DEPTH / 9))[1].keys() == {"honest"}
+    assert after(honest, *by_turns(DEPTH / 7))[1].keys() > {"honest"}
+    new = trades("new", range(610, 700), usd=3.0, depth=DEPTH / 2)
+    assert after(honest, new, *by_turns(DEPTH / 20))[1]["new"][-1] == 699
+    most, rest = (
+        trades(name, range(610, 700), usd=3.0, depth=depth)
+        for name, depth in (("most", DEPTH / 5), ("rest", DEPTH / 20))
+    )
+    assert after(honest, most, rest)[1]["most"][-1] == 699
+
+
+def test_a_pool_of_many_swaps_a_second_is_not_silent_at_once() -> None:
+    standing, _ = after(trades("honest", [0] * 50))
+    pool = standing.pools[0]
+
+    assert pool.pause_s == 0
+    assert not pool.is_silent(UnixS(START + SILENCE_MIN_S))
+    assert pool.is_silent(UnixS(START + SILENCE_MIN_S + 1))
+
+
+def test_of_two_pools_of_one_weight_each_sets_the_price_however_far_apart() -> None:
+    """Two percent between the weights decide nothing; five do."""
+    first = trades("first", range(0, 1_200, 2))
+
+    def second(depth: float, usd: float) -> bool:
+        seconds = range(1, 1_200, 2)
+        when = after(first, trades("second", seconds, usd=usd, depth=depth))[1]
+        return 1_199 in when.get("second", [])
+
+    assert [second(part * DEPTH, 2.1) for part in (0.95, 0.97, 1.0)] == [False, True, True]
+    assert [second(part * DEPTH, 1.9) for part in (0.95, 0.97, 1.0)] == [False, True, True]
+
+
+def test_a_deep_pool_that_begins_in_a_pause_has_to_wait() -> None:
+    """Twice its lull makes a pool silent; what replaces it has stood for three, less 5 s."""
+
+    def first_set(
+        every_s: int, since: int, *, depth: float = 20 * DEPTH, signers: int = SIGNERS
+    ) -> int:
+        honest = trades("honest", range(600 % every_s, 601, every_s))
+        own = trades("own", range(since, 700), usd=3.0, depth=depth, signers=signers)
+        return after(honest, honest, own)[1]["own"][0]  # two swaps a second are one pause
+
+    assert [first_set(3, since) for since in (590, 605)] == [607, 610]
+    assert [first_set(5, since) for since in (590, 605)] == [610, 615]
+    assert [first_set(1, since) for since in (590, 603)] == [604, 604]
+    assert first_set(3, 605, depth=0.9 * DEPTH) == 610
+    assert [first_set(3, 605, signers=signers) for signers in (1, 2)] == [618, 612]
+
+
+def test_a_young_pool_keeps_no_old_one_from_replacing_a_silent_one() -> None:
+    honest = trades("honest", range(0, 601, 3))
+    other = trades("other", range(100, 700, 2), usd=2.5, depth=0.5 * DEPTH)
+    young = trades("young", range(605, 700), usd=3.0, depth=2 * DEPTH)
+
+    assert after(honest, other, young)[1]["other"][0] == 608
+
+
+def test_a_pool_of_an_older_log_has_a_lull_of_twice_its_usual_pause() -> None:
+    standing, _ = after(trades("honest", range(0, 600, 3)))
+    *fields, lull_s = msgspec.to_builtins(standing.pools[0])
+    kept = (fields, *msgspec.to_builtins(standing.pools[1:]))
+    old = unpack(msgspec.msgpack.encode([kept, *msgspec.to_builtins(standing)[1:]]))
+
+    assert lull_s == standing.pools[0].lull_s == 3.0
+    assert old.pools[0].lull_s is None
+    assert old.pools[0].usual_lull_s == pytest.approx(6.0)
+    standing_again, _ = stand(old, offered("honest", 600))
+    assert standing_again is not None
+    assert standing_again.pools[0].lull_s == pytest.approx(6.0, abs=0.1)
+
+
+def test_many_small_pools_do_not_put_out_a_new_deep_one() -> None:
+    """They are older, and weigh more than what has not stood yet; what stands in them is less."""
+    honest = trades("honest", range(0, 700, 2))
+    small = [trades(f"small {n}", range(0, 700, 2), depth=10) for n in range(POOLS_MAX - 2)]
+    one_more = trades("one more", [701], depth=10)
+    standing, _ = after(honest, *small, trades("deep", [700]), one_more)
+
+    assert len(standing.pools) == POOLS_MAX
+    assert {"honest", "deep"} <= {one.pool for one in standing.pools}
+
+
+def test_money_of_a_second_does_not_put_out_the_pool_that_decides() -> None:
+    honest = trades("honest", range(0, 700, 2))
+    flash = [trades(f"flash {n}", [700], usd=3.0, depth=10 * DEPTH) for n in range(2 * POOLS_MAX)]
+    standing, when = after(honest, *flash, trades("flash 0", [701], usd=3.0, depth=10 * DEPTH))
+
+    assert len(standing.pools) == POOLS_MAX
+    assert "honest" in {one.pool for one in standing.pools}
+    assert when.keys() == {"honest"}
+
+
+def test_another_pool_after_an_hour_without_a_price_begins_again() -> None:
+    first = trades("first", range(600))
+    early, late = (trades("second", range(at_s, at_s + 20)) for at_s in (700, 600 + HOUR_S))
+
+    assert after(first)[0].since == START
+    assert after(first, trades("first", [2 * HOUR_S]))[0].since == START
+    assert after(first, early)[0].since == START
+    standing, when = after(first, late)
+    assert standing.since == START + when["second"][0] > START + HOUR_S
+
+
+def test_a_sample_of_the_rate_may_be_further_off_than_what_sets_a_price() -> None:
+    """A log that begins later weighs pools otherwise, and has to take the same samples."""
+    pools = Standings()
+    pools.begin(Slot(1))
+    for offer in trades("honest", range(0, 100, 2), usd=150.0):
+        pools.sets_price(WSOL, offer)
+    ask = pools.agrees(WSOL)
+
+    assert [
+        ask(offered("other", 100, usd=150.0 * part)) for part in (1.01, 1.04, 0.96, 1.06, 0.94)
+    ] == [True, True, True, False, False]
+    assert not pools.sets_price(WSOL, offered("other", 100, usd=150.0 * 1.04))
+
+
+def test_of_too_many_mints_those_are_kept_that_trade_or_hold_most() -> None:
+    """Trades of junk since then do not reset a deep quiet token."""
+    pools = Standings(mints_max=100)
+    pools.begin(Slot(1))
+    for offer in trades("deep", range(100)):
+        pools.sets_price(Mint("quiet"), offer)
+    for number in range(200):
+        slot = Slot(2 + number)
+        pools.begin(slot)
+        at_s = HOUR_S + 120 * number
+        pools.sets_price(Mint(f"junk {number}"), offered("own", at_s, depth=10))
+        pools.finalize(slot)
+    pools.begin(Slot(1_000))
+
+    known = [f"junk {number}" for number in range(200) if pools.of(Mint(f"junk {number}"))]
+    assert pools.of(Mint("quiet")) is not None
+    assert len(known) <= 100
+    assert known[-1] == "junk 199"

@@ -1,0 +1,222 @@
+"""The pool that a migration names decides from its first swap on."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import pytest
+from msgspec.structs import replace
+
+from mintscope.dex.swap import Swap
+from mintscope.history.backfill import decide_again
+from mintscope.kit.primitives import Slot, UnixS
+from mintscope.market.log import PricedSwap
+from mintscope.market.pricing import Rate, price_slot
+from mintscope.market.quotes import BASIC
+from mintscope.market.series.store import details_blob, with_details
+from mintscope.market.standing import Standing
+from mintscope.market.standings import Standings
+from mintscope.market.store.log_reader import deciding_blob, deciding_of, swaps_blob, swaps_of
+from mintscope.solana.blocks import USDC, WSOL
+from support.fakes.made_chain import MINTS, swap
+
+TOKEN: Final = MINTS[0]
+START: Final = 1_700_000_000
+RATE: Final = Rate(150.0, UnixS(START))
+
+
+def trade(  # noqa: PLR0913 - what a swap says
+    pool: str,
+    usd: float,
+    *,
+    tokens: float = 100.0,
+    depth: float = 17_000.0,
+    signer: str = "",
+    at: int = 0,
+) -> Swap:
+    """Return a purchase of *tokens* in *pool* for *usd* each, transaction *at* of its slot."""
+    made = swap(
+        TOKEN,
+        USDC,
+        base_amount=int(tokens * 10**6),
+        quote_amount=int(tokens * usd * 10**6),
+        signer=signer or pool,
+        index=at,
+    )
+    return made._replace(pool=pool, in_left=int(depth * 10**6))
+
+
+def leaves(curve: str, pool: str, *, at: int = 0) -> Swap:
+    """Return the migration of the token from *curve* to *pool*."""
+    return trade(pool, 1.0, at=at)._replace(
+        in_mint=TOKEN, in_amount=0, out_mint=WSOL, out_amount=0, succeeds=curve, in_left=None
+    )
+
+
+class Market:
+    """Slots one after another, and what the log has of them."""
+
+    def __init__(self) -> None:
+        self.standings = Standings()
+        self.rows: list[tuple[int, list[PricedSwap]]] = []
+        self.time = START
+
+    def slot(self, *swaps: Swap, wait_s: int = 1) -> list[PricedSwap]:
+        self.time += wait_s
+        self.standings.begin(Slot(len(self.rows)))
+        told = price_slot(swaps, RATE, self.standings.sets_price, BASIC, UnixS(self.time)).swaps
+        self.rows.append((self.time, told))
+        return told
+
+    def curve(self, seconds: int, *, stranger: float | None = None) -> None:
+        """Trade on the curve at 2 USD, and in the pool of a *stranger* with so much at 3."""
+        for number in range(seconds):
+            swaps = [trade("curve", 2.0, signer=f"{number % 5}")]
+            if stranger is not None:
+                own = trade("stranger", 3.0, depth=stranger, signer=f"{number % 3} s", at=1)
+                swaps.append(own)
+            self.slot(*swaps)
+
+
+def prices(swaps: Sequence[PricedSwap]) -> list[float | None]:
+    return [one.price_usd for one in swaps]
+
+
+@pytest.mark.parametrize("usd", [1.2, 1.9, 2.16, 2.5, 6.0])
+@pytest.mark.parametrize("is_in_one_slot", [True, False])
+def test_it_decides_from_its_first_swap_on_at_any_price(usd: float, is_in_one_slot: bool) -> None:  # noqa: FBT001
+    market = Market()
+    market.curve(300, stranger=4_000.0)
+    moved, first = leaves("curve", "pool"), trade("pool", usd, at=1)
+    if is_in_one_slot:
+        told = market.slot(moved, first)
+        assert prices(told) == [None, usd]
+    else:
+        market.slot(moved)
+        assert prices(market.slot(first)) == [usd]
+    for _ in range(30):
+        assert prices(market.slot(trade("pool", usd))) == [usd]
+        assert prices(market.slot(trade("stranger", 3.0, depth=4_000.0))) == [None]
+
+
+def test_without_a_migration_its_first_swap_decides_nothing() -> None:
+    """So the markets above need one."""
+    market = Market()
+    market.curve(300, stranger=4_000.0)
+
+    assert prices(market.slot(trade("pool", 2.5))) == [None]
+
+
+def test_the_curve_trades_until_it_is_left() -> None:
+    market = Market()
+    market.curve(300)
+    told = market.slot(
+        trade("curve", 2.02), leaves("curve", "pool", at=1), trade("pool", 3.0, at=2)
+    )
+
+    assert prices(told) == [2.02, None, 3.0]
+
+
+def test_a_curve_that_is_not_known_leaves_nothing() -> None:
+    market = Market()
+    market.curve(300)
+    before = market.standings.of(TOKEN)
+    told = market.slot(leaves("another curve", "private"))
+
+    assert prices(told) == [None]
+    assert market.standings.of(TOKEN) == before
+    assert prices(market.slot(trade("private", 9.0, depth=10**6))) == [None]
+
+
+def test_a_pool_forgets_what_little_money_showed_on_its_curve() -> None:
+    """A few dollars move the curve by a tenth, so that a stranger with 4,000 USD outweighs it.
+
+    The pool holds 17,000, and no trade has shown less.
+    """
+    market = Market()
+    market.curve(300, stranger=4_000.0)
+    stranger = trade("stranger", 3.0, depth=4_000.0, at=1)
+    for number in range(60):
+        market.slot(trade("curve", (2.0, 2.2)[number // 2 % 2], tokens=1.0), stranger)
+    assert prices(market.slot(trade("curve", 2.2, tokens=1.0), stranger)) == [None, 3.0]
+    market.slot(leaves("curve", "pool"))
+
+    for _ in range(3):
+        assert prices(market.slot(trade("pool", 2.2), stranger)) == [2.2, None]
+
+
+def test_a_pool_far_from_its_curve_holds_what_its_balance_shows() -> None:
+    """The move from curve to pool is the migration's: small trades there have not made it."""
+    market = Market()
+    market.curve(300, stranger=4_000.0)
+    market.slot(leaves("curve", "pool"))
+
+    for _ in range(5):
+        assert prices(market.slot(trade("pool", 1.2, tokens=2.0))) == [1.2]
+
+
+def test_a_migration_is_no_side_of_a_round_trip() -> None:
+    """A signer that migrates, and buys in the same transaction, has not sold."""
+    market = Market()
+    market.curve(300)
+    moved = leaves("curve", "pool")._replace(signer="sniper")
+    bought = trade("pool", 2.5, signer="sniper")._replace(inner=1)
+    told = market.slot(moved, bought)
+
+    assert prices(told) == [None, 2.5]
+    assert told[1].volume == 250 * 10**6
+
+
+def test_a_slot_that_dies_leaves_nothing() -> None:
+    market = Market()
+    market.curve(300)
+    before = market.standings.of(TOKEN)
+    market.slot(leaves("curve", "pool"))
+    assert market.standings.of(TOKEN) != before
+    market.standings.retract(Slot(len(market.rows) - 1))
+
+    assert market.standings.of(TOKEN) == before
+
+
+def test_a_restart_between_a_migration_and_the_first_swap_changes_nothing() -> None:
+    market = Market()
+    market.curve(300, stranger=4_000.0)
+    told = market.slot(leaves("curve", "pool"))
+    assert told  # so that the log has a row, and what decides after it
+    state = market.standings.changed()[TOKEN]
+    blob = deciding_blob(state)
+    assert blob is not None
+    assert deciding_of(blob) == state
+    restarted = Standings([(Slot(300), TOKEN, deciding_of(blob))])
+    restarted.begin(Slot(301))
+    again = price_slot(
+        [trade("pool", 1.2)], RATE, restarted.sets_price, BASIC, UnixS(market.time + 1)
+    )
+
+    assert prices(again.swaps) == prices(market.slot(trade("pool", 1.2))) == [1.2]
+    assert restarted.of(TOKEN) == market.standings.of(TOKEN)
+
+
+def test_the_log_decides_a_migration_again_as_it_was() -> None:
+    market = Market()
+    market.curve(100, stranger=4_000.0)
+    market.slot(leaves("curve", "pool"), trade("pool", 1.2, at=1))
+    for _ in range(20):
+        market.slot(trade("pool", 1.3), trade("stranger", 3.0, depth=4_000.0, at=1))
+    decided: Standing | None = None
+    for time, rows in market.rows:
+        logged = [replace(one, detail=None) for one in rows]
+        assert swaps_blob(swaps_of(TOKEN, swaps_blob(rows))) == swaps_blob(logged)
+        again, decided = decide_again(decided, UnixS(time), logged)
+        assert again == logged
+
+    assert decided == market.standings.of(TOKEN)
+
+
+def test_a_migration_is_no_swap_of_a_page() -> None:
+    """Its row has no detail, and takes it from no swap beside it."""
+    market = Market()
+    market.curve(10)
+    rows = market.slot(leaves("curve", "pool"), trade("pool", 1.2, at=1))
+    shown = with_details(swaps_of(TOKEN, swaps_blob(rows)), details_blob(rows))
+
+    assert shown == rows[1:]

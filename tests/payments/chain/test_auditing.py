@@ -1,0 +1,340 @@
+"""Each invariant holds after anything that happens, and each is missed when it is broken."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import apsw
+import pytest
+from solders.instruction import AccountMeta, Instruction
+from solders.message import MessageV0
+from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM
+from solders.transaction import VersionedTransaction
+
+from mintscope.app.stores.stores import Money
+from mintscope.credits.invariants import Invariant, Violation
+from mintscope.kit.primitives import CreditAccount, Signature
+from mintscope.payments.audit import PAGES_MAX, compare
+from mintscope.payments.books import Scan, ScanScope
+from mintscope.payments.payment import TopUp
+from mintscope.payments.reconciler import Secrets
+from mintscope.payments.settlement import (
+    ChainUnavailable,
+    Obstacle,
+    Settled,
+    Unavailable,
+    Unresolved,
+)
+from support.scenes.payments.payment_world import (
+    AMOUNT,
+    EXPIRY_SLOTS,
+    KEY,
+    RESOURCE,
+    TODAY,
+    World,
+    buy,
+    on_older_chain,
+    world_at,
+)
+from support.scenes.stores import money_in
+
+ASSOCIATED_TOKEN: Final = Pubkey.from_string("ATokenGPvbdGVxr1b2hvZbsiqW5xWH25efTNsLJA8knL")
+CREATE_IDEMPOTENT: Final = b"\x01"
+
+
+@pytest.fixture
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
+        yield world
+
+
+@pytest.fixture
+async def money(world: World) -> AsyncIterator[Money]:
+    async with money_in(world.path.parent, clock=world.clock) as money:
+        yield money
+
+
+async def trade(world: World) -> None:
+    """Buy, top up, revert, expire, vanish: everything that may happen."""
+    facilitator = world.facilitator()
+
+    async def one(key: str, **landing: object) -> None:
+        world.go_wrong(landing={"times": 1, **landing} if landing else None)
+        await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)), key=KEY + key)
+
+    await one("bought")
+    world.sql(
+        "INSERT INTO credit_entry (account, kind, delta, balance, at) VALUES (1, 'spend', -4, 6, 0)"
+    )
+    await one("reverted", kind="failed")
+    await one("vanished", kind="vanish", ms=400)
+    await one("never", kind="never")
+    world.go_wrong()
+    topped_up = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    await buy(facilitator, topped_up, key=None, wanted=TopUp(credits=50, account=CreditAccount(1)))
+    await world.miss()
+    world.slots(EXPIRY_SLOTS)
+    await world.miss()
+
+
+@on_older_chain
+async def test_nothing_that_may_happen_is_a_violation(world: World, money: Money) -> None:
+    await trade(world)
+
+    assert await world.audit() == []
+    assert await world.audit() == []
+    assert await world.audit(full=True) == []
+    assert sorted(world.ledger().values()) == [0, 56]
+    assert await money.sales_books.why_stopped() is None
+
+
+BREAKS = {
+    Invariant.ISSUED_IS_ENTERED: "DROP TRIGGER payment_is_as_promised;"
+    " UPDATE payment SET credits = 11 WHERE id = 1",
+    Invariant.ENTRY_IS_PAID: "INSERT INTO credit_entry (account, kind, delta, balance, at)"
+    " SELECT id, 'payment', 5, balance + 5, 0 FROM credit_account LIMIT 1",
+    Invariant.PAID_IS_ENOUGH: "UPDATE payment SET paid = amount - 1 WHERE id = 1",
+    Invariant.BALANCE_IS_SUM: "UPDATE credit_account SET balance = balance + 1",
+    Invariant.ROTATIONS_CANCEL: "INSERT INTO credit_entry (account, kind, delta, balance, at)"
+    " SELECT id, 'rotate', 5, balance + 5, 0 FROM credit_account LIMIT 1",
+    Invariant.FREEZES_CANCEL: "UPDATE payment SET frozen = frozen + 1 WHERE id = 1",
+}
+
+
+@pytest.mark.storm
+@pytest.mark.parametrize("invariant", BREAKS)
+async def test_every_contradiction_in_the_books_is_found(
+    world: World, money: Money, invariant: Invariant
+) -> None:
+    await trade(world)
+    db = apsw.Connection(str(world.path))
+    db.execute("PRAGMA ignore_check_constraints = ON")
+    db.execute(BREAKS[invariant])
+    db.close()
+    found = await world.audit()
+
+    assert {violation.invariant for violation in found} == {invariant}
+    why = await money.sales_books.why_stopped()
+    assert why is not None
+    assert why.startswith(invariant)
+
+
+async def test_a_violation_stops_sales_until_the_operator_resumes_them(
+    world: World, money: Money
+) -> None:
+    await trade(world)
+    await money.audit_books.stop_sales(now=world.clock.now(), why="a test")
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert await buy(facilitator, payment) == Unavailable(Obstacle.SALES_CLOSED)
+    await money.sales_books.resume_sales()
+
+    assert isinstance(await buy(facilitator, payment), Settled)
+
+
+async def test_a_payment_that_arrived_unnoticed_is_issued_not_reported(
+    world: World, money: Money
+) -> None:
+    facilitator = world.facilitator(patience_s=0.05)
+    world.go_wrong(blind=["getSignatureStatuses"])
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
+    world.slots(EXPIRY_SLOTS)
+    await world.reconciler().once()
+    world.go_wrong()
+
+    assert await world.audit() == []
+    assert list(world.ledger().values()) == [10]
+    scan = await money.treasury_books.scan(ScanScope.NEW)
+    assert scan is not None
+    assert scan.mark is not None
+
+
+async def test_a_payment_without_a_row_is_found(world: World) -> None:
+    """Its money has come, its row is gone, and it carries no quote of ours: of another pepper."""
+    facilitator = world.facilitator()
+    outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
+    assert isinstance(outcome, Settled)
+    world.sql("DROP TRIGGER payment_is_never_deleted")
+    world.sql("PRAGMA foreign_keys = OFF")
+    world.sql("DELETE FROM payment")
+    world.slots(60)
+    world.secrets = Secrets.derive(b"another".ljust(32))
+    found = await world.audit()
+
+    assert Violation(Invariant.LANDED_IS_KNOWN, outcome.payment.signature) in found
+
+
+async def test_the_fee_payer_may_have_opened_the_treasurys_account(world: World) -> None:
+    """`spl-token create-account --fee-payer` with the key at hand is no payment without a row."""
+    world.facilitator()
+    fee_payer, terms = world.vm.genesis.fee_payer, world.terms
+    accounts = [
+        AccountMeta(fee_payer.pubkey(), is_signer=True, is_writable=True),
+        AccountMeta(terms.treasury, is_signer=False, is_writable=True),
+        *(
+            AccountMeta(Pubkey.from_string(key), is_signer=False, is_writable=False)
+            for key in (terms.pay_to, terms.asset, str(SYSTEM), terms.token_program)
+        ),
+    ]
+    opening = Instruction(ASSOCIATED_TOKEN, CREATE_IDEMPOTENT, accounts)
+    message = MessageV0.try_compile(fee_payer.pubkey(), [opening], [], world.blockhash())
+    wire = bytes(VersionedTransaction(message, [fee_payer]))
+    world.methods.call("sendTransaction", [b64encode(wire).decode(), {"encoding": "base64"}])
+    world.slots(60)
+
+    assert len((await world.chains[0].arrivals(after=None, before=None)).succeeded) == 1
+    assert await world.audit(full=True) == []
+
+
+def test_transfers_from_others_are_not_payments() -> None:
+    assert compare([], {Signature("a gift"): False, Signature("a riddle"): None}) == []
+    assert compare([], {Signature("ours"): True}) == [Violation(Invariant.LANDED_IS_KNOWN, "ours")]
+
+
+async def test_the_first_audit_after_a_long_absence_looks_before_it_speaks(world: World) -> None:
+    """The api died right after a sale, and the reconciler has not run for ten minutes."""
+    await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
+    world.seconds(600)
+
+    assert await world.audit() == []
+    assert world.sql("SELECT final FROM payment") == 1
+    assert world.sql("SELECT count(*) FROM doubt") == 0
+
+
+async def test_an_outage_of_the_node_is_no_contradiction(world: World) -> None:
+    """Local entries are checked all the same."""
+    await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
+    world.go_wrong(calls={"*": {"kind": "http"}})
+    for _ in range(6):
+        world.seconds(120)
+        with pytest.raises(ChainUnavailable):
+            await world.audit()
+    world.sql("UPDATE credit_account SET balance = balance + 1")
+    broken = await world.audit(full=True)
+    world.sql("UPDATE credit_account SET balance = balance - 1")
+    world.go_wrong()
+
+    assert [violation.invariant for violation in broken] == [Invariant.BALANCE_IS_SUM]
+    assert await world.audit() == []
+
+
+async def test_a_node_that_is_silent_only_delays_the_daily_comparison(
+    world: World, money: Money
+) -> None:
+    await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
+    world.seconds(60)
+    await world.audit()
+    world.go_wrong(calls={"*": {"kind": "http"}})
+    with pytest.raises(ChainUnavailable):
+        await world.audit(full=True)
+    world.go_wrong()
+    under_way = await money.treasury_books.scan(ScanScope.ALL)
+    await world.audit()
+    await world.audit()
+    ended = await money.treasury_books.scan(ScanScope.ALL)
+
+    assert under_way == Scan()
+    assert ended is not None
+    assert ended.finished_at == world.clock.now()
+
+
+@pytest.mark.parametrize("blind", ["getSignatureStatuses", "getTransaction"])
+async def test_a_history_that_is_ahead_of_the_statuses_is_waited_for(
+    world: World, blind: str
+) -> None:
+    facilitator = world.facilitator(patience_s=0.02)
+    world.go_wrong(blind=[blind])
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(facilitator, payment), Unresolved)
+    world.seconds(60)
+    for _ in range(3):
+        assert await world.audit() == []
+        world.seconds(60)
+    world.go_wrong()
+
+    assert await world.audit() == []
+    assert list(world.ledger().values()) == [10]
+    assert world.sql("SELECT count(*) FROM doubt") == 0
+
+
+async def test_a_landed_payment_that_cannot_be_issued_is_reported_in_the_end(
+    world: World, money: Money
+) -> None:
+    facilitator = world.facilitator(patience_s=0.02)
+    world.go_wrong(blind=["getTransaction"])
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
+    world.seconds(60)
+    told = []
+    for _ in range(11):
+        told.append(bool(await world.audit()))
+        world.seconds(60)
+
+    assert told == [False] * 7 + [True] * 4
+    assert str(await money.sales_books.why_stopped()).startswith(Invariant.LANDED_IS_ISSUED)
+
+
+async def test_a_payment_that_does_not_become_final_is_reported_in_the_end(
+    world: World, money: Money
+) -> None:
+    """The node says for ever that it is confirmed, though its time is over."""
+    facilitator = world.facilitator()
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
+    world.go_wrong(blind=["getTransaction"])
+    told = []
+    for _ in range(14):
+        world.seconds(60)
+        told.append([violation.invariant for violation in await world.audit()])
+
+    assert [] in told[5:9]
+    assert told[-1] == [Invariant.ISSUED_IS_FINAL]
+    assert await money.sales_books.why_stopped() is not None
+
+
+async def test_a_long_history_is_compared_over_many_audits(
+    world: World, money: Money, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages of two, one a time, and a node that fails at every other page."""
+    monkeypatch.setattr("mintscope.payments.chain.node.PAGE", 2)
+    monkeypatch.setitem(PAGES_MAX, ScanScope.NEW, 1)
+    facilitator = world.facilitator()
+    for n in range(5):
+        await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)), key=f"{KEY}{n}")
+    world.slots(60)
+    cursors = []
+    for n in range(8):
+        world.go_wrong(calls={"getSignaturesForAddress": {"kind": "http"}} if n % 2 else {})
+        with suppress(ChainUnavailable):
+            assert await world.audit() == []
+        scan = await money.treasury_books.scan(ScanScope.NEW)
+        assert scan is not None
+        cursors.append(scan.cursor)
+        assert (scan.mark is None) == (n < 6)
+
+    assert len(set(cursors)) == 4
+    assert cursors[6] is None
+    world.go_wrong()
+    assert await world.audit(full=True) == []
+    everything = await money.treasury_books.scan(ScanScope.ALL)
+    assert everything is not None
+    assert everything.finished_at is None
+    for _ in range(3):
+        assert await world.audit() == []
+    everything = await money.treasury_books.scan(ScanScope.ALL)
+    assert everything is not None
+    assert everything.finished_at is not None
+
+
+async def test_a_process_that_starts_begins_no_walk_if_one_has_ended_today(world: World) -> None:
+    """A start costs the same at any age; entries since the last audit are checked."""
+    await buy(world.facilitator(), world.pay(world.facilitator().require(RESOURCE, AMOUNT)))
+    world.seconds(180)
+    assert await world.audit(is_start=True) == []
+    world.sql("UPDATE credit_account SET balance = balance + 1")
+
+    assert await world.audit(full=True, is_start=True) == []
+    world.seconds(24 * 3600)
+    broken = await world.audit(full=True, is_start=True)
+    assert [violation.invariant for violation in broken] == [Invariant.BALANCE_IS_SUM]

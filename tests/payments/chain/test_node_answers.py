@@ -1,0 +1,550 @@
+"""A node's answers as the settlement reads them, each as the documents of Solana have it."""
+
+import asyncio
+import base64
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import httpx
+import msgspec
+import pytest
+from solders.signature import Signature as Ed25519
+from solders.transaction import VersionedTransaction
+
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Signature, UnixMs
+from mintscope.payments.books import Arrivals
+from mintscope.payments.chain.node import ANSWER_BYTES_MAX, PAGE
+from mintscope.payments.chain.settlement import AUDITS_AT_ONCE, POLL_S, RpcSettlement
+from mintscope.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
+from mintscope.payments.protocol.envelope import Envelope, Signed, open_envelope
+from mintscope.payments.settlement import (
+    ChainUnavailable,
+    Rejected,
+    Simulated,
+    Trial,
+    UnknownBlockhash,
+)
+from mintscope.solana.blocks import Endpoint
+from mintscope.solana.pace import Pace
+from support.scenes.payments.payment_build import FEE_PAYER, MINT, PAYER, TERMS, Recipe
+
+SIGNATURE: Final = Signature("s" * 88)
+TREASURY: Final = str(TERMS.treasury)
+FINALIZED_HEIGHT: Final = 900
+FINALIZED_SLOT: Final = 1_000
+CONFIRMED_HEIGHT: Final = 931
+CONFIRMED_SLOT: Final = 1_032
+TIPS: Final = {
+    "finalized": {"absoluteSlot": FINALIZED_SLOT, "blockHeight": FINALIZED_HEIGHT, "epoch": 2},
+    "confirmed": {"absoluteSlot": CONFIRMED_SLOT, "blockHeight": CONFIRMED_HEIGHT, "epoch": 2},
+}
+
+
+def balance(index: int, amount: int, mint: str = MINT) -> dict[str, Any]:
+    return {
+        "accountIndex": index,
+        "mint": mint,
+        "owner": TERMS.pay_to,
+        "uiTokenAmount": {"amount": str(amount), "decimals": 6, "uiAmount": None},
+    }
+
+
+def transaction(
+    *,
+    err: Any = None,
+    pre: list[dict[str, Any]] | None = None,
+    post: list[dict[str, Any]] | None = None,
+    loaded: dict[str, list[str]] | None = None,
+    fee_payer: str = TERMS.fee_payer,
+) -> dict[str, Any]:
+    static = [fee_payer, "payer", TREASURY, "other"]
+    return {
+        "slot": 1,
+        "transaction": {"signatures": [SIGNATURE], "message": {"accountKeys": static}},
+        "meta": {
+            "err": err,
+            "fee": 10_001,
+            "preTokenBalances": [balance(2, 700)] if pre is None else pre,
+            "postTokenBalances": [balance(2, 3_200)] if post is None else post,
+            "loadedAddresses": loaded or {"writable": [], "readonly": []},
+        },
+    }
+
+
+def status(commitment: str, err: Any = None) -> dict[str, Any]:
+    return {"slot": 1, "confirmations": 1, "err": err, "confirmationStatus": commitment}
+
+
+class Node:
+    """Answers from a script, and remembers the questions."""
+
+    def __init__(self, **answers: Any) -> None:
+        self.answers: dict[str, Any] = answers
+        self.asked: list[tuple[str, list[Any]]] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        question = msgspec.json.decode(request.content)
+        method, params = question["method"], question["params"]
+        self.asked.append((method, params))
+        answer = self.answers.get(method)
+        if method == "getEpochInfo" and answer is None:
+            answer = TIPS[params[0]["commitment"]]
+        if callable(answer):
+            answer = answer(params)
+        if isinstance(answer, httpx.Response):
+            return answer
+        if isinstance(answer, dict) and "code" in answer:
+            return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "error": answer})
+        return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": answer})
+
+
+def chain(node: Callable[[httpx.Request], httpx.Response]) -> RpcSettlement:
+    return RpcSettlement(
+        Endpoint(url="http://node/"),
+        terms=[TERMS],
+        clock=ManualClock(UnixMs(0)),
+        pace=lambda: Pace(0.2, 60),
+        transport=httpx.MockTransport(node),
+        sleep=lambda seconds: asyncio.sleep(min(seconds, POLL_S)),
+    )
+
+
+def statuses(*values: Any, slot: int = FINALIZED_SLOT) -> dict[str, Any]:
+    return {"context": {"slot": slot}, "value": list(values)}
+
+
+LOOKS: Final[list[tuple[Any, Any, Sighting]]] = [
+    (None, None, Unseen(height=FINALIZED_HEIGHT)),
+    (status("processed"), transaction(), Unseen()),
+    (status("processed", err={"InstructionError": [2, "x"]}), None, Unseen()),
+    (status("confirmed"), transaction(), Landed(paid=2_500, final=False)),
+    (status("finalized"), transaction(), Landed(paid=2_500, final=True)),
+    (status("confirmed", err="AccountNotFound"), transaction(), Reverted(final=False)),
+    (status("finalized", err={"InstructionError": [2, {"Custom": 1}]}), None, Reverted(final=True)),
+    (status("confirmed"), transaction(err="AccountNotFound"), Reverted(final=False)),
+    (status("confirmed"), None, Unseen()),
+    (status("confirmed"), transaction(post=[]), Landed(paid=-700, final=False)),
+    (status("confirmed"), transaction(pre=[]), Landed(paid=3_200, final=False)),
+    (
+        status("confirmed"),
+        transaction(post=[balance(2, 700), balance(3, 9_000)]),
+        Landed(paid=0, final=False),
+    ),
+    (
+        status("confirmed"),
+        transaction(post=[balance(2, 9_000, mint="another"), balance(2, 701)]),
+        Landed(paid=1, final=False),
+    ),
+    (
+        status("confirmed"),
+        transaction(pre=[], post=[balance(99, 9_000)]),
+        Landed(paid=0, final=False),
+    ),
+    (
+        status("confirmed"),
+        transaction(
+            pre=[], post=[balance(5, 40)], loaded={"writable": ["x"], "readonly": [TREASURY]}
+        ),
+        Landed(paid=40, final=False),
+    ),
+]
+
+
+@pytest.mark.parametrize(("status_", "found", "sighting"), LOOKS)
+async def test_looking(status_: Any, found: Any, sighting: Sighting) -> None:
+    node = Node(getSignatureStatuses=statuses(status_), getTransaction=found)
+    async with chain(node) as settlement:
+        assert list(await settlement.look([SIGNATURE])) == [sighting]
+
+
+async def test_the_height_is_final_and_read_before_looking() -> None:
+    """Absence proves death only if the end had come before."""
+    node = Node(getSignatureStatuses=statuses(None))
+    async with chain(node) as settlement:
+        await settlement.look([SIGNATURE])
+
+    assert node.asked == [
+        ("getEpochInfo", [{"commitment": "finalized"}]),
+        ("getSignatureStatuses", [[SIGNATURE], {"searchTransactionHistory": True}]),
+    ]
+
+
+async def test_a_node_behind_proves_no_absence() -> None:
+    """One that is a slot short of where the height was read may simply not have seen it yet."""
+    node = Node(getSignatureStatuses=statuses(None, slot=FINALIZED_SLOT - 1))
+    async with chain(node) as settlement:
+        assert list(await settlement.look([SIGNATURE])) == [Unseen()]
+    node = Node(getSignatureStatuses=statuses(status("finalized"), slot=FINALIZED_SLOT - 1))
+    node.answers["getTransaction"] = transaction()
+    async with chain(node) as settlement:
+        assert list(await settlement.look([SIGNATURE])) == [Landed(paid=2_500, final=True)]
+
+
+@pytest.mark.parametrize(
+    ("status_", "found", "sighting"),
+    [
+        (status("confirmed"), transaction(), Landed(paid=2_500, final=False)),
+        (status("processed"), transaction(), Landed(paid=2_500, final=False)),
+        (status("confirmed", err="AccountNotFound"), transaction(), Reverted(final=False)),
+        (status("confirmed"), transaction(err="AccountNotFound"), Reverted(final=False)),
+        (status("processed", err="AccountNotFound"), None, Unseen()),
+        (status("confirmed"), None, Unseen()),
+        (None, None, Unseen()),
+    ],
+)
+async def test_waiting(status_: Any, found: Any, sighting: Sighting) -> None:
+    """A transaction that `getTransaction` has at confirmed is confirmed, whatever else is said."""
+    node = Node(getSignatureStatuses=statuses(status_), getTransaction=found)
+    async with chain(node) as settlement:
+        assert await settlement.wait(SIGNATURE, patience_s=0.15) == sighting
+
+
+async def test_several_may_wait_for_one_and_one_may_give_up() -> None:
+    answers = iter([statuses(None)] * 2)
+    node = Node(
+        getSignatureStatuses=lambda _: next(answers, statuses(status("confirmed"))),
+        getTransaction=transaction(),
+    )
+    async with chain(node) as settlement:
+        impatient = await settlement.wait(SIGNATURE, patience_s=0.01)
+        patient = await settlement.wait(SIGNATURE, patience_s=5)
+
+    assert impatient == Unseen()
+    assert patient == Landed(paid=2_500, final=False)
+
+
+def envelope() -> Envelope:
+    opened = open_envelope(Recipe(amount=1, memo=b"m").build())
+    assert isinstance(opened, Envelope)
+    return opened
+
+
+def payment() -> Signed:
+    return envelope().sign(FEE_PAYER)
+
+
+def simulated(
+    err: Any, accounts: list[Any] | None, *, slot: int = CONFIRMED_SLOT
+) -> dict[str, Any]:
+    return {"context": {"slot": slot}, "value": {"err": err, "logs": [], "accounts": accounts}}
+
+
+def holding(amount: int) -> dict[str, Any]:
+    data = bytes(64) + amount.to_bytes(8, "little") + bytes(93)
+    return {"data": [base64.b64encode(data).decode(), "base64"], "lamports": 1, "owner": "t"}
+
+
+async def simulate(answer: Any) -> Trial:
+    async with chain(Node(simulateTransaction=answer)) as settlement:
+        return await settlement.simulate(envelope(), TERMS.token_account(PAYER.pubkey()))
+
+
+async def test_simulating() -> None:
+    assert await simulate(simulated(None, [holding(77)])) == Simulated(
+        balance_after=77, last_valid_height=CONFIRMED_HEIGHT + 150
+    )
+    for answer in (
+        simulated({"InstructionError": [2, {"Custom": 1}]}, None),
+        simulated({"InsufficientFundsForRent": {"account_index": 1}}, None),
+        simulated("AlreadyProcessed", None),
+        simulated(None, [None]),
+        simulated(None, None),
+    ):
+        assert isinstance(await simulate(answer), Rejected)
+    assert isinstance(await simulate(simulated("BlockhashNotFound", None)), UnknownBlockhash)
+
+
+async def test_the_node_sees_the_payment_unsigned() -> None:
+    node = Node(simulateTransaction=simulated(None, [holding(77)]))
+    async with chain(node) as settlement:
+        await settlement.simulate(envelope(), TERMS.token_account(PAYER.pubkey()))
+    ((sent, options),) = (params for method, params in node.asked if "simulate" in method)
+    shown = VersionedTransaction.from_bytes(base64.b64decode(sent))
+
+    assert options["sigVerify"] is False
+    assert shown.signatures[0] == Ed25519.default()
+    assert shown.signatures[1] == envelope().payer_signature
+    assert shown.message == envelope().message
+
+
+# Errors that are no fault of the payer's: the client may send the same payment again, and nothing
+# was sent.
+NOT_THE_PAYERS: Final[list[Any]] = [
+    simulated("InsufficientFundsForFee", None),
+    simulated("AccountNotFound", None),
+    simulated({"InsufficientFundsForRent": {"account_index": 0}}, None),
+    {"code": -32602, "message": "invalid transaction: Transaction failed to sanitize"},
+    {"code": -32016, "message": "Minimum context slot has not been reached"},
+    {"code": -32005, "message": "Node is behind by 42 slots"},
+    {"code": -32004, "message": "Block not available for slot 7"},
+    {"code": -32003, "message": "Transaction signature verification failure"},
+]
+
+
+@pytest.mark.parametrize("answer", NOT_THE_PAYERS)
+async def test_a_node_that_will_not_try_is_an_outage(answer: Any) -> None:
+    with pytest.raises(ChainUnavailable, match="simulateTransaction"):
+        await simulate(answer)
+
+
+UNUSABLE: Final[dict[str, Any]] = {
+    "a 500": httpx.Response(500),
+    "a 429": httpx.Response(429, headers={"Retry-After": "1"}),
+    "no JSON": httpx.Response(200, text="<html>"),
+    "other JSON": httpx.Response(200, json=[1, 2]),
+    "another shape": {"surprise": 1},
+    "nothing": None,
+    "busy": {"code": -32005, "message": "node is behind"},
+    "too much": httpx.Response(200, content=b" " * (ANSWER_BYTES_MAX + 1)),
+}
+
+
+@pytest.mark.parametrize("name", UNUSABLE)
+@pytest.mark.parametrize("method", ["simulateTransaction", "getEpochInfo", "sendTransaction"])
+async def test_an_unusable_answer_is_an_outage(method: str, name: str) -> None:
+    answers = {"simulateTransaction": simulated(None, [holding(7)]), "sendTransaction": "sig"}
+    answer = UNUSABLE[name]
+    if name == "nothing" and method == "getEpochInfo":
+        answer = {"null": None}
+    node = Node(**(answers | {method: answer}))
+    async with chain(node) as settlement:
+        asking = (
+            settlement.broadcast(payment())
+            if method == "sendTransaction"
+            else settlement.simulate(envelope(), TERMS.treasury)
+        )
+        with pytest.raises(ChainUnavailable, match=method):
+            await asking
+
+
+async def test_payments_that_come_together_ask_for_the_height_once() -> None:
+    node = Node(simulateTransaction=simulated(None, [holding(77)]))
+    async with chain(node) as settlement:
+        await asyncio.gather(*(settlement.simulate(envelope(), TERMS.treasury) for _ in range(5)))
+
+    assert [method for method, _ in node.asked].count("getEpochInfo") == 1
+
+
+async def test_a_height_that_was_not_told_is_asked_for_again() -> None:
+    node = Node(simulateTransaction=simulated(None, [holding(77)]), getEpochInfo=busy())
+    async with chain(node) as settlement:
+        with pytest.raises(ChainUnavailable):
+            await settlement.simulate(envelope(), TERMS.treasury)
+        node.answers["getEpochInfo"] = TIPS["confirmed"]
+        assert isinstance(await settlement.simulate(envelope(), TERMS.treasury), Simulated)
+
+
+def busy() -> dict[str, Any]:
+    return {"code": -32005, "message": "node is behind"}
+
+
+class Closing:
+    """Closes the connection so many times before it answers."""
+
+    def __init__(self, times: int) -> None:
+        self.times = times
+        self._node = Node(sendTransaction="sig")
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        if self.times:
+            self.times -= 1
+            raise httpx.RemoteProtocolError("Server disconnected", request=request)
+        return self._node(request)
+
+
+async def test_a_connection_that_was_closed_meanwhile_is_no_outage() -> None:
+    """A node closes what was idle; that it does so right now says nothing about the chain."""
+    for times, is_outage in ((1, False), (2, True)):
+        closing = Closing(times)
+        async with chain(closing) as settlement:
+            if is_outage:
+                with pytest.raises(ChainUnavailable, match="RemoteProtocolError"):
+                    await settlement.broadcast(payment())
+            else:
+                await settlement.broadcast(payment())
+        assert closing.times == 0
+
+
+async def test_an_answer_for_fewer_is_no_answer() -> None:
+    async with chain(Node(getSignatureStatuses=statuses(None))) as settlement:
+        with pytest.raises(ChainUnavailable, match="expected 2 statuses; was 1"):
+            await settlement.look([SIGNATURE, SIGNATURE])
+
+
+async def test_the_key_in_the_address_is_never_told() -> None:
+    def refuse(request: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("no route", request=request)
+
+    settlement = RpcSettlement(
+        Endpoint(url="http://node/?api-key=secret"),
+        terms=[TERMS],
+        clock=ManualClock(UnixMs(0)),
+        pace=lambda: Pace(0.2, 60),
+        transport=httpx.MockTransport(refuse),
+    )
+    with pytest.raises(ChainUnavailable) as outage:
+        await settlement.broadcast(payment())
+    await settlement.aclose()
+
+    assert "secret" not in str(outage.value)
+
+
+def pages(count: int) -> Callable[[list[Any]], list[dict[str, Any]]]:
+    """Return a history of *count* transactions, every tenth of which failed, newest first."""
+    history = [
+        {"signature": f"s{n}", "err": "x" if n % 10 == 0 else None, "slot": n}
+        for n in range(count, 0, -1)
+    ]
+
+    def answer(params: list[Any]) -> list[dict[str, Any]]:
+        assert params[0] == TREASURY
+        assert params[1]["commitment"] == "finalized"
+        before = params[1].get("before")
+        names = [each["signature"] for each in history]
+        start = names.index(before) + 1 if before else 0
+        return history[start : start + params[1]["limit"]]
+
+    return answer
+
+
+async def test_arrivals_come_in_pages_that_say_where_they_end() -> None:
+    node = Node(getSignaturesForAddress=pages(PAGE + 1))
+    async with chain(node) as settlement:
+        first = await settlement.arrivals(after=None, before=None)
+        second = await settlement.arrivals(after=None, before=first.oldest)
+        third = await settlement.arrivals(after=None, before=second.oldest)
+
+    assert list(first.succeeded) == [f"s{n}" for n in range(PAGE + 1, 1, -1) if n % 10]
+    assert (first.newest, first.oldest) == (f"s{PAGE + 1}", "s2")
+    only = Signature("s1")
+    assert second == Arrivals(succeeded=[only], newest=only, oldest=only)
+    assert third == Arrivals(succeeded=[], newest=None, oldest=None)
+
+
+async def test_only_payments_with_our_fee_payer_are_ours() -> None:
+    found: dict[str, Any] = {
+        "ours": transaction(),
+        "a gift": transaction(fee_payer="someone"),
+        "the opening of the treasury": transaction(pre=[], post=[balance(2, 0)]),
+        "unclear": transaction(post=[balance(2, 2**63)]),
+        "gone": None,
+        "odd": {},
+    }
+    node = Node(getTransaction=lambda params: found[params[0]])
+    async with chain(node) as settlement:
+        ours = await settlement.sponsored([Signature(name) for name in found])
+
+    assert ours == {
+        "ours": True,
+        "a gift": False,
+        "the opening of the treasury": False,
+        "unclear": None,
+        "gone": None,
+        "odd": None,
+    }
+
+
+ODD: Final[list[Any]] = [
+    transaction(post=[balance(2, 700) | {"uiTokenAmount": {"amount": "many"}}]),
+    transaction(post=[balance(2, 700) | {"uiTokenAmount": {"amount": "1_000"}}]),
+    transaction(post=[balance(2, 2**63)]),
+    transaction(post=[balance(2, 10**40)]),
+    {"slot": 1},
+    {"code": -32015, "message": "Transaction version (1) is not supported"},
+]
+
+
+@pytest.mark.parametrize("odd", ODD)
+async def test_one_unreadable_answer_does_not_hide_the_others(odd: Any) -> None:
+    good = Signature("t" * 88)
+    node = Node(
+        getSignatureStatuses=statuses(status("finalized"), status("finalized")),
+        getTransaction=lambda params: odd if params[0] == SIGNATURE else transaction(),
+    )
+    async with chain(node) as settlement:
+        unreadable, landed = await settlement.look([SIGNATURE, good])
+
+    assert isinstance(unreadable, UnreadablePayment)
+    assert unreadable.why
+    assert landed == Landed(paid=2_500, final=True)
+
+
+async def test_one_answer_that_never_comes_delays_no_other() -> None:
+    good = Signature("t" * 88)
+    node = Node(
+        getSignatureStatuses=statuses(status("finalized"), status("finalized")),
+        getTransaction=lambda params: (
+            httpx.Response(500) if params[0] == SIGNATURE else transaction()
+        ),
+    )
+    async with chain(node) as settlement:
+        assert await settlement.look([SIGNATURE, good]) == [
+            Unseen(),
+            Landed(paid=2_500, final=True),
+        ]
+        node.answers["getTransaction"] = httpx.Response(500)
+        with pytest.raises(ChainUnavailable):
+            await settlement.look([SIGNATURE, good])
+
+
+async def test_one_arrival_without_an_answer_does_not_keep_others_from_being_compared() -> None:
+    """Anybody may send dust: a node that is asked about all of it does not answer each time."""
+    node = Node(
+        getTransaction=lambda params: (
+            httpx.Response(429) if params[0] == SIGNATURE else transaction()
+        )
+    )
+    async with chain(node) as settlement:
+        told = await settlement.sponsored([SIGNATURE, Signature("t" * 88)])
+        with pytest.raises(ChainUnavailable):
+            await settlement.sponsored([SIGNATURE])
+
+    assert list(told.values()) == [None, True]
+
+
+async def test_audits_leave_room_for_payments() -> None:
+    node, now, most = Node(getTransaction=transaction()), 0, 0
+
+    async def slowly(request: httpx.Request) -> httpx.Response:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        now -= 1
+        return node(request)
+
+    async with chain(cast("Any", slowly)) as settlement:
+        await settlement.sponsored([Signature(f"{n:088}") for n in range(100)])
+
+    assert 1 < most <= AUDITS_AT_ONCE
+
+
+async def test_parameters_that_are_refused_for_another_reason_change_no_level() -> None:
+    """A transaction that a node cannot read is refused by the same code."""
+    node = Node(
+        getBalance={"code": -32602, "message": "Invalid params"},
+        getSlot=CONFIRMED_SLOT,
+    )
+    async with chain(node) as settlement:
+        with pytest.raises(ChainUnavailable, match="Invalid params"):
+            await settlement.lamports(TERMS.pay_to)
+        node.answers["getBalance"] = {"value": 7}
+        assert await settlement.lamports(TERMS.pay_to) == 7
+
+    asked = [method for method, _ in node.asked]
+    assert asked == ["getBalance", "getSlot", "getBalance"]
+    assert all(params[-1] == {"commitment": "confirmed"} for _, params in node.asked)
+
+
+async def test_a_node_that_refuses_every_level_is_an_outage() -> None:
+    refusal = {"code": -32602, "message": "Invalid params"}
+    node = Node(getBalance=refusal, getSlot=refusal)
+    async with chain(node) as settlement:
+        for _ in range(2):
+            with pytest.raises(ChainUnavailable, match="Invalid params"):
+                await settlement.lamports(TERMS.pay_to)
+    assert not any(
+        "finalized" in str(params) for method, params in node.asked if method != "getSlot"
+    )

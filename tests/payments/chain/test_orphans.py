@@ -1,0 +1,243 @@
+"""Payments without a row: explained by their quote, and settled once and for good."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.app.stores.stores import Money
+from mintscope.credits.invariants import Invariant, Violation
+from mintscope.kit.audit import COMMAND_LINE
+from mintscope.kit.primitives import Signature, Wallet
+from mintscope.payments.audit import Acknowledgement
+from mintscope.payments.merchant import NotAdopted
+from mintscope.payments.payment import Payment, State
+from mintscope.payments.protocol.envelope import Resource
+from mintscope.payments.protocol.headers import Presented
+from mintscope.payments.reconciler import Secrets
+from mintscope.payments.settlement import AlreadyUsed, ChainUnavailable, Settled, Used
+from support.fakes.reports import TRACKED, UNTRACKED
+from support.scenes.payments.payment_world import (
+    AMOUNT,
+    KEY,
+    RESOURCE,
+    SECRETS,
+    TODAY,
+    World,
+    buy,
+    on_older_chain,
+    world_at,
+)
+from support.scenes.payments.restored import forget_everything
+from support.scenes.stores import money_in
+
+FINAL_S: Final = 30
+OTHER_PEPPER: Final = Secrets.derive(b"another".ljust(32))
+
+
+@pytest.fixture
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
+        yield world
+
+
+@pytest.fixture
+async def money(world: World) -> AsyncIterator[Money]:
+    async with money_in(world.path.parent, clock=world.clock) as money:
+        yield money
+
+
+async def lost(
+    world: World, resource: Resource = RESOURCE, *, final_s: int = FINAL_S
+) -> tuple[Presented, Signature]:
+    """Buy with a key that the quote names, and lose every row, as a restore of a new file does."""
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(resource, AMOUNT, KEY))
+    outcome = await buy(facilitator, payment, resource=resource)
+    assert isinstance(outcome, Settled)
+    forget_everything(world)
+    world.seconds(final_s)
+    return payment, outcome.payment.signature
+
+
+async def acknowledge(world: World, money: Money, signature: Signature) -> Acknowledgement:
+    return await money.orphan_books.acknowledge(
+        signature, note="refunded", by=COMMAND_LINE, now=world.clock.now()
+    )
+
+
+def events(world: World) -> str:
+    return str(
+        world.sql(
+            "SELECT group_concat(actor || ' ' || action || ' ' || subject) FROM account_event"
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("resource", "bought"),
+    [
+        (RESOURCE, RESOURCE),
+        (f"/v1/token/{TRACKED}", f"/v1/token/{TRACKED}"),
+        (f"/v1/token/{UNTRACKED}", "/v1/token"),
+        (f"/v1/token/{TRACKED}/swaps?limit=7", "/v1/token"),
+    ],
+)
+async def test_an_orphan_that_its_quote_explains_stops_nothing(
+    world: World, money: Money, resource: Resource, bought: str
+) -> None:
+    _, signature = await lost(world, resource)
+
+    assert await world.audit(full=True) == []
+    assert await money.sales_books.why_stopped() is None
+    (orphan,) = await money.orphan_books.orphans()
+    assert (orphan.signature, orphan.bought, orphan.amount) == (signature, bought, AMOUNT)
+    assert orphan.payer == str(world.buyer.pubkey())
+    assert await world.audit(full=True) == []
+    assert await money.orphan_books.orphans() == [orphan]
+
+
+async def test_an_orphan_is_none_once_its_buyer_came_for_it(world: World, money: Money) -> None:
+    payment, _ = await lost(world)
+    await world.audit()
+
+    assert isinstance(await buy(world.facilitator(), payment), Settled)
+    assert await money.orphan_books.orphans() == []
+    assert await world.audit(full=True) == []
+    assert list(world.ledger().values()) == [10]
+
+
+async def test_what_no_quote_explains_stops_sales_until_it_is_acknowledged(
+    world: World, money: Money
+) -> None:
+    _, signature = await lost(world)
+    world.secrets = OTHER_PEPPER
+    assert await world.audit() == [Violation(Invariant.LANDED_IS_KNOWN, signature)]
+    (orphan,) = await money.orphan_books.orphans()
+    assert (orphan.signature, orphan.bought) == (signature, None)
+
+    assert await acknowledge(world, money, signature) is Acknowledgement.DONE
+    await money.sales_books.resume_sales()
+    for _ in range(2):
+        assert await world.audit(full=True) == []
+    assert await money.orphan_books.orphans() == []
+    assert await money.sales_books.why_stopped() is None
+
+
+async def test_an_orphan_that_a_silent_node_hides_is_met_by_a_later_audit(
+    world: World, money: Money
+) -> None:
+    _, signature = await lost(world)
+    world.go_wrong(calls={"getTransaction": {"kind": "http"}})
+    with pytest.raises(ChainUnavailable):
+        await world.audit()
+    world.go_wrong()
+
+    assert await world.audit() == []
+    assert [each.signature for each in await money.orphan_books.orphans()] == [signature]
+
+
+async def test_adopting_hands_out_once_however_often(world: World) -> None:
+    _, signature = await lost(world)
+    world.facilitator()
+    adopters = [world.adopter() for _ in range(3)]
+    adopted = await asyncio.gather(
+        *(each.adopt(signature, by=COMMAND_LINE) for each in adopters for _ in range(3))
+    )
+
+    assert all(isinstance(each, Payment) and each.state is State.ISSUED for each in adopted)
+    assert list(world.ledger().values()) == [10]
+    assert events(world) == f"command line adopted payment:{signature}"
+    assert await world.audit(full=True) == []
+
+
+async def test_a_buyer_and_an_operator_at_once_are_one_purchase(world: World) -> None:
+    """Two processes, each with its store: the buyer's key in one, `sales adopt` in the other."""
+    payment, signature = await lost(world)
+    facilitators = [world.facilitator() for _ in range(2)]
+    adopter = world.adopter()
+    outcomes = await asyncio.gather(
+        *(buy(each, payment) for each in facilitators),
+        adopter.adopt(signature, by=COMMAND_LINE),
+        world.reconciler().once(),
+    )
+
+    assert world.sql("SELECT count(*) FROM payment") == 1
+    assert list(world.ledger().values()) == [10]
+    assert all(
+        each == AlreadyUsed(Used.PAYMENT) or isinstance(each, Settled) for each in outcomes[:2]
+    )
+    assert await world.audit(full=True) == []
+
+
+async def test_what_was_acknowledged_is_never_handed_out(world: World, money: Money) -> None:
+    payment, signature = await lost(world)
+    await world.audit()
+    assert await acknowledge(world, money, signature) is Acknowledgement.DONE
+    assert await acknowledge(world, money, signature) is Acknowledgement.DONE_BEFORE
+    world.seconds(600)
+
+    facilitator = world.facilitator()
+    assert await buy(facilitator, payment) == AlreadyUsed(Used.ACKNOWLEDGED)
+    adopted = await world.adopter().adopt(signature, by=COMMAND_LINE)
+    assert adopted is NotAdopted.ACKNOWLEDGED
+    assert world.sql("SELECT count(*) FROM payment") == 0
+    assert events(world) == f"command line acknowledged payment:{signature}"
+
+
+async def test_what_was_handed_out_is_not_acknowledged(world: World, money: Money) -> None:
+    payment, signature = await lost(world)
+    await world.audit()
+    await buy(world.facilitator(), payment)
+
+    assert await acknowledge(world, money, signature) is Acknowledgement.HAS_ROW
+    assert isinstance(await buy(world.facilitator(), payment), Settled)
+
+
+async def test_only_what_an_audit_has_met_is_acknowledged(world: World, money: Money) -> None:
+    _, signature = await lost(world)
+
+    assert await acknowledge(world, money, signature) is Acknowledgement.UNKNOWN
+
+
+@on_older_chain
+async def test_what_is_not_ours_final_and_good_is_not_adopted(world: World) -> None:
+    facilitator = world.facilitator()
+    adopter = world.adopter()
+    unknown = Signature(str(world.buyer.sign_message(b"anything")))
+    assert await adopter.adopt(unknown, by=COMMAND_LINE) is NotAdopted.NOT_FOUND
+
+    world.go_wrong(landing={"kind": "failed", "times": 1})
+    await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
+    failed = Signature(world.sql("SELECT signature FROM payment"))
+    world.go_wrong()
+    forget_everything(world)
+    world.seconds(FINAL_S)
+    assert await adopter.adopt(failed, by=COMMAND_LINE) is NotAdopted.NOT_FINAL
+
+    _, fresh = await lost(world, final_s=0)
+    assert await adopter.adopt(fresh, by=COMMAND_LINE) is NotAdopted.NOT_FINAL
+    world.seconds(FINAL_S)
+    stranger = Wallet(str(world.fund("stranger").pubkey()))
+    assert await adopter.adopt(fresh, by=COMMAND_LINE, payer=stranger) is NotAdopted.OTHER_PAYER
+    world.secrets = OTHER_PEPPER
+    assert await adopter.adopt(fresh, by=COMMAND_LINE) is NotAdopted.NO_QUOTE
+    world.secrets = SECRETS
+    assert world.sql("SELECT count(*) FROM payment") == 0
+    assert isinstance(await adopter.adopt(fresh, by=COMMAND_LINE), Payment)
+
+
+async def test_a_payment_of_another_price_or_resource_is_no_quote_of_ours(world: World) -> None:
+    """Payments on chain are compared as they stand: a chosen amount or resource is not."""
+    facilitator = world.facilitator()
+    cheap = facilitator.require(RESOURCE, AMOUNT - 1)
+    for changes in (
+        {"amount": AMOUNT},
+        {"memo": facilitator.require(Resource("/else"), AMOUNT).memo.encode()},
+    ):
+        wire = world.pay(cheap, **changes).transaction
+        assert await world.recognise(wire) is None
+    assert await world.recognise(b"") is None
+    assert await world.recognise(world.pay(cheap).transaction) is not None

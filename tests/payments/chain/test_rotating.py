@@ -1,0 +1,93 @@
+"""A balance moves to a new token, and everything that concerns it moves along."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.kit.credentials import hash_credential, hint, make_credit_token
+from mintscope.kit.primitives import CreditAccount, Signature
+from mintscope.payments.payment import TopUp
+from mintscope.payments.settlement import AlreadyUsed, Settled, Unresolved, Used
+from support.scenes.payments.payment_world import (
+    AMOUNT,
+    RESOURCE,
+    TODAY,
+    World,
+    buy,
+    on_older_chain,
+    world_at,
+)
+
+NEW = make_credit_token(b"n" * 28)
+
+
+@pytest.fixture
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with world_at(tmp_path, getattr(request, "param", TODAY)) as world:
+        yield world
+
+
+async def rotate(world: World, purchase: Signature) -> int:
+    store = world.stores[0]
+    found = await store.find_purchase(purchase)
+    assert found is not None
+    hashed = hash_credential(NEW, pepper=b"r" * 32)
+    moved = await store.rotate(found.holder, hashed, hint(NEW), now=world.clock.now())
+    assert isinstance(moved, int)
+    return moved
+
+
+async def test_the_balance_moves_and_the_old_answer_is_not_given_again(world: World) -> None:
+    facilitator = world.facilitator()
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    bought = await buy(facilitator, payment)
+    assert isinstance(bought, Settled)
+    assert bought.token is not None
+    moved = await rotate(world, bought.payment.signature)
+
+    assert moved == 10
+    assert world.ledger() == {hint(bought.token): 0, hint(NEW): 10}
+    assert await buy(facilitator, payment) == AlreadyUsed(Used.PAYMENT)
+    purchase = await world.stores[0].find_purchase(bought.payment.signature)
+    assert purchase is not None
+    assert purchase.rotated_at == world.clock.now()
+    assert not purchase.is_used
+    assert await world.audit() == []
+
+
+@on_older_chain
+async def test_credits_of_a_vanished_payment_are_frozen_where_they_went(world: World) -> None:
+    facilitator = world.facilitator()
+    world.go_wrong(landing={"kind": "vanish", "ms": 400, "times": 1})
+    bought = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
+    assert isinstance(bought, Settled)
+    await rotate(world, bought.payment.signature)
+    await world.miss()
+
+    assert world.ledger()[hint(NEW)] == 0
+
+
+async def test_a_payment_for_a_rotated_token_goes_to_its_successor(world: World) -> None:
+    facilitator = world.facilitator(patience_s=0.02)
+    bought = await buy(world.facilitator(), world.pay(facilitator.require(RESOURCE, AMOUNT)))
+    assert isinstance(bought, Settled)
+    account = CreditAccount(int(world.sql("SELECT id FROM credit_account")))
+    world.go_wrong(landing={"kind": "late", "ms": 4_000})
+    wanted = TopUp(credits=50, account=account)
+    payment = world.pay(facilitator.require(RESOURCE, AMOUNT))
+    assert isinstance(await buy(facilitator, payment, key="top-up", wanted=wanted), Unresolved)
+    await rotate(world, bought.payment.signature)
+    world.slots(60)
+    settled = await buy(facilitator, payment, key="top-up", wanted=wanted)
+
+    assert isinstance(settled, Settled)
+    assert settled.payment.purchase == wanted
+    assert world.ledger()[hint(NEW)] == 60
+    assert await world.audit(full=True) == []
+
+
+async def test_an_unknown_purchase_cannot_be_rotated(world: World) -> None:
+    world.facilitator()
+
+    assert await world.stores[0].find_purchase(Signature("unknown")) is None

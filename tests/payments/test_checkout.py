@@ -1,0 +1,122 @@
+"""A front that knows no HTTP sells reports through the checkout alone."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from mintscope.credits.ledger import CreditLedger, DebitLedger
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import TokenNotFound
+from mintscope.kit.primitives import Slot
+from mintscope.market.report import ReadReport
+from mintscope.payments.checkout import (
+    Checkout,
+    CheckoutRefused,
+    Delivered,
+    NoCredits,
+    NothingForSale,
+    Payer,
+)
+from mintscope.payments.merchant import report_order
+from mintscope.payments.protocol.envelope import Resource
+from mintscope.payments.protocol.headers import Presented
+from mintscope.payments.settlement import Outcome
+from support.scenes.service import NOW, credit_token
+from support.scenes.stores import money_in
+
+REPORT = ReadReport(b"{}", Slot(1), 0)
+ORDER = report_order(Resource("token/1"))
+TOKEN = credit_token(1)
+
+
+class Front:
+    """A checkout as an MCP server would make it: a credit token in, a report out."""
+
+    def __init__(self, ledger: CreditLedger) -> None:
+        self.ledger = ledger
+        self.outcomes: list[Outcome] = []
+        self.checkout = Checkout(
+            ledger=self.ledger,
+            debits=self.ledger if isinstance(self.ledger, DebitLedger) else None,
+            merchant=None,
+            turn=lambda: asyncio.sleep(0),
+            on_outcome=self.outcomes.append,
+        )
+
+    async def call(
+        self, failure: Exception | None = None, credit_count: int = 1
+    ) -> tuple[ReadReport, int | None]:
+        account = await self.ledger.find(TOKEN)
+        assert account is not None
+
+        async def work() -> Delivered:
+            if failure is not None:
+                raise failure
+            return Delivered(REPORT, credit_count)
+
+        charge = self.checkout.authorize_credit(ORDER, Payer(account))
+        receipt = await charge.settle(work)
+        return receipt.report, receipt.balance
+
+    async def balance(self) -> int:
+        account = await self.ledger.find(TOKEN)
+        assert account is not None
+        return await self.ledger.balance(account)
+
+
+@pytest.fixture
+async def front(tmp_path: Path) -> AsyncIterator[Front]:
+    async with money_in(tmp_path, clock=ManualClock(NOW)) as money:
+        yield Front(money.ledger)
+
+
+async def causes(front: Front, failures: Sequence[Exception | None]) -> list[CheckoutRefused]:
+    found = []
+    for failure in failures:
+        with pytest.raises(CheckoutRefused) as caught:
+            await front.call(failure)
+        found.append(caught.value)
+    return found
+
+
+async def test_a_credit_buys_a_report_and_a_failure_costs_nothing(front: Front) -> None:
+    await front.ledger.issue(TOKEN, 2, "")
+    with pytest.raises(TokenNotFound):
+        await front.call(TokenNotFound("This service does not track it."))
+    assert await front.balance() == 2
+
+    assert await front.call() == (REPORT, 1)
+    assert await front.call() == (REPORT, 0)
+
+
+async def test_the_lack_of_credits_is_told_before_a_failure(front: Front) -> None:
+    await front.ledger.issue(TOKEN, 1, "")
+    await front.call()
+    failure = TokenNotFound("This service does not track it.")
+    empty, pointless = await causes(front, [None, failure])
+
+    assert isinstance(empty.cause, NoCredits)
+    assert (empty.failure, empty.option) == (None, None)
+    assert isinstance(pointless.cause, NoCredits)
+    assert pointless.failure is failure
+
+
+async def test_what_is_delivered_is_paid_for_all_or_nothing(front: Front) -> None:
+    await front.ledger.issue(TOKEN, 10, "")
+    assert await front.call(credit_count=7) == (REPORT, 3)
+    assert await front.call(credit_count=0) == (REPORT, None)
+    with pytest.raises(CheckoutRefused) as caught:
+        await front.call(credit_count=4)
+    assert caught.value.cause == NoCredits(balance=3, credit_count=4)
+    assert await front.balance() == 3
+
+
+async def test_without_a_merchant_no_payment_is_taken(front: Front) -> None:
+    presented = Presented.__new__(Presented)
+    with pytest.raises(CheckoutRefused) as caught:
+        await front.checkout.authorize_payment(ORDER, presented, key=None, address="192.0.2.1")
+
+    assert isinstance(caught.value.cause, NothingForSale)
+    assert front.outcomes == []

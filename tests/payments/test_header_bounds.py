@@ -1,0 +1,186 @@
+"""The headers at their bounds: the longest, the largest, and what is said beyond them."""
+
+import json
+from base64 import b64decode, b64encode
+from typing import Any
+
+import pytest
+
+from mintscope.kit.errors import InvalidPayment
+from mintscope.kit.primitives import Wallet
+from mintscope.payments.protocol.envelope import RefusalReason, Requirement, Resource
+from mintscope.payments.protocol.headers import (
+    AMOUNT_MAX,
+    HEADER_BYTES_MAX,
+    IDENTIFIER,
+    PAYMENT_REQUIRED,
+    PAYMENT_RESPONSE,
+    PAYMENT_SIGNATURE,
+    decode_payment,
+    encode_refused,
+    encode_required,
+    encode_settled,
+    parse_identifier,
+)
+from support.scenes.payments.payment_build import TERMS
+
+
+def demanded() -> dict[str, Any]:
+    requirement = Requirement(terms=TERMS, resource=Resource("/v1/a"), amount=7, memo="m" * 32)
+    return raw(encode_required(requirement, origin="https://api.example", error="pay"))
+
+
+def raw(header: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(b64decode(header, validate=True))
+    return parsed
+
+
+def paid(amount: str = "7", pad: int = 0, **extensions: Any) -> str:
+    payload: dict[str, Any] = {
+        "x402Version": 2,
+        "payload": {"transaction": "AA=="},
+        "accepted": demanded()["accepts"][0] | {"amount": amount},
+        "extensions": extensions,
+    }
+    return b64encode(json.dumps(payload).encode() + b" " * pad).decode()
+
+
+def with_identifier(extension: Any) -> str:
+    return paid(**{IDENTIFIER: extension})
+
+
+def refusal(header: str) -> str:
+    with pytest.raises(InvalidPayment) as caught:
+        decode_payment(header)
+    return str(caught.value)
+
+
+def test_the_headers_are_called_as_the_protocol_has_it() -> None:
+    assert (PAYMENT_REQUIRED, PAYMENT_SIGNATURE, PAYMENT_RESPONSE) == (
+        "PAYMENT-REQUIRED",
+        "PAYMENT-SIGNATURE",
+        "PAYMENT-RESPONSE",
+    )
+
+
+def test_the_identifier_is_offered_as_the_extension_has_it() -> None:
+    """As x402.extensions.payment_identifier declares it, which needs more than we install."""
+    assert demanded()["extensions"] == {
+        "payment-identifier": {
+            "info": {"required": False},
+            "schema": {
+                "$schema": "https://json-schema.org/draft/2020-12/schema",
+                "type": "object",
+                "properties": {
+                    "required": {"type": "boolean"},
+                    "id": {
+                        "type": "string",
+                        "minLength": 16,
+                        "maxLength": 128,
+                        "pattern": "^[a-zA-Z0-9_-]+$",
+                    },
+                },
+                "required": ["required"],
+            },
+        }
+    }
+
+
+def test_a_demand_has_what_it_needs_in_the_spelling_of_the_wire() -> None:
+    demand = demanded()
+
+    assert demand.keys() == {"x402Version", "error", "resource", "accepts", "extensions"}
+    assert demand["resource"] == {
+        "url": "https://api.example/v1/a",
+        "mimeType": "application/json",
+    }
+    assert demand["accepts"][0].keys() == {
+        *("scheme", "network", "asset", "amount", "payTo", "maxTimeoutSeconds", "extra")
+    }
+
+
+def test_receipts_leave_out_what_there_is_not() -> None:
+    settled = raw(encode_settled(TERMS, payer=Wallet("p"), signature="s"))
+    refused = raw(encode_refused(TERMS, reason=RefusalReason.MINT, signature=""))
+
+    assert settled == {
+        "success": True,
+        "payer": "p",
+        "transaction": "s",
+        "network": TERMS.network,
+    }
+    assert refused == {
+        "success": False,
+        "errorReason": "mint_mismatch",
+        "errorMessage": "invalid_exact_svm_payload_mint_mismatch",
+        "transaction": "",
+        "network": TERMS.network,
+    }
+    known = encode_refused(TERMS, reason=RefusalReason.MINT, signature="s", payer=Wallet("p"))
+    assert raw(known) == refused | {"transaction": "s", "payer": "p"}
+
+
+def test_the_longest_header_is_read() -> None:
+    raw_bytes = 8 * 1024 // 4 * 3
+    pad = raw_bytes - len(b64decode(paid()))
+    longest = paid(pad=pad)
+    assert len(longest) == HEADER_BYTES_MAX == 8_192
+
+    assert decode_payment(longest).amount == 7
+    assert "at most 8192 characters; was 8196" in refusal(paid(pad=pad + 1))
+
+
+@pytest.mark.parametrize("amount", [1, 9, 2**63 - 1])
+def test_every_amount_that_a_row_holds_is_read(amount: int) -> None:
+    assert decode_payment(paid(str(amount))).amount == amount
+    assert AMOUNT_MAX == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("not base64!", "standard base64 of UTF-8 JSON"),
+        (b64encode(b"\xff\xfe{}").decode(), "a payment of x402 version 2; was wrong at ''"),
+        (paid("1.5"), "accepted.amount to be an integer of atoms, as text"),
+        (paid("0"), "accepted.amount between 1 and 9223372036854775807"),
+        (paid(str(2**63)), "accepted.amount between 1 and 9223372036854775807"),
+        (with_identifier({}), "extensions.payment-identifier.info to be an object"),
+        (with_identifier("x"), "extensions.payment-identifier.info to be an object"),
+        (with_identifier({"info": {"id": 1}}), "extensions.payment-identifier.info.id to be text"),
+    ],
+)
+def test_a_sender_hears_what_was_expected(header: str, expected: str) -> None:
+    assert refusal(header) == f"PAYMENT-SIGNATURE: expected {expected}"
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "expected"),
+    [
+        (["x402Version"], 3, "x402Version 2"),
+        (["payload"], {}, "payload.transaction to be text"),
+        (["payload"], {"transaction": "***"}, "payload.transaction to be standard base64"),
+        (["accepted", "amount"], 7, "a payment of x402 version 2; was wrong at 'accepted.amount'"),
+    ],
+)
+def test_a_sender_hears_where_it_was_expected(path: list[str], value: Any, expected: str) -> None:
+    payload = place = raw(paid())
+    for part in path[:-1]:
+        place = place[part]
+    place[path[-1]] = value
+    header = b64encode(json.dumps(payload).encode()).decode()
+
+    assert refusal(header) == f"PAYMENT-SIGNATURE: expected {expected}"
+
+
+def test_an_identifier_that_is_none_is_told_its_form() -> None:
+    told = refusal(with_identifier({"info": {"id": "short"}}))
+
+    assert told.startswith("PAYMENT-SIGNATURE: expected a key of 16 to 128 ")
+    assert told.endswith("s, digits, '-' and '_'")
+
+
+def test_an_identifier_may_be_as_short_or_as_long_as_was_offered() -> None:
+    for text in ("a" * 16, "Z9_-" * 32):
+        assert parse_identifier(text) == text
+        assert decode_payment(with_identifier({"info": {"id": text}})).identifier == text
+    assert decode_payment(with_identifier({"info": {"required": False}})).identifier is None

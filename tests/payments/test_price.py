@@ -1,0 +1,325 @@
+"""The payment token's price: two averages that agree, or none."""
+
+import asyncio
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any, Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import PriceUnavailable
+from mintscope.kit.primitives import UnixMs, UnixS
+from mintscope.payments.price_cache import PinnedPrice, PriceCache
+from mintscope.payments.pricing import (
+    Doubt,
+    FeedReading,
+    Minute,
+    Quote,
+    TokenMarket,
+    is_jump,
+    price_of_feed,
+    price_of_market,
+    twap,
+    vwap,
+)
+
+NOW_S: Final = 1_700_000_040
+NOW: Final = UnixMs(NOW_S * 1000)
+
+
+def ago(minutes: int, close: float, volume: int = 1_000_000) -> Minute:
+    return Minute(start=UnixS(NOW_S - 60 * minutes), close=close, volume=volume)
+
+
+def market(*minutes: Minute, **changes: Any) -> TokenMarket:
+    healthy = TokenMarket(minutes=minutes, base_usd=1_000, quote_usd=1_000, lag_s=60)
+    return replace(healthy, **changes)
+
+
+def quote(usd: str, at: int = NOW) -> Quote:
+    return Quote(usd=Decimal(usd), observed_at=UnixMs(at))
+
+
+STEADY: Final = tuple(ago(minutes, 2.0) for minutes in range(40, 0, -1))
+
+
+def test_a_steady_market_has_its_price() -> None:
+    assert price_of_market(market(*STEADY), NOW) == quote("2.0")
+
+
+def test_the_lower_average_counts() -> None:
+    lifted = [*STEADY[:-5], *(ago(minutes, 2.06) for minutes in range(5, 0, -1))]
+    lowered = [*STEADY[:-5], *(ago(minutes, 1.94) for minutes in range(5, 0, -1))]
+
+    above, below = (price_of_market(market(*each), NOW) for each in (lifted, lowered))
+    assert isinstance(above, Quote)
+    assert isinstance(below, Quote)
+    assert Decimal("2.00") < above.usd < Decimal("2.02")
+    assert abs(below.usd - Decimal("1.94")) < Decimal("1e-9")
+
+
+def test_vwap_is_usd_over_tokens() -> None:
+    """2 USD at 1 and 6 USD at 3 bought 2 + 2 tokens: 8 USD for 4."""
+    minutes = [ago(9, 50.0), ago(4, 1.0, 2_000_000), ago(1, 3.0, 6_000_000)]
+
+    assert vwap(minutes, UnixS(NOW_S)) == 2.0
+    assert vwap(minutes[:1], UnixS(NOW_S)) == 50.0
+
+
+def test_twap_holds_each_price_until_the_next_trade() -> None:
+    """25 minutes at 1, of a trade long ago, then 5 minutes at 7."""
+    assert twap([ago(600, 9.0), ago(500, 1.0), ago(5, 7.0)], UnixS(NOW_S)) == pytest.approx(2.0)
+    assert twap([ago(10, 1.0), ago(5, 3.0)], UnixS(NOW_S)) == pytest.approx(2.0)
+    assert twap([ago(0, 3.0)], UnixS(NOW_S)) == 3.0
+
+
+@pytest.mark.parametrize("factor", [100.0, 3.0, 0.3])
+@pytest.mark.parametrize("is_hidden", [False, True])
+def test_trades_in_a_pool_of_ones_own_move_no_price(factor: float, is_hidden: bool) -> None:  # noqa: FBT001
+    """For an hour someone trades with himself; at the end, honestly, lest it be seen."""
+    traded = [ago(minutes, 2.0 * factor, 10**9) for minutes in range(60, 1, -1)]
+    last = ago(1, 2.0 if is_hidden else 2.0 * factor, 10_000)
+    pools = {"base_usd": 5_000 * last.close, "quote_usd": 10_000.0}  # 5,000 tokens, 2 USD each
+
+    assert isinstance(price_of_market(market(*traded, last, **pools), NOW), Doubt)
+
+
+@pytest.mark.parametrize(
+    ("broken", "doubt"),
+    [
+        (market(*STEADY, lag_s=60.1), Doubt.LAGGING),
+        (market(*STEADY, lag_s=float("nan")), Doubt.LAGGING),
+        (market(), Doubt.NO_TRADE),
+        (market(ago(24 * 60 + 1, 2.0)), Doubt.NO_TRADE),
+        (market(*STEADY, base_usd=999.9), Doubt.SHALLOW),
+        (market(*STEADY, quote_usd=999.9), Doubt.SHALLOW),
+        (market(*STEADY, quote_usd=float("nan")), Doubt.SHALLOW),
+        (market(*STEADY, base_usd=2_000.1), Doubt.LOPSIDED),
+        (market(*STEADY, quote_usd=2_000.1), Doubt.LOPSIDED),
+        (market(*STEADY, quote_usd=float("inf")), Doubt.LOPSIDED),
+        (market(*STEADY[:-5], ago(1, 2.2)), Doubt.DISAGREEMENT),
+        (market(*STEADY[:-5], ago(1, 1.8)), Doubt.DISAGREEMENT),
+        (market(ago(1, float("nan"))), Doubt.DISAGREEMENT),
+        (market(ago(1, float("inf"))), Doubt.DISAGREEMENT),
+    ],
+)
+def test_doubts(broken: TokenMarket, doubt: Doubt) -> None:
+    assert price_of_market(broken, NOW) is doubt
+
+
+def test_an_old_trade_still_has_a_price() -> None:
+    assert price_of_market(market(ago(24 * 60, 2.0)), NOW) == quote("2.0")
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.lists(st.floats(0.01, 100), min_size=31, max_size=31), st.floats(1.0, 1e6))
+def test_lifting_the_last_minute_makes_nothing_cheap(closes: list[float], lift: float) -> None:
+    """A minute is a thirtieth of the long average, and the short one must agree with that."""
+    honest = [ago(31 - place, close) for place, close in enumerate(closes)]
+    lifted = replace(honest[-1], close=honest[-1].close * lift, volume=10**18)
+    found = price_of_market(market(*honest[:-1], lifted), NOW)
+    if isinstance(found, Quote):
+        assert float(found.usd) <= 1.04 * twap(honest[:-1], UnixS(NOW_S))
+
+
+@pytest.mark.parametrize(
+    ("usd", "after_s", "is_one"),
+    [
+        ("1.30", 60, False),
+        ("1.31", 60, True),
+        ("0.77", 60, False),
+        ("0.76", 60, True),
+        ("1.31", 30, True),
+        ("1.69", 120, False),
+        ("1.70", 120, True),
+        ("0.1", 3_600, False),
+    ],
+)
+def test_jumps(usd: str, after_s: int, *, is_one: bool) -> None:
+    assert is_jump(quote(usd, NOW + after_s * 1000), quote("1")) is is_one
+
+
+@pytest.mark.parametrize(
+    ("usd", "age_ms", "found"),
+    [
+        ("2", 60_000, quote("2", NOW - 60_000)),
+        ("2", 60_001, Doubt.STALE_FEED),
+        ("2", -5_001, Doubt.STALE_FEED),
+        ("NaN", 0, Doubt.NOT_A_PRICE),
+        ("Infinity", 0, Doubt.NOT_A_PRICE),
+        ("0", 0, Doubt.NOT_A_PRICE),
+        ("-1", 0, Doubt.NOT_A_PRICE),
+    ],
+)
+def test_feeds(usd: str, age_ms: int, found: Quote | Doubt) -> None:
+    assert (
+        price_of_feed(FeedReading(usd=Decimal(usd), observed_at=UnixMs(NOW - age_ms)), NOW) == found
+    )
+
+
+class ScriptedSource:
+    def __init__(self, *answers: str | Doubt) -> None:
+        self._answers = list(answers)
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        answer = self._answers.pop(0)
+        return answer if isinstance(answer, Doubt) else quote(answer, now)
+
+
+async def test_one_price_serves_a_minute() -> None:
+    clock = ManualClock(NOW)
+    price_cache = PriceCache(ScriptedSource("1", "1.1"), decimals=6, clock=clock)
+    first = await price_cache.price_list()
+    clock.advance(59_999)
+    assert await price_cache.price_list() == first
+    clock.advance(1)
+
+    assert (await price_cache.price_list()).quote.usd == Decimal("1.1")
+
+
+async def test_a_price_that_others_share_is_read_again_when_their_minute_ends() -> None:
+    clock, source = ManualClock(NOW), ScriptedSource("1", "1.1")
+
+    class Shared:
+        async def read(self, now: UnixMs) -> Quote | Doubt:
+            found = await source.read(now)
+            assert isinstance(found, Quote)
+            return Quote(usd=found.usd, observed_at=found.observed_at, lasts_s=20.0)
+
+    price_cache = PriceCache(Shared(), decimals=6, clock=clock)
+    await price_cache.price_list()
+    clock.advance(19_999)
+    assert (await price_cache.price_list()).quote.usd == Decimal(1)
+    clock.advance(1)
+    assert (await price_cache.price_list()).quote.usd == Decimal("1.1")
+
+
+class StuckSource:
+    """Answers once; then each reader waits for as long as the test likes."""
+
+    def __init__(self) -> None:
+        self.reads = 0
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        self.reads += 1
+        if self.reads > 1:
+            await asyncio.Event().wait()
+        return quote("1", now)
+
+
+async def test_no_price_is_sold_at_for_longer_than_it_is_good() -> None:
+    """A reader that comes while the next price is being read gets the last one, for a while."""
+    clock = ManualClock(NOW)
+    price_cache = PriceCache(StuckSource(), decimals=6, clock=clock)
+    first = await price_cache.price_list()
+    clock.advance(60_000)
+    stuck = asyncio.create_task(price_cache.price_list())
+    await asyncio.sleep(0)
+    assert await price_cache.price_list() == first
+    clock.advance(4_999)
+    assert await price_cache.price_list() == first
+    clock.advance(10_000)
+    assert price_cache.latest() == first
+    clock.advance(1)
+    assert price_cache.latest() is None
+    stuck.cancel()
+
+
+class BrokenSource:
+    """Answers once, and then raises an unexpected error."""
+
+    def __init__(self) -> None:
+        self.is_broken = False
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        if self.is_broken:
+            raise ZeroDivisionError("a bug")
+        return quote("1", now)
+
+
+async def test_a_source_that_breaks_is_no_price() -> None:
+    clock, source = ManualClock(NOW), BrokenSource()
+    price_cache = PriceCache(source, decimals=6, clock=clock)
+    await price_cache.price_list()
+    source.is_broken = True
+    clock.advance(60_000)
+    for _ in range(2):  # a reader that asks the source, and one that comes after
+        with pytest.raises(PriceUnavailable):
+            await price_cache.price_list()
+    assert price_cache.doubt is Doubt.BROKEN
+    source.is_broken = False
+    clock.advance(5_000)
+
+    assert (await price_cache.price_list()).quote.usd == 1
+
+
+class WrongClock:
+    """Doubts the clock where a test says so."""
+
+    def __init__(self) -> None:
+        self.is_right = True
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        return quote("1", now) if self.is_right else Doubt.CLOCK
+
+
+@pytest.mark.parametrize("step_ms", [5_001, -5_001])
+async def test_a_clock_that_is_set_is_compared_at_once(step_ms: int) -> None:
+    clock, source = ManualClock(NOW), WrongClock()
+    price_cache = PriceCache(source, decimals=6, clock=clock)
+    await price_cache.price_list()
+    clock.step(step_ms)
+    source.is_right = False
+    with pytest.raises(PriceUnavailable, match="clock"):
+        await price_cache.price_list()
+    clock.step(-step_ms)
+    source.is_right = True
+
+    assert (await price_cache.price_list()).quote.usd == 1
+
+
+async def test_a_clock_that_is_slewed_is_nothing_new() -> None:
+    clock = ManualClock(NOW)
+    price_cache = PriceCache(ScriptedSource("1"), decimals=6, clock=clock)
+    first = await price_cache.price_list()
+    clock.step(5_000)
+
+    assert await price_cache.price_list() == first
+
+
+async def test_no_last_known_price_is_sold_at() -> None:
+    clock = ManualClock(NOW)
+    price_cache = PriceCache(ScriptedSource("1", Doubt.SHALLOW, "1"), decimals=6, clock=clock)
+    await price_cache.price_list()
+    clock.advance(60_000)
+    with pytest.raises(PriceUnavailable):
+        await price_cache.price_list()
+    assert price_cache.doubt is Doubt.SHALLOW
+    clock.advance(4_999)
+    with pytest.raises(PriceUnavailable):
+        await price_cache.price_list()
+    clock.advance(1)
+    assert (await price_cache.price_list()).quote.usd == 1
+    assert price_cache.doubt is None
+
+
+async def test_a_jump_is_sat_out() -> None:
+    clock = ManualClock(NOW)
+    price_cache = PriceCache(ScriptedSource("1", "1.5", "1.5"), decimals=6, clock=clock)
+    await price_cache.price_list()
+    clock.advance(60_000)
+    with pytest.raises(PriceUnavailable):
+        await price_cache.price_list()
+    assert price_cache.doubt is Doubt.JUMP
+    clock.advance(60_000)
+    assert (await price_cache.price_list()).quote.usd == Decimal("1.5")
+
+
+async def test_a_pinned_price_is_always_there() -> None:
+    clock = ManualClock(NOW)
+    price_cache = PriceCache(PinnedPrice(Decimal(1)), decimals=6, clock=clock)
+
+    assert (await price_cache.price_list()).request == 2_500

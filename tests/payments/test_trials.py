@@ -1,0 +1,185 @@
+"""Payments that come to nothing: how many a client may send, while others do the same."""
+
+from dataclasses import dataclass, field
+from typing import Final
+
+import pytest
+
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.limits import MemoryLimits
+from mintscope.kit.primitives import UnixMs, Wallet
+from mintscope.payments.trials import Networks, Trials, networks_of
+
+PER_MINUTE: Final = 120  # 60 for anyone, 12 of them of a network; 30 for buyers, 30 for others
+ALICE: Final = Wallet("alice")
+
+
+@dataclass
+class Book:
+    """Implements Buyers."""
+
+    wallets: set[Wallet] = field(default_factory=set)
+    addresses: set[str] = field(default_factory=set)
+    reads: int = 0
+
+    async def has_bought(self, payer: Wallet) -> bool:
+        self.reads += 1
+        return payer in self.wallets
+
+    async def has_bought_from(self, address: str) -> bool:
+        self.reads += 1
+        return address in self.addresses
+
+
+class Door:
+    """Trials, and what came of them."""
+
+    def __init__(self, per_minute: int = PER_MINUTE) -> None:
+        self.clock = ManualClock(UnixMs(1_700_000_000_000))
+        self.book = Book()
+        self.refused = 0
+        self.trials = Trials(
+            MemoryLimits(self.clock), per_minute, buyers=self.book, on_refused=self.note
+        )
+
+    def note(self) -> None:
+        self.refused += 1
+
+    async def try_out(self, address: str, payer: Wallet | None = None, times: int = 1) -> int:
+        """Let a client fail *times*; return how often it was let through."""
+        found = [await self.trials.take(address, payer) for _ in range(times)]
+        return sum(each is not None for each in found)
+
+    async def flood(self, count: int = 200) -> int:
+        """Let each of *count* networks fail as often as it can; return how often they could."""
+        return sum([await self.try_out(f"10.{n}.0.1", times=40) for n in range(count)])
+
+
+@pytest.mark.parametrize("is_by_wallet", [True, False])
+async def test_a_minute_holds_no_more_than_it_may_however_many_try(*, is_by_wallet: bool) -> None:
+    door = Door()
+    wallets = [Wallet(f"w{n}") for n in range(100)]
+    addresses = [f"11.{n}.0.1" for n in range(100)]
+    door.book.wallets |= set(wallets) if is_by_wallet else set()
+    door.book.addresses |= set() if is_by_wallet else set(addresses)
+    assert await door.flood() == 60 + 30  # what is kept for buyers is left
+    buyers = zip(addresses, wallets, strict=True)
+    assert sum([await door.try_out(*each, times=9) for each in buyers]) == 30
+    assert door.refused == 200 * 40 + 100 * 9 - PER_MINUTE
+
+
+async def test_a_network_leaves_most_of_a_minute_to_others() -> None:
+    door = Door()
+    neighbours = [f"192.0.2.{n}" for n in range(200)]
+    let_through = sum([await door.try_out(each, times=3) for each in neighbours])
+    assert let_through == 12 + 2  # its share, and what a network has of what is kept
+    assert await door.try_out("198.51.100.1", times=12) == 12
+
+
+async def test_those_who_come_for_the_first_time_get_in_beside_a_flood() -> None:
+    """The networks of the flood have had their share of what is kept for newcomers."""
+    door = Door()
+    assert await door.flood(count=10) == 60 + 2 * 10
+    assert await door.try_out("198.51.100.1", times=5) == 2
+    assert await door.try_out("198.51.100.2") == 0  # its neighbour: the network counts
+    assert await door.try_out("2001:db8:1:2::/64", times=5) == 2
+    assert await door.try_out("2001:db8:1:3::/64") == 0
+    assert await door.try_out("2001:db8:2:2::/64", times=5) == 2
+
+
+async def test_an_attacker_has_few_trials_of_what_is_kept_in_an_hour() -> None:
+    door = Door()
+    assert await door.flood(count=5) == 60 + 10
+    for _ in range(59):
+        door.clock.advance(60_000)
+        assert await door.flood(count=5) == 60
+    assert await door.try_out("198.51.100.1") == 1
+    door.clock.advance(60_000)
+    assert await door.flood(count=5) == 60 + 10
+
+
+async def test_the_networks_of_one_holder_have_a_share_together() -> None:
+    door = Door(per_minute=1_200)
+    for n in range(60):
+        await door.try_out(f"10.{n}.0.1", times=40)  # 600 are used up
+    found = sum([await door.try_out(f"2001:db8:{n:x}::/64", times=9) for n in range(100)])
+    assert found == 20
+    door.clock.advance(60_000)
+    for n in range(100, 160):
+        await door.try_out(f"10.{n}.0.1", times=40)
+    assert await door.try_out("2001:db8:ff::/64") == 0  # in an hour
+    assert await door.try_out("2001:db9:1::/64") == 1
+
+
+@pytest.mark.parametrize("is_by_wallet", [True, False])
+async def test_those_who_have_paid_get_in_beside_any_flood(*, is_by_wallet: bool) -> None:
+    door = Door()
+    await door.flood()
+    assert await door.try_out("192.0.2.1", ALICE) == 0
+    if is_by_wallet:
+        door.book.wallets.add(ALICE)
+    else:
+        door.book.addresses.add("192.0.2.1")
+    assert await door.try_out("192.0.2.1", ALICE, times=9) == 3
+    door.clock.advance(60_000)
+    await door.flood()
+    assert await door.try_out("192.0.2.1", ALICE) == 0  # in an hour
+    assert await door.try_out("192.0.2.2", Wallet("mallory")) == 0
+
+
+async def test_a_wallet_that_is_only_named_is_no_buyer() -> None:
+    door = Door()
+    await door.flood()
+    door.book.wallets.add(ALICE)
+    assert await door.try_out("192.0.2.1", None) == 0
+    assert await door.try_out("192.0.2.1", ALICE) == 1
+
+
+async def test_trials_that_succeed_do_not_count() -> None:
+    door = Door()
+    for _ in range(1_000):
+        counted = await door.trials.take("192.0.2.1", ALICE)
+        assert counted is not None
+        await counted.give_back()
+    await door.flood()
+    door.book.wallets.add(ALICE)
+    for _ in range(1_000):
+        counted = await door.trials.take("192.0.2.1", ALICE)
+        assert counted is not None
+        await counted.give_back()
+
+
+async def test_the_store_is_asked_only_once_a_minute_is_used_up() -> None:
+    door = Door()
+    assert await door.try_out("192.0.2.1", ALICE, times=12) == 12
+    assert door.book.reads == 0
+
+
+async def test_so_few_that_nothing_can_be_kept_are_for_anyone() -> None:
+    door = Door(per_minute=3)
+    door.book.wallets.add(ALICE)
+    assert await door.try_out("192.0.2.1", ALICE, times=9) == 3
+    assert door.book.reads == 0
+
+
+async def test_of_four_one_is_kept_for_buyers_and_one_for_others() -> None:
+    door = Door(per_minute=4)
+    door.book.wallets.add(ALICE)
+    assert await door.try_out("192.0.2.1", ALICE, times=9) == 4
+
+
+async def test_a_network_has_ten_however_few_there_are_in_all() -> None:
+    door = Door(per_minute=40)
+    assert await door.try_out("192.0.2.1", times=30) == 10 + 2
+
+
+@pytest.mark.parametrize(
+    ("address", "networks"),
+    [
+        ("192.0.2.77", Networks("192.0.2.0/24", "192.0.0.0/16")),
+        ("2001:db8:1:2::/64", Networks("2001:db8:1::/48", "2001:db8::/32")),
+        ("-", Networks("-", "-")),
+    ],
+)
+def test_the_networks_of_a_client(address: str, networks: Networks) -> None:
+    assert networks_of(address) == networks

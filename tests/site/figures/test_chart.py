@@ -1,0 +1,134 @@
+"""The drawn chart: everything is inside of it, and it says what it shows."""
+
+import re
+from html.parser import HTMLParser
+
+from hypothesis import given
+from hypothesis import strategies as st
+from typing_extensions import override
+
+from mintscope.site.chart import SIZE, TIMES_MAX, ChartPoint, draw_chart
+
+PRICES = st.floats(min_value=1e-12, max_value=1e9)
+MAYBE = st.none() | PRICES
+BEGIN = 1_763_200_800
+
+
+@st.composite
+def candles(draw: st.DrawFn) -> ChartPoint:
+    low, *inside, high = sorted(draw(st.tuples(PRICES, PRICES, PRICES, PRICES)))
+    volume = st.floats(min_value=0, max_value=1e12)
+    return ChartPoint(
+        0, inside[0], high, low, inside[1], draw(volume), draw(volume), 0.0,
+        draw(MAYBE), draw(MAYBE), draw(MAYBE), draw(MAYBE),
+        draw(st.none() | st.floats(min_value=0, max_value=100)),
+        *draw(st.sampled_from([(None, None, None), (1.0, -2.0, 3.0), (-1e-9, 0.0, -1e-9)])),
+    )  # fmt: skip
+
+
+def at_minutes(points: list[ChartPoint]) -> list[ChartPoint]:
+    fields = [[getattr(each, name) for name in each.__struct_fields__] for each in points]
+    return [ChartPoint(BEGIN + 60 * n, *values[1:]) for n, values in enumerate(fields)]
+
+
+class Drawn(HTMLParser):
+    """Reads the tags and texts of a chart."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str]]] = []
+        self.texts: list[str] = []
+        self.feed(text)
+
+    @override
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, {name: value or "" for name, value in attrs}))
+
+    @override
+    def handle_data(self, data: str) -> None:
+        self.texts.append(data)
+
+    def paths(self, kind: str) -> list[str]:
+        """Return what the paths of a class draw."""
+        return [
+            given["d"]
+            for tag, given in self.tags
+            if tag == "path" and kind in given["class"].split()
+        ]
+
+
+@given(st.lists(candles(), max_size=30))
+def test_everything_is_inside(points: list[ChartPoint]) -> None:
+    drawn = Drawn(draw_chart(at_minutes(points), {}, 60, ""))
+
+    for path in (each["d"] for tag, each in drawn.tags if tag == "path"):
+        for x, y in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", path):
+            assert 0 <= float(x) <= SIZE
+            assert -1 <= float(y) <= SIZE
+        for y in re.findall(r"V(-?[\d.]+)", path):
+            assert -1 <= float(y) <= SIZE + 2
+
+
+@given(st.lists(candles(), min_size=1, max_size=30))
+def test_each_candle_is_drawn_once_by_its_direction(points: list[ChartPoint]) -> None:
+    drawn = Drawn(draw_chart(at_minutes(points), {}, 60, ""))
+    rising = sum(point.close >= point.open for point in points)
+
+    assert sum(path.count("M") for path in drawn.paths("wick")) == len(points)
+    kinds = [given["class"] for tag, given in drawn.tags if tag == "path"]
+    assert ("wick rise" in kinds) is (rising > 0)
+    assert ("wick fall" in kinds) is (rising < len(points))
+
+
+def made(count: int, **changes: float | None) -> list[ChartPoint]:
+    return [
+        ChartPoint(BEGIN + 60 * n, 1.0 + n, 2.0 + n, 0.5 + n, 1.5 + n, 10.0, 5.0, 0.0, **changes)
+        for n in range(count)
+    ]
+
+
+def test_higher_prices_are_higher() -> None:
+    drawn = Drawn(draw_chart(made(20, ema9=None), {}, 60, ""))
+    tops = [float(y) for y in re.findall(r"M[\d.]+ ([\d.]+)V", "".join(drawn.paths("wick")))]
+
+    assert tops == sorted(tops, reverse=True)
+    assert len(tops) == 20
+
+
+def test_a_line_begins_where_its_values_do() -> None:
+    points = [*made(5), *(ChartPoint(p.t + 300, p.open, p.high, p.low, p.close, 0, 0, 0, ema9=2.0)
+                          for p in made(5))]  # fmt: skip
+    [line] = Drawn(draw_chart(points, {}, 60, "")).paths("ema9")
+
+    assert line.count("M") == 1
+    assert line.count("L") == 4
+    assert line.startswith(f"M{SIZE * 0.55:.1f} ")
+
+
+def test_levels_outside_of_what_is_shown_are_left_out() -> None:
+    drawn = Drawn(draw_chart(made(10), {"50": 5.0, "far": 5_000.0}, 60, ""))
+
+    assert "50" in drawn.texts
+    assert "far" not in drawn.texts
+
+
+def test_times_are_few_and_round() -> None:
+    for width_s, count in ((60, 150), (300, 150), (3600, 150), (60, 3)):
+        points = [ChartPoint(BEGIN + width_s * n, 1, 1, 1, 1, 0, 0, 0) for n in range(count)]
+        texts = Drawn(draw_chart(points, {}, width_s, "")).texts
+        times = [text for text in texts if re.fullmatch(r"\d\d:\d\d|\d+ [A-Z][a-z]{2}", text)]
+        assert len(times) <= TIMES_MAX
+        assert all(text.endswith(("0", "5")) for text in times if ":" in text)
+
+
+def test_what_it_shows_is_read_out_and_cannot_break_out() -> None:
+    drawn = Drawn(draw_chart(made(3), {'"><script>': 2.0}, 60, '"><script>alert(1)</script>'))
+
+    assert [tag for tag, _ in drawn.tags if tag == "script"] == []
+    plot = next(given for tag, given in drawn.tags if given.get("class") == "plot")
+    assert (plot["role"], plot["aria-label"]) == ("img", '"><script>alert(1)</script>')
+    assert all("style" not in given for _, given in drawn.tags)
+
+
+def test_without_candles_there_is_an_empty_chart() -> None:
+    assert Drawn(draw_chart([], {}, 60, "nothing yet")).paths("wick") == []

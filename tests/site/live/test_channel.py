@@ -1,0 +1,108 @@
+"""Readers of the same things are served by one look, each with its news."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+
+from mintscope.site.live import Channel, News, PageStream
+
+PAUSE_S = 0.001
+READERS = 100
+
+
+@dataclass
+class KeptOutlet:
+    """Keeps what is written; *behind* as the test says."""
+
+    written: list[bytes] = field(default_factory=list)
+    behind: bool = False
+
+    def write(self, chunk: bytes) -> None:
+        self.written.append(chunk)
+
+    def end(self, chunk: bytes) -> None:
+        self.written.append(chunk)
+
+    def is_behind(self) -> bool:
+        return self.behind
+
+    def is_gone(self) -> bool:
+        return False
+
+    async def wait_gone(self) -> None:
+        await asyncio.Event().wait()
+
+
+@dataclass
+class Counter:
+    """The news: how often it was counted on."""
+
+    count: int = 0
+    looks: int = 0
+
+    async def look(self, views: Collection[str]) -> Mapping[str, News]:
+        self.looks += 1
+        now = self.count
+        return {view: News(now, b"%s=%d" % (view.encode(), now), now - 1, b"+1") for view in views}
+
+
+def stream_into(outlet: KeptOutlet, known: int | None = None) -> PageStream:
+    return PageStream(outlet, [], on_behind=lambda _: None, known=known)
+
+
+async def until_quiet(channel: Channel[str]) -> None:
+    """Wait until *channel* has nothing left to do."""
+    async with asyncio.timeout(10):
+        while channel.is_busy:  # noqa: ASYNC110 - nothing tells it
+            await asyncio.sleep(PAUSE_S)
+
+
+async def test_one_look_tells_all_and_each_what_it_does_not_know() -> None:
+    counter = Counter(7)
+    channel = Channel(counter.look, PAUSE_S)
+    outlets = [KeptOutlet() for _ in range(READERS)]
+    with ExitStack() as reading:
+        for place, outlet in enumerate(outlets):
+            known = {0: None, 1: 6, 2: 7}.get(place % 4, 3)
+            reading.enter_context(channel.reading(stream_into(outlet, known), "ab"[place % 2]))
+        await until_quiet(channel)
+        assert counter.looks == 1
+        assert [outlet.written for outlet in outlets[:4]] == [[b"a=7"], [b"+1"], [], [b"b=7"]]
+        counter.count = 8
+        channel.note()
+        await until_quiet(channel)
+        assert counter.looks == 2
+        assert {outlet.written[-1] for outlet in outlets} == {b"+1"}
+    assert not channel
+
+
+async def test_who_reads_slowly_is_told_all_of_it_later() -> None:
+    counter, slow = Counter(1), KeptOutlet()
+    channel = Channel(counter.look, PAUSE_S)
+    with channel.reading(stream_into(slow), "a"):
+        await until_quiet(channel)
+        slow.behind = True
+        for counter.count in (2, 3):
+            channel.note()
+            await asyncio.sleep(20 * PAUSE_S)
+        assert slow.written == [b"a=1"]
+        looks, slow.behind = counter.looks, False
+        await until_quiet(channel)
+        assert slow.written == [b"a=1", b"a=3"]
+        assert counter.looks == looks
+
+
+async def test_a_look_that_fails_is_made_again_and_pages_are_told_then() -> None:
+    counter, failures = Counter(7), [ZeroDivisionError(), ZeroDivisionError()]
+
+    async def look(views: Collection[str]) -> Mapping[str, News]:
+        if failures:
+            raise failures.pop()
+        return await counter.look(views)
+
+    channel, outlet = Channel(look, PAUSE_S, again_s=PAUSE_S), KeptOutlet()
+    with channel.reading(stream_into(outlet), "a"):
+        await until_quiet(channel)
+        assert outlet.written == [b"a=7"]
+    assert not failures

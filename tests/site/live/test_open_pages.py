@@ -1,0 +1,125 @@
+"""The first page and the list follow changes, and show then what a new page would."""
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from html import unescape
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import httpx
+
+from mintscope.app.config.config import WebConfig
+from mintscope.kit.primitives import Mint
+from mintscope.solana.blocks import WSOL
+from support.scenes.streaming import Reader
+from support.scenes.website import Website, served_website
+
+SOON_S = 10.0  # a second on a quiet machine; none later
+ROW = re.compile(r'<tr data-mint="(\w+)">(.*?)</tr>', re.DOTALL)
+CELL = re.compile(r"<t[hd][ >].*?</t[hd]>", re.DOTALL)
+Rows = dict[str, list[str]]
+
+
+@asynccontextmanager
+async def stream(site: Website, path: str) -> AsyncIterator[Reader]:
+    async with (
+        httpx.AsyncClient(base_url=site.origin, timeout=30) as client,
+        client.stream("GET", path, headers={"accept": "text/event-stream"}) as response,
+    ):
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "text/event-stream"
+        yield Reader(response)
+
+
+async def page(site: Website, path: str) -> str:
+    async with httpx.AsyncClient(base_url=site.origin, headers={"accept": "text/html"}) as client:
+        return (await client.get(path)).text
+
+
+async def trade(site: Website) -> int:
+    """Let all trade a second later; return the slot."""
+    assert site.market is not None
+    site.clock.advance(1_000)
+    await site.market.trade()
+    return site.market.slot
+
+
+def rows(text: str) -> Rows:
+    """Return the cells of each line of a page."""
+    return {mint: [cell.strip() for cell in CELL.findall(row)] for mint, row in ROW.findall(text)}
+
+
+def put(known: Rows, told: dict[str, Any]) -> Rows:
+    """Return the content of a page that gets the changes to *known*."""
+    shown = {}
+    for mint in told["order"]:
+        cells = dict(enumerate(known.get(mint, ()))) | dict(told["rows"].get(mint, ()))
+        shown[mint] = [cells[number] for number in sorted(cells)]
+    return shown
+
+
+async def test_the_first_page_is_told_what_a_new_one_would_show(tmp_path: Path) -> None:
+    async with served_website(tmp_path, has_market=True) as site, AsyncExitStack() as stack:
+        assert site.market is not None
+        first = await stack.enter_async_context(stream(site, "/live/events"))
+        whole = (await first.next()).data
+        late = await stack.enter_async_context(stream(site, "/live/events"))
+        assert (await late.next()).data == whole
+        began_s = monotonic()
+        slot = await trade(site)
+        told = [(await reader.next()).data for reader in (first, late)]
+        assert monotonic() - began_s < SOON_S
+        report = await site.market.follower.read(Mint(WSOL))
+        shown = await page(site, "/")
+
+    assert told[0] == told[1]
+    assert (told[0]["slot"], told[0]["asOf"]) == (slot, site.clock.now() // 1000 * 1000)
+    assert {"slot", "price", "answer", "chart"} <= set(told[0]["parts"]) < set(whole["parts"])
+    for html in (whole["parts"] | told[0]["parts"]).values():
+        assert html in shown
+    answer = json.loads(unescape(re.sub("<[^>]*>", "", told[0]["parts"]["answer"])))
+    price = json.loads(report.body)["price"]
+    assert answer["price"] == {unit: price[unit] for unit in ("usd", "sol")}
+
+
+async def test_a_list_is_told_the_cells_that_change(tmp_path: Path) -> None:
+    async with served_website(tmp_path, has_market=True) as site, AsyncExitStack() as stack:
+        assert site.market is not None
+        asked, slot = "sort=d1&volume=1k", site.market.slot
+        before = rows(await page(site, f"/tokens?{asked}"))
+        paths = [f"{asked}&seen={slot}", asked, "q=jup"]
+        current, new, narrow = [
+            await stack.enter_async_context(stream(site, f"/tokens/events?{path}"))
+            for path in paths
+        ]
+        whole = (await new.next()).data
+        assert (whole["slot"], put({}, whole)) == (str(slot), before)
+        assert len((await narrow.next()).data["order"]) == 1
+        slot = await trade(site)
+        after = rows(await page(site, f"/tokens?{asked}"))
+        told = [(await reader.next()).data for reader in (current, new)]
+
+        assert told[0] == told[1]
+        assert told[0]["slot"] == str(slot)
+        assert f'(slot <span class="number">{slot:,}</span>, finalized)' in told[0]["footing"]
+        assert put(before, told[0]) == after != before
+        assert sum(map(len, told[0]["rows"].values())) < sum(map(len, after.values()))
+        assert len((await narrow.next()).data["rows"]) == 1
+
+
+async def test_there_is_room_for_so_many_pages_of_all_kinds(tmp_path: Path) -> None:
+    web = WebConfig(live_pages_max=2)
+    async with (
+        served_website(tmp_path, has_market=True, web=web) as site,
+        stream(site, "/live/events"),
+        stream(site, "/tokens/events"),
+        httpx.AsyncClient(base_url=site.origin) as client,
+    ):
+        paths = ("/live/events", "/tokens/events", f"/token/{WSOL}/live")
+        answers = await asyncio.gather(*map(client.get, paths))
+        assert [answer.status_code for answer in answers] == [204] * 3
+        assert (await client.get("/tokens/events?watched=1")).status_code == 204

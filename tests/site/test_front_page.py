@@ -1,0 +1,148 @@
+"""The first page: the numbers of the API at the same slot, and what is a person's own."""
+
+import json
+import re
+from collections.abc import AsyncIterator
+from html import unescape
+from pathlib import Path
+from typing import Final
+
+import httpx
+import pytest
+
+from mintscope.api.discovery.surfaces import PAGES
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.site.figures import SIZE, draw_area
+from mintscope.solana.blocks import WSOL
+from support.scenes.people.web_person import ORIGIN, Person, words
+from support.scenes.shown_market import mint_named
+from support.scenes.website import NOW, Website, website
+
+REVIEW: Final = "/settings/api-keys/new/review"
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Website]:
+    async with website(tmp_path, origin=ORIGIN, has_market=True) as site:
+        yield site
+
+
+def shown_answer(page: httpx.Response) -> dict[str, dict[str, float]]:
+    """Return the JSON that the page shows."""
+    found = re.search(r'<code [^>]*data-part="answer">(.*?)</code>', page.text, re.DOTALL)
+    assert found is not None
+    shown: dict[str, dict[str, float]] = json.loads(unescape(re.sub("<[^>]*>", "", found[1])))
+    return shown
+
+
+def is_within(part: object, whole: object) -> bool:
+    if isinstance(part, dict) and isinstance(whole, dict):
+        return all(name in whole and is_within(part[name], whole[name]) for name in part)
+    return part == whole
+
+
+@pytest.mark.parametrize("path", ["/", "/live"])
+async def test_what_it_shows_of_sol_is_the_report_at_the_same_slot(
+    shop: Website, path: str
+) -> None:
+    assert shop.market is not None
+    shop.clock.advance(1_000)
+    await shop.market.trade()
+    report = await shop.market.follower.read(Mint(WSOL))
+    async with Person(shop) as person:
+        page = await person.open(path)
+    shown = shown_answer(page)
+    assert f'data-live="{report.slot}"' in page.text
+    assert is_within(shown, json.loads(report.body))
+    assert shown["price"]["usd"] == shop.market.prices[mint_named("SOL")]
+
+
+async def test_movers_are_the_eight_of_the_most_traded_that_moved_most(shop: Website) -> None:
+    async with Person(shop) as person:
+        page = await person.open("/")
+        listed = (await person.open("/v1/tokens?limit=100")).json()["data"]["tokens"]
+    moved = [each for each in listed if each["change"]["d1"] is not None]
+    moved.sort(key=lambda each: -abs(each["change"]["d1"]))
+    shown = re.findall(r'data-part="mover-\d">.*?<b><bdi>(.*?)</bdi>', page.text, re.DOTALL)
+    names = [each["symbol"] or f"{each['mint'][:4]}\u2026{each['mint'][-4:]}" for each in moved]
+    assert [unescape(name) for name in shown] == names[:8]
+
+
+async def test_what_is_live_is_not_sent_again(shop: Website) -> None:
+    assert shop.market is not None
+    async with Person(shop) as person:
+        slot = shop.market.slot
+        again = await person.open(f"/live?seen={slot}")
+        assert (again.status_code, again.content) == (204, b"")
+        shop.clock.advance(1_000)
+        await shop.market.trade()
+        assert (await person.open(f"/live?seen={slot}")).status_code == 200
+
+
+async def test_it_says_how_old_its_block_is_and_shows_none_that_is_too_old(shop: Website) -> None:
+    assert shop.market is not None
+    async with Person(shop) as person:
+        for age_ms, state, age in (
+            (0, "live", "under a second old"),
+            (999, "live", "under a second old"),
+            (1_000, "live", "1 s old"),
+            (30_000, "live", "30 s old"),
+            (61_000, "late", "61 s old"),
+            (200_000, "late", "3 min old"),
+        ):
+            shop.clock.step(NOW + age_ms - shop.clock.now())
+            page = words(await person.open("/"))
+            assert f"SOL the last hour {state} " in page
+            assert f"slot: {shop.market.slot:,} , {age}" in page
+        shop.clock.step(NOW + 301_000 - shop.clock.now())
+        for path in ("/", "/live"):
+            late = await person.open(path)
+            assert "SOL the last hour" not in words(late)
+            assert "SOL is not shown: there is no data of it that is fresh enough." in words(late)
+
+
+async def test_who_signs_in_sees_credits_keys_and_what_is_watched(shop: Website) -> None:
+    async with Person(shop) as person:
+        await person.sign_up()
+        new = words(await person.open("/"))
+        assert "0 credits are left" in new
+        assert "None used in the last 30 days." in new
+        assert "Make the first key" in new
+        assert "The star beside a token in the list puts it here." in new
+        await person.send("/tokens/watch", {"add": mint_named("WIF")})
+        await person.send(f"{REVIEW}?name=Bot&trade=write&lifetime=30d", {"newest": "0"})
+        page = words(await person.open("/"))
+    assert "WIF dogwifhat" in page.partition("API keys")[0]
+    assert "Bot 0 this month" in page
+
+
+async def test_without_a_market_there_is_no_live_part(tmp_path: Path) -> None:
+    async with website(tmp_path) as site, Person(site) as person:
+        assert (await person.open("/live")).status_code == 404
+        page = await person.open("/")
+        assert "data-live" not in page.text
+        assert 'href="/tokens"' not in page.text
+
+
+def test_an_area_stays_in_its_plot() -> None:
+    for values in ([], [1.0], [2.0, 2.0], [1e-9, 5.0, 3.0]):
+        drawn = str(draw_area(values, UnixS(1_800_000_000), 60, "a label"))
+        numbers = [float(y) for y in re.findall(r"[ML][\d.]+ (-?[\d.]+)", drawn)]
+        assert all(0 <= y <= SIZE for y in numbers)
+        assert "nan" not in drawn
+
+
+def test_minutes_without_a_trade_are_dotted_and_have_no_area() -> None:
+    drawn = str(draw_area([1.0, 1.0, 2.0, 2.0], UnixS(1_800_000_000), 60, "a label", quiet={1, 3}))
+    paths = dict(re.findall(r'<path class="(area|dotted|line)" d="([^"]*)"', drawn))
+    assert paths == {
+        "area": "M333.3 1000L333.3 940.0L666.7 60.0L666.7 1000z",
+        "line": "M333.3 940.0L666.7 60.0",
+        "dotted": "M0.0 940.0L333.3 940.0M666.7 60.0L1000.0 60.0",
+    }
+
+
+async def test_every_page_of_the_sitemap_is_there_for_strangers(shop: Website) -> None:
+    async with Person(shop) as stranger:
+        for path in PAGES:
+            assert (await stranger.open(path)).status_code == 200, path

@@ -1,0 +1,75 @@
+"""The search in the header: a name, one typo, `$GOAT`, a mint, a link of an explorer."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.site.tokens.tokens import is_near, mint_in, name_of
+from mintscope.solana.blocks import WSOL
+from support.scenes.people.web_person import ORIGIN, Person, where, words
+from support.scenes.shown_market import mint_named
+from support.scenes.website import Website, website
+
+JUP = mint_named("JUP")
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Website]:
+    async with website(tmp_path, origin=ORIGIN, has_market=True) as site:
+        yield site
+
+
+async def test_what_is_typed_leads_to_a_token_or_to_the_list(shop: Website) -> None:
+    async with Person(shop) as person:
+        found = {
+            typed: where(await person.client.get("/search", params={"q": typed}))
+            for typed in (
+                JUP,
+                f"https://solscan.io/token/{JUP}?cluster=mainnet",
+                f"https://dexscreener.com/solana/{JUP}",
+                "$JUP",
+                "jup",
+                "JUPP",
+                "solana",
+                "nothing like it",
+            )
+        }
+        page = words(await person.open("/search"))
+        header = (await person.open("/pricing")).text
+
+    assert {where_to for typed, where_to in found.items() if JUP in typed} == {f"/token/{JUP}"}
+    assert found["$JUP"] == "/tokens?q=JUP"
+    assert found["jup"] == "/tokens?q=jup"
+    assert found["JUPP"] == "/tokens?q=JUP&notice=search-near"
+    assert found["solana"] == f"/token/{WSOL}"
+    assert found["nothing like it"] == "/tokens?q=nothing+like+it"
+    assert "Search tokens" in page
+    assert 'action="/search"' in header
+
+
+def test_a_mint_is_read_of_links_and_a_name_of_cashtags() -> None:
+    assert mint_in(f"https://birdeye.so/token/{JUP}?chain=solana") == JUP
+    assert mint_in("https://example.org/about") is None
+    assert name_of("$GOAT") == "GOAT"
+    assert name_of("\u202e") == ""
+
+
+def slow_near(one: str, other: str) -> bool:
+    """Say the same by trying every typo of *one* there is."""
+    signs = set(one + other)
+    typos = {one}
+    for place in range(len(one) + 1):
+        typos |= {one[:place] + sign + one[place:] for sign in signs}
+        typos |= {one[:place] + sign + one[place + 1 :] for sign in signs}
+        typos.add(one[:place] + one[place + 1 :])
+        if place + 1 < len(one):
+            typos.add(one[:place] + one[place + 1] + one[place] + one[place + 2 :])
+    return other in typos
+
+
+@given(st.text("abc", max_size=5), st.text("abc", max_size=5))
+def test_one_typo_is_told_from_two(one: str, other: str) -> None:
+    assert is_near(one.encode(), other.encode()) == slow_near(one, other)

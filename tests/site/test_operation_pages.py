@@ -1,0 +1,228 @@
+"""The service for administrators: numbers, tokens, sales, the audit log."""
+
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from mintscope.app.running.hours import HourWriter
+from mintscope.kit.audit import COMMAND_LINE, HourSeries, Series, hour_of, requests_of
+from mintscope.kit.metrics import CREDITS_SOLD, REQUESTS
+from mintscope.kit.primitives import Slot, UnixS
+from mintscope.kit.time import HOUR_MS
+from mintscope.market.coverage import SlotCoverage, Tally
+from mintscope.market.log import SlotHeader
+from mintscope.market.ports import NewSlot
+from mintscope.payments.audit import violation_of
+from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
+from support.scenes.stores import market_in
+from support.scenes.token_market import BONE, YOUNG
+from support.scenes.website import ADMINISTRATOR, Website, website
+
+BLOOM = "b1oomGGqPKGD6errbyfbVMBuzSC8WtAAYo8MwNafWW1"  # a bot that trades for its users
+BONK = "DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263"
+TOKENS, SALES, AUDIT = "/admin/tokens", "/admin/sales", "/admin/audit"
+
+
+@pytest.fixture
+async def administrator(site: Website) -> AsyncIterator[Person]:
+    await site.make_administrator()
+    async with Person(site) as person:
+        await person.sign_in(ADMINISTRATOR)
+        yield person
+
+
+async def test_a_token_is_followed_and_dropped(administrator: Person) -> None:
+    assert "expected" in words(await administrator.send(TOKENS, {"mint": "none"})).lower()
+    assert where(await administrator.send(TOKENS, {"mint": BONK})).startswith(TOKENS)
+    await administrator.send(TOKENS, {"mint": BONK})
+    assert f"{BONK} Operator" in words(await administrator.open(TOKENS))
+    assert BONK in words(await administrator.open(f"{TOKENS}?text=DezXA"))
+    assert BONK not in words(await administrator.open(f"{TOKENS}?text=xxx"))
+    removal = f"{TOKENS}/{BONK}/remove"
+    assert BONK in words(await administrator.open(removal))
+    await administrator.send(removal)
+    assert BONK not in words(await administrator.open(TOKENS))
+    assert (await administrator.open(removal)).status_code == 404
+    assert (await administrator.open(f"{TOKENS}/x/remove")).status_code == 404
+    log = words(await administrator.open(AUDIT))
+    assert log.count("followed token") == log.count("dropped token") == 1
+    assert f"{ADMINISTRATOR} user:1" in log
+
+
+async def test_tokens_are_called_by_their_names(tmp_path: Path) -> None:
+    async with website(tmp_path, origin=ORIGIN, has_token_market=True) as site:
+        await site.make_administrator()
+        async with Person(site) as person:
+            await person.sign_in(ADMINISTRATOR)
+            shown = words(await person.open(TOKENS))
+    assert f"BONE Bone Token {BONE}" in shown
+    assert f"YNG {YOUNG}" in shown
+
+
+async def test_sales_are_paused_and_resumed(site: Website, administrator: Person) -> None:
+    assert site.operations is not None
+    books = site.operations.sales
+    assert books is not None
+    assert "Sales Open" in words(await administrator.open(SALES))
+    for wrong in ("", "x" * 201):
+        assert (await administrator.send(f"{SALES}/pause", {"why": wrong})).status_code == 422
+    await administrator.send(f"{SALES}/pause", {"why": "The treasury moves."})
+    assert await books.why_stopped() == "paused by an administrator: The treasury moves."
+    assert violation_of(await books.why_stopped()) is None  # the books add up all the same
+    assert violation_of("I2: a balance (7)") == "I2: a balance (7)"
+    assert "Stopped" in words(await administrator.open("/admin/overview"))
+    await administrator.send(f"{SALES}/resume")
+    assert await books.why_stopped() is None
+    log = words(await administrator.open(f"{AUDIT}?action=paused"))
+    assert "The treasury moves." in log
+    assert "resumed sales" not in log
+
+
+async def test_the_overview_adds_up_what_every_process_wrote(
+    site: Website, administrator: Person
+) -> None:
+    hour = hour_of(site.clock.now())
+    store = site.accounts.review.store
+    for _ in range(2):
+        await store.transact(
+            lambda rows: rows.hours.add(hour, {requests_of(200): 1500, requests_of(402): 4})
+        )
+    await store.transact(lambda rows: rows.hours.add(hour, {HourSeries.PAID: 2}))
+    other: dict[Series, int] = {
+        HourSeries.LAG_MS: 2_400,
+        HourSeries.FUND: 1_250_000_000,
+        HourSeries.CREDITS_SOLD: 30,
+    }
+    await store.transact(lambda rows: rows.hours.add(hour - 1, other))
+    text = words(await administrator.open("/admin/overview"))
+    assert "200 OK 3,000" in text
+    assert "402 Payment Required 8" in text
+    assert "8 answers asked for a payment, 2 payments settled (25.0 %)" in text
+    assert "Credits sold 30" in text
+    assert "Fee payer 1.2500 SOL" in text
+    assert "peak 3,000 an hour" in text
+    assert "Age of the newest block 2.4 s" in text
+    assert "Everything of the last seven days was understood." in text
+
+
+async def test_what_was_missed_is_drawn_by_program_over_the_week(
+    site: Website, administrator: Person
+) -> None:
+    hour = hour_of(site.clock.now())
+    seen = [covered(hour - 167, {("p0", "no_movement"): 5}), covered(hour - 24, {("p0", "x"): 7})]
+    seen.append(covered(hour, {(f"p{each}", "no_movement"): 100 - each for each in range(11)}))
+    async with market_in(site.folder) as market:
+        await market.store.write(seen)
+        await market.store.write([newest(hour)])
+    page = await administrator.open("/admin/overview")
+    text = words(page)
+    assert "p0 112" in text
+    assert "p0 100 7 0 0 0 0 5 112" in text
+    assert "p7 93 0 0 0 0 0 0 93" in text
+    assert "all others 273" in text
+    assert "p8" not in text
+    assert "p0, by hour over seven days: 112 in all, 100 in an hour at most" in page.text
+
+
+async def test_what_was_read_and_which_programs_have_no_name_is_shown_by_day(
+    site: Website, administrator: Person
+) -> None:
+    hour = hour_of(site.clock.now())
+    seen = [
+        covered(hour - 30, {(BLOOM, "unlisted"): 3}, volume=5_000_000),
+        covered(hour, {("a", "read"): 96, (BLOOM, "unlisted"): 2, ("a", "x"): 2}, volume=1_000_000),
+    ]
+    async with market_in(site.folder) as market:
+        await market.store.write(seen)
+        await market.store.write([newest(hour)])
+    text = words(await administrator.open("/admin/overview"))
+    assert "98 % of the volume and 98 % of the calls that exchanged tokens since" in text
+    assert "of the volume of seven days 98.26 %" in text
+    assert f"Bloom ({BLOOM}) $2 2 $15 3 0 0 0 0 0 $17 5" in text
+
+
+def covered(hour: int, calls: Mapping[tuple[str, str], int], volume: int = 0) -> SlotCoverage:
+    """Return a block's calls, each of *volume* micro-USD."""
+    return SlotCoverage(
+        slot=Slot(hour), parent_slot=Slot(hour - 1), time=UnixS(hour * 3_600),
+        calls={key: Tally(count, count, count * volume) for key, count in calls.items()}, missed={},
+    )  # fmt: skip
+
+
+def newest(hour: int) -> NewSlot:
+    return NewSlot(SlotHeader(Slot(hour), Slot(hour - 1), "newest", UnixS(hour * 3_600)), [])
+
+
+async def test_what_a_process_counted_is_written_once(site: Website) -> None:
+    store, hour = site.accounts.review.store, hour_of(site.clock.now())
+    assert site.operations is not None
+    assert site.operations.sales is not None
+    writer = HourWriter(store, site.clock, lambda: 70, site.operations.sales.fund)
+    CREDITS_SOLD.inc(5)
+    REQUESTS.count("/", 418, 0.1)
+    await writer.round()
+    first = await store.read(lambda rows: rows.hours.since(hour))
+    await writer.round()
+    assert await store.read(lambda rows: rows.hours.since(hour)) == first
+    assert first[HourSeries.LAG_MS] == {hour: 70}
+    assert first[HourSeries.CREDITS_SOLD][hour] >= 5
+    assert first[requests_of(418)][hour] >= 1
+    site.clock.advance(32 * 24 * HOUR_MS)
+    await writer.round()
+    assert list((await store.read(lambda rows: rows.hours.since(0)))[HourSeries.LAG_MS]) == [
+        hour_of(site.clock.now())
+    ]
+
+
+async def test_the_audit_log_names_people_and_is_filtered(
+    site: Website, administrator: Person
+) -> None:
+    async with Person(site, address="198.51.100.9") as alice:
+        await alice.sign_up()
+    signup_id = await site.apply("agent@example.org")
+    await site.accounts.review.reject(signup_id, note="", actor=COMMAND_LINE)
+    everything = words(await administrator.open(AUDIT))
+    assert f"{ALICE} user:2" in everything
+    assert f"agent@example.org application:{signup_id}" in everything
+    of_alice = words(await administrator.open(f"{AUDIT}?who={ALICE.upper()}"))
+    assert "signed up" in of_alice
+    assert "rejected" not in of_alice
+    of_command = words(await administrator.open(f"{AUDIT}?who=command%20line&action=REJ"))
+    assert "rejected" in of_command
+    assert "made administrator" not in of_command
+    assert "No row matches." in words(await administrator.open(f"{AUDIT}?who=no-one@example.org"))
+
+
+async def test_applications_are_searched(site: Website, administrator: Person) -> None:
+    await site.apply("one@example.org", "I follow 100% of all_tokens.")
+    await site.apply("two@example.org", "Something else.")
+    for text, found in {
+        "ONE@": {"one"}, "100%25": {"one"}, "l_t": {"one"}, "0_0": set(), "e": {"one", "two"},
+        "@AGENT": {"one", "two"}, "nothing": set(),
+    }.items():  # fmt: skip
+        page = words(await administrator.open(f"/admin?state=all&text={text}"))
+        assert {name for name in ("one", "two") if f"{name}@example.org" in page} == found, text
+    waiting = words(await administrator.open("/admin?state=awaiting_confirmation&text=else"))
+    assert "two@example.org" in waiting
+    assert "one@example.org" not in waiting
+
+
+async def test_a_reason_reaches_the_applicant_and_a_note_does_not(
+    site: Website, administrator: Person
+) -> None:
+    signup_id = await site.apply("agent@example.org")
+    await site.accounts.signup.confirm_by_link(
+        (await site.link("agent@example.org")).rpartition("/")[2]
+    )
+    told, note = "Please say {what} you trade.", "Looks like spam."
+    await administrator.send(
+        f"/admin/applications/{signup_id}",
+        {"decision": "reject", "reject-note": note, "told": told},
+    )
+    email = await site.email("agent@example.org")
+    assert told in email
+    assert note not in email
+    shown = words(await administrator.open(f"/admin/applications/{signup_id}"))
+    assert f"by {ADMINISTRATOR}" in shown
+    assert note in shown

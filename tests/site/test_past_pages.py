@@ -1,0 +1,131 @@
+"""The past of a token, as administrators ask for it."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.app.config.config import ChainConfig
+from mintscope.app.stores.stores import Market
+from mintscope.history.backfill import OPEN_MAX, BackfillState, Cost
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope.solana.blocks import USDC, WSOL
+from support.scenes.people.web_person import ORIGIN, Person, where, words
+from support.scenes.stores import market_in
+from support.scenes.website import ADMINISTRATOR, Website, website
+
+BONK = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
+PASTS, AUDIT = "/admin/tokens/history", "/admin/audit"
+
+
+@pytest.fixture
+async def administrator(site: Website) -> AsyncIterator[Person]:
+    await site.make_administrator()
+    async with Person(site) as person:
+        await person.sign_in(ADMINISTRATOR)
+        yield person
+
+
+@pytest.fixture
+async def market(site: Website) -> AsyncIterator[Market]:
+    async with market_in(site.folder) as market:
+        await market.tracking.add(BONK)
+        yield market
+
+
+def asking(mint: str = BONK, days: str = "10") -> dict[str, str]:
+    return {"do": "ask", "mint": mint, "days": days}
+
+
+async def test_a_past_is_asked_for_confirmed_and_told_to_its_end(
+    administrator: Person, market: Market
+) -> None:
+    assert "No past was asked for yet." in words(await administrator.open(PASTS))
+    assert where(await administrator.send(PASTS, asking())).startswith(PASTS)
+    asked = await administrator.open(PASTS)
+    assert f"{BONK} Being estimated" in words(asked)
+    assert 'hx-trigger="every 3s"' in asked.text
+    again = asked.text.partition('hx-get="')[2].partition('"')[0]
+    assert (await administrator.open(again)).status_code == 204, "nothing has changed"
+    (ask,) = await market.history_asks.newest(9)
+    await market.history_queue.estimated(ask.ask_id, ask.from_time, Cost(12_340, 12_400, 1_240.0))
+    estimated = await administrator.open(again)
+    assert "Waits for your yes" in words(estimated)
+    assert "About 12,340 transactions, 12,400 requests to the node, 21 min." in words(estimated)
+    assert "hx-trigger" not in estimated.text, "nothing changes without a yes"
+    yes = {"do": "confirm", "ask": str(ask.ask_id)}
+    await administrator.send(PASTS, yes)
+    assert "notice=past-as-it-was" in where(await administrator.send(PASTS, yes))
+    assert f"{BONK} Waits for its turn" in words(await administrator.open(PASTS))
+    await market.history_queue.began(ask.ask_id, ask.from_time)
+    await market.history_queue.progress(ask.ask_id, 6_000, 3_000, "Waits for the node: <b>")
+    reading = await administrator.open(PASTS)
+    assert "3,000 read, 6,000 listed of about 12,340" in words(reading)
+    assert 'width="24.3"' in reading.text
+    assert "<b>" not in reading.text
+    await market.history_queue.end(
+        ask.ask_id, BackfillState.FAILED, "None was found.", ask.asked_at
+    )
+    assert "None was found." in words(await administrator.open(PASTS))
+    log = words(await administrator.open(AUDIT))
+    assert log.count("asked for a past") == log.count("confirmed a past") == 1
+
+
+async def test_one_is_cancelled_by_its_button(administrator: Person, market: Market) -> None:
+    await administrator.send(PASTS, asking())
+    (ask,) = await market.history_asks.newest(9)
+    await administrator.send(PASTS, {"do": "cancel", "ask": str(ask.ask_id)})
+    page = await administrator.open(PASTS)
+    assert f"{BONK} Cancelled" in words(page)
+    assert 'value="cancel"' not in page.text
+    assert "cancelled a past" in words(await administrator.open(AUDIT))
+
+
+async def test_what_cannot_be_is_refused_in_words(administrator: Person, market: Market) -> None:
+    for mint, days, told in (
+        ("none", "10", "Expected"),
+        (WSOL, "10", "SOL is followed always"),
+        (USDC, "10", "Follow it first"),
+        *[(BONK, days, "1 to 180") for days in ("", "0", "181", "1.5", "x", "-1")],
+    ):
+        refused = await administrator.send(PASTS, asking(mint, days))
+        assert (refused.status_code, told in words(refused)) == (422, True), (mint, days)
+    assert await market.history_asks.newest(1) == []
+
+
+async def test_a_token_is_asked_for_once_and_all_are_bounded(
+    administrator: Person, market: Market
+) -> None:
+    await administrator.send(PASTS, asking())
+    twice = await administrator.send(PASTS, asking())
+    assert (twice.status_code, "asked for already" in words(twice)) == (422, True)
+    (ask,) = await market.history_asks.newest(9)
+    await market.history_asks.cancel(ask.ask_id, ask.asked_at)
+    for place in range(OPEN_MAX):
+        await market.history_asks.ask(Mint(str(place)), UnixS(1), ask.asked_at)
+    full = await administrator.send(PASTS, asking())
+    assert (full.status_code, "20 pasts wait already" in words(full)) == (422, True)
+
+
+async def test_anything_else_and_strangers_change_nothing(
+    site: Website, administrator: Person, market: Market
+) -> None:
+    for wrong, status in (({"do": "x"}, 400), ({"do": "confirm", "ask": "x"}, 404), ({}, 400)):
+        assert (await administrator.send(PASTS, wrong)).status_code == status
+    assert "past-as-it-was" in where(await administrator.send(PASTS, {"do": "cancel", "ask": "9"}))
+    async with Person(site, address="198.51.100.9") as alice:
+        await alice.sign_up()
+        assert (await alice.open(PASTS)).status_code == 404
+    assert await market.history_asks.newest(1) == []
+
+
+async def test_where_blocks_come_from_files_it_says_so(tmp_path: Path) -> None:
+    async with website(tmp_path, origin=ORIGIN, chain=ChainConfig(source="files")) as site:
+        await site.make_administrator()
+        async with Person(site) as person:
+            await person.sign_in(ADMINISTRATOR)
+            page = await person.open(PASTS)
+            assert "chain.source is files" in words(page)
+            assert 'name="days"' not in page.text
+            refused = await person.send(PASTS, asking())
+    assert (refused.status_code, "chain.source is files" in words(refused)) == (409, True)

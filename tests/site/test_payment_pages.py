@@ -1,0 +1,141 @@
+"""Money in sight: what customers paid, receipts, and what administrators see of all of it."""
+
+import csv
+from collections.abc import AsyncIterator
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from mintscope.kit.primitives import Mint
+from mintscope.payments.history import Assets, Coin, price_usd
+from mintscope.site.render import Operator
+from mintscope.solana.blocks import USDC, WSOL
+from support.scenes.payments.paid_rows import PaidRow, insert
+from support.scenes.people.web_person import ALICE, MALLORY, ORIGIN, Person, words
+from support.scenes.website import ADMINISTRATOR, Website, website
+
+DAY_MS = 86_400_000
+OPERATOR = Operator(
+    name="Trader Tools Ltd",
+    contact="mailto:help@example.org",
+    terms="https://example.org/terms",
+    privacy="https://example.org/privacy",
+    refunds="Within 14 days, to the wallet that paid.",
+)
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Website]:
+    async with website(tmp_path, origin=ORIGIN, operator=OPERATOR) as site:
+        yield site
+
+
+async def paid(site: Website, email: str = ALICE) -> tuple[PaidRow, PaidRow]:
+    """Let a customer have bought ten credits, and failed to buy ten more."""
+    users = await site.accounts.review.users(limit=50)
+    user = next(each for each in users if each.email == email)
+    account = await site.accounts.credits.open(user.user_id)
+    bought = PaidRow(number=1, begun_at=site.clock.now() - DAY_MS, account=account)
+    failed = PaidRow(
+        number=2,
+        begun_at=site.clock.now() - 2 * DAY_MS,
+        account=account,
+        state="failed",
+        reason="transaction_failed",
+    )
+    answer = PaidRow(number=3, begun_at=site.clock.now() - DAY_MS, amount=2_500)
+    insert(site.folder, bought, failed, answer)
+    return bought, failed
+
+
+async def test_a_customer_sees_each_purchase_and_its_receipt(site: Website, alice: Person) -> None:
+    bought, failed = await paid(site)
+    listed = words(await alice.open("/credits/payments"))
+    receipt = await alice.open(f"/credits/payments/{bought.signature}")
+    table = [*csv.reader(StringIO((await alice.open("/credits/payments.csv")).text))]
+
+    assert listed.count("Receipt") == 2 + 1  # with the head of the column
+    assert "10 credits 0.025 USDC $0.025" in listed
+    assert "Failed transaction failed" in listed
+    for part in ("0.025 USDC", bought.wallet, bought.signature, "Paid, final on chain", ALICE):
+        assert part in words(receipt)
+    assert "Trader Tools Ltd, help@example.org" in words(receipt)
+    assert f"https://solscan.io/tx/{bought.signature}" in receipt.text
+    assert table[0][:6] == ["at", "bought", "credits", "amount", "asset", "usd"]
+    assert [(row[2], row[3], row[4], row[8]) for row in table[1:]] == [
+        ("10", "0.025", "USDC", "issued"),
+        ("10", "0.025", "USDC", "failed"),
+    ]
+    assert failed.signature in table[2]
+
+
+async def test_payments_of_others_do_not_exist(site: Website, alice: Person) -> None:
+    bought, _ = await paid(site)
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        answer = await mallory.open(f"/credits/payments/{bought.signature}")
+        listed = words(await mallory.open("/credits/payments"))
+
+    assert answer.status_code == 404
+    assert "No payments yet." in listed
+    assert (await alice.open(f"/credits/payments/{bought.signature}")).status_code == 200
+
+
+async def test_an_administrator_sees_what_was_paid_in_two_clicks(
+    site: Website,
+    alice: Person,  # noqa: ARG001 - who has signed up
+) -> None:
+    """From the list of users to the customer: what that customer paid last week."""
+    bought, _ = await paid(site)
+    await site.make_administrator()
+    async with Person(site, address="198.51.100.8") as admin:
+        await admin.sign_in(ADMINISTRATOR)
+        users = await admin.open("/admin/users")
+        overview = words(await admin.open("/admin/payments"))
+        found = {
+            text: words(await admin.open(f"/admin/payments?q={text}"))
+            for text in (bought.signature, bought.wallet, ALICE)
+        }
+        failures = words(await admin.open("/admin/payments?state=failed"))
+        wrong = await admin.open("/admin/payments?q=nothing")
+        user = next(each for each in await site.accounts.review.users(limit=9))
+        customer = [
+            words(await admin.open(f"/admin/users/{each.user_id}"))
+            for each in await site.accounts.review.users(limit=9)
+            if each.email == ALICE
+        ]
+
+    assert f"/admin/users/{user.user_id}" in users.text
+    assert "10 credits 0.025 USDC 1 $0.025" in overview
+    assert "answers 0.0025 USDC 1 $0.0025" in overview
+    assert "in 31 days" in overview
+    for page in found.values():
+        assert "0.025 USDC" in page
+        assert "To do:" in page
+    assert "transaction failed" in failures
+    assert "Paid" not in failures.partition("Older")[0].partition("Status")[2]
+    assert wrong.status_code == 422
+    assert "Expected a signature, a wallet" in words(wrong)
+    assert "10 credits 0.025 USDC $0.025" in customer[0]
+    assert "Payments" in customer[0]
+
+
+async def test_every_page_says_who_operates_the_service(alice: Person) -> None:
+    for path in ("/pricing", "/credits", "/alerts", "/watchlists"):
+        page = await alice.open(path)
+        assert "operated by Trader Tools Ltd" in words(page)
+        for link in ("mailto:help@example.org", "https://example.org/terms"):
+            assert f'href="{link}"' in page.text
+    about = words(await alice.open("/operator"))
+    assert "Within 14 days, to the wallet that paid." in about
+    assert "Privacy https://example.org/privacy" in about
+
+
+def test_amounts_and_prices_are_whole_numbers_until_they_are_shown() -> None:
+    assets = Assets(Coin("MINT", 9), {USDC: Coin("USDC", 6)})
+
+    assert assets.amount(1_234_567_890_000, USDC) == "1,234,567.89 USDC"
+    assert assets.amount(10**9, None) == "1 MINT"
+    assert assets.amount(7, Mint(WSOL)) == f"7 atoms of {WSOL}"
+    assert [float(price_usd(each)) for each in (0, 10, 50)] == [0.0025, 0.025, 0.1125]

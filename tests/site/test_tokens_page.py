@@ -1,0 +1,266 @@
+"""The list of tokens for people: the numbers of the API, narrowed, and watched."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.kit.errors import NotFound, ServiceError
+from mintscope.kit.primitives import Mint
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.follow.tailer import look_again_soon
+from mintscope.market.listing.listed import ListPlace
+from mintscope.site.live import OpenPages
+from mintscope.site.page import Page
+from mintscope.site.routes import PageRequest, parse_form
+from mintscope.site.tokens.live import TokensPages
+from mintscope.site.tokens.tokens import (
+    AGES,
+    SORTS,
+    VOLUMES,
+    TokenLines,
+    TokensQuestion,
+    Watching,
+    question_of,
+)
+from support.scenes.people.web_person import ORIGIN, Person, where, words
+from support.scenes.shown_market import mint_named
+from support.scenes.website import HERE, Website, website
+
+JUP: Final = mint_named("JUP")
+WIF: Final = mint_named("WIF")
+MINUS, NOTHING = "\N{MINUS SIGN}", "\N{EN DASH}"
+ROW: Final = re.compile(r'<tr data-mint="(\w+)">(.*?)</tr>', re.DOTALL)
+CELL: Final = re.compile(r"<td([^>]*)>(.*?)</td>", re.DOTALL)
+
+
+@pytest.fixture
+async def shop(tmp_path: Path) -> AsyncIterator[Website]:
+    async with website(tmp_path, origin=ORIGIN, has_market=True) as site:
+        yield site
+
+
+def rows(response: httpx.Response) -> dict[str, dict[str, str]]:
+    """Return the cells of each token by what they are called; whole numbers where there are."""
+    return {
+        mint: {
+            found[1]: told(cell)
+            for attributes, cell in CELL.findall(body)
+            if (found := re.search(r'data-label="([^"]+)"', attributes))
+        }
+        for mint, body in ROW.findall(response.text)
+    }
+
+
+def told(cell: str) -> str:
+    whole = re.search(r'<span class="number" title="([^"]*)"', cell)
+    text = whole[1] if whole else re.sub(r"<[^>]*>", " ", cell)
+    return unescape(text).replace("\xa0", "").replace(" ", "").replace(MINUS, "-").strip()
+
+
+def number(text: str) -> float | None:
+    return None if text == NOTHING else float(re.sub(r"[$,%+]", "", text))
+
+
+@pytest.mark.parametrize("sort", ["volume", "price", "change", "age", "rsi_h1", "pressure_h1"])
+async def test_its_numbers_are_those_of_the_api_at_the_same_slot(shop: Website, sort: str) -> None:
+    column = {"change": "d1", "rsi_h1": "rsi", "pressure_h1": "buys"}.get(sort, sort)
+    async with Person(shop) as person:
+        page = await person.open(f"/tokens?sort={column}&order=asc")
+        answer = await person.open(f"/v1/tokens?sort={sort}&order=asc")
+    data = answer.json()["data"]
+    shown = rows(page)
+
+    assert f'data-live="{data["slot"]}"' in page.text
+    assert list(shown) == [each["mint"] for each in data["tokens"]]
+    for each in data["tokens"]:
+        cells = shown[each["mint"]]
+        assert number(cells["Price"]) == each["price"]["usd"]
+        assert number(cells["Volume"]) == pytest.approx(each["volumeUsdD1"], abs=0.005)
+        cap = each["marketCapUsd"]
+        assert number(cells["Cap"]) == (cap and pytest.approx(cap, abs=0.005))
+        for label, span in (("5min", "m5"), ("1h", "h1"), ("1day", "d1")):
+            assert_change(cells, label, each["change"][span])
+
+
+async def test_a_price_of_low_confidence_is_marked(shop: Website) -> None:
+    async with Person(shop) as person:
+        page = (await person.open("/tokens")).text
+        listed = (await person.open("/v1/tokens")).json()["data"]["tokens"]
+    low = [each for each in listed if (each["price"] or {}).get("confidence") == "low"]
+    assert low
+    assert page.count('aria-label="low confidence"') == len(low)
+
+
+def assert_change(cells: dict[str, str], label: str, change: float | None) -> None:
+    name = {"5min": "5 min", "1h": "1 h", "1day": "1 day"}[label]
+    value = number(cells[name])
+    assert (value is None) is (change is None)
+    if value is not None and change is not None:
+        assert value == pytest.approx(change * 100, abs=0.5 if abs(change) >= 1 else 0.0051)
+
+
+async def test_rsi_and_pressure_are_those_of_the_report(shop: Website) -> None:
+    assert shop.market is not None
+    async with Person(shop) as person:
+        shown = rows(await person.open("/tokens"))
+    compared = 0
+    for mint, cells in shown.items():
+        with suppress(ServiceError):
+            report = await shop.market.follower.read(Mint(mint))
+            data = httpx.Response(200, content=report.body).json()["indicators"]
+            compared += 1
+            rsi, pressure = data["h1"]["rsi"], data["buySellPressure"]["h1"]
+            assert number(cells["RSI 1 h"]) == (rsi and pytest.approx(rsi, abs=0.051))
+            if cells["Buys"] == "notrades":
+                assert pressure == 0
+            else:
+                assert number(cells["Buys"]) == pytest.approx(pressure * 100, abs=0.51)
+    assert compared > 10
+
+
+async def test_it_is_searched_and_narrowed(shop: Website) -> None:
+    async with Person(shop) as person:
+        by_name = rows(await person.open("/tokens?q=jupiter"))
+        by_mint = rows(await person.open(f"/tokens?q={JUP[:9]}"))
+        large = rows(await person.open("/tokens?volume=100k"))
+        nothing = await person.open("/tokens?q=there+is+no+such+token")
+        sent = await person.open("/tokens?q=jup+&volume=&age=&sort=volume&order=")
+        empty = await person.open("/tokens?q=&volume=&age=&sort=volume&order=")
+    assert (where(sent), where(empty)) == ("/tokens?q=jup", "/tokens")
+    assert [*by_name] == [*by_mint] == [JUP]
+    assert 0 < len(large) < 20
+    assert all((number(cells["Volume"]) or 0) >= 100_000 for cells in large.values())
+    assert 'No tokens match "there is no such token".' in words(nothing)
+
+
+async def test_a_page_that_is_current_is_not_sent_again(shop: Website) -> None:
+    assert shop.market is not None
+    async with Person(shop) as person:
+        slot = shop.market.slot
+        again = await person.open(f"/tokens?seen={slot}")
+        shop.clock.advance(1_000)
+        await shop.market.trade()
+        changed = await person.open(f"/tokens?seen={slot}")
+    assert (again.status_code, again.content) == (204, b"")
+    assert (changed.status_code, f'data-live="{slot + 1}"' in changed.text) == (200, True)
+
+
+async def test_what_strangers_wrote_is_text(shop: Website) -> None:
+    async with Person(shop) as person:
+        text = (await person.open("/tokens")).text
+    assert "<script>alert" not in text
+    assert "&lt;script&gt;alert(1)" in text
+
+
+async def test_a_star_puts_a_token_on_the_watchlist_and_takes_it_off(shop: Website) -> None:
+    async with Person(shop) as person:
+        await person.sign_up()
+        for mint in (JUP, WIF, JUP):
+            sent = {"add": mint, "next": "/tokens?q=jup"}
+            response = await person.send("/tokens/watch", sent)
+            assert (response.status_code, response.headers["location"]) == (303, "/tokens?q=jup")
+        assert {*rows(await person.open("/tokens?watched=1"))} == {JUP, WIF}
+        await person.send("/tokens/watch", {"remove": JUP})
+        page = await person.open("/tokens?watched=1")
+        assert [*rows(page)] == [WIF]
+        assert "Watch WIF no longer" in words(page)
+    users = await shop.accounts.review.users(limit=5)
+    lists = await shop.accounts.watchlists.of_user(users[0].user_id)
+    assert [(each.name, each.mint_count) for each in lists] == [("Watchlist", 1)]
+
+
+async def test_two_first_stars_at_the_same_moment_make_one_watchlist(shop: Website) -> None:
+    async with Person(shop) as person:
+        await person.sign_up()
+        csrf = await person.csrf()
+        stars = [{"add": mint, "csrf": csrf} for mint in (JUP, WIF)]
+        await asyncio.gather(*(person.send("/tokens/watch", star) for star in stars))
+    (user,) = await shop.accounts.review.users(limit=5)
+    lists = await shop.accounts.watchlists.of_user(user.user_id)
+    assert [each.mint_count for each in lists] == [2]
+
+
+async def test_a_full_watchlist_says_so(shop: Website) -> None:
+    async with Person(shop) as person:
+        await person.sign_up()
+        await person.send("/tokens/watch", {"add": JUP})
+        (user,) = await shop.accounts.review.users(limit=5)
+        (line,) = await shop.accounts.watchlists.of_user(user.user_id)
+        for n in range(199):
+            mint = mint_named(f"one more {n}")
+            await shop.accounts.watchlists.add(user.user_id, line.watchlist_id, mint)
+        full = await person.send("/tokens/watch", {"add": WIF})
+        assert "Your watchlist is full" in words(await person.open(full.headers["location"]))
+
+
+async def test_strangers_watch_nothing(shop: Website) -> None:
+    async with Person(shop) as person:
+        page = await person.open("/tokens")
+        assert 'name="add"' not in page.text
+        listed = await person.open("/tokens?watched=1")
+        sent = await person.send("/tokens/watch", {"add": JUP})
+    assert listed.headers["location"].startswith("/sign-in")
+    assert sent.headers["location"].startswith("/sign-in")
+
+
+@pytest.mark.parametrize(
+    "query", ["sort=macd", "volume=2k", "age=2d", "after=x", "after=1~short", "after=1e999~" + JUP]
+)
+async def test_what_no_page_leads_to_is_not_found(shop: Website, query: str) -> None:
+    async with Person(shop) as person:
+        assert (await person.open(f"/tokens?{query}")).status_code == 404
+
+
+async def test_a_list_that_is_being_loaded_says_so(shop: Website) -> None:
+    assert shop.market is not None
+    unread = ListCache(shop.market.kept.market.lists, shop.clock, wait=look_again_soon)
+    parts = replace(shop.market.parts, lists=unread)
+    watching = Watching(shop.accounts.watchlists)
+    pages = TokensPages(parts, TokenLines(parts), watching, OpenPages(parts))
+    page = await pages.show(PageRequest(now=shop.clock.now(), browser=HERE))
+    assert isinstance(page, Page)
+    assert (page.status, page.facts["page"]) == (503, None)
+
+
+PLACES: Final = st.builds(
+    ListPlace,
+    st.none() | st.floats(allow_nan=False, allow_infinity=False),
+    st.sampled_from([Mint(JUP), Mint(WIF)]),
+)
+
+
+@given(
+    st.builds(
+        TokensQuestion,
+        text=st.text("abcXYZ &?=%+#é", max_size=9)
+        .map(str.strip)
+        .map(lambda t: " ".join(t.split())),
+        sort=st.sampled_from([*SORTS]),
+        is_rising=st.booleans(),
+        volume=st.sampled_from([each.value for each in VOLUMES]),
+        age=st.sampled_from([each.value for each in AGES]),
+        is_watched=st.booleans(),
+        after=st.none() | PLACES,
+    )
+)
+def test_an_address_says_what_it_was_made_of(asked: TokensQuestion) -> None:
+    address = asked.address(after=asked.after)
+    assert question_of(parse_form(address.partition("?")[2].encode())) == asked
+
+
+@given(st.text(max_size=40))
+def test_any_place_is_one_or_is_not_found(text: str) -> None:
+    query = urlencode({"after": text.replace("\0", "")})
+    with suppress(NotFound):
+        question_of(parse_form(query.encode()))

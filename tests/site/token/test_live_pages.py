@@ -1,0 +1,177 @@
+"""Open pages get changes: all of them within a second, and no more than they may see."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+import httpx
+import pytest
+
+from mintscope.app.config.config import WebConfig
+from mintscope.site.figures import dollars, percent
+from support.scenes.people.web_person import Person
+from support.scenes.streaming import Event, Reader
+from support.scenes.token_market import BONE, RISKY, SOL, TokenMarket, swap_of
+from support.scenes.website import Website, served_website
+
+PAGES = 200
+SOON_S = 5.0  # a second on a quiet machine; what it costs is counted in reads
+READS_A_LOOK = 3  # the swaps, and the candles of each of two timeframes
+LOOKS_MAX = 3  # while a slot is sent to 200 pages: one, and those that its updates bring
+PAGES_ALLOWED = WebConfig()
+
+
+@asynccontextmanager
+async def open_site(
+    folder: Path, web: WebConfig = PAGES_ALLOWED
+) -> AsyncIterator[tuple[Website, TokenMarket]]:
+    async with served_website(folder, web=web, has_token_market=True) as site:
+        assert site.token_market is not None
+        yield site, site.token_market
+
+
+@asynccontextmanager
+async def page_at(site: Website, mint: str, query: str = "tf=m1") -> AsyncIterator[Reader]:
+    """Open the stream of a page; what it begins with is read."""
+    async with (
+        httpx.AsyncClient(base_url=site.origin, timeout=30) as client,
+        client.stream("GET", f"/token/{mint}/live?{query}") as response,
+    ):
+        assert response.status_code == 200
+        assert response.headers["content-type"] == "text/event-stream"
+        yield Reader(response)
+
+
+async def until(reader: Reader, name: str) -> Event:
+    """Return the next event of that name."""
+    while True:
+        event = await reader.next()
+        if event.name == name:
+            return event
+
+
+async def until_candle(reader: Reader, usd: float) -> list[Any]:
+    """Return the newest candle that the chart draws, once it closes at *usd*."""
+    while True:
+        candle: list[Any] = (await until(reader, "market")).data["candles"][-1]
+        if candle[4] == usd:
+            return candle
+
+
+async def test_200_pages_show_a_swap_at_once_with_few_reads(tmp_path: Path) -> None:
+    """The second swap comes in the middle of what the first one made them do."""
+    async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
+        frames = [("m1", "h1")[number % 2] for number in range(PAGES)]
+        readers = [await stack.enter_async_context(page_at(site, SOL, f"tf={f}")) for f in frames]
+        await asyncio.gather(*(until(reader, "snapshot") for reader in readers))
+        await asyncio.gather(*(until(reader, "market") for reader in readers))
+        for number, usd in enumerate((250.0, 251.5)):
+            asked, began_s = market.series.count, monotonic()
+            swap = swap_of(SOL, usd, dollars=99.0, number=7 + number)
+            await market.trade(swap, after_s=2)
+            told = await asyncio.gather(*(until(reader, "update") for reader in readers))
+            report_s = monotonic() - began_s
+            candles = await asyncio.gather(*(until_candle(reader, usd) for reader in readers))
+            all_s = monotonic() - began_s
+
+            assert {event.data["price"]["usd"] for event in told} == {usd}
+            assert {candle[2] for candle in candles} == {usd}
+            assert len({tuple(candle) for candle in candles}) == len(set(frames))
+            assert report_s < SOON_S
+            assert all_s < SOON_S
+            assert market.series.count - asked <= READS_A_LOOK * LOOKS_MAX
+
+
+async def test_a_candle_is_told_as_the_page_would_show_it(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
+        await _page(site, BONE)  # a free view
+        reader = await stack.enter_async_context(page_at(site, BONE))
+        await until(reader, "market")
+        await market.trade(swap_of(BONE, 0.00005, dollars=321.5, number=9), after_s=60)
+        told = (await until(reader, "market")).data
+        page = await _page(site, BONE)
+        shown = json.loads(page.partition('data-points="')[2].partition('"')[0])
+
+        assert told["candles"] == [point[:8] + [None] * 8 for point in shown[-2:]]
+        assert told["candles"][-1][5] == 321.5
+        assert told["swaps"][0]["signature"] == f"{'9':0>4}".replace("0", "Q") + "x" * 83
+        assert told["lastTrade"] == market.clock.now() // 1000
+
+
+async def test_what_the_list_says_is_told_without_a_swap(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as (site, market), AsyncExitStack() as stack:
+        await _page(site, BONE)  # a free view
+        await market.trade(swap_of(BONE, 0.00005, dollars=321.5, number=9), after_s=60)
+        async with page_at(site, BONE) as reader, asyncio.timeout(10):
+            before = (await until(reader, "figures")).data
+            await market.fold()
+            told = (await until(reader, "figures")).data
+        client = await stack.enter_async_context(httpx.AsyncClient(base_url=site.origin))
+        answer = (await client.get(f"/v1/tokens?query={BONE}")).json()["data"]
+        page = await _page(site, BONE)
+
+    (line,) = answer["tokens"]
+    assert answer["slot"] == market.slot
+    assert {f'data-figure="{name}">{html}<' in page for name, html in told.items()} == {True}
+    for span in ("m5", "h1", "d1"):
+        assert told[span] == percent(line["change"][span])
+    assert all(told[name] != before[name] for name in ("m5", "h1", "volume", "cap"))
+    assert told["volume"] == dollars(line["volumeUsdD1"])
+    assert told["cap"] == dollars(line["marketCapUsd"])
+    assert told["swaps"] == f"{line['swapsD1']:,}"
+    assert line["price"]["confidence"] in told["confidence"]
+    assert told["liquidity"] == dollars(line["price"]["liquidityUsd"])
+
+
+async def test_a_page_that_was_away_is_told_all_candles_again(tmp_path: Path) -> None:
+    async with open_site(tmp_path) as (site, _):
+        page = await _page(site, SOL)
+        shown = json.loads(page.partition('data-points="')[2].partition('"')[0])
+        async with page_at(site, SOL, f"tf=m5&since={shown[-4][0]}") as reader:
+            assert (await reader.next()).name == "series"
+        async with page_at(site, SOL, f"tf=m5&since={shown[-1][0]}") as reader:
+            assert (await reader.next()).name == "snapshot"
+
+
+async def test_who_may_not_see_a_token_is_told_nothing_of_it(tmp_path: Path) -> None:
+    async with open_site(tmp_path, WebConfig(free_views_per_day=1)) as (site, market):
+        async with httpx.AsyncClient(base_url=site.origin) as client:
+            assert (await client.get(f"/token/{BONE}/live")).status_code == 204
+            await client.get(f"/token/{BONE}", headers={"accept": "text/html"})
+            assert (await client.get(f"/token/{RISKY}/live")).status_code == 204
+        async with page_at(site, BONE) as reader:
+            await until(reader, "snapshot")
+            for _ in range(16):
+                site.clock.advance(60_000)
+                await market.trade()
+                market.parts.streams.look()
+                await asyncio.sleep(0)
+            end = await until(reader, "end")
+
+    assert end.data["message"].startswith("The view has ended")
+
+
+async def test_pages_leave_room_for_streams_that_are_paid_for(tmp_path: Path) -> None:
+    async with (
+        open_site(tmp_path, WebConfig(live_pages_max=2)) as (site, _),
+        AsyncExitStack() as stack,
+    ):
+        for _ in range(2):
+            await stack.enter_async_context(page_at(site, SOL))
+        async with httpx.AsyncClient(base_url=site.origin) as client:
+            assert (await client.get(f"/token/{SOL}/live")).status_code == 204
+
+
+@pytest.mark.parametrize("mint", ["not-a-mint", "4k3Dyjzvzp8eMZWUXbBCjEvwSkkk59S5iCNLY3QrkX6R"])
+async def test_what_is_no_token_of_ours_has_no_stream(shown_site: Website, mint: str) -> None:
+    async with Person(shown_site) as person:
+        assert (await person.open(f"/token/{mint}/live")).status_code in {204, 404}
+
+
+async def _page(site: Website, mint: str) -> str:
+    async with httpx.AsyncClient(base_url=site.origin, headers={"accept": "text/html"}) as client:
+        return (await client.get(f"/token/{mint}?tf=m1" if mint == BONE else f"/token/{mint}")).text

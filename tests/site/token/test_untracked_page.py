@@ -1,0 +1,113 @@
+"""The page of a mint that is not tracked, and what comes of "Track it"."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mintscope.app.config.config import WebConfig
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Mint
+from mintscope.market.mint_facts import MintFacts
+from support.fakes.facts import FACTS
+from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
+from support.scenes.token_market import BONE, UNTRACKED
+from support.scenes.website import ADMINISTRATOR, Website, website
+
+OTHER = Mint("9n4nbM75f5Ui33ZbPYXn59EwSgE8CGsHtAeTH5YFeJ9E")
+WALLET = Mint("7fUAJdStEuGbc3sM84cKRL6yYaaSstyLSU4ve5oovLS7")
+SILENT_NODE = Mint("2b1kV6DkPAnxd5ixfnxCpjxmKwqjjaYmCZfHsFu24GXo")
+
+
+async def facts_of(mint: Mint) -> MintFacts | None:
+    """Return the facts of every mint; a wallet is none, and of one the node says nothing."""
+    if mint == SILENT_NODE:
+        raise ServiceUnavailable("down")
+    return None if mint == WALLET else FACTS
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Website]:
+    """A service where a user tracks one token a day at once."""
+    web = WebConfig(tracks_per_day=1, free_views_per_day=20)
+    async with website(
+        tmp_path, origin=ORIGIN, web=web, facts=facts_of, has_token_market=True
+    ) as site:
+        yield site
+
+
+async def verify(site: Website, person: Person) -> None:
+    await person.send("/settings/account/email")
+    await person.send(await site.link(ALICE))
+
+
+async def test_it_shows_the_facts_of_the_chain(site: Website) -> None:
+    async with Person(site) as person:
+        page = await person.open(f"/token/{UNTRACKED}")
+        wallet = words(await person.open(f"/token/{WALLET}"))
+        unread = words(await person.open(f"/token/{SILENT_NODE}"))
+
+    assert page.status_code == 404
+    for part in ("We do not track A yet", "No more can be made", "Sign in to track it"):
+        assert part in words(page)
+    assert "No token has this address on the chain." in wallet
+    assert "track it" not in wallet
+    assert "The chain could not be asked now." in unread
+    assert "Sign in to track it" in unread
+
+
+async def test_look_ups_of_an_address_are_limited(site: Website) -> None:
+    async with Person(site) as person:
+        pages = [words(await person.open(f"/token/{UNTRACKED}")) for _ in range(11)]
+
+    assert "No more can be made" in pages[9]
+    assert "The chain could not be asked now." in pages[10]
+
+
+async def test_one_is_tracked_at_once_and_the_next_is_a_request(
+    site: Website, alice: Person
+) -> None:
+    assert site.operations is not None
+    refused = where(await alice.send(f"/token/{UNTRACKED}/track"))
+    await verify(site, alice)
+    first = where(await alice.send(f"/token/{UNTRACKED}/track"))
+    second = where(await alice.send(f"/token/{OTHER}/track"))
+    await alice.send(f"/token/{WALLET}/track")
+
+    assert refused.endswith("notice=track-verify")
+    assert first.endswith("notice=token-added")
+    assert second.endswith("notice=track-requested")
+    assert await site.operations.tracking.one(UNTRACKED) is not None
+    assert await site.operations.tracking.one(OTHER) is None
+    assert "This token is tracked now" in words(await alice.open(f"/token/{UNTRACKED}"))
+    assert set(await site.accounts.review.asked_tokens()) == {OTHER}
+
+
+@pytest.mark.parametrize("decision", ["track", "decline"])
+async def test_administrators_see_requests_and_decide(
+    site: Website, alice: Person, decision: str
+) -> None:
+    assert site.operations is not None
+    await verify(site, alice)
+    for mint in (UNTRACKED, OTHER):
+        await alice.send(f"/token/{mint}/track")
+    await site.make_administrator()
+    async with Person(site) as administrator:
+        await administrator.sign_in(ADMINISTRATOR)
+        asked = await administrator.open("/admin/tokens")
+        path = "/admin/tokens" if decision == "track" else f"/admin/tokens/{OTHER}/decline"
+        await administrator.send(path, {"mint": OTHER})
+        decided = words(await administrator.open("/admin/tokens"))
+
+    assert f"Requested by users Token Requested Decide {OTHER}" in words(asked)
+    assert "Requested by users" not in decided
+    assert (await site.operations.tracking.one(OTHER) is not None) == (decision == "track")
+
+
+async def test_the_free_views_that_are_left_are_counted_down(site: Website) -> None:
+    async with Person(site) as person:
+        first = words(await person.open(f"/token/{BONE}"))
+        again = words(await person.open(f"/token/{BONE}?tf=h1"))
+
+    assert "19 of 20 free views left today." in first
+    assert "19 of 20 free views left today." in again

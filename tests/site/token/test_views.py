@@ -1,0 +1,171 @@
+"""Readers of a token: everyone, those with a free view left, or payers of a credit."""
+
+from pathlib import Path
+
+import pytest
+
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.app.config.config import WebConfig
+from mintscope.credits.ledger import Empty, Spent
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import CreditAccount
+from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
+from support.scenes.service import credit_token
+from support.scenes.token_market import BONE, RISKY, SILENT, SOL
+from support.scenes.website import MINUTE_MS, Website, website
+
+USED_UP = "This page is free for everyone."
+
+
+async def sees(person: Person, mint: str, **query: str) -> bool:
+    """Return whether the page shows numbers; else it must say why not."""
+    tail = "&".join(f"{name}={value}" for name, value in query.items())
+    page = await person.open(f"/token/{mint}?{tail}")
+    assert page.status_code == 200
+    is_shown = 'id="chart"' in page.text
+    assert is_shown or USED_UP in words(page)
+    return is_shown
+
+
+async def give_credits(site: Website, email: str, credit_count: int) -> None:
+    """Move credits of a new credit token into the account of a person."""
+    token = credit_token(7)
+    granted = await site.ledger.issue(token, credit_count, "")
+    users = await site.accounts.review.users(limit=50)
+    user = next(each for each in users if each.email == EmailAddress(email))
+    await site.accounts.credits.deposit(user.user_id, granted, None, None)
+
+
+async def balance(site: Website, email: str) -> int:
+    users = await site.accounts.review.users(limit=50)
+    user = next(each for each in users if each.email == EmailAddress(email))
+    return (await site.accounts.credits.holdings(user.user_id)).balance
+
+
+async def test_sol_is_free_for_everyone(stranger: Person) -> None:
+    for _ in range(5):
+        assert await sees(stranger, SOL)
+    assert await sees(stranger, BONE)
+
+
+async def test_a_free_view_is_of_one_token_in_every_timeframe(stranger: Person) -> None:
+    assert await sees(stranger, BONE)
+    assert await sees(stranger, BONE, tf="h1")
+    assert await sees(stranger, BONE, tf="m1")
+    assert not await sees(stranger, RISKY)
+
+
+async def test_a_view_ends_and_tomorrow_there_is_another(
+    shown_site: Website, stranger: Person
+) -> None:
+    market = shown_site.token_market
+    assert market is not None
+    assert await sees(stranger, BONE)
+    await market.trade(after_s=14 * 60)
+    assert await sees(stranger, BONE)
+    await market.trade(after_s=2 * 60)
+    assert not await sees(stranger, BONE)
+    await market.trade(after_s=24 * 3_600)
+    assert await sees(stranger, RISKY)
+
+
+async def test_addresses_are_counted_apart_and_networks_together(shown_site: Website) -> None:
+    seen = []
+    for address in ("198.51.100.2", "198.51.100.3", "2001:db8:0:1::1", "2001:db8:0:1::2"):
+        async with Person(shown_site, address=address) as person:
+            seen.append(await sees(person, BONE) and await sees(person, BONE))
+            assert not await sees(person, RISKY)
+    assert seen == [True] * 4  # the last two are one network, and so one view that lasts
+
+
+async def test_what_is_free_stays_on_a_closed_page(stranger: Person) -> None:
+    await sees(stranger, BONE)
+    told = words(await stranger.open(f"/token/{RISKY}"))
+
+    assert "More can be made at any time" in told
+    assert "Volume 24 h $" in told
+    assert "Price, at a final block $" in told
+    assert "Sign in" in told
+    assert "EMA" not in told
+
+
+async def test_the_operator_shows_tokens_for_nothing(tmp_path: Path) -> None:
+    web = WebConfig(free_views_per_day=0, showcase=(BONE,))
+    async with (
+        website(tmp_path, origin=ORIGIN, web=web, has_token_market=True) as site,
+        Person(site) as stranger,
+    ):
+        assert await sees(stranger, BONE)
+        assert await sees(stranger, SOL)
+        assert not await sees(stranger, RISKY)
+
+
+async def test_a_credit_buys_a_view_and_a_second_look_costs_nothing(
+    shown_site: Website, stranger: Person
+) -> None:
+    await stranger.sign_up()
+    await give_credits(shown_site, ALICE, 10)
+    await sees(stranger, BONE)
+    offer = words(await stranger.open(f"/token/{RISKY}"))
+    assert "Show it for one credit" in offer
+    assert "You have 10 credits" in offer
+
+    sent = await stranger.send(f"/token/{RISKY}/view", {"tf": "m1"})
+    assert where(sent) == f"/token/{RISKY}?tf=m1&notice=view-bought"
+    assert await sees(stranger, RISKY)
+    assert await sees(stranger, RISKY, tf="h1")
+    await stranger.send(f"/token/{RISKY}/view")
+    assert await balance(shown_site, ALICE) == 9
+    async with Person(shown_site) as other:
+        assert not await sees(other, RISKY)  # what a person bought, the address has not
+
+
+async def test_without_credits_nothing_is_bought(stranger: Person) -> None:
+    await stranger.sign_up()
+    await sees(stranger, BONE)
+    assert "You have no credits" in words(await stranger.open(f"/token/{RISKY}"))
+
+    sent = await stranger.send(f"/token/{RISKY}/view")
+    assert where(sent) == f"/token/{RISKY}?tf=m5&notice=no-credits"
+    assert not await sees(stranger, RISKY)
+
+
+async def test_what_cannot_be_shown_costs_nothing(shown_site: Website, stranger: Person) -> None:
+    await stranger.sign_up()
+    await give_credits(shown_site, ALICE, 3)
+    await stranger.send(f"/token/{SILENT}/view")
+    shown_site.clock.advance(6 * MINUTE_MS)
+    await stranger.send(f"/token/{RISKY}/view")
+
+    assert await balance(shown_site, ALICE) == 3
+
+
+async def test_a_form_of_another_site_spends_nothing(shown_site: Website, stranger: Person) -> None:
+    await stranger.sign_up()
+    await give_credits(shown_site, ALICE, 3)
+    for fields, headers in (({"csrf": "x"}, {}), ({}, {"origin": "https://evil.example"})):
+        refused = await stranger.send(f"/token/{RISKY}/view", fields, **headers)
+        assert refused.status_code == 403
+    async with Person(shown_site) as other:
+        assert where(await other.send(f"/token/{RISKY}/view")).startswith("/sign-in")
+
+    assert await balance(shown_site, ALICE) == 3
+
+
+async def test_a_ledger_that_does_not_answer_leaves_no_view(
+    shown_site: Website, stranger: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await stranger.sign_up()
+    await give_credits(shown_site, ALICE, 1)
+    await sees(stranger, BONE)
+
+    async def fail(_account: CreditAccount) -> Spent | Empty:
+        raise ServiceUnavailable("the store does not answer")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(shown_site.ledger, "spend", fail)
+        assert (await stranger.send(f"/token/{RISKY}/view")).status_code == 503
+    assert not await sees(stranger, RISKY)
+    await stranger.send(f"/token/{RISKY}/view")
+    assert await sees(stranger, RISKY)
+    assert await balance(shown_site, ALICE) == 0

@@ -1,0 +1,88 @@
+"""The shelf holds one fork: a newer block drops what cannot be its ancestor."""
+
+import pytest
+
+from mintscope.kit.primitives import Slot
+from mintscope.solana.blocks import Block
+from mintscope.solana.geyser.shelf import BlockBuffer
+
+
+def block(slot: int, parent: int, fork: str = "", parent_fork: str = "") -> Block:
+    return Block(
+        slot=Slot(slot),
+        parent_slot=Slot(parent),
+        blockhash=f"{slot}{fork}",
+        parent_blockhash=f"{parent}{parent_fork}",
+        time=None,
+        transactions=(),
+    )
+
+
+def shelf_with(*blocks: Block) -> BlockBuffer:
+    shelf = BlockBuffer()
+    for one in blocks:
+        assert shelf.add(one, 1)
+    return shelf
+
+
+def held(shelf: BlockBuffer) -> list[str]:
+    found = (shelf.block(Slot(slot)) for slot in range(20))
+    return [one.blockhash for one in found if one is not None]
+
+
+def test_what_a_newer_parent_passes_over_has_died() -> None:
+    shelf = shelf_with(block(10, 9), block(11, 10), block(12, 11), block(13, 10))
+
+    assert held(shelf) == ["10", "13"]
+    assert shelf.passes_over(Slot(11))
+    assert shelf.passes_over(Slot(12))
+
+
+def test_a_parent_of_another_fork_has_died() -> None:
+    shelf = shelf_with(block(10, 9), block(11, 10), block(12, 11, parent_fork="b"))
+
+    assert held(shelf) == ["10", "12"]
+    assert not shelf.passes_over(Slot(11))
+
+
+@pytest.mark.parametrize(
+    ("given", "left"),
+    [
+        (block(14, 10), ["10"]),
+        (block(14, 11), ["10", "11"]),
+        (block(14, 12), ["10", "11", "12"]),
+        (block(14, 12, parent_fork="b"), ["10", "11"]),
+        (block(12, 11), ["10", "11", "12"]),
+    ],
+)
+def test_a_block_of_another_source_drops_what_it_proves_dead(given: Block, left: list[str]) -> None:
+    shelf = shelf_with(block(10, 9), block(11, 10), block(12, 11))
+    shelf.contradict(given)
+
+    assert held(shelf) == left
+
+
+def test_another_block_of_a_slot_takes_its_place_and_its_room() -> None:
+    shelf = BlockBuffer(bytes_max=10)
+    shelf.add(block(10, 9), 4)
+    shelf.add(block(11, 10), 4)
+    shelf.add(block(11, 10, "b"), 4)
+
+    assert held(shelf) == ["10", "11b"]
+
+
+@pytest.mark.parametrize(
+    "late", [block(11, 10, "b"), block(12, 10)], ids=["another fork", "passed over"]
+)
+def test_a_late_block_of_a_fork_that_died_is_not_taken(late: Block) -> None:
+    shelf = shelf_with(block(10, 9), block(11, 10), block(13, 11))
+
+    assert not shelf.add(late, 1)
+    assert held(shelf) == ["10", "11", "13"]
+
+
+def test_what_died_proves_nothing_of_a_range() -> None:
+    shelf = shelf_with(block(10, 9), block(11, 10), block(12, 10, "b"))
+
+    assert shelf.covers(Slot(10), Slot(12)) == [10, 12]
+    assert shelf.covers(Slot(10), Slot(11)) is None

@@ -1,0 +1,80 @@
+"""Final is what the node shows to be final, and nothing else dies for want of proof."""
+
+import pytest
+
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Slot, UnixMs
+from mintscope.solana.blocks import Block, Endpoint
+from mintscope.solana.finality import EVERY_BLOCKS, Finality, Lineage, Position
+from mintscope.solana.rpc import Commitment, Rpc
+from support.fakes.node import FakeNode, code
+
+
+def node_of(count: int) -> FakeNode:
+    node = FakeNode(ManualClock(UnixMs(0)))
+    node.grow(count)
+    return node
+
+
+async def following(node: FakeNode) -> Finality:
+    """Return the finality of someone to whom the whole chain has been delivered."""
+    rpc = Rpc(
+        Endpoint(url="http://node"), clock=node.clock, transport=node.transport(), sleep=node.sleep
+    )
+    lineage = Lineage(Position(Slot(-1), None))
+    for each in node.blocks:
+        block = await rpc.block(Slot(each.slot), Commitment.CONFIRMED)
+        assert isinstance(block, Block)
+        lineage.append(block)
+    return Finality(rpc, lineage, node.clock)
+
+
+def at(node: FakeNode, index: int) -> Position:
+    return Position(Slot(node.blocks[index].slot), node.blocks[index].blockhash)
+
+
+async def test_finality_is_told_once() -> None:
+    node = node_of(20)
+    finality = await following(node)
+
+    assert await finality.advance() == (None, None)
+    node.finalize(lag=5)
+    assert await finality.advance() == (at(node, 14), None)
+    assert await finality.advance() == (None, None)
+
+
+@pytest.mark.parametrize("survivors", range(1, 12))
+async def test_the_last_survivor_and_the_first_dead_are_found(survivors: int) -> None:
+    node = node_of(12)
+    finality = await following(node)
+    dead = at(node, survivors) if survivors < 12 else None
+    node.fork(depth=12 - survivors, count=20, skip=1)
+    node.finalize()
+
+    assert await finality.advance() == (at(node, survivors - 1), dead)
+
+
+async def test_a_node_that_lags_kills_nothing() -> None:
+    node = node_of(12)
+    finality = await following(node)
+    node.finalize()
+    node.names_head = False
+    node.faults = [*[None] * (len(node.requests) + 2), code(-32004)]
+
+    assert await finality.advance() == (None, None)
+    assert await finality.advance() == (at(node, 11), None)
+
+
+def test_it_is_asked_after_a_while_or_many_blocks() -> None:
+    node = node_of(1)
+    rpc = Rpc(Endpoint(url="http://node"), clock=node.clock, transport=node.transport())
+    finality = Finality(rpc, Lineage(Position(Slot(-1), None)), node.clock)
+
+    assert finality.due_in_s() == 1.0
+    for _ in range(EVERY_BLOCKS):
+        finality.note_delivered()
+    assert finality.due_in_s() == 0.0
+
+    finality = Finality(rpc, Lineage(Position(Slot(-1), None)), node.clock)
+    node.clock.advance(1_000)
+    assert finality.due_in_s() == 0.0

@@ -1,0 +1,80 @@
+"""Facts of mints, asked of a node: once when they are followed, then daily."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mintscope.devchain.chain import Devchain
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import DAY_S, SECOND_MS
+from mintscope.market.mint_accounts import read_facts, refresh_facts
+from mintscope.market.mint_facts import MintFacts, NotAMint
+from mintscope.solana.blocks import Endpoint
+from mintscope.solana.rpc import Rpc, Unreachable
+from support.scenes.stores import market_in
+
+NOW = UnixMs(1_790_000_000_000)
+NO_MINT = Mint("DKu9kykSfbN5LBfFXtNNDPaX35o4Fv6vJ9FKk7pZpump")
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(NOW)
+
+
+@pytest.fixture(scope="module")
+def chain() -> Devchain:
+    chain = Devchain(seed=7, now=NOW, history_days=0)
+    chain.tick()
+    return chain
+
+
+@pytest.fixture
+async def rpc(chain: Devchain, clock: ManualClock) -> AsyncIterator[Rpc]:
+    endpoint = Endpoint(url="http://devchain", attempts_max=1)
+    async with Rpc(endpoint, clock=clock, transport=httpx.ASGITransport(chain.app)) as rpc:
+        yield rpc
+
+
+async def test_a_node_says_what_each_mint_is_and_which_is_none(
+    chain: Devchain, rpc: Rpc, clock: ManualClock
+) -> None:
+    token = chain.tokens[1]
+    read = await read_facts(rpc, [NO_MINT, token.mint], clock)
+
+    assert isinstance(read[NO_MINT], NotAMint)
+    facts = read[token.mint]
+    assert isinstance(facts, MintFacts)
+    assert (facts.decimals, facts.program) == (token.decimals, token.program)
+    assert 0 <= facts.slot <= chain.blockstore.tip
+    assert facts.read_at_ms == NOW
+
+
+async def test_tracked_mints_are_read_once_and_again_after_a_day(
+    chain: Devchain, rpc: Rpc, clock: ManualClock, tmp_path: Path
+) -> None:
+    mint = chain.tokens[1].mint
+    async with market_in(tmp_path) as market:
+        for each in (mint, NO_MINT):
+            await market.tracking.add(each)
+        read_at = []
+        for _ in range(3):
+            await refresh_facts(rpc, market.facts, clock)
+            facts = await market.facts.one(mint)
+            read_at.append(None if facts is None else facts.read_at_ms)
+            clock.step(DAY_S * SECOND_MS // 2 + 1)
+
+        assert read_at == [NOW, NOW, NOW + DAY_S * SECOND_MS + 2]
+        assert await market.facts.one(NO_MINT) is None
+
+
+async def test_an_answer_about_another_number_of_accounts_is_none(clock: ManualClock) -> None:
+    answer = {"jsonrpc": "2.0", "id": 1, "result": {"context": {"slot": 1}, "value": [None]}}
+    node = httpx.MockTransport(lambda _: httpx.Response(200, json=answer))
+    endpoint = Endpoint(url="http://node", attempts_max=1)
+    async with Rpc(endpoint, clock=clock, transport=node) as rpc:
+        with pytest.raises(Unreachable, match="expected 2 accounts; was 1"):
+            await read_facts(rpc, [NO_MINT], clock)

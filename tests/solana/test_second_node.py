@@ -1,0 +1,99 @@
+"""A block that one node does not give is asked of another before its slot is given up."""
+
+from contextlib import aclosing
+
+import httpx
+import pytest
+
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Slot, UnixMs
+from mintscope.solana.blocks import Block, Endpoint, Gap
+from mintscope.solana.node import PreferredNodes
+from mintscope.solana.poll import Poller, Polling
+from mintscope.solana.rpc import Commitment, Rpc, Unreachable
+from support.fakes.node import FakeNode, failing
+
+
+def node_of(count: int) -> FakeNode:
+    node = FakeNode(ManualClock(UnixMs(1_700_000_000_000)))
+    node.grow(count)
+    node.finalize()
+    return node
+
+
+def client(node: FakeNode, clock: ManualClock) -> Rpc:
+    return Rpc(
+        Endpoint(url="http://node"),
+        clock=clock,
+        transport=node.transport(),
+        jitter=lambda: 0.5,
+        sleep=node.sleep,
+    )
+
+
+async def followed(first: FakeNode, second: FakeNode) -> tuple[list[int], list[Gap]]:
+    slots: list[int] = []
+    gaps: list[Gap] = []
+    async with client(first, first.clock) as one, client(second, first.clock) as other:
+        nodes = PreferredNodes([one, other], first.clock)
+        poller = Poller(
+            nodes,
+            # Requests ahead would let time pass here that in truth passes beside the others.
+            Polling(start="first", gap_after_s=40, asks_ahead=False),
+            clock=first.clock,
+            sleep=first.sleep,
+        )
+        async with aclosing(poller.updates(None)) as updates:
+            async for update in updates:
+                if isinstance(update, Gap):
+                    gaps.append(update)
+                if isinstance(update, Block):
+                    slots.append(update.slot)
+                    if update.slot == 29:
+                        break
+    return slots, gaps
+
+
+@pytest.mark.parametrize("number", [-32001, -32004, -32007, -32011, -32015, -32603])
+async def test_a_block_that_the_first_refuses_comes_from_the_second(number: int) -> None:
+    first, second = node_of(30), node_of(30)
+    first.unfetchable = {12: number, 13: number}
+
+    assert await followed(first, second) == (list(range(30)), [])
+
+
+async def test_what_neither_has_is_a_gap() -> None:
+    first, second = node_of(30), node_of(30)
+    first.unfetchable, second.unfetchable = {12: -32603}, {12: -32007}
+
+    slots, gaps = await followed(first, second)
+
+    assert slots == [*range(12), *range(13, 30)]
+    assert [(gap.first, gap.last) for gap in gaps] == [(12, 12)]
+
+
+async def test_while_the_first_gives_no_answer_the_second_is_followed() -> None:
+    first, second = node_of(30), node_of(30)
+    first.faults = [None] * 9 + [failing(httpx.ConnectError)] * 5_000
+
+    assert await followed(first, second) == (list(range(30)), [])
+    assert len(first.requests) < 100, "a node that gives no answer is passed over for a while"
+
+
+async def test_without_any_answer_the_failure_of_the_first_is_told() -> None:
+    first, second = node_of(3), node_of(3)
+    first.faults = second.faults = [failing(httpx.ConnectError)] * 99
+
+    async with client(first, first.clock) as one, client(second, first.clock) as other:
+        with pytest.raises(Unreachable, match="getSlot: ConnectError"):
+            await PreferredNodes([one, other], first.clock).head(Commitment.CONFIRMED)
+
+
+async def test_the_first_node_is_preferred() -> None:
+    first, second = node_of(30), node_of(30)
+
+    async with client(first, first.clock) as one, client(second, first.clock) as other:
+        nodes = PreferredNodes([one, other], first.clock)
+        assert isinstance(await nodes.block(Slot(5), Commitment.CONFIRMED), Block)
+
+    assert second.requests == []

@@ -1,0 +1,127 @@
+"""No statement costs more because the store is old: PostgreSQL's plans at two ages.
+
+PostgreSQL plans by its statistics of the tables, so each is filled and analyzed: a plan that reads
+a growing table from end to end grows with it.  SQLite's plans depend only on the schema: they are
+in test_statements.py.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+import psycopg
+import pytest
+
+from mintscope.kit.sql.database import translate
+from support.scenes.filled_tables import FILL
+from support.scenes.postgres import dsn_in
+from support.sql_statements import STATEMENTS, text_of
+
+AGES: Final = (5_000, 50_000)
+GROWTH: Final = 3.0  # of the expected cost of a plan, while the store grows to ten times
+CHEAP: Final = 500.0  # some hundred rows by their keys
+# The log is left out: it holds minutes.
+# The beginnings of statements that read such a table from end to end.  The list may only shrink.
+READ_ALL: Final = {
+    "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",
+    "SELECT address, day, swaps, volume, lively_day FROM mint": "a new day: what is followed",
+    # PostgreSQL does not know where the mark is, and expects a third of the journal behind it.
+    "SELECT day, sum(credits) FROM": "some minutes of the journal",
+    "SELECT min(first_at), max(last_at) FROM": "some minutes of the journal",
+}
+MARK: Final = re.compile(r"\$(\d+)")
+LIMIT: Final = re.compile(r"LIMIT \$(\d+)")
+TEXT = 25
+BYTES = 17
+DOUBLE = 701
+BOOLEAN = 16
+ARRAYS: Final = {1016: "bigint[]", 1009: "text[]", 1001: "bytea[]", 1022: "double precision[]"}
+
+
+def value(kind: int, number: int, *, is_limit: bool) -> str:
+    """Return a value of the type *kind*: of the newest rows, which a service asks for."""
+    if is_limit:
+        return "100::bigint"
+    if kind in ARRAYS:
+        return f"ARRAY['{number}']::{ARRAYS[kind]}" if kind == 1016 else f"'{{}}'::{ARRAYS[kind]}"
+    return {
+        TEXT: "'m5'::text",
+        BYTES: r"'\x00'::bytea",
+        DOUBLE: "1.0::double precision",
+        BOOLEAN: "true",
+    }.get(kind, f"{number}::bigint")
+
+
+def explained(db: psycopg.Connection[Any], text: str, newest: int) -> Any:
+    """Return the plan of *text*, None if PostgreSQL cannot prepare it in this way."""
+    result = db.pgconn.prepare(b"explained", text.encode())
+    if result.status != psycopg.pq.ExecStatus.COMMAND_OK:
+        return None
+    described = db.pgconn.describe_prepared(b"explained")
+    kinds = [described.param_type(place) for place in range(described.nparams)]
+    db.execute("DEALLOCATE explained")
+    limits = {int(number) for number in LIMIT.findall(text)}
+    written = MARK.sub(
+        lambda found: value(kinds[int(found[1]) - 1], newest, is_limit=int(found[1]) in limits),
+        text,
+    )
+    (plan,) = db.execute(f"EXPLAIN (FORMAT JSON) {written}".encode()).fetchone() or (None,)
+    return plan
+
+
+def reads_all(node: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the growing tables that a plan reads from end to end."""
+    is_whole = node["Node Type"] == "Seq Scan" or (
+        "Index" in node["Node Type"]
+        and "Index Cond" not in node
+        and node["Node Type"] != "Bitmap Heap Scan"
+        and node["Total Cost"] - node["Startup Cost"] > 1_000
+    )
+    table = node.get("Relation Name")
+    if is_whole and (table in FILL or f'"{table}"' in FILL):
+        yield str(table)
+    below = node.get("Plans", ())
+    if node["Node Type"] != "Limit" or node["Total Cost"] > 1_000:
+        for each in below:
+            yield from reads_all(each)
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[psycopg.Connection[Any]]:
+    with psycopg.connect(dsn_in(tmp_path_factory.mktemp("plans")), autocommit=True) as db:
+        db.execute("SET session_replication_role = replica")
+        db.execute("SET jit = off")
+        yield db
+
+
+def test_no_plan_reads_a_growing_table_from_end_to_end_or_grows_with_it(
+    filled: psycopg.Connection[Any],
+) -> None:
+    texts = [translate(text_of(each)).text for each in STATEMENTS if isinstance(each, str)]
+    costs: dict[str, list[float]] = {text: [] for text in texts}
+    found = set[str]()
+    begin = 1
+    for age in AGES:
+        for table, rows in FILL.items():
+            series = f"generate_series({begin}::bigint, {age}) AS n"
+            filled.execute(f"INSERT INTO {table} {rows} FROM {series}".encode())
+        for mark in ("credit_day_mark", "credit_received_mark"):
+            filled.execute(f"UPDATE {mark} SET entry = {age - 10}".encode())
+        filled.execute("ANALYZE")
+        begin = age + 1
+        for text in texts:
+            plan = explained(filled, text, age - 10)
+            if plan is not None:
+                costs[text].append(plan[0]["Plan"]["Total Cost"])
+                if age == AGES[-1] and set(reads_all(plan[0]["Plan"])):
+                    found.add(text)
+    planned = [text for text in texts if len(costs[text]) == len(AGES)]
+    for text in planned:
+        young, old = costs[text]
+        if old > CHEAP and old > GROWTH * young:
+            found.add(text)
+    words = {" ".join(text.split()) for text in found}
+    known = {text for text in words if text.startswith(tuple(READ_ALL))}
+    assert len(planned) > len(texts) * 0.9
+    assert sorted(words - known) == []
+    assert len(known) == len(READ_ALL)

@@ -1,0 +1,37 @@
+"""Of several api processes at one database one audits; another one does when it ends."""
+
+from pathlib import Path
+
+from mintscope.app.stores import postgres as openers
+from mintscope.app.stores.sqlite_stores import payment_books
+from mintscope.kit.sql.postgres import PostgresDatabase
+from support.scenes.postgres import dsn_in
+
+SETTING = "SELECT setting FROM pg_settings WHERE name = 'idle_session_timeout'"
+
+
+async def test_one_of_three_processes_audits(tmp_path: Path) -> None:
+    processes = [openers.payment_books(dsn_in(tmp_path)) for _ in range(3)]
+    for _ in range(2):
+        assert [await each.is_auditor() for each in processes] == [True, False, False]
+    await processes[0].close()
+    audits: list[bool] = []
+    while not any(audits):  # the server notices within moments that the connection is closed
+        audits = [await each.is_auditor() for each in processes[1:]]
+    assert audits in ([True, False], [False, True])
+    for each in processes[1:]:
+        await each.close()
+
+
+async def test_a_frozen_auditor_loses_its_turn(tmp_path: Path) -> None:
+    books = openers.payment_books(dsn_in(tmp_path))
+    assert await books.is_auditor()
+    database: PostgresDatabase = vars(books)["_db"]
+    assert database.execute(SETTING).get == "60000"  # the server ends a session that is silent
+    await books.close()
+
+
+async def test_on_sqlite_the_process_audits(tmp_path: Path) -> None:
+    books = payment_books(tmp_path / "money.sqlite")
+    assert await books.is_auditor()
+    await books.close()

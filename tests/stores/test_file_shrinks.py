@@ -1,0 +1,131 @@
+"""A SQLite file returns unused pages to the disk, and its log stays bounded."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import apsw
+import pytest
+from prometheus_client import REGISTRY
+
+from mintscope.alerts.alert import FiringId, SignalId
+from mintscope.alerts.evaluation import DueWanted, NewWebhook
+from mintscope.app.stores.compacting import compact_files
+from mintscope.app.stores.folder import MARKET_FILE, WEBHOOKS_FILE
+from mintscope.app.stores.sqlite_stores import webhook_queue
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql import sqlite as shrinking
+from mintscope.kit.sql.sqlite import BUSY_TIMEOUT_MS, SqliteDatabase, size_of
+from mintscope.market.store import sqlite as sqlite_market
+from mintscope.market.store.sqlite import SqliteMarketTables
+
+FILL = """
+WITH RECURSIVE count (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM count WHERE n < 3000)
+INSERT INTO list_snapshot_piece SELECT 1, n, zeroblob(10000) FROM count
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / MARKET_FILE
+
+
+@pytest.fixture
+def db(path: Path) -> Iterator[SqliteDatabase]:
+    with closing(SqliteDatabase(path, "market")) as opened:
+        yield opened
+
+
+def pages(db: SqliteDatabase) -> int:
+    return int(db.execute("PRAGMA page_count").get)
+
+
+def empty_and_fill(db: SqliteDatabase) -> int:
+    """Return the number of its pages when it was full."""
+    db.execute(FILL)
+    full = pages(db)
+    db.execute("DELETE FROM list_snapshot_piece")
+    return full
+
+
+def test_free_pages_are_given_back_some_at_a_time(
+    db: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shrinking, "FREE_PAGES_MAX", 1_000)
+    full = empty_and_fill(db)
+    before = full
+    while (now := tidied(db)) < before:
+        assert before - now <= shrinking.PAGES_A_STEP + 3  # and pages of the map
+        before = now
+    assert now < full / 3
+    assert db.execute("PRAGMA freelist_count").get <= 1_000
+    free = REGISTRY.get_sample_value("mintscope_free_bytes", {"store": "market"})
+    assert free == db.execute("PRAGMA freelist_count").get * 4_096
+
+
+def tidied(db: SqliteDatabase) -> int:
+    SqliteMarketTables().tidy(db)
+    return pages(db)
+
+
+def test_few_free_pages_are_kept_for_what_comes(db: SqliteDatabase) -> None:
+    db.execute(FILL.replace("3000", "300"))
+    db.execute("DELETE FROM list_snapshot_piece")
+    before = pages(db)
+    assert tidied(db) == before
+
+
+def test_a_log_that_a_reader_held_up_is_emptied_once_it_has_gone(
+    db: SqliteDatabase, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite_market, "WAL_BYTES_MAX", 1_000_000)
+    with closing(apsw.Connection(str(path))) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT count(*) FROM mint").fetchall()
+        empty_and_fill(db)
+        SqliteMarketTables().tidy(db)
+        assert size_of(db.wal) > 1_000_000
+        shown = REGISTRY.get_sample_value("mintscope_wal_bytes", {"store": "market"})
+        assert shown == size_of(db.wal)
+        reader.execute("ROLLBACK")
+    SqliteMarketTables().tidy(db)
+    assert size_of(db.wal) == 0
+    assert db.execute("PRAGMA busy_timeout").get == BUSY_TIMEOUT_MS
+
+
+def test_a_file_of_before_shrinks_once_it_was_compacted(path: Path) -> None:
+    with closing(apsw.Connection(str(path))) as old:
+        old.execute("CREATE TABLE first (n)")  # so that it is no new file
+    with closing(SqliteDatabase(path, "market")) as db:
+        empty_and_fill(db)
+        assert db.execute("PRAGMA auto_vacuum").get == 0
+    ((name, before, after),) = compact_files(path.parent)
+    assert name == MARKET_FILE
+    assert after < before / 10
+    with closing(SqliteDatabase(path, "market")) as db:
+        assert db.execute("PRAGMA auto_vacuum").get == 2
+
+
+async def test_the_file_of_webhooks_shrinks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shrinking, "FREE_PAGES_MAX", 100)
+    path = tmp_path / WEBHOOKS_FILE
+    queue = webhook_queue(path)
+    over = [
+        NewWebhook(FiringId(number), SignalId(1), UnixMs(1), 1, UnixMs(2), "x" * 1_000)
+        for number in range(1, 4_001)
+    ]
+
+    def count_pages() -> int:
+        with closing(apsw.Connection(str(path))) as reader:
+            return int(reader.execute("PRAGMA page_count").get)
+
+    await queue.transact(lambda rows, _: rows.take_in(FiringId(4_000), over, UnixMs(3)))
+    full = count_pages()
+    await queue.transact(lambda rows, _: rows.purge(UnixMs(9), 0))
+    for _ in range(8):
+        await queue.transact(lambda rows, _: rows.claim(UnixMs(9), UnixMs(9), DueWanted(1, 1)))
+    await queue.close()
+    assert full > 1_000
+    assert count_pages() < full / 4

@@ -1,0 +1,84 @@
+"""A PostgreSQL that is frozen for good: no thread waits for it without end."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from mintscope.kit.errors import StoreUnavailable
+from mintscope.kit.sql import postgres as connection
+from mintscope.kit.sql import processes as notices
+from mintscope.kit.sql.database import AccessInThreads, DatabaseAway
+from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.kit.sql.processes import MarketNotices
+from support.scenes.postgres import dsn_in
+
+PID = "SELECT pg_backend_pid()"
+HANG_S = 20.0
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MARGIN_S", 0.2)
+
+
+@contextmanager
+def frozen(pid: int) -> Iterator[None]:
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+def test_what_waits_for_an_answer_is_told_and_asks_another_connection(tmp_path: Path) -> None:
+    with closing(PostgresDatabase(dsn_in(tmp_path), statement_ms=100)) as db:
+        pid = db.execute(PID).get
+        with frozen(pid):
+            with pytest.raises(DatabaseAway, match=r"within 0\.3 s"):
+                db.execute("SELECT 1")
+            assert db.execute(PID).get != pid
+
+
+def test_what_sends_more_than_is_taken_is_told(tmp_path: Path) -> None:
+    with (
+        closing(PostgresDatabase(dsn_in(tmp_path), statement_ms=100)) as db,
+        frozen(db.execute(PID).get),
+        pytest.raises(DatabaseAway),
+    ):
+        db.execute("SELECT length(?::text)", ("x" * 50_000_000,))
+
+
+async def test_readers_end_with_their_process(tmp_path: Path) -> None:
+    connect = partial(PostgresDatabase, dsn_in(tmp_path), statement_ms=100)
+    access = AccessInThreads(connect, threads=1)
+    pid = await access.run(lambda db: db.execute(PID).get)
+    with frozen(pid):
+        reading = [asyncio.ensure_future(access.run(lambda db: db.execute("SELECT 1")))]
+        await asyncio.sleep(0)
+        async with asyncio.timeout(HANG_S):
+            await asyncio.to_thread(access.close)
+            found = await asyncio.gather(*reading, return_exceptions=True)
+    assert isinstance(found[0], DatabaseAway)
+
+
+async def test_who_begins_to_listen_goes_on_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(notices, "ANSWER_S", 0.2)
+    listening = MarketNotices(dsn_in(tmp_path), {"a": "1"})
+
+    async def never(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(notices, "join", never)
+    async with asyncio.timeout(HANG_S):
+        await listening.wait(0.0)
+        with pytest.raises(StoreUnavailable):
+            await listening.open()
+        await listening.aclose()

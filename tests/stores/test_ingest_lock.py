@@ -1,0 +1,141 @@
+"""Two ingests at one database: one writes, and the other takes over from one that is silent."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.kit.errors import StoreUnavailable
+from mintscope.kit.sql.database import DatabaseAway
+from mintscope.kit.sql.postgres import PostgresDatabase, TakenOver, WriteLock
+from mintscope.kit.sql.processes import SILENT_MS_MAX, IngestLock, reading
+from support.scenes.postgres import dsn_in
+
+WAIT_S_MAX: Final = 10.0
+TAKE_OVER_S_MAX: Final = 5.0
+FINALIZE: Final = "UPDATE progress SET finalized_slot = ?"
+FINALIZED: Final = "SELECT finalized_slot FROM progress"
+
+
+@pytest.fixture
+def dsn(tmp_path: Path) -> str:
+    return dsn_in(tmp_path)
+
+
+@asynccontextmanager
+async def waiting(lock: IngestLock) -> AsyncIterator[asyncio.Event]:
+    """Let *lock* be waited for during the block, and held from the event to its end."""
+    is_held, is_over = asyncio.Event(), asyncio.Event()
+
+    async def hold() -> None:
+        async with lock.held():
+            is_held.set()
+            await is_over.wait()
+
+    task = asyncio.create_task(hold())
+    try:
+        yield is_held
+    finally:
+        is_over.set()
+        await asyncio.wait_for(task, WAIT_S_MAX)
+
+
+def writer(dsn: str, epoch: int) -> PostgresDatabase:
+    return PostgresDatabase(dsn, WriteLock.MARKET, epoch=epoch)
+
+
+def test_one_process_at_a_time_reads_a_past(dsn: str) -> None:
+    with reading(dsn) as is_first:
+        assert is_first
+        with reading(dsn) as is_second:
+            assert not is_second
+    with reading(dsn) as is_third:
+        assert is_third
+    with pytest.raises(StoreUnavailable), reading("host=127.0.0.1 port=1 connect_timeout=1"):
+        pass
+
+
+async def test_one_ingest_holds_the_lock_and_the_other_stands_by_until_it_lets_go(
+    dsn: str,
+) -> None:
+    first, second = IngestLock(dsn), IngestLock(dsn)
+    async with AsyncExitStack() as stack:
+        async with first.held():
+            second_holds = await stack.enter_async_context(waiting(second))
+            keeping = asyncio.create_task(first.keep())
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(SILENT_MS_MAX / 1000 + 1):
+                    await second_holds.wait()
+            keeping.cancel()
+        async with asyncio.timeout(WAIT_S_MAX):
+            await second_holds.wait()
+    assert second.epoch == first.epoch + 1
+
+
+async def test_an_ingest_that_says_nothing_is_replaced_within_5_s_and_writes_no_more(
+    dsn: str,
+) -> None:
+    first, second = IngestLock(dsn), IngestLock(dsn)
+    async with first.held():  # without `keep`: as if the process were frozen
+        database = writer(dsn, first.epoch)
+        with database.transaction():
+            database.execute(FINALIZE, (1,))
+        async with waiting(second) as second_holds:
+            async with asyncio.timeout(TAKE_OVER_S_MAX):
+                await second_holds.wait()
+            with pytest.raises(TakenOver), database.transaction():
+                database.execute(FINALIZE, (2,))
+            with pytest.raises(StoreUnavailable):
+                async with asyncio.timeout(WAIT_S_MAX):
+                    await first.keep()
+            successor = writer(dsn, second.epoch)
+            with successor.transaction():
+                successor.execute(FINALIZE, (3,))
+            assert database.execute(FINALIZED).get == 3
+            successor.close()
+        database.close()
+
+
+async def test_what_the_holder_before_has_begun_to_write_comes_before_the_new_epoch(
+    dsn: str,
+) -> None:
+    first, second = IngestLock(dsn), IngestLock(dsn)
+    async with first.held():
+        epoch = first.epoch
+    database = writer(dsn, epoch)
+    async with waiting(second) as second_holds:
+        with database.transaction():
+            database.execute(FINALIZE, (1,))
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(1):  # less than the server lets a transaction be idle
+                    await second_holds.wait()
+        async with asyncio.timeout(WAIT_S_MAX):
+            await second_holds.wait()
+        assert database.execute(FINALIZED).get == 1
+    database.close()
+
+
+async def test_a_frozen_transaction_of_the_holder_before_is_undone_for_the_new_epoch(
+    dsn: str,
+) -> None:
+    first, second = IngestLock(dsn), IngestLock(dsn)
+    async with first.held():
+        epoch = first.epoch
+    database = writer(dsn, epoch)
+    async with waiting(second) as second_holds:
+        with pytest.raises(DatabaseAway), database.transaction():  # noqa: PT012 - its end is refused
+            database.execute(FINALIZE, (1,))
+            async with asyncio.timeout(TAKE_OVER_S_MAX):
+                await second_holds.wait()
+    assert database.execute(FINALIZED).get is None
+    database.close()
+
+
+async def test_a_database_that_does_not_answer_is_told() -> None:
+    lock = IngestLock("host=127.0.0.1 port=1 user=postgres connect_timeout=1")
+    with pytest.raises(StoreUnavailable, match="does not answer"):
+        async with lock.held():
+            pytest.fail("it is held")

@@ -1,0 +1,192 @@
+"""A replica that dies before it answers: another one gives back what it took, and nothing else."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.credits.ledger import Debit, Empty, Spent
+from mintscope.credits.store.postgres import (
+    DEAD_MS,
+    GAP_MS,
+    CreditBatches,
+    PostgresCreditBook,
+    PostgresCreditLedger,
+)
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.credentials import make_credit_token
+from mintscope.kit.primitives import CreditAccount, UnixMs
+from mintscope.kit.sql.postgres import PostgresDatabase
+from support.scenes.postgres import dsn_in
+
+PEPPER: Final = bytes(range(32))
+NOW: Final = UnixMs(1_763_640_000_000)
+AGES: Final = DEAD_MS + 1_000
+
+
+class Replicas:
+    """Two replicas at one database, and the time since each was heard of."""
+
+    def __init__(self, dsn: str) -> None:
+        self.dying, self.living = (PostgresCreditBook(dsn, pepper=PEPPER) for _ in range(2))
+        self.clock = ManualClock(NOW)
+        for book in (self.dying, self.living):
+            batches = CreditBatches(PostgresDatabase(dsn), self.clock.monotonic_s)
+            vars(book)["_batches"] = batches
+            book.rest(NOW)
+        self.account = self.opened()
+        self._db = PostgresDatabase(dsn)
+
+    def opened(self) -> CreditAccount:
+        token = make_credit_token(os.urandom(28))
+        return self.living.issue(token, 10, note="", at=NOW)
+
+    def pass_ms(self, milliseconds: int, *heard: PostgresCreditBook) -> None:
+        """Let time pass for the database; of replicas other than *heard* it heard nothing."""
+        writers = [vars(vars(book)["_batches"])["_writer"] for book in heard]
+        move = "UPDATE credit_writer SET since = since - ?1, seen_at = seen_at - ?1"
+        self._db.execute(move, (milliseconds,))
+        again = "UPDATE credit_writer SET seen_at = seen_at + ?1 WHERE id = ANY(?2::bigint[])"
+        self._db.execute(again, (milliseconds, writers))
+        self.clock.advance(milliseconds)
+
+    def batch_count(self) -> int:
+        return int(self._db.execute("SELECT count(*) FROM credit_batch").get)
+
+    def close(self) -> None:
+        for each in (self.dying, self.living):
+            vars(vars(each)["_batches"])["_db"].close()
+            each.close()
+        self._db.close()
+
+
+@pytest.fixture
+def replicas(tmp_path: Path) -> Iterator[Replicas]:
+    replicas = Replicas(dsn_in(tmp_path))
+    yield replicas
+    replicas.close()
+
+
+def test_what_a_dead_replica_did_not_answer_is_given_back_once(replicas: Replicas) -> None:
+    other = replicas.opened()
+    replicas.dying.spend([replicas.account, other, replicas.account], NOW)
+    replicas.pass_ms(AGES, replicas.living)
+    replicas.living.rest(NOW)
+    assert replicas.living.balance(replicas.account) == replicas.living.balance(other) == 10
+    replicas.pass_ms(AGES, replicas.living)
+    replicas.living.rest(NOW)
+    assert replicas.living.balance(replicas.account) == 10
+    assert replicas.living.contradictions() == []
+    kinds = {line.kind: line.delta for line in replicas.living.summary(replicas.account)}
+    assert kinds == {"grant": 10, "spend": -2, "reversal": 2}
+
+
+def test_debits_of_several_that_were_left_behind_are_given_back_whole(replicas: Replicas) -> None:
+    replicas.dying.debit([Debit(replicas.account, 4), Debit(replicas.account, 7)], NOW)
+    assert replicas.living.balance(replicas.account) == 6
+    for _ in range(2):
+        replicas.pass_ms(AGES, replicas.living)
+        replicas.living.rest(NOW)
+        assert replicas.living.balance(replicas.account) == 10
+    kinds = {line.kind: line.delta for line in replicas.living.summary(replicas.account)}
+    assert kinds == {"grant": 10, "spend": -4, "reversal": 4}
+
+
+def test_a_replica_that_has_much_to_do_looks_after_dead_ones_too(replicas: Replicas) -> None:
+    other = replicas.opened()
+    replicas.dying.spend([replicas.account], NOW)
+    replicas.pass_ms(AGES, replicas.living)
+    assert replicas.living.spend([other], NOW) == [Spent(9)]  # it never rests
+    assert replicas.living.balance(replicas.account) == 10
+
+
+def test_what_was_answered_stays_taken(replicas: Replicas) -> None:
+    replicas.dying.spend([replicas.account], NOW)
+    replicas.dying.note_answered(1)
+    replicas.dying.spend([replicas.account], NOW)
+    assert replicas.batch_count() == 1
+    replicas.dying.note_answered(2)
+    replicas.dying.rest(NOW)
+    assert replicas.batch_count() == 0
+    replicas.pass_ms(AGES, replicas.living)
+    replicas.living.rest(NOW)
+    assert replicas.living.balance(replicas.account) == 8
+
+
+def test_a_replica_that_was_heard_of_is_alive(replicas: Replicas) -> None:
+    replicas.dying.spend([replicas.account], NOW)
+    replicas.pass_ms(AGES, replicas.living, replicas.dying)
+    replicas.pass_ms(DEAD_MS - 5_000, replicas.living)
+    replicas.living.rest(NOW)
+    assert replicas.living.balance(replicas.account) == 9
+
+
+def test_no_replica_is_taken_for_dead_just_after_the_database_was_away(replicas: Replicas) -> None:
+    replicas.dying.spend([replicas.account], NOW)
+    replicas.pass_ms(AGES)  # none was heard of
+    replicas.living.rest(NOW)
+    assert replicas.living.balance(replicas.account) == 9
+    replicas.pass_ms(GAP_MS - 5_000)
+    replicas.living.rest(NOW)
+    assert replicas.living.balance(replicas.account) == 9
+    replicas.pass_ms(AGES, replicas.living)
+    replicas.living.rest(NOW)
+    assert replicas.living.balance(replicas.account) == 10
+
+
+def test_two_that_give_back_at_once_give_back_once(replicas: Replicas, tmp_path: Path) -> None:
+    third = Replicas(dsn_in(tmp_path))
+    for _ in range(5):
+        replicas.dying.spend([replicas.account], NOW)
+    replicas.pass_ms(AGES, replicas.living, third.living)
+    third.clock.advance(AGES)
+    with ThreadPoolExecutor(2) as threads:
+        for done in [threads.submit(one.rest, NOW) for one in (replicas.living, third.living)]:
+            done.result()
+    assert replicas.living.balance(replicas.account) == 10
+    third.close()
+
+
+async def test_a_ledger_leaves_nothing_behind_that_it_answered(replicas: Replicas) -> None:
+    dsn = vars(vars(replicas.living)["_db"])["_dsn"]
+    ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=ManualClock(NOW))
+    for left in (9, 8):
+        assert await ledger.spend(replicas.account) == Spent(left)
+    assert replicas.batch_count() <= 1  # the second answered for the first
+    await ledger.close()
+    assert replicas.batch_count() == 0
+
+
+async def test_a_debit_whose_client_left_is_answered_once_it_is_given_back(
+    replicas: Replicas, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dsn = vars(vars(replicas.living)["_db"])["_dsn"]
+    ledger = PostgresCreditLedger(dsn, pepper=PEPPER, clock=ManualClock(NOW))
+    writing: PostgresCreditBook = vars(ledger)["_writing"]
+    spend, note_answered = writing.spend, writing.note_answered
+    left: list[int] = []
+
+    def spend_and_lose(accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
+        outcomes = spend(accounts, at)
+        loop.call_soon_threadsafe(asking.cancel)
+        return outcomes
+
+    def note(batch_count: int) -> None:
+        if batch_count:
+            left.append(writing.balance(replicas.account))
+        note_answered(batch_count)
+
+    monkeypatch.setattr(writing, "spend", spend_and_lose)
+    monkeypatch.setattr(writing, "note_answered", note)
+    loop = asyncio.get_running_loop()
+    asking = loop.create_task(ledger.spend(replicas.account))
+    await asyncio.wait([asking])
+    assert asking.cancelled()
+    await ledger.close()
+    assert left
+    assert set(left) == {10}
+    assert replicas.batch_count() == 0

@@ -1,0 +1,128 @@
+"""Faults of the connection of limits to a real server, and between two processes."""
+
+import asyncio
+import signal
+from collections.abc import Iterator
+from contextlib import aclosing
+
+import pytest
+
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.limits import Admitted, Denied, Limit
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.limits import AskedWindow, FoundWindow, LimitBatches, SharedLimits
+from mintscope.kit.sql.migrating import migrate
+from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.kit.sql.postgres_limits import PostgresWindows
+from support.cluster.cluster import stop_server
+from support.processes.servers import PostgresServer
+from support.scenes.limits import STORES, end_connections, shared
+
+START = UnixMs(1_750_000_000_000)
+TWO = Limit(name="test", count=2, window_s=60)
+ONE_EACH = 2  # processes
+stores = pytest.mark.parametrize("store", STORES)
+
+
+@pytest.fixture
+def own_server() -> Iterator[PostgresServer]:
+    server = PostgresServer(durable=True)  # its tables outlive a kill
+    server.start()
+    database = PostgresDatabase(server.dsn)
+    migrate(database, "limits")
+    database.close()
+    yield server
+    server.remove()
+
+
+def window(name: str, *, taken: int = 1) -> AskedWindow:
+    return AskedWindow(name.encode().ljust(16), 30, 60_000_000, 0, taken)
+
+
+def limits_at(server: PostgresServer, patience_s: float) -> SharedLimits:
+    clock = ManualClock(START)
+    store = PostgresWindows(server.dsn)
+    batches = LimitBatches(store, clock, patience_s=patience_s, pause_s=0)
+    return SharedLimits(batches, clock, replicas=ONE_EACH)
+
+
+async def shared_again(limits: SharedLimits) -> None:
+    """Return when a process that admits one alone admits two."""
+    probe = limits.limiter(TWO, window="probe")
+    async with asyncio.timeout(30):
+        for number in range(1_000_000):
+            if await probe.take(number) == Admitted(1, 60):
+                return
+            await asyncio.sleep(0)
+
+
+@stores
+async def test_an_answer_that_comes_too_late_is_not_read_as_the_next_one(store: str) -> None:
+    make, empty = STORES[store]
+    empty()
+    async with aclosing(make(None)) as windows:
+        await windows.settle([window("busy", taken=7)])
+        for turns in range(6):
+            late = asyncio.ensure_future(windows.settle([window("busy")]))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            late.cancel()
+            await asyncio.wait((late,))
+
+            assert await windows.settle([window(f"quiet {turns}")]) == [FoundWindow(0, 0)]
+
+
+@stores
+async def test_a_connection_that_the_server_ended_is_made_again_at_once(store: str) -> None:
+    STORES[store][1]()
+    clock = ManualClock(START)
+    async with shared(store, clock, store_clock=clock, replicas=ONE_EACH) as limits:
+        limiter = limits.limiter(TWO)
+        await limiter.take("one")
+        end_connections()
+
+        assert await limiter.take("one") == Admitted(0, 60)
+        assert await limiter.take("one") == Denied(60)
+
+
+@stores
+async def test_two_processes_that_ask_for_the_same_keys_never_wait_in_a_circle(store: str) -> None:
+    make, empty = STORES[store]
+    empty()
+    keys = [window(f"{number}") for number in range(200)]
+    async with aclosing(make(None)) as one, aclosing(make(None)) as other:
+        for held in range(0, 20, 2):
+            found = await asyncio.gather(one.settle(keys), other.settle(keys[::-1]))
+
+            counts = [
+                sorted((a.held, b.held)) for a, b in zip(found[0], found[1][::-1], strict=True)
+            ]
+            assert counts == [[held, held + 1]] * len(keys)
+
+
+async def test_a_killed_server_leaves_each_process_its_share_until_it_is_there_again(
+    own_server: PostgresServer,
+) -> None:
+    async with aclosing(limits_at(own_server, 30)) as limits:
+        limiter = limits.limiter(TWO)
+        assert [await limiter.take("a") for _ in range(2)] == [Admitted(1, 60), Admitted(0, 60)]
+        own_server.stop()
+        assert [await limiter.take("b") for _ in range(2)] == [Admitted(0, 60), Denied(60)]
+
+        own_server.start()
+        await shared_again(limits)
+        assert [await limiter.take("c") for _ in range(2)] == [Admitted(1, 60), Admitted(0, 60)]
+
+
+async def test_a_frozen_server_does_not_hold_up_requests(own_server: PostgresServer) -> None:
+    async with aclosing(limits_at(own_server, 0.2)) as limits:
+        limiter = limits.limiter(TWO)
+        await shared_again(limits)
+        stop_server(own_server, signal.SIGSTOP)
+        try:
+            assert [await limiter.take("b") for _ in range(2)] == [Admitted(0, 60), Denied(60)]
+        finally:
+            stop_server(own_server, signal.SIGCONT)
+
+        await shared_again(limits)
+        assert [await limiter.take("c") for _ in range(2)] == [Admitted(1, 60), Admitted(0, 60)]

@@ -1,0 +1,76 @@
+"""Readers of the market are woken by PostgreSQL, and look by themselves where they are not."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Final
+
+import psycopg
+import pytest
+from structlog.testing import capture_logs
+
+from mintscope.kit.sql.processes import MarketNotices
+from support.scenes.postgres import dsn_in
+
+WOKEN_S_MAX: Final = 0.5
+NOTIFY: Final = "SELECT pg_notify('mintscope_market_' || current_schema(), '')"
+END_OTHERS: Final = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+ WHERE application_name = 'mintscope' AND query LIKE 'LISTEN%'
+"""
+
+
+@pytest.fixture
+def dsn(tmp_path: Path) -> str:
+    return dsn_in(tmp_path)
+
+
+@pytest.fixture
+async def notices(dsn: str) -> AsyncIterator[MarketNotices]:
+    opened = MarketNotices(dsn)
+    await opened.wait(0)  # it has connected: a second without a notice
+    yield opened
+    await opened.aclose()
+
+
+async def send(dsn: str, statement: str) -> None:
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        await connection.execute(statement.encode())
+
+
+async def test_a_write_wakes_who_waits(dsn: str, notices: MarketNotices) -> None:
+    waiting = asyncio.create_task(notices.wait(60))
+    await send(dsn, NOTIFY)
+    async with asyncio.timeout(WOKEN_S_MAX):
+        await waiting
+
+
+async def test_a_write_between_two_waits_is_not_missed(dsn: str, notices: MarketNotices) -> None:
+    await send(dsn, NOTIFY)
+    async with asyncio.timeout(WOKEN_S_MAX):
+        await notices.wait(60)
+
+
+async def test_without_a_write_it_looks_again_after_a_second(notices: MarketNotices) -> None:
+    loop = asyncio.get_running_loop()
+    began_s = loop.time()
+    await notices.wait(60)
+    assert loop.time() - began_s == pytest.approx(1, abs=0.5)
+
+
+async def test_a_lost_connection_is_told_once_and_the_poll_goes_on(
+    dsn: str, notices: MarketNotices
+) -> None:
+    await send(dsn, END_OTHERS)
+    with capture_logs() as logs:
+        for _ in range(3):
+            async with asyncio.timeout(WOKEN_S_MAX):
+                await notices.wait(0.01)
+    assert [line["event"] for line in logs] == ["market_notices_lost"]
+
+
+async def test_a_server_that_is_not_there_is_polled_for() -> None:
+    notices = MarketNotices("host=127.0.0.1 port=1 user=postgres")
+    async with asyncio.timeout(WOKEN_S_MAX):
+        await notices.wait(0.01)
+    await notices.aclose()

@@ -1,0 +1,28 @@
+"""A reader of the market waits no longer than it may."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.sql.database import Database
+from mintscope.market.store.log_reader import MarketReading
+
+
+class StuckAccess:
+    """Implements DatabaseAccess: an engine that never answers."""
+
+    async def run(self, _work: Callable[[Database], Any]) -> Any:
+        await asyncio.Event().wait()
+
+    def close(self) -> None:
+        """It holds nothing."""
+
+
+@pytest.mark.parametrize("verb", ["run", "in_snapshot"])
+async def test_who_waits_too_long_is_told_to_try_again(verb: str) -> None:
+    reading = MarketReading(StuckAccess(), timeout_s=0.0)
+    with pytest.raises(ServiceUnavailable, match="try again"):
+        await getattr(reading, verb)(lambda _: None)

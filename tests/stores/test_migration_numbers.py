@@ -1,0 +1,30 @@
+"""Each migration has a number of its own: two with one number make no new store."""
+
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import mintscope.kit.sql
+
+FOLDERS = sorted(
+    folder
+    for folder in Path(mintscope.kit.sql.__path__[0]).glob("migrations/*/*")
+    if any(folder.glob("*.sql"))
+)
+
+
+def twice(names: list[str]) -> list[str]:
+    """Return the numbers that several of *names* begin with."""
+    counted = Counter(name.partition("_")[0] for name in names)
+    return sorted(number for number, count in counted.items() if count > 1)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: "-".join(folder.parts[-3:]))
+def test_no_two_have_one_number(folder: Path) -> None:
+    assert twice([path.name for path in folder.glob("*.sql")]) == []
+
+
+def test_both_engines_and_all_stores_are_looked_at() -> None:
+    assert len(FOLDERS) >= 4
+    assert twice(["0010_a.sql", "0010_b.sql", "0020_c.sql"]) == ["0010"]

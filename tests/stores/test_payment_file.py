@@ -1,0 +1,180 @@
+"""The payment tables themselves: older files, jobs that fail, rules that no code can forget."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from importlib.resources import files
+from pathlib import Path
+
+import apsw
+import pytest
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
+
+from mintscope.app.stores.sqlite_stores import payment_store
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.sqlite import open_store
+from mintscope.payments.payment import Dead, Landed, Payment, State
+from mintscope.payments.ports import Begun, Inconsistent
+from mintscope.payments.store.payments import SqlPaymentStore
+from support.scenes.payments.pending_payments import (
+    AGAIN_MS,
+    AMOUNT,
+    LANDED,
+    NOW,
+    named,
+    new_payment,
+)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[SqlPaymentStore]:
+    store = payment_store(tmp_path / "money.sqlite")
+    yield store
+    await store.close()
+
+
+async def resolve(store: SqlPaymentStore, name: str, *evidence: Landed | Dead) -> Payment:
+    for each in evidence:
+        payment = await store.resolve(
+            new_payment(name).payment.message_hash, each, now=UnixMs(NOW), again_ms=AGAIN_MS
+        )
+    return payment
+
+
+async def test_a_job_that_fails_undoes_itself_alone(store: SqlPaymentStore) -> None:
+    """All of these share one commit, or two."""
+    free = new_payment("free")
+    outcomes = await asyncio.gather(
+        store.begin(new_payment("a")),
+        store.begin(replace(free, payment=replace(free.payment, fee_lamports=0))),
+        store.resolve(
+            new_payment("unknown").payment.message_hash, LANDED, now=NOW, again_ms=AGAIN_MS
+        ),
+        store.begin(replace(free, payment=replace(free.payment, amount=2**63))),
+        store.begin(new_payment("b")),
+        return_exceptions=True,
+    )
+
+    assert [type(outcome) for outcome in outcomes] == [
+        Begun,
+        Inconsistent,
+        Inconsistent,
+        OverflowError,
+        Begun,
+    ]
+    for name, is_there in (("a", True), ("b", True), ("free", False)):
+        found = await store.find(new_payment(name).payment.message_hash)
+        assert (found.payment is not None) == is_there
+
+
+async def test_half_a_job_is_undone(store: SqlPaymentStore, tmp_path: Path) -> None:
+    """Its credits are entered, then its row is refused: the credits go as well."""
+    for name in ("bad", "good"):
+        await store.begin(new_payment(name))
+    db = apsw.Connection(str(tmp_path / "money.sqlite"))
+    db.execute(
+        "CREATE TRIGGER broken BEFORE UPDATE OF state ON payment"
+        " WHEN OLD.signature = 'signature of bad' BEGIN SELECT raise(ABORT, 'a test'); END"
+    )
+    bad, good = await asyncio.gather(
+        resolve(store, "bad", LANDED), resolve(store, "good", LANDED), return_exceptions=True
+    )
+
+    assert isinstance(bad, Inconsistent)
+    assert isinstance(good, Payment)
+    assert db.execute("SELECT count(*), sum(delta) FROM credit_entry").get == (1, 10)
+    db.close()
+
+
+def freezes(change: str) -> float:
+    labels = {"change": change, "reason": "transaction_vanished"}
+    return REGISTRY.get_sample_value("mintscope_payment_freezes_total", labels) or 0.0
+
+
+async def test_a_frozen_payment_raises_an_alarm(store: SqlPaymentStore) -> None:
+    await store.begin(new_payment("a"))
+    before = freezes("frozen"), freezes("thawed")
+    with capture_logs() as lines:
+        await resolve(store, "a", LANDED, Dead(height=1_000))
+        assert lines == []
+        await resolve(store, "a", Dead(height=1_032), Dead(height=1_064))
+        assert [(line["event"], line["log_level"]) for line in lines] == [
+            ("a payment is frozen", "error")
+        ]
+        await resolve(store, "a", Landed(paid=AMOUNT, final=True))
+
+    assert lines[-1]["event"] == "a frozen payment has come back"
+    assert lines[-1]["signature"] == new_payment("a").payment.signature
+    assert (freezes("frozen"), freezes("thawed")) == (before[0] + 1, before[1] + 1)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE payment SET amount = 1",
+        "UPDATE payment SET credits = 1000",
+        "UPDATE payment SET fee_lamports = 1",
+        "UPDATE payment SET state = 'pending'",
+        "UPDATE payment SET state = 'failed', reason = 'transaction_failed'",
+        "UPDATE payment SET paid = amount - 1",
+        "DELETE FROM payment",
+        "UPDATE credit_account SET balance = -1",
+    ],
+)
+async def test_what_no_statement_may_do(
+    store: SqlPaymentStore, tmp_path: Path, change: str
+) -> None:
+    await store.begin(new_payment("a"))
+    await resolve(store, "a", LANDED)
+    db = apsw.Connection(str(tmp_path / "money.sqlite"))
+    with pytest.raises(apsw.ConstraintError):
+        db.execute(change)
+    db.close()
+
+
+async def test_a_file_of_before_is_brought_up_to_date(tmp_path: Path) -> None:
+    """A deposit on a token that was rotated before goes to its successor as well."""
+    path = tmp_path / "money.sqlite"
+    db = apsw.Connection(str(path))
+    db.execute("CREATE TABLE migration (number INTEGER PRIMARY KEY, name TEXT, kind TEXT) STRICT")
+    folder = files("mintscope.kit.sql").joinpath("migrations", "sqlite", "money")
+    for name in ("0001_credits.sql", "0100_payments.sql", "0101_statement.sql"):
+        db.execute(folder.joinpath(name).read_text())
+        db.execute("INSERT INTO migration VALUES (?, ?, 'money')", (int(name[:4]), name))
+    for n in (1, 2, 3):
+        db.execute(
+            "INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES (?, '', '', 0)",
+            (named(f"token {n}"),),
+        )
+    for account, kind, delta, balance in (
+        (1, "grant", 9, 9),
+        (1, "rotate", -9, 0),
+        (2, "rotate", 9, 9),
+        (2, "spend", -1, 8),
+    ):
+        db.execute(
+            "INSERT INTO credit_entry (account, kind, delta, balance, at) VALUES (?, ?, ?, ?, 0)",
+            (account, kind, delta, balance),
+        )
+    db.execute("INSERT INTO treasury_mark VALUES (1, 'the last one')")
+    db.close()
+    db = open_store(path, "money")
+
+    assert list(db.execute("SELECT id, successor FROM credit_account")) == [
+        (1, 2),
+        (2, None),
+        (3, None),
+    ]
+    assert db.execute("SELECT scope, mark FROM treasury_scan").get == ("new", "the last one")
+    db.close()
+
+
+async def test_one_look_in_vain_is_remembered(store: SqlPaymentStore) -> None:
+    """The second look may be another process's."""
+    await store.begin(new_payment("a"))
+    await resolve(store, "a", LANDED, Dead(height=1_000))
+    found = (await store.find(new_payment("a").payment.message_hash)).payment
+
+    assert found is not None
+    assert (found.state, found.missed_height) == (State.ISSUED, 1_000)

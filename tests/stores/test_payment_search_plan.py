@@ -1,0 +1,60 @@
+"""A search of payments looks rows up by an index, however many payments there are."""
+
+import re
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import psycopg
+import pytest
+
+from mintscope.kit.sql.sqlite import open_store
+from mintscope.payments.store import purchases as statements
+from support.scenes.filled_tables import FILL
+from support.scenes.postgres import dsn_in
+
+ROWS: Final = 5_000
+LARGE: Final = ("payment", "credit_account", "p", "a", "h")
+
+
+def plan(folder: Path, statement: str, values: tuple[object, ...]) -> list[str]:
+    with closing(open_store(folder / "money.sqlite", "money")) as db:
+        return [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", values)]
+
+
+@pytest.mark.parametrize("lacks", [None, "payment_account", "credit_account_hint"])
+def test_no_large_table_is_read_from_end_to_end(tmp_path: Path, lacks: str | None) -> None:
+    places = {"accounts": "?", "signatures": "?", "payers": "?"}
+    with closing(open_store(tmp_path / "money.sqlite", "money")) as db:
+        if lacks is not None:
+            db.execute(f"DROP INDEX {lacks}")
+    lines = plan(tmp_path, statements.PAYMENTS.format(**places), (1, "h", "s", "w", 20, 20))
+    read_whole = [line for line in lines if line.startswith("SCAN") and line.split()[1] in LARGE]
+
+    assert bool(read_whole) is (lacks is not None), lines
+
+
+@pytest.mark.parametrize("lacks", [None, "payment_account", "credit_account_hint"])
+def test_postgresql_has_an_index_for_each_look(tmp_path: Path, lacks: str | None) -> None:
+    """Its tables have rows and statistics, as those of a store that is in use."""
+    places = {"accounts": "1", "signatures": "'s'", "payers": "'w'"}
+    statement = statements.PAYMENTS.format(**places)
+    for value in ("'h'", "20", "20"):
+        statement = statement.replace("?", value, 1)
+    with psycopg.connect(dsn_in(tmp_path, ("money",)), autocommit=True) as db:
+        if lacks is not None:
+            db.execute(f"DROP INDEX {lacks}".encode())
+        db.execute("SET session_replication_role = replica")
+        for table in ("credit_account", "payment"):
+            rows = f"{FILL[table]} FROM generate_series(1, {ROWS}) AS n"
+            db.execute(f"INSERT INTO {table} {rows}".encode())
+            db.execute(f"ANALYZE {table}".encode())
+        lines = [str(row[0]) for row in db.execute(f"EXPLAIN {statement}".encode()).fetchall()]
+    followed = zip(lines, [*lines[1:], ""], strict=True)
+    read_whole = [
+        line
+        for line, after in followed
+        if re.search(r"Scan .*\bon (payment|credit_account)\b", line) and "Cond" not in after
+    ]
+
+    assert bool(read_whole) is (lacks is not None), "\n".join(lines)

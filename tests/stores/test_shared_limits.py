@@ -1,0 +1,382 @@
+"""Limits that processes count together: exact over all of them, and a share while that fails."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from dataclasses import dataclass, field
+
+import pytest
+from prometheus_client import REGISTRY
+from structlog.testing import capture_logs
+from typing_extensions import override
+
+from mintscope.kit.clock import ManualClock, SystemClock
+from mintscope.kit.limits import Admitted, Denied, InstantLimiter, Limit
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql import limits as limit_batches
+from mintscope.kit.sql import limits as shared_limits
+from mintscope.kit.sql.limits import (
+    AskedWindow,
+    FoundWindow,
+    LimitBatches,
+    LimitStoreAway,
+    SharedLimits,
+    WindowStore,
+)
+from support.scenes.limits import STORES, postgres_windows, shared
+
+START = UnixMs(1_750_000_000_000)
+THIRTY = Limit(name="test", count=30, window_s=60)
+stores = pytest.mark.parametrize("store", STORES)
+
+
+@dataclass
+class PlainStore:
+    """A WindowStore that admits everything, fails, or stands still, on command."""
+
+    failures: int = 0
+    moving: asyncio.Event = field(default_factory=asyncio.Event)
+    calls: list[Sequence[AskedWindow]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.moving.set()
+
+    async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
+        self.calls.append(asked)
+        await self.moving.wait()
+        if self.failures:
+            self.failures -= 1
+            raise LimitStoreAway("as the test says")
+        return [FoundWindow(0, 0) for _ in asked]
+
+    async def aclose(self) -> None:
+        self.moving.set()
+
+    def asked(self) -> list[Sequence[AskedWindow]]:
+        """Return the calls that asked for something."""
+        return [call for call in self.calls if call]
+
+
+@asynccontextmanager
+async def limits_of(
+    store: WindowStore,
+    *,
+    replicas: int = 1,
+    patience_s: float = 30,
+    clock: ManualClock | None = None,
+) -> AsyncGenerator[SharedLimits, None]:
+    clock = clock or ManualClock(START)
+    batches = LimitBatches(store, clock, patience_s=patience_s, pause_s=0)
+    async with aclosing(SharedLimits(batches, clock, replicas=replicas)) as limits:
+        yield limits
+
+
+def is_shared() -> float | None:
+    return REGISTRY.get_sample_value("mintscope_limits_shared")
+
+
+async def until_shared() -> None:
+    for _ in range(1_000):  # turns of the event loop
+        if is_shared():
+            return
+        await asyncio.sleep(0)
+    pytest.fail("expected limits to be shared again")
+
+
+@stores
+async def test_200_requests_at_once_at_three_processes_admit_exactly_30(store: str) -> None:
+    STORES[store][1]()
+    async with AsyncExitStack() as stack:
+        # Their own clocks differ; the server's decides.
+        clocks = [ManualClock(START), ManualClock(START), ManualClock(START)]
+        clocks[1].advance(3_600_000)
+        opened = [shared(store, clock, store_clock=None, replicas=3) for clock in clocks]
+        windows = [(await stack.enter_async_context(each)).limiter(THIRTY) for each in opened]
+        verdicts = await asyncio.gather(*(windows[n % 3].take("one") for n in range(200)))
+
+    admitted = [verdict for verdict in verdicts if isinstance(verdict, Admitted)]
+    assert sorted(each.remaining for each in admitted) == list(range(30))
+    assert {each.reset_s for each in admitted} == {60}
+    waits = {each.retry_after_s for each in verdicts if isinstance(each, Denied)}
+    assert waits <= set(range(30, 61)), waits  # 60, unless the machine stands still
+
+
+@stores
+async def test_what_one_process_gives_back_another_may_take(store: str) -> None:
+    STORES[store][1]()
+    clock, one = ManualClock(START), Limit(name="test", count=1, window_s=60)
+    async with (
+        shared(store, clock, store_clock=clock) as first,
+        shared(store, clock, store_clock=clock) as second,
+    ):
+        await first.limiter(one).take("one")
+        assert await second.limiter(one).take("one") == Denied(60)
+        await first.limiter(one).give_back("one")
+        clock.advance(1_000)  # for so long a refusal is remembered
+
+        assert await second.limiter(one).take("one") == Admitted(0, 60)
+        assert await first.limiter(one).take("one") == Denied(60)
+
+
+@stores
+async def test_keys_that_only_look_alike_count_apart(store: str) -> None:
+    STORES[store][1]()
+    async with shared(store, SystemClock(), store_clock=None) as limits:
+        window = limits.limiter(Limit(name="test", count=1, window_s=60))
+        verdicts = [await window.take(key) for key in (1, "1", "one\0", "one", "\udcff", "é")]
+
+    assert verdicts == [Admitted(0, 60)] * 6
+
+
+@stores
+async def test_admissions_far_ahead_of_the_server_s_clock_do_not_count(store: str) -> None:
+    STORES[store][1]()
+    set_forward, set_back = ManualClock(START), ManualClock(START)
+    set_forward.advance(86_400_000)
+    one = Limit(name="test", count=1, window_s=60)
+    async with (
+        shared(store, set_back, store_clock=set_forward) as before,
+        shared(store, set_back, store_clock=set_back) as after,
+    ):
+        await before.limiter(one).take("one")
+
+        assert await after.limiter(one).take("one") == Admitted(0, 60)
+        assert await after.limiter(one).take("one") == Denied(60)
+
+
+async def test_windows_in_which_nothing_counts_are_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    STORES["postgresql"][1]()
+    monkeypatch.setattr("mintscope.kit.sql.postgres_limits.SWEPT_AFTER", 3)
+    clock, own = ManualClock(START), ManualClock(START)
+    async with shared("postgresql", own, store_clock=clock) as limits:
+        window = limits.limiter(Limit(name="test", count=1, window_s=60))
+        await window.take("old")
+        clock.advance(60_000)
+        await asyncio.gather(window.take("new"), window.take("newer"))
+
+    assert postgres_windows() == 2
+
+
+async def test_all_that_is_asked_in_one_turn_is_one_call() -> None:
+    store = PlainStore()
+    async with limits_of(store) as limits:
+        window, other = limits.limiter(THIRTY), limits.limiter(THIRTY, window="other")
+        await asyncio.gather(
+            *(window.take(n % 10) for n in range(100)), other.take(1), window.give_back(1)
+        )
+
+    (call,) = store.calls
+    assert [(each.returned, each.taken) for each in call] == [(n == 1, 10) for n in range(10)] + [
+        (0, 1)
+    ]
+    assert len({each.key for each in call}) == 11
+
+
+async def test_no_call_holds_more_keys_than_a_batch() -> None:
+    store = PlainStore()
+    async with limits_of(store) as limits:
+        window = limits.limiter(THIRTY)
+        await asyncio.gather(*(window.take(n) for n in range(2 * limit_batches.BATCH_MAX + 1)))
+
+    assert [len(call) for call in store.calls] == [limit_batches.BATCH_MAX] * 2 + [1]
+
+
+async def test_a_refused_key_is_not_asked_for_until_a_second_is_over() -> None:
+    clock, store = ManualClock(START), FullStore()
+    async with limits_of(store, clock=clock) as limits:
+        window = limits.limiter(Limit(name="test", count=1, window_s=60))
+        verdicts = [await window.take("one")]
+        for _ in range(3):
+            clock.advance(333)
+            verdicts.append(await window.take("one"))
+        assert len(store.calls) == 1
+        clock.advance(1)
+        await window.take("one")
+
+    assert verdicts == [Denied(50), Denied(50), Denied(50), Denied(50)]
+    assert len(store.calls) == 2
+
+
+async def test_a_refusal_ends_before_a_second_if_its_window_does() -> None:
+    clock, store = ManualClock(START), FullStore(age_us=59_900_000)
+    async with limits_of(store, clock=clock) as limits:
+        window = limits.limiter(Limit(name="test", count=1, window_s=60))
+        await window.take("one")
+        clock.advance(100)
+        await window.take("one")
+
+    assert len(store.calls) == 2
+
+
+async def test_no_more_refusals_are_remembered_than_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_limits, "REFUSALS_MAX", 2)
+    store = FullStore()
+    async with limits_of(store) as limits:
+        window = limits.limiter(Limit(name="test", count=1, window_s=60))
+        for key in ("a", "b", "a", "b", "c", "a"):
+            await window.take(key)
+
+    assert len(store.calls) == 4
+
+
+async def test_a_lost_connection_is_not_an_absence() -> None:
+    store = PlainStore(failures=1)
+    async with limits_of(store, replicas=30) as limits:
+        window = limits.limiter(THIRTY)
+
+        assert await window.take("one") == Admitted(29, 60)
+        assert is_shared() == 1
+
+
+async def test_nothing_is_given_back_twice_where_an_answer_was_lost() -> None:
+    store = PlainStore()
+    async with limits_of(store) as limits:
+        window = limits.limiter(THIRTY)
+        store.failures = 1
+        await window.give_back("one")
+
+    assert [call[0].returned for call in store.asked()] == [1, 0]
+
+
+@pytest.mark.parametrize(("replicas", "share"), [(1, 30), (3, 10), (4, 7), (100, 1)])
+async def test_a_process_alone_admits_its_share_and_at_least_one(replicas: int, share: int) -> None:
+    store = PlainStore(failures=1_000_000)
+    async with limits_of(store, replicas=replicas) as limits:
+        window = limits.limiter(THIRTY)
+        verdicts = [await window.take("one") for _ in range(31)]
+
+        assert is_shared() == 0
+    assert verdicts == [Admitted(left, 60) for left in reversed(range(share))] + [Denied(60)] * (
+        31 - share
+    )
+
+
+async def test_a_store_that_stands_still_holds_up_nothing_but_its_patience() -> None:
+    store = PlainStore()
+    store.moving.clear()
+    async with limits_of(store, replicas=3, patience_s=0.01) as limits:
+        window = limits.limiter(THIRTY)
+        with capture_logs() as logs:
+            verdicts = await asyncio.gather(*(window.take("one") for _ in range(20)))
+
+        assert sum(isinstance(each, Admitted) for each in verdicts) == 10
+        assert [each["event"] for each in logs] == ["limits_away"]
+        assert len(store.asked()) == 1
+
+
+async def test_what_waits_behind_a_call_that_fails_is_decided_alone_at_once() -> None:
+    store = PlainStore(failures=1_000_000)
+    store.moving.clear()
+    async with limits_of(store, replicas=30) as limits:
+        window = limits.limiter(THIRTY)
+        first = asyncio.ensure_future(window.take("one"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert len(store.asked()) == 1
+        second = asyncio.ensure_future(window.take("other"))
+        await asyncio.sleep(0)
+        store.moving.set()
+
+        async with asyncio.timeout(10):
+            assert [await first, await second] == [Admitted(0, 60)] * 2
+
+
+async def test_limits_are_shared_again_once_the_store_answers() -> None:
+    store = PlainStore(failures=5)
+    async with limits_of(store, replicas=30) as limits:
+        window = limits.limiter(THIRTY)
+        assert await window.take("one") == Admitted(0, 60)
+        with capture_logs() as logs:
+            await until_shared()
+
+        assert [each["event"] for each in logs] == ["limits_back"]
+        assert await window.take("one") == Admitted(29, 60)
+
+
+async def test_what_was_admitted_alone_is_given_back_alone() -> None:
+    store = PlainStore(failures=5)
+    async with limits_of(store, replicas=30) as limits:
+        window = limits.limiter(THIRTY)
+        await window.take("one")
+        await until_shared()
+        await window.give_back("one")
+        await window.give_back("one")
+
+    assert [call[0].returned for call in store.asked()] == [0, 0, 1]
+
+
+async def test_an_event_loop_that_stood_still_is_no_absence_of_the_store() -> None:
+    class StoppingStore(PlainStore):
+        @override
+        async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
+            # The answer comes a few turns after the one in which the loop stood still.
+            asyncio.get_running_loop().call_soon(stand_still)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            return await super().settle(asked)
+
+    async with limits_of(StoppingStore(), replicas=30, patience_s=0.2) as limits:
+        assert await limits.limiter(THIRTY).take("one") == Admitted(29, 60)
+
+
+async def test_more_than_can_wait_is_decided_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limit_batches, "WAITING_MAX", 5)
+    store = PlainStore()
+    async with limits_of(store, replicas=30) as limits:
+        window = limits.limiter(THIRTY)
+        verdicts = await asyncio.gather(*(window.take(n) for n in range(8)))
+
+    assert sorted(each.remaining for each in verdicts if isinstance(each, Admitted)) == [
+        *[0] * 3,
+        *[29] * 5,
+    ]
+
+
+async def test_a_client_that_left_before_it_was_its_turn_is_not_counted() -> None:
+    store = PlainStore()
+    async with limits_of(store) as limits:
+        window = limits.limiter(THIRTY)
+        takes = [asyncio.ensure_future(window.take("one")) for _ in range(3)]
+        await asyncio.sleep(0)
+        store.moving.clear()
+        takes[0].cancel()
+        store.moving.set()
+        await asyncio.gather(*takes, return_exceptions=True)
+
+    assert sum(each.taken for call in store.calls for each in call) == 2
+
+
+async def test_nothing_waits_for_ever_when_limits_are_closed() -> None:
+    store = PlainStore()
+    store.moving.clear()
+    async with limits_of(store) as limits:
+        take = asyncio.ensure_future(limits.limiter(THIRTY).take("one"))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    assert await take == Admitted(29, 60)
+
+
+async def test_a_window_that_must_be_awaited_is_not_instant() -> None:
+    async with limits_of(PlainStore()) as limits:
+        assert not isinstance(limits.limiter(THIRTY), InstantLimiter)
+
+
+@dataclass
+class FullStore(PlainStore):
+    """A WindowStore in which every window of one admission is full."""
+
+    age_us: int = 10_000_000
+
+    @override
+    async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
+        self.calls.append(asked)
+        return [FoundWindow(1, self.age_us) for _ in asked]
+
+
+def stand_still() -> None:
+    """Keep the event loop for longer than a store may take."""
+    until_s = SystemClock().monotonic_s() + 0.3
+    while SystemClock().monotonic_s() < until_s:
+        pass

@@ -1,0 +1,107 @@
+"""The price of the payment token in one row: all api processes sell at the same one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.sql.database import AccessInThreads
+from mintscope.kit.sql.postgres import PostgresDatabase
+from mintscope.payments.price_cache import PinnedPrice
+from mintscope.payments.pricing import SNAPSHOT_S, Doubt, Quote
+from mintscope.payments.store.postgres import SharedPrice
+from support.scenes.postgres import dsn_in
+
+NOW: Final = UnixMs(1_800_000_000_000)
+TWO, THREE = Decimal(2), Decimal("3.000000001")
+
+
+class NoPrice:
+    """A source that has none."""
+
+    async def read(self, now: UnixMs) -> Quote | Doubt:
+        del now
+        return Doubt.SHALLOW
+
+
+class Shared:
+    """Several processes, each with a source of its own, and how time passes for their row."""
+
+    def __init__(self, dsn: str) -> None:
+        self._connect = partial(PostgresDatabase, dsn)
+        self._database = self._connect()
+        self.opened: list[SharedPrice] = []
+
+    def process(self, source: PinnedPrice | NoPrice) -> SharedPrice:
+        self.opened.append(SharedPrice(source, AccessInThreads(self._connect, threads=1)))
+        return self.opened[-1]
+
+    def pass_s(self, seconds: float) -> None:
+        move = "UPDATE token_price SET read_at = read_at - ?::bigint"
+        self._database.execute(move, (int(seconds * 1000),))
+
+    async def close(self) -> None:
+        self._database.close()
+        for each in self.opened:
+            await each.close()
+
+
+@pytest.fixture
+async def shared(tmp_path: Path) -> AsyncIterator[Shared]:
+    shared = Shared(dsn_in(tmp_path))
+    yield shared
+    await shared.close()
+
+
+async def usd(process: SharedPrice) -> Decimal:
+    found = await process.read(NOW)
+    assert isinstance(found, Quote)
+    return found.usd
+
+
+async def test_all_processes_sell_at_the_price_that_one_has_read(shared: Shared) -> None:
+    first, second = shared.process(PinnedPrice(TWO)), shared.process(PinnedPrice(THREE))
+    assert [await usd(first), await usd(second)] == [TWO, TWO]
+    shared.pass_s(SNAPSHOT_S)
+    assert [await usd(second), await usd(first)] == [THREE, THREE]
+
+
+async def test_of_two_that_read_at_once_one_decides(shared: Shared) -> None:
+    prices = [Decimal(n) for n in range(1, 9)]
+    found = await asyncio.gather(*(usd(shared.process(PinnedPrice(each))) for each in prices))
+    assert len(set(found)) == 1
+
+
+async def test_a_price_lasts_for_what_is_left_of_its_minute(shared: Shared) -> None:
+    process = shared.process(PinnedPrice(TWO))
+    await usd(process)
+    shared.pass_s(40)
+    found = await process.read(NOW)
+    assert isinstance(found, Quote)
+    assert 0 < found.lasts_s <= SNAPSHOT_S - 40
+
+
+async def test_a_doubt_is_of_its_process_alone(shared: Shared) -> None:
+    doubtful, sure = shared.process(NoPrice()), shared.process(PinnedPrice(TWO))
+    assert await doubtful.read(NOW) is Doubt.SHALLOW
+    assert await usd(sure) == TWO
+    assert await usd(doubtful.__class__(NoPrice(), vars(doubtful)["_database"])) == TWO
+
+
+async def test_a_price_of_later_than_now_is_none(shared: Shared) -> None:
+    process, other = shared.process(PinnedPrice(TWO)), shared.process(PinnedPrice(THREE))
+    await usd(process)
+    shared.pass_s(-1_000)  # the clock of the database was set back
+    assert await usd(other) == THREE
+
+
+async def test_without_the_database_nothing_is_sold() -> None:
+    nowhere = partial(PostgresDatabase, "host=127.0.0.1 port=1 user=none")
+    process = SharedPrice(PinnedPrice(TWO), AccessInThreads(nowhere, threads=1))
+    assert await process.read(NOW) is Doubt.NO_ANSWER
+    await process.close()

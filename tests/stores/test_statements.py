@@ -1,0 +1,151 @@
+"""Both engines understand every statement in common SQL, whether another test runs it or not."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import apsw
+import apsw.ext
+import psycopg
+import pytest
+
+from mintscope.history import join_store as join
+from mintscope.kit.sql.database import Batch, inserting_arrays, translate
+from mintscope.kit.sql.sqlite import open_store
+from mintscope.market.series import store as reader
+from mintscope.market.store import log_reader, mints
+from support.scenes.postgres import OLDEST, dsn_in, dsn_of, oldest_server
+from support.sql_statements import STATEMENTS, text_of
+
+INCONSISTENT: Final = re.compile(rb"inconsistent types deduced for parameter \$(\d+)")
+BIGINT: Final = 20
+LEAST: Final = 200  # fewer were not found, and not that they are gone
+
+
+def test_the_statements_are_found() -> None:
+    assert len(STATEMENTS) >= LEAST
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[apsw.Connection]:
+    folder = tmp_path_factory.mktemp("statements")
+    return [open_store(folder / f"{kind}.sqlite", kind) for kind in ("money", "market", "webhooks")]
+
+
+@pytest.fixture(scope="module", params=["newest", "oldest"])
+def database(request: pytest.FixtureRequest) -> Iterator[psycopg.Connection]:
+    if request.param == "newest":
+        dsn = dsn_in(Path("statements"))
+    elif OLDEST.is_dir():
+        dsn = dsn_of(oldest_server())
+    else:
+        pytest.skip(f"expected PostgreSQL 15 in {OLDEST}; the oldest version was not asked")
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        yield connection
+
+
+def trouble(file: apsw.Connection, statement: str) -> str:
+    try:
+        apsw.ext.query_info(file, statement)
+    except apsw.Error as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda each: text_of(each).split()[0])
+def test_sqlite_prepares_it(files: list[apsw.Connection], statement: str | Batch) -> None:
+    troubles = [trouble(file, text_of(statement)) for file in files]
+    assert not all(troubles), troubles
+
+
+@pytest.mark.parametrize("statement", [log_reader.TIP, mints.TIP, join.OLDEST])
+def test_the_ends_of_a_long_log_are_found_without_reading_all_of_it(
+    files: list[apsw.Connection], statement: str
+) -> None:
+    _, market, _ = files
+
+    plan = [str(row[3]) for row in market.execute(f"EXPLAIN QUERY PLAN {statement}")]
+
+    assert not [step for step in plan if step.startswith(("SCAN header", "USE TEMP B-TREE"))]
+
+
+def test_where_an_older_page_of_swaps_begins_is_found_by_its_slot(
+    files: list[apsw.Connection],
+) -> None:
+    _, market, _ = files
+
+    plan = market.execute(f"EXPLAIN QUERY PLAN {reader.FROM}", {"slot": 1})
+
+    assert [row[3] for row in plan if "header_alive (slot<?)" in row[3]]
+
+
+@pytest.mark.parametrize("statement", STATEMENTS, ids=lambda each: text_of(each).split()[0])
+def test_postgresql_prepares_it(database: psycopg.Connection, statement: str | Batch) -> None:
+    if isinstance(statement, Batch):
+        text = inserting_arrays(statement)
+    else:
+        text = translate(text_of(statement)).text
+    # Integers are sent as bigint, which a mark that is used twice is not always taken for.
+    kinds: dict[int, int] = {}
+    while True:
+        types = [kinds.get(number, 0) for number in range(1, max(kinds, default=0) + 1)]
+        result = database.pgconn.prepare(b"", text.encode(), types or None)
+        told = INCONSISTENT.search(result.error_message)
+        if told is None or int(told[1]) in kinds:
+            break
+        kinds[int(told[1])] = BIGINT
+    assert result.status == psycopg.pq.ExecStatus.COMMAND_OK, result.error_message.decode()
+
+
+# Tables with a row for each request, payment, trade or minute.
+GROWING: Final = (
+    *("credit_entry", "credit_account", "credit_day", "payment", "account_event"),
+    *("credit_received", "closed_balance", "closed_key", "audit_balance", "audit_key_month"),
+    *("candle", "waypoint", "swap", "header", "event", "mint", "activity", "signal_firing"),
+)
+READS_ALL: Final = re.compile(r"SCAN (\w+)(?: USING COVERING INDEX (\w+))?$")
+ALIAS: Final = re.compile(rf"\b({'|'.join(GROWING)}) AS (\w+)")
+# Indexes of payments that are under way, and of mints whose candles wait to be deleted: few.
+OF_FEW: Final = {"payment_pending", "payment_pending_from", "payment_open", "mint_uncleared"}
+# The beginnings of those that do.  The list may only shrink.
+READ_ALL: Final = {
+    # what refers to a new row, which SQLite looks for only behind a violation
+    "INSERT INTO credit_account (token_hash, hint, note, issued_at, root)": "no look",
+    "INSERT INTO credit_account (token_hash, hint, note, issued_at) VALUES": "no look",
+    "WITH entry AS ( SELECT account, delta, balance": "an operator: doctor, of a small store",
+    "SELECT -1, address, deciding, 0 FROM deciding_pool": "a start: what trades",
+    "SELECT header.slot, address, deciding, seq FROM swap": "a start: the log",
+    "SELECT slot, parent_slot, blockhash, time, sol_usd": "a start: the log",
+    "SELECT 1 FROM header LIMIT 1": "one row",
+    "SELECT address, day, swaps, volume, lively_day FROM mint": "a new day: what is followed",
+}
+
+
+def test_no_statement_reads_a_table_that_grows_from_end_to_end(
+    files: list[apsw.Connection],
+) -> None:
+    """SQLite plans by the indexes alone, so an empty file shows what a large one does."""
+    found = set()
+    for text in (text_of(each) for each in STATEMENTS if isinstance(each, str)):
+        for file in files:
+            if trouble(file, text):
+                continue
+            plan = apsw.ext.query_info(file, text, explain_query_plan=True).query_plan
+            names = {name: name for name in GROWING} | {
+                alias: name for name, alias in ALIAS.findall(text)
+            }
+            scans = filter(None, map(READS_ALL.match, details(plan)))
+            if [scan for scan in scans if scan[1] in names and scan[2] not in OF_FEW]:
+                found.add(" ".join(text.split()))
+    known = {text for text in found if text.startswith(tuple(READ_ALL))}
+    assert found == known
+    assert len(known) == len(READ_ALL)
+
+
+def details(plan: apsw.ext.QueryPlan | None) -> Iterator[str]:
+    """Yield each step of *plan*."""
+    if plan is not None:
+        yield plan.detail
+        for each in plan.sub or ():
+            yield from details(each)

@@ -1,0 +1,158 @@
+"""Watchlists as pages: what is made on them programs read, and no other person."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from solders.pubkey import Pubkey
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.kit.primitives import Mint
+from mintscope.solana.blocks import USDC, WSOL
+from mintscope.watchlists.rows import WATCHED_MAX, WATCHLISTS_MAX, WatchlistId
+from support.scenes.people.web_person import ALICE, MALLORY, ORIGIN, Person, where, words
+from support.scenes.service import bearer
+from support.scenes.website import HERE, PASSWORD, Website, website
+
+MINTS = [Mint(str(Pubkey(number.to_bytes(32)))) for number in range(1, WATCHED_MAX + 1)]
+
+
+@pytest.fixture
+async def site(tmp_path: Path) -> AsyncIterator[Website]:
+    """A service with a market, whose list has wrapped SOL on it."""
+    async with website(tmp_path, origin=ORIGIN, has_market=True) as site:
+        yield site
+
+
+async def make(person: Person, name: str) -> str:
+    """Make a watchlist; return the path of its page."""
+    made = await person.send("/watchlists", {"name": name})
+    assert made.status_code == 303, words(made)
+    return where(made).partition("?")[0]
+
+
+async def test_a_watchlist_is_made_filled_named_emptied_and_deleted(alice: Person) -> None:
+    path = await make(alice, "Mine & yours")
+
+    await alice.send(f"{path}/add", {"mint": WSOL})
+    await alice.send(f"{path}/add", {"mint": USDC})
+    filled = words(await alice.open(path))
+    await alice.send(f"{path}/rename", {"name": "Other"})
+    await alice.send(f"{path}/remove", {"mint": WSOL})
+    emptied = words(await alice.open(path))
+    listed = words(await alice.open("/watchlists"))
+    asked = words(await alice.open(f"{path}/delete"))
+    await alice.send(f"{path}/delete")
+
+    assert "Mine & yours" in filled
+    assert "2 of 200 tokens" in filled
+    assert "1 of 200 tokens" in emptied
+    assert "Other 1 token, since" in listed
+    assert "Delete Other ?" in asked
+    assert "You have none yet" in words(await alice.open("/watchlists"))
+    assert (await alice.open(path)).status_code == 404
+
+
+async def test_a_token_is_put_on_it_by_name_once_it_is_chosen(alice: Person) -> None:
+    path = await make(alice, "Mine")
+    found = await alice.send(f"{path}/add", {"mint": "sol", "find": "yes"})
+    named = await alice.send(f"{path}/add", {"mint": "sol"})
+    unknown = await alice.send(f"{path}/add", {"mint": "no such token"})
+    empty = words(await alice.open(path))
+    await alice.send(f"{path}/add", {"mint": "sol", "choose": WSOL})
+
+    assert (found.status_code, named.status_code, unknown.status_code) == (200, 422, 422)
+    for each in (found, named):
+        assert f'name="choose" value="{WSOL}"' in each.text
+    assert "Choose one of these" in words(named)
+    assert "No tracked token has that name" in words(unknown)
+    assert "0 of 200 tokens" in empty
+    assert "1 of 200 tokens" in words(await alice.open(path))
+
+
+async def test_what_is_known_of_a_token_stands_beside_it(alice: Person) -> None:
+    path = await make(alice, "Mine")
+    for mint in (WSOL, "Es9vMFrzaCERmJfrF4H2FYD4KCoNkY11McCe8BenwNYB"):
+        await alice.send(f"{path}/add", {"mint": mint})
+
+    shown = words(await alice.open(path))
+
+    assert "$" in shown
+    assert "Es9v…wNYB Not followed here" in shown
+
+
+@pytest.mark.parametrize(
+    ("form", "field", "text", "told"),
+    [
+        ("", "name", " ", "Give it a name"),
+        ("", "name", "x" * 65, "Give it a name"),
+        ("", "name", "a\nb", "Give it a name"),
+        ("/rename", "name", "", "Give it a name"),
+        ("/add", "mint", "nothing", "No tracked token has that name"),
+        ("/add", "mint", "", "Name a token: its name or symbol, or its mint address."),
+    ],
+)
+async def test_what_is_typed_wrong_is_asked_for_again(
+    alice: Person, form: str, field: str, text: str, told: str
+) -> None:
+    path = await make(alice, "Mine") if form else "/watchlists"
+
+    answer = await alice.send(f"{path}{form}", {field: text})
+
+    assert answer.status_code == 422
+    assert told in words(answer)
+
+
+async def test_there_is_room_for_so_many_lists_and_tokens(site: Website, alice: Person) -> None:
+    path = await make(alice, "Mine")
+    for number in range(WATCHLISTS_MAX - 1):
+        await make(alice, f"List {number}")
+    users = await site.accounts.review.users(limit=1)
+    watchlist_id = WatchlistId(int(path.rpartition("/")[2]))
+    for number in range(WATCHED_MAX):
+        await site.accounts.watchlists.add(users[0].user_id, watchlist_id, MINTS[number])
+
+    one_more = await alice.send("/watchlists", {"name": "More"})
+    token_more = await alice.send(f"{path}/add", {"mint": WSOL})
+
+    assert "as many as there can be" in words(one_more)
+    assert "as many as there can be" in words(token_more)
+    assert "Make a watchlist" not in words(await alice.open("/watchlists"))
+
+
+async def test_programs_read_what_the_pages_keep(site: Website, alice: Person) -> None:
+    path = await make(alice, "Mine")
+    await alice.send(f"{path}/add", {"mint": WSOL})
+    people, keys = site.accounts.people, site.accounts.keys
+    session = await people.session(await people.sign_in(EmailAddress(ALICE), PASSWORD, HERE))
+    assert session is not None
+    scopes = frozenset({Scope.GROUPS_READ})
+    issued = await keys.create(session, name="Reader", scopes=scopes, lifetime_ms=None)
+
+    transport = httpx.ASGITransport(site.app)
+    async with httpx.AsyncClient(transport=transport, base_url=ORIGIN) as program:
+        answer = await program.get(
+            path.replace("/watchlists", "/v1/groups"), headers=bearer(issued.api_key)
+        )
+
+    assert answer.json()["data"]["name"] == "Mine"
+    assert answer.json()["data"]["mints"] == [WSOL]
+
+
+async def test_those_of_others_do_not_exist(site: Website, alice: Person) -> None:
+    path = await make(alice, "Mine")
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        answers = [await mallory.open(path), await mallory.open(f"{path}/delete")]
+        for form, fields in (
+            ("rename", {"name": "Theirs"}),
+            ("add", {"mint": WSOL}),
+            ("remove", {"mint": WSOL}),
+            ("delete", {}),
+        ):
+            answers.append(await mallory.send(f"{path}/{form}", fields))
+
+    assert {answer.status_code for answer in answers} == {404}
+    assert "Mine" in words(await alice.open(path))
