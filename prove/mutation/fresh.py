@@ -32,7 +32,7 @@ OPTIONS: Final = (
     *("-m", "not process and not browser"),
 )
 # Tests of these need nothing of tests/conftest.py, which imports all of the package.
-PURE: Final = ("tests/base/", "tests/core/")
+PURE: Final = ("tests/kit/", "tests/dex/", "tests/market/", "tests/credits/")
 
 
 class Selected:

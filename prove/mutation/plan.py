@@ -3,7 +3,7 @@
 from typing import Final
 
 CREDITS: Final = (
-    "core/credits",
+    "credits",
     "contract/test_credit_ledger.py",
     "stores/test_money_file.py",
     "spec/test_credit_history.py",
@@ -11,17 +11,17 @@ CREDITS: Final = (
     "spec/test_rotate.py",
 )
 PAYMENTS: Final = (
-    "core/payments",
+    "payments",
     "contract/test_payment_store.py",
-    "edges/settlement",
+    "payments/chain",
 )
 ACCOUNTS: Final = (
-    "core/accounts",
+    "accounts",
     "contract/test_account_store.py",
     "contract/test_outbox.py",
     "contract/test_outbox_batches.py",
-    "edges/accounts",
-    "edges/mail",
+    "accounts",
+    "accounts/mail",
     "spec/test_exchange_secret.py",
 )
 # The acts of a thief end on pages: only their tests walk the whole way.
@@ -31,8 +31,8 @@ TAKEN_BACK: Final = (
     "accounts/test_address_changes.py",
 )
 KEPT_ANSWERS: Final = ("api/test_kept_answers.py", "spec/test_answers_given_again.py")
-INDICATORS: Final = ("core/market",)
-GUESSED: Final = ("core/secrets", "docs/test_example_secrets.py", "stores/test_pepper.py")
+INDICATORS: Final = ("market",)
+GUESSED: Final = ("kit", "docs/test_example_secrets.py", "stores/test_pepper.py")
 NAMES: Final = ("market/test_shown_names.py", "market/test_look_alikes.py")
 # These take minutes, and notice little that the others do not.
 LEFT_OUT: Final = (
@@ -53,15 +53,15 @@ TESTS: Final[dict[str, tuple[str, ...]]] = {
         "spec/test_account_limits.py",
     ),
     "kit/credentials.py": ("kit/test_credentials.py", "stores/test_pepper.py"),
-    "core/credits/": CREDITS,
+    "credits/": CREDITS,
     "payments/trials.py": ("payments/test_trials.py",),
-    "core/payments/": PAYMENTS,
+    "payments/": PAYMENTS,
     "accounts/people/sessions.py": TAKEN_BACK,
     "accounts/people/changes.py": (*TAKEN_BACK, *ACCOUNTS),
-    "core/accounts/": ACCOUNTS,
+    "accounts/": ACCOUNTS,
     "api/gate.py": KEPT_ANSWERS,
-    "core/market/engine/": INDICATORS,
-    "core/secrets/": GUESSED,
+    "market/engine/": INDICATORS,
+    "kit/secrets.py": GUESSED,
     "market/listing/look_alikes.py": NAMES,
     "api/wire.py": ("api/data/test_cursor.py",),
     "kit/http/rate_limit.py": ("spec/test_write_budget.py",),

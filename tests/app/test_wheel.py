@@ -22,7 +22,7 @@ from support.wheels import closure, wheel_of
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "src" / "mintscope"
-NOT_INSTALLED: Final = PACKAGE / "edges" / "web" / "assets"  # for the check of static files
+NOT_INSTALLED: Final = PACKAGE / "site" / "assets"  # for the check of static files
 COMMIT: Final = "mintscope/app/running/commit.txt"  # made by the build
 NEEDS: Final = ("based58", "httpx", "msgspec", "typing-extensions")
 

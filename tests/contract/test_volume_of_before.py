@@ -15,8 +15,8 @@ from support.scenes.market_engines import MARKET_ENGINES, execute_in
 from support.scenes.traded import traded_on
 
 MIGRATIONS: Final = {
-    "sqlite": "sqlite/migrations/market/0019_volume_without_a_price.sql",
-    "postgresql": "postgres/migrations/market/0009_volume_without_a_price.sql",
+    "sqlite": "migrations/sqlite/market/0019_volume_without_a_price.sql",
+    "postgresql": "migrations/postgres/market/0009_volume_without_a_price.sql",
 }
 ROWS: Final = "SELECT * FROM candle ORDER BY mint, timeframe, bucket"
 

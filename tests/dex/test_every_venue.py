@@ -63,7 +63,7 @@ def test_every_swap_of_the_block_is_printed_with_its_pool(tmp_path: Path) -> Non
     """Plain, below a router, in batches of both token programs, hooked, eight calls deep."""
     path = tmp_path / "block.json"
     path.write_text(json.dumps(block(whole())))
-    result = CliRunner().invoke(app, [str(path)])
+    result = CliRunner().invoke(app, ["decode", str(path)])
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     amounts = [{at: int(row[at]) for at in ("in_amount", "out_amount")} for row in rows]
 

@@ -14,7 +14,9 @@ from support.scenes.service import Service
 ROOT = Path(__file__).resolve().parents[2]
 API = (ROOT / "docs" / "api.md").read_text()
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text()
-OWN_PATHS = ("shell/", "edges/", "core/", "base/", "client/", "devchain/")
+OWN_PATHS = tuple(
+    f"{each.name}/" for each in (ROOT / "src" / "mintscope").iterdir() if each.is_dir()
+)
 
 
 async def test_every_endpoint_is_named_and_no_other(service: Service) -> None:

@@ -16,7 +16,7 @@ SWAP_TX = "3p36wGRa191szhME5kRbg41cv9sXPPYvozkkKvPMErwoakXGZNDbjgCtV3e7uzU9dSDAB
 
 
 def run(*paths: Path) -> Result:
-    return CliRunner().invoke(app, [str(path) for path in paths])
+    return CliRunner().invoke(app, ["decode", *map(str, paths)])
 
 
 def rows(text: str) -> list[dict[str, Any]]:

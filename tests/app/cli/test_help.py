@@ -107,24 +107,8 @@ def test_the_parent_of_serve_loads_what_it_needs_alone() -> None:
     assert "mintscope.app.running.serve" in loaded
     assert not loaded & {"numba", "numpy", "starlette", "uvicorn", "x402", "httpx"}
     assert not loaded & {"apsw", "jinja2", "prometheus_client", "uvloop", "wsgiref"}
-    assert not {
-        name
-        for name in loaded
-        if name.startswith(
-            (
-                "mintscope.api",
-                "mintscope.site",
-                "mintscope.market",
-                "mintscope.payments",
-                "mintscope.accounts",
-            )
-        )
-    } - {
-        "mintscope.kit.http",
-        "mintscope.kit.http.listening",
-        "mintscope.app.stores",
-        "mintscope.app.stores.folder",
-    }
+    others = ("mintscope.api", "mintscope.ingest", "mintscope.kit.sql", "mintscope.site")
+    assert not {name for name in loaded if name.startswith(others)}
 
 
 def test_there_are_values() -> None:

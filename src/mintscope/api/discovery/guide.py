@@ -299,7 +299,7 @@ def _links(identity: Identity, paths: Collection[str]) -> str:
 
 
 INDEX_BYTES_MAX: Final = 6 * 1024
-# Pages for people, which are served as Markdown too; by their names in edges/web/docs.
+# Pages for people, which are served as Markdown too; by their names in site/docs.
 DOCS: Final = (
     ("/docs/guides/start", "From nothing to the first call"),
     ("/docs/guides/buying", "Buying credits"),

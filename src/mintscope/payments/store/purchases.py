@@ -250,7 +250,7 @@ class PurchasedCredits:
 
 
 COLUMNS: Final = """
-SELECT p.signature, p.payer, p.resource, p.amount, p.paid, p.asset, p.credits,
+       p.signature, p.payer, p.resource, p.amount, p.paid, p.asset, p.credits,
        coalesce(p.hint, a.hint, ''), p.state, p.reason, p.final, p.frozen, p.begun_at,
        p.resolved_at, h.hint, h.owner, h.balance
 """
@@ -270,11 +270,11 @@ found (id) AS (
     SELECT id FROM payment WHERE holder IN (SELECT id FROM account) UNION
     SELECT id FROM (SELECT id FROM payment WHERE payer IN ({payers})
                      ORDER BY begun_at DESC, signature DESC LIMIT ?) AS newest)
-{columns} FROM found JOIN payment AS p ON p.id = found.id {joins}
+SELECT {columns} FROM found JOIN payment AS p ON p.id = found.id {joins}
  ORDER BY p.begun_at DESC, p.signature DESC LIMIT ?
 """
 NEWEST: Final = """
-{columns} FROM payment AS p {joins}
+SELECT {columns} FROM payment AS p {joins}
  WHERE {condition} AND (p.begun_at < ?1 OR (p.begun_at = ?1 AND p.signature < ?2))
  ORDER BY p.begun_at DESC, p.signature DESC LIMIT ?3
 """
