@@ -1,13 +1,13 @@
 """A prototype of sessions, beside payments and credits: the cost of a call in network fees.
 
 `python -m bench.session`; it is not part of `make bench`, and the service has none of it: decision
-90 says why.  It is the `pull` mode of a session of MPP.  The buyer approves our key as the delegate
+91 says why.  It is the `pull` mode of a session of MPP.  The buyer approves our key as the delegate
 of so many atoms of its own token account: no program of ours, no escrow, no rent.  For each call it
 signs a voucher, which says how much it owes in all.  The seller keeps the newest, and takes what
 is owed whenever it exceeds `exposure_max`, and at the end.
 
-The chain is the program of SPL Token in LiteSVM.  What the buyer takes away before that, by
-`Revoke` or by emptying its account, is lost to the seller: at most `exposure_max`.
+The chain is the program of SPL Token in LiteSVM.  A buyer can revoke, or empty its account: the
+seller then loses what it has not taken yet, at most `exposure_max`.
 """
 
 import time
@@ -44,7 +44,7 @@ DOMAIN: Final = b"mintscope session 1\0"
 
 @dataclass(frozen=True)
 class Voucher:
-    """What a buyer owes in all, signed.
+    """The debt of a buyer in all, signed.
 
     session    of which session: SHA-256 of the message that opened it
     atoms      in all, from its beginning
@@ -110,7 +110,7 @@ class Buyer:
         return sha256(message).digest()
 
     def revoke(self) -> None:
-        """Take the approval back, which nobody can prevent."""
+        """Take the approval back: the seller cannot prevent it."""
         accounts = [
             AccountMeta(self.account, is_signer=False, is_writable=True),
             AccountMeta(self.key.pubkey(), is_signer=True, is_writable=False),

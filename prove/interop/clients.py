@@ -245,7 +245,7 @@ class OtherClient:
 
     packages   of npm; empty: a Python program, with the packages of this checkout
     wheels     of Python, for a program that needs others
-    is_forced  its peers do not fit each other: npm is told to install them anyway
+    is_forced  its peers do not fit each other: npm installs them anyway
     python     a version of Python that the client of this checkout runs with
     program    runs with the address of the service and a mint
     expects    the expected output, or a part of it
@@ -491,10 +491,10 @@ CLIENTS: Final = (
     ),
     OtherClient(
         name="mcp-use",
-        version="2.5.2",
-        packages=("mcp-use@2.5.2",),
+        version="1.7.1",
+        wheels=("mcp-use==1.7.1",),
         program=readers.MCP_USE,
-        expects="true true false",
+        expects="True True False",
         does="lists, reads, reads errors",
     ),
     OtherClient(
@@ -558,8 +558,8 @@ CLIENTS: Final = (
         version="5.16.0",
         packages=("@stoplight/prism-cli@5.16.0",),
         program=readers.PRISM,
-        expects="200 200 200 200 200 200 200 200 400 200 0",
-        does="validates ten answers",
+        expects="200 200 200 200 200 200 200 200 422 200 0",  # 422: prism's own, of the request
+        does="validates nine answers, refuses a bad request",
     ),
     OtherClient(
         name="@stoplight/spectral-cli",

@@ -21,10 +21,10 @@ import { ExactSvmScheme } from "@x402/svm/exact/client";
 
 const scheme = new ExactSvmScheme(signer, { rpcUrl: process.env.SOLANA_RPC_URL });
 const payer = new x402Client().register("solana:*", scheme);
-const http = wrapAxiosWithPayment(axios.create({ validateStatus: () => true }), payer);
+const http = wrapAxiosWithPayment(axios.create(), payer);
 const report = await http.get(token);
 const bought = await http.post(bundle);
-const lost = await http.get(`${origin}/v1/token/nope`);
+const lost = await http.get(`${origin}/v1/token/nope`).catch((why) => why.response);
 console.log(report.status, bought.status, lost.data.error.code);
 process.exit(0);
 """
@@ -95,9 +95,10 @@ const env = {
 };
 const program = "node_modules/agentcash/dist/esm/index.js";
 const ask = (...words) => {
-  const args = ["--import", "./instead.mjs", program, ...words, "--format", "json", "--quiet"];
+  const args = ["--import", "./instead.mjs", program, ...words, "--format", "json"];
+  const options = { env, stdio: ["ignore", "pipe", "pipe"], maxBuffer: 1 << 26 };
   try {
-    return JSON.parse(execFileSync("node", args, { env, stdio: ["ignore", "pipe", "pipe"] }));
+    return JSON.parse(execFileSync("node", args, options));
   } catch (failure) {
     return JSON.parse(failure.stdout);
   }
@@ -119,14 +120,15 @@ OF_FAREMETER: Final = """
 import { createLocalWallet } from "@faremeter/wallet-solana";
 import { createPaymentHandler } from "@faremeter/payment-solana/exact";
 import { wrap } from "@faremeter/fetch";
-import { Keypair, PublicKey } from "@solana/web3.js";
 import bs58 from "bs58";
 
 const [origin, mint] = process.argv.slice(2);
-const secret = (bs58.default ?? bs58).decode(process.env.SOLANA_PRIVATE_KEY);
-const wallet = await createLocalWallet("mainnet-beta", Keypair.fromSecretKey(secret));
-const asset = new PublicKey(process.env.PAYMENT_ASSET);
-const pay = wrap(fetch, { handlers: [createPaymentHandler(wallet, asset)] });
+const wallet = await createLocalWallet(
+  "mainnet-beta", bs58.decode(process.env.SOLANA_PRIVATE_KEY),
+);
+const asset = process.env.PAYMENT_ASSET;
+const handler = createPaymentHandler(wallet, asset, process.env.SOLANA_RPC_URL);
+const pay = wrap(fetch, { handlers: [handler] });
 const report = await pay(`${origin}/v1/token/${mint}`);
 const bundle = await pay(`${origin}/v1/credits/purchase?bundle=10`, { method: "POST" });
 const lost = await pay(`${origin}/v1/token/nope`);

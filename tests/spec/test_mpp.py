@@ -141,7 +141,7 @@ async def test_it_says_what_the_terms_of_x402_say(two_assets: SellingApi) -> Non
                 "decimals": offer["extra"]["decimals"],
                 "feePayer": True,
                 "feePayerKey": offer["extra"]["feePayer"],
-                "network": "mainnet-beta",
+                "tokenProgram": "TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA",
                 "recentBlockhash": recent["extra"]["recentBlockhash"],
             },
         }

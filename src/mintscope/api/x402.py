@@ -473,7 +473,9 @@ class ResourceServer:
         plain = [msgspec.structs.replace(each, recent=None) for each in requirements]
         realm = urlsplit(origin).netloc
         return [
-            _header(PAYMENT_REQUIRED, encode_required(*plain, origin=origin, error=why)),
+            _header(
+                PAYMENT_REQUIRED, encode_required(*plain, origin=origin, error=why, is_bare=True)
+            ),
             *(
                 _header(CHALLENGE_HEADER, encode_challenge(each, realm=realm))
                 for each in requirements

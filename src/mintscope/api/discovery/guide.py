@@ -161,6 +161,9 @@ A wallet that has bought credits spends them without a credit token, by `sign-in
 challenge in `extensions` of the 402 (good for five minutes, one path, once), and send
 `SIGN-IN-WITH-X`. `wrapFetchWithSIWx` of `@x402/extensions` does so.
 
+Clients of MPP pay too (`@solana/mpp`, `pympp`): they send `Accept-Payment: solana/charge`, and the
+402 has `WWW-Authenticate: Payment` with the same terms.
+
 `PAYMENT-RESPONSE` of a paid answer holds a signed receipt (`offer-receipt`: a JWS of EdDSA); its
 keys are in {origin}/.well-known/did.json.
 
@@ -326,6 +329,7 @@ WAYS: Final = """
 - A credit token (`svc_credit_...`) or an API key (`svc_live_...`) in `Authorization: Bearer`.
 - Or x402 version 2 on Solana: a 402 has the terms in `PAYMENT-REQUIRED`; send the same request with
   `PAYMENT-SIGNATURE` and an `Idempotency-Key`. `POST /v1/credits/purchase?bundle=10` sells credits.
+- Or MPP: with `Accept-Payment: solana/charge` the 402 has `WWW-Authenticate: Payment`, too.
 - Or `SIGN-IN-WITH-X`: a wallet that has bought credits signs the challenge of the 402.
 - Apply for an API key with `POST /api/public/beta-signup` (`scopes` asks for more than reading);
   the review takes 24 to 48 hours. `/v1/me/key` rotates and revokes the key and asks for scopes.

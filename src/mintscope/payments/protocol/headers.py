@@ -163,6 +163,7 @@ def encode_required(
     error: str,
     advert: Advert | None = None,
     more: Mapping[str, Any] = NO_MORE,
+    is_bare: bool = False,
 ) -> str:
     """Write PAYMENT-REQUIRED: the ways to pay for one resource, the seller's preferred first.
 
@@ -170,7 +171,12 @@ def encode_required(
 
     origin    as in `https://api.example`, from configuration
     more      extensions beside those of every demand
+    is_bare   without any extension, beside challenges of MPP
     """
+    if is_bare:
+        resource = _resource(origin + requirements[0].resource, None, is_short=True)
+        accepts = [_accepted(each) for each in requirements]
+        return _encode(PaymentRequired(error=error, resource=resource, accepts=accepts))
     is_short = len(requirements) > 1
     adverts = {} if advert is None else {BAZAAR: advert.bazaar}
     offer = _SHORT_OFFER if is_short else _IDENTIFIER_OFFER

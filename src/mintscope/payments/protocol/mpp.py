@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from mintscope.kit.errors import InvalidPayment
-from mintscope.payments.protocol.envelope import MAINNET, SCHEME, TOKEN_PROGRAM, Requirement
+from mintscope.payments.protocol.envelope import MAINNET, SCHEME, Requirement
 from mintscope.payments.protocol.headers import (
     HEADER_BYTES_MAX,
     QUOTE_PATTERN,
@@ -29,13 +29,13 @@ RECEIPT_HEADER: Final = "Payment-Receipt"
 AUTH_SCHEME: Final = "Payment "
 METHOD: Final = "solana"
 INTENT: Final = "charge"
-NETWORK: Final = "mainnet-beta"  # the only one, as MAINNET is
+NETWORK: Final = "mainnet-beta"  # the only one, as MAINNET is; that of a challenge without one
 _TAKEN: Final = frozenset({f"{METHOD}/{INTENT}", f"{METHOD}/*", f"*/{INTENT}", "*/*"})
 _NOT_WANTED: Final = re.compile(r"q=0(\.0{1,3})?")
 
 
 class _Details(msgspec.Struct):
-    network: str
+    network: str = NETWORK
 
 
 class _Request(msgspec.Struct):
@@ -85,10 +85,8 @@ def encode_challenge(requirement: Requirement, *, realm: str) -> str:
         "decimals": terms.decimals,
         "feePayer": True,
         "feePayerKey": terms.fee_payer,
-        "network": NETWORK,
+        "tokenProgram": terms.token_program,
     }
-    if terms.token_program != TOKEN_PROGRAM:  # else a client finds it, and the header is short
-        details["tokenProgram"] = terms.token_program
     if requirement.recent is not None:
         details["recentBlockhash"] = requirement.recent.blockhash
     request = {

@@ -1,0 +1,118 @@
+"""An agent that knows a base address and how to read: each step is in a text of the service.
+
+It reads /llms.txt, follows the link to the guide, and finds each call by what the guide says that
+it does: its path, its scope, and its body.  Only the mailbox, the administrator and the wallet are
+outside.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+import httpx
+
+from mintscope.accounts.signups.application import SignupId
+from mintscope.kit.audit import COMMAND_LINE
+from support.fakes.reports import TRACKED
+from support.scenes.payments.payment_world import World
+from support.scenes.payments.selling_api import KEY, ORIGIN, SellingApi, demanded
+
+CALL: Final = re.compile(r"- `(\w+) (/[^`]*)` \([^)]*\): (.*)")
+SCOPE: Final = re.compile(r"needs the scope ([a-z:]+)\.")
+BODY: Final = re.compile(r"Body: `(\{.*\})`")
+
+
+@dataclass(frozen=True)
+class Written:
+    """A call as the guide has it."""
+
+    method: str
+    path: str
+    scope: str | None
+    body: dict[str, Any]
+
+
+class Reader:
+    """Reads texts, and makes the calls that they describe."""
+
+    def __init__(self, shop: SellingApi, email: str) -> None:
+        self.shop = shop
+        self.email = email
+        self.headers: dict[str, str] = {}
+        self.statuses: list[int] = []
+        self.guide = ""
+
+    async def read(self) -> None:
+        index = (await self.shop.client.get("/llms.txt")).text
+        (address,) = re.findall(r"\[The whole guide\]\((\S+)\)", index)
+        self.guide = (await self.shop.client.get(address.removeprefix(ORIGIN))).text
+        assert re.search(r"in `Authorization: Bearer`", index)  # where a key is sent
+        assert re.search(r"same request with\s+`PAYMENT-SIGNATURE`", index)  # how it is paid for
+
+    def find(self, does: str) -> Written:
+        """Return the one call whose description says *does*."""
+        found = [match for match in CALL.finditer(self.guide) if does in match[3]]
+        assert len(found) == 1, (does, [match[2] for match in found])
+        method, target, text = found[0].groups()
+        path = target.partition("?")[0].replace("{tokenAddress}", TRACKED)
+        scope, body = SCOPE.search(text), BODY.search(text)
+        return Written(
+            method, path, scope and scope[1], json.loads(body[1]) if body is not None else {}
+        )
+
+    async def call(self, written: Written, query: str = "", **changes: Any) -> httpx.Response:
+        body: Any = {"json": written.body | changes} if written.body else {}
+        target = written.path + query
+        answer = await self.shop.client.request(
+            written.method, target, headers=self.headers, **body
+        )
+        self.statuses.append(answer.status_code)
+        return answer
+
+
+async def test_it_goes_the_whole_way_by_what_the_texts_say(shop: SellingApi, world: World) -> None:
+    agent = Reader(shop, "reader@example.org")
+    await agent.read()
+    read = agent.find("Returns the price of a Solana token in USD and SOL, and EMA")
+    buy = agent.find("Sells a bundle of credits for a payment")
+    alert = agent.find("Makes an alert rule")
+    rotate = agent.find("Returns another API key")
+    wanted = sorted({each.scope for each in (read, buy, alert, rotate) if each.scope})
+
+    apply = agent.find("Takes an application for an API key")
+    applied = (await agent.call(apply, email=agent.email, scopes=wanted)).json()
+    own = {"email": agent.email, "applicationSecret": applied["applicationSecret"]}
+    code = shop.service.accounts.code(agent.email)
+    await agent.call(agent.find("Confirms the mailbox of an application"), **own, code=code)
+    await approve_as_asked(shop, applied["signupId"])
+    status = await agent.call(agent.find("Returns how far an application is"), **own)
+    exchanged = await agent.call(agent.find("Returns the API key of an approved"), **own)
+    agent.headers = {"Authorization": f"Bearer {exchanged.json()['apiKey']}"}
+
+    terms = await agent.call(buy, "?bundle=10")
+    agent.headers |= {"PAYMENT-SIGNATURE": shop.pay(demanded(terms)), "Idempotency-Key": KEY}
+    bought = await agent.call(buy, "?bundle=10")
+    agent.headers = {"Authorization": agent.headers["Authorization"]}
+    report = await agent.call(read)
+    made = await agent.call(alert, webhookUrl=None, email=True)
+    rotated = await agent.call(rotate)
+    agent.headers = {"Authorization": f"Bearer {rotated.json()['data']['apiKey']}"}
+    again = await agent.call(read)
+
+    assert status.json()["state"] == "approved"
+    assert bought.json()["data"]["credits"] == 10
+    assert (report.json()["data"]["token"], again.json()["data"]["token"]) == (TRACKED, TRACKED)
+    assert again.headers["x-credits-remaining"] == "8"
+    assert made.json()["data"]["name"] == alert.body["name"]
+    assert agent.statuses == [201, 200, 200, 200, 402, 201, 200, 201, 201, 200]
+    assert world.received() == 25_000
+
+
+async def approve_as_asked(shop: SellingApi, signup_id: int) -> None:
+    """Approve as an administrator who grants what is asked for, and reads no more than that."""
+    review = shop.service.accounts.review
+    application = await review.application(SignupId(signup_id))
+    assert application is not None
+    asked = application.form.asked_scopes
+    await review.approve(SignupId(signup_id), scopes=asked, note="", actor=COMMAND_LINE)
