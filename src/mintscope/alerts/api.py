@@ -327,7 +327,7 @@ class AlertRoutes:
         scope=Scope.SIGNALS_READ,
     )
     async def list_signal_events(self, request: Request) -> Response:
-        """What an alert rule has fired, newest first.
+        """The firings of an alert, newest first.
 
         Returns what a signal has fired in the last 30 days, newest first, and what became of the
         webhook and the e-mail. Costs nothing.

@@ -111,7 +111,7 @@ class Pages:
 
     @property
     def operator(self) -> Operator:
-        """Who operates the service."""
+        """The operator of the service."""
         return NO_OPERATOR if self.operations is None else self.operations.operator
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:

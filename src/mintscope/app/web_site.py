@@ -213,7 +213,7 @@ def _money_pages(parts: WebParts) -> MoneyPages:
 
 
 class OperatorPages:
-    """Who operates the service."""
+    """The operator of the service."""
 
     def routes(self) -> Iterator[PageRoute]:
         """Return the routes of this group."""

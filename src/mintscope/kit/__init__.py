@@ -1,1 +1,1 @@
-"""What every feature stands on: clock, errors, limits, metrics, HTTP, SQL."""
+"""Common to all features: clock, errors, limits, metrics, HTTP, SQL."""

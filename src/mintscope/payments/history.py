@@ -14,7 +14,7 @@ Place = tuple[UnixMs, Signature]
 
 
 class Coin(NamedTuple):
-    """What an asset is called, and how many decimals one whole token has."""
+    """The name of an asset, and the decimals of one whole token."""
 
     symbol: str
     decimals: int
@@ -53,7 +53,7 @@ NO_ASSETS: Final = Assets(Coin("", 0), {})
 
 
 class Takings(NamedTuple):
-    """What was paid on one day in one asset for one bundle.
+    """The sum paid on one day in one asset for one bundle.
 
     day       since 1970-01-01, UTC
     credits   of the bundle; 0: answers that were paid one by one

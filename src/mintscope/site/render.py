@@ -105,7 +105,7 @@ class PageContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """Who operates the service, as configured; "" and None are not shown.
+    """The operator of the service, as configured; "" and None are not shown.
 
     contact, terms, privacy   addresses: `mailto:` or https
     refunds                   when payments are refunded, in plain text

@@ -457,7 +457,7 @@ class AccountRoutes:
 
     @Operation("GET", "/v1/me", Me, refusals=(*CREDENTIAL, *PUBLIC_ROUTE), proofs=KEY)
     async def get_me(self, request: Request) -> Response:
-        """Whose an API key is, and what it allows.
+        """The owner and the rights of an API key.
 
         Returns the owner of the API key in Authorization, and its scopes. Costs nothing.
         """

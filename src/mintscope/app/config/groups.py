@@ -2,7 +2,7 @@
 
 Tracked tokens, and how long their data is kept.
 
-The configuration of backups, of traces and of who operates the service.
+The configuration of backups, of traces and of the operator.
 
 The configuration of signals.
 
@@ -187,7 +187,7 @@ class TracingConfig(Section):
 
 
 class OperatorConfig(Section):
-    """Who operates the service, in the footer of every page, on /operator and on receipts."""
+    """The operator of the service, in the footer of every page, on /operator and on receipts."""
 
     name: str = Field(default="", max_length=100)
     """Name of the person or company that sells."""

@@ -1,4 +1,4 @@
-"""What administrators see of money: payments, what came in by day, and each customer."""
+"""Pages of money for administrators: payments, takings by day, and each customer."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -51,7 +51,7 @@ class Advised(NamedTuple):
 
 
 class DayLine(NamedTuple):
-    """What one day brought, by asset and bundle."""
+    """The takings of one day, by asset and bundle."""
 
     day: str
     usd: str

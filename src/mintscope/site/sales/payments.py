@@ -1,4 +1,4 @@
-"""What a customer has paid: the purchases of an account and of its wallets, and receipts."""
+"""Payments of a customer: the purchases of an account and of its wallets, and receipts."""
 
 import csv
 from collections import defaultdict
