@@ -214,12 +214,12 @@ def price_slot(
         uncounted = _uncounted(seen, quotes, is_wash=is_wash)
         volume = 0 if uncounted else flow
         price = _price(seen, rate.usd, quotes)
-        usd, sol = (None, None) if isinstance(price, Unpriced) else price
+        usd, sol = price if isinstance(price, tuple) else (None, None)
         if of_sol is not None and usd is not None and seen.base == WSOL:
             usd = of_sol
         offered: tuple[float, float] | None = None
         evidence: Evidence | None = None
-        if isinstance(price, Unpriced):
+        if not isinstance(price, tuple):
             unpriced[price] += 1
             if price is not Unpriced.UNKNOWN_DECIMALS and _is_told(flow, uncounted):
                 evidence = _evidence(swap, seen, flow, exact_rate, quotes, uncounted=uncounted)
@@ -242,8 +242,12 @@ def price_slot(
         if volume or evidence is not None:
             at = _position(swap)
             is_buy = seen.is_buy
-            shown = offered, _detail(swap, seen), evidence
-            priced.append(PricedSwap(seen.base, *at, is_buy, volume, usd, sol, swap.pool, *shown))
+            detail = _detail(swap, seen)
+            priced.append(
+                PricedSwap(
+                    seen.base, *at, is_buy, volume, usd, sol, swap.pool, offered, detail, evidence
+                )
+            )
     return Priced(priced, unpriced)
 
 
@@ -283,13 +287,19 @@ def offer_of(
 ) -> Offer:
     """Return what a swap of *pool* at *price*, in USD and SOL, offers."""
     usd, sol = price
-    depth = evidence.depth
-    flow = evidence.flow
-    is_direct = evidence.is_direct
-    trip = evidence.trip
-    succeeds = evidence.succeeds
-    parts = pool, evidence.signer, usd, sol, flow, depth, time
-    return Offer(*parts, is_direct, trip, succeeds, is_buy)
+    return Offer(
+        pool,
+        evidence.signer,
+        usd,
+        sol,
+        evidence.flow,
+        evidence.depth,
+        time,
+        evidence.is_direct,
+        evidence.trip,
+        evidence.succeeds,
+        is_buy,
+    )
 
 
 def _evidence(  # noqa: PLR0913 - all that a swap tells
@@ -323,7 +333,7 @@ def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Qu
         pools.update(
             swap.pool
             for swap, seen in sided
-            if seen.base == WSOL and not isinstance(_price(seen, rate.usd, quotes), Unpriced)
+            if seen.base == WSOL and isinstance(_price(seen, rate.usd, quotes), tuple)
         )
     return len(pools) <= 1
 
@@ -470,7 +480,7 @@ def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int
 def _price(seen: Oriented, rate: float, quotes: Quotes) -> tuple[float, float] | Unpriced:
     """Return the price of one whole base token in dollars and in SOL."""
     in_quote = _ratio(seen)
-    if isinstance(in_quote, Unpriced):
+    if not isinstance(in_quote, float):
         return in_quote
     kind = seen.quote_kind
     if kind is SOL:

@@ -6,10 +6,14 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
+from mintscope.market.report import TokenReport
+from mintscope.site.token.shown import rows_of
 from support.scenes.people.web_person import Person
 from support.scenes.service import bearer, credit_token
 from support.scenes.token_market import BONE, RISKY, SOL
+from support.scenes.whole_report import whole_report
 
 POINT = ("t", "o", "h", "l", "c", "buyVolume", "sellVolume")
 TIMEFRAMES = ("m1", "m5", "m15", "h1")
@@ -117,3 +121,17 @@ async def test_the_last_swaps_are_those_of_the_api(stranger: Person) -> None:
         assert f'href="https://explorer.solana.com/tx/{swap["signature"]}"' in line
         assert f">{swap['side']}<" in line
         assert f"${swap['price']['usd']!r}" in line
+
+
+@pytest.mark.parametrize(
+    ("rsi", "tone"), [(71.0, "extreme"), (29.0, "extreme"), (70.0, "level"), (55.0, "level")]
+)
+def test_an_overbought_token_looks_no_better_than_an_oversold_one(rsi: float, tone: str) -> None:
+    report = msgspec.json.decode(whole_report(), type=TokenReport)
+    frame = replace(report.indicators.m1, rsi=rsi)
+    (row,) = [
+        row
+        for row in rows_of(replace(report, indicators=replace(report.indicators, m1=frame)))
+        if row.cells[0].field == "m1.rsi"
+    ]
+    assert row.cells[0].tone == tone
