@@ -128,7 +128,7 @@ class KeptInMemory:
         self.pieces: list[bytes] = []
         self._mark: SnapshotMark | None = None
 
-    async def newest(self) -> SnapshotMark | None:
+    async def newest(self, _form: str) -> SnapshotMark | None:
         return self._mark
 
     async def piece(self, _number: int, place: int) -> bytes | None:

@@ -32,6 +32,7 @@ from bench.age.places import (
     NEW_DAY,
     NEWEST,
     NO_ACTIVITY,
+    NOT_BEGUN,
     PLACES,
     SNAPSHOTS,
     TIME,
@@ -89,6 +90,7 @@ class Limit(NamedTuple):
 
 LIMITS: Final = {
     "ingest, to a new block": Limit(READY_S),
+    "api, first start": Limit(READY_S),
     "api, to ready": Limit(READY_S),
     "audit": Limit(PART_S, is_noted=True),
     "audit of the day": Limit(PART_S, is_noted=True),
@@ -188,6 +190,7 @@ class Scene:
         token = self._token()
         with followed(self._place, self._settings):
             pass  # a log that begins: a start that goes on is measured
+        yield "upgrade, the list", self._command("upgrade")  # with a log, as a real store has one
         yield from self._served(token)
         yield "statement", self._step("statement")
         for name, words in COMMANDS.items():
@@ -242,6 +245,8 @@ class Scene:
         moved_s = begun_s
         with running(self._settings, "ingest") as ingest:
             while self._place.asked(left):
+                if self._place.asked(NOT_BEGUN.format(day=day)):
+                    self._place.asked(NEW_DAY.format(day=day))
                 newest = self._place.asked(NEWEST)
                 now_s = time.monotonic()
                 if newest > slot:

@@ -36,6 +36,8 @@ SNAPSHOTS: Final = "SELECT count(*) FROM list_snapshot WHERE piece_count IS NOT 
 DAY: Final = "SELECT folded_day FROM progress"
 NO_ACTIVITY: Final = "UPDATE activity SET day = day - 2"
 NEW_DAY: Final = "UPDATE progress SET folded_day = {day} - 1"
+# A server may commit what an ended ingest has sent after the day was set back.
+NOT_BEGUN: Final = "SELECT folded_day = {day} AND forgotten_id IS NULL FROM progress"
 LEFT: Final = "SELECT count(*) FROM mint WHERE since_slot IS NULL AND id <= {count}"
 
 

@@ -15,7 +15,7 @@ from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.client.examples.agent_signup import Agent
 from mintscope.kit.machine import MEMORY, memory_free_share
 from mintscope.solana.blocks import WSOL
-from prove.night.installation import Installation
+from prove.night.installation import Installation, NotReady
 
 MARGIN: Final = 0.02
 RULES: Final = 6  # of which each sends one webhook; five failures in a row are reported
@@ -30,6 +30,11 @@ def memory_short(installation: Installation) -> Iterator[None]:
     free = memory_free_share()
     assert free is not None
     share = free - installation.memory_share_min + MARGIN
+    if share <= 0:
+        raise NotReady(
+            f"expected more than {installation.memory_share_min:.0%} of the memory to be free; was"
+            f" {free:.0%}: other programs have taken it since the service started"
+        )
     taken = mmap.mmap(
         -1,
         int(share * _memory_bytes()),

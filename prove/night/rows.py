@@ -369,6 +369,7 @@ ROWS: Final = (
     Row(
         name="memory is nearly used up",
         breaks=breaking.memory_short,
+        kind="quiet",  # its limit is what is free as the service starts
         naming=Naming(
             log="of the memory to be free", alerts="MintscopeMemoryShort", status="memory: "
         ),

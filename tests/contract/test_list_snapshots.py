@@ -11,8 +11,8 @@ from typing_extensions import override
 
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
-from mintscope.kit.time import MINUTE_MS
-from mintscope.market.follow.list_cache import EVERY_S, ListCache, ListKeeper
+from mintscope.kit.time import DAY_MS, MINUTE_MS
+from mintscope.market.follow.list_cache import EVERY_S, ListCache, ListKeeper, store_list
 from mintscope.market.follow.tailer import look_again_soon
 from mintscope.market.listing.listed import ListLine, ListQuestion, Sort
 from mintscope.market.listing.snapshot import FactPlace, ListSnapshots, SnapshotMark
@@ -119,7 +119,7 @@ async def test_a_list_that_was_read_again_is_the_one_that_went_on(market: KeptMa
         question = ListQuestion(sort=sort, limit=99)
         from_mints = [line._replace(age_s=0) for line in built.newest().page(question).lines]
         assert [line._replace(age_s=0) for line in went_on.lines(sort=sort)] == from_mints
-    assert await market.market.list_snapshots.newest() is not None
+    assert await market.market.list_snapshots.newest(FORM) is not None
 
 
 async def die(market: KeptMarket, slot: int, time: int, swaps: list[PricedSwap]) -> None:
@@ -147,19 +147,19 @@ async def read_pieces(snapshots: ListSnapshots, mark: SnapshotMark) -> list[byte
 async def test_a_list_is_kept_again_once_it_is_old(market: KeptMarket) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     snapshots = market.market.list_snapshots
-    assert await snapshots.newest() is None
+    assert await snapshots.newest(FORM) is None
     process = await followed_market(market, clock)
-    first = await snapshots.newest()
+    first = await snapshots.newest(FORM)
     assert first is not None
     assert first.form == FORM
     assert None not in await read_pieces(snapshots, first)
 
     await market.append(3, START + 2, trade(A, 3.0, 5, 0))
     await process.look()
-    assert await snapshots.newest() == first
+    assert await snapshots.newest(FORM) == first
     clock.advance(EVERY_MS)
     await process.look()
-    second = await snapshots.newest()
+    second = await snapshots.newest(FORM)
     assert second is not None
     assert second.number > first.number
     assert second.folded_seq > first.folded_seq
@@ -174,9 +174,9 @@ async def test_of_several_processes_one_keeps_it(market: KeptMarket) -> None:
     clock.advance(EVERY_MS)
     await market.append(3, START + 2)
     await first.look()
-    kept = await market.market.list_snapshots.newest()
+    kept = await market.market.list_snapshots.newest(FORM)
     await second.look()
-    assert await market.market.list_snapshots.newest() == kept
+    assert await market.market.list_snapshots.newest(FORM) == kept
 
 
 async def test_one_at_a_time_and_one_that_was_left_is_passed(market: KeptMarket) -> None:
@@ -186,14 +186,14 @@ async def test_one_at_a_time_and_one_that_was_left_is_passed(market: KeptMarket)
     assert first is not None
     await snapshots.add(first, 0, b"half")
     assert await snapshots.begin(UnixMs(now + MINUTE_MS)) is None
-    assert await snapshots.newest() is None
+    assert await snapshots.newest(FORM) is None
     second = await snapshots.begin(UnixMs(now + 5 * MINUTE_MS))
     assert second is not None
     assert second > first
     await snapshots.add(second, 0, b"whole")
     mark = SnapshotMark(second, FORM, 7, 1)
     await snapshots.end(mark)
-    assert await snapshots.newest() == mark
+    assert await snapshots.newest(FORM) == mark
     assert await snapshots.piece(first, 0) is None
     assert await snapshots.piece(second, 0) == b"whole"
 
@@ -227,3 +227,53 @@ async def test_one_that_is_older_than_the_log_is_not_read(market: KeptMarket) ->
     await process.look()  # which finds that the log does not reach back so far
     await process.look()
     assert [line.swaps for line in process.lines()] == [7]
+
+
+async def test_other_versions_keep_their_snapshots_for_a_day(market: KeptMarket) -> None:
+    snapshots = market.market.list_snapshots
+    now = START * 1000
+    marks = [
+        await stored(snapshots, UnixMs(now + after_ms), form)
+        for after_ms, form in ((0, "older"), (EVERY_MS, FORM), (2 * EVERY_MS, "older"))
+    ]
+    assert await snapshots.newest(FORM) == marks[1]
+    assert await snapshots.newest("older") == marks[2]
+    assert await snapshots.piece(marks[0].number, 0) is None
+    assert await snapshots.piece(marks[1].number, 0) == b"whole"
+    newest = await stored(snapshots, UnixMs(now + DAY_MS + 3 * EVERY_MS), FORM)
+    assert await snapshots.newest(FORM) == newest
+    assert await snapshots.newest("older") is None
+    assert await snapshots.piece(marks[2].number, 0) is None
+
+
+async def stored(snapshots: ListSnapshots, now: UnixMs, form: str) -> SnapshotMark:
+    """Return the mark of a snapshot of one piece, stored at *now*."""
+    number = await snapshots.begin(now)
+    assert number is not None
+    await snapshots.add(number, 0, b"whole")
+    mark = SnapshotMark(number, form, 7, 1)
+    await snapshots.end(mark)
+    return mark
+
+
+async def test_an_upgrade_stores_the_list(market: KeptMarket) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    lists = market.market.lists
+    snapshots = market.market.list_snapshots
+    assert await store_list(lists, snapshots, clock, mints_min=1) is None  # nothing is folded
+    went_on = await followed_market(market, clock)
+    before = await snapshots.newest(FORM)
+    await market.append(3, START + 2, trade(A, 3.0, 5, 0))
+    assert await store_list(lists, snapshots, clock, mints_min=1) is None
+    assert await snapshots.newest(FORM) == before
+    for slot in range(4, 9):
+        await market.append(slot, START + slot * 1_000, trade(A, 1.0, 5, 0))
+    await market.trim()  # the snapshot is older than the log
+    assert await store_list(lists, snapshots, clock, mints_min=2) is None
+    assert await store_list(lists, snapshots, clock, mints_min=1) == 1
+    assert await snapshots.newest(FORM) != before
+    process = Process(market, clock)
+    await process.look()
+    await went_on.look()
+    await went_on.look()
+    assert process.lines() == went_on.lines()

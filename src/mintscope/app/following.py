@@ -36,7 +36,7 @@ from mintscope.app.mcp import has_mcp
 from mintscope.app.payments import Sales
 from mintscope.app.running.kernels import telling_what_is_compiled
 from mintscope.app.stores.market import Market
-from mintscope.app.stores.stores import waiting
+from mintscope.app.stores.stores import open_market, waiting
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.check import Check, result_of
 from mintscope.kit.clock import Clock
@@ -47,7 +47,7 @@ from mintscope.kit.time import SECOND_MS
 from mintscope.market.coverage import CoverageReader
 from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.broadcaster import Broadcaster
-from mintscope.market.follow.list_cache import ListCache, ListKeeper, NextFold
+from mintscope.market.follow.list_cache import ListCache, ListKeeper, NextFold, store_list
 from mintscope.market.follow.tailer import CoverageTailer, LogTailer
 from mintscope.market.listing.columns import load_list_kernels
 from mintscope.market.listing.listed import ListedTokens, ListQuestion, TokenLists
@@ -268,6 +268,16 @@ async def listing(
             Check("list_age", lister.expect_current, is_vital=False),
         ]
         yield ListParts(lister, limit, origin, follower.follows_files), checks
+
+
+async def kept_list(config: Config, clock: Clock) -> int | None:
+    """Store a snapshot of the list, so that the first api after an upgrade starts from it.
+
+    Return its count of mints, None if none was stored.
+    Raises UnusableStore, StoreUnavailable, ServiceUnavailable
+    """
+    async with open_market(config) as market:
+        return await store_list(market.lists, market.list_snapshots, clock)
 
 
 def symbols_of(lists: ListParts) -> ReadSymbols:

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
+from typing import Any
 
 import pytest
 from typer import Context
@@ -14,18 +15,37 @@ from typer.main import get_command, get_group
 from mintscope.app.cli.app import COMMANDS, app
 
 Parameter = TyperArgument | TyperOption
+# They print JSON, or run until they are stopped.
+WITHOUT_JSON = {
+    *("api", "ingest", "serve", "mcp", "demo", "devchain"),
+    *("decode", "indicators", "report", "listing", "faucet", "faults", "tokens show"),
+    "buy request",
+}
+# They change something, and say so in a line; programs look at the exit code.
+ACTIONS = {
+    *("admin create", "secrets rotate", "sales resume", "gaps fill", "buy credits"),
+    *("applications approve", "applications reject", "applications reset", "applications forget"),
+    *("users remove", "users drop-second-factor", "tokens add", "tokens remove"),
+    *("history read", "history import"),
+}
 
 
-def parameters() -> Iterator[tuple[str, Parameter]]:
-    """Yield the words of each parameter that takes a value, with the parameter."""
+def commands() -> Iterator[tuple[str, Any]]:
+    """Yield the words of each command and group, with it."""
     found = [("mintscope", get_command(app))]
     for words, command in found:
+        yield words, command
         if isinstance(command, TyperGroup):
             within = Context(command)
             for name in command.list_commands(within):
                 inner = command.get_command(within, name)
                 assert inner is not None
                 found.append((f"{words} {name}", inner))
+
+
+def parameters() -> Iterator[tuple[str, Parameter]]:
+    """Yield the words of each parameter that takes a value, with the parameter."""
+    for words, command in commands():
         for parameter in command.params:
             assert isinstance(parameter, TyperArgument | TyperOption)
             is_flag = isinstance(parameter, TyperOption) and parameter.is_flag
@@ -42,6 +62,17 @@ def test_every_value_has_a_name_in_capitals_and_a_sentence(words: str) -> None:
 
     assert re.fullmatch(r"[A-Z]+(,[A-Z.]+)*(\.\.\.|\.csv)?", str(parameter.metavar))
     assert re.fullmatch(r"[A-Z0-9t].*\.", str(parameter.help))
+
+
+def test_every_command_that_reads_prints_json_if_asked() -> None:
+    without = {
+        words.removeprefix("mintscope ")
+        for words, command in commands()
+        if not isinstance(command, TyperGroup)
+        and not any("--json" in each.opts for each in command.params)
+    }
+
+    assert without == WITHOUT_JSON | ACTIONS
 
 
 def test_every_command_of_a_module_is_listed_once() -> None:

@@ -9,6 +9,7 @@
 
 import asyncio
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -26,12 +27,13 @@ from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import AsJson, moment, print_json, print_rows, refusing, stop
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import UnusableSecretFile, read_secret
+from mintscope.app.following import kept_list
 from mintscope.app.running.processes import commit
 from mintscope.app.stores import backups
 from mintscope.app.stores import stores as places
 from mintscope.app.stores.upgrade import Plan, Writer, migrations, plan
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.errors import ServiceUnavailable, UnusableStore
+from mintscope.kit.errors import ServiceUnavailable, StoreUnavailable, UnusableStore
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS
 
@@ -102,12 +104,15 @@ def restore(
             show_default=False,
         ),
     ] = None,
+    as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
     """Copy a backup into an installation that is empty and does not run."""
     with in_words(), showing_progress() as progress:
         places.restore(configured(config).config, folder, progress, secrets=secrets)
-    typer.echo(NEWER)
+    if as_json:
+        print_json({"restored": str(folder)})
+    typer.echo(NEWER, err=as_json)
 
 
 @app.command()
@@ -353,10 +358,11 @@ def upgrade(
             if found.waiting and not without_backup:
                 _expect_backup(found, now)
             migrations(settings, is_done=True)
+    listed = None if check else _listed(settings)
     if as_json:
-        print_json(_facts(found, is_done=not check))
+        print_json(_facts(found, is_done=not check) | {"tokensListed": listed})
     else:
-        print("\n".join(_words(found, now) if check else _done(found)))
+        print("\n".join(_words(found, now) if check else _done(found, listed)))
     if check and found.bytes_free is not None and found.bytes_needed > found.bytes_free:
         stop("The disk of the store has too little free space: free some.", EXIT_NOT_DONE)
 
@@ -435,16 +441,27 @@ def _words(found: Plan, now: UnixMs) -> Iterator[str]:
     yield "Then: stop the service, install, run mintscope upgrade, and start the service."
 
 
-def _done(found: Plan) -> Iterator[str]:
+def _listed(settings: Config) -> int | None:
+    """Store a snapshot of the list; a failure only makes the first start of an api slower."""
+    try:
+        return asyncio.run(kept_list(settings, SystemClock()))
+    except (ServiceUnavailable, StoreUnavailable) as error:
+        print(f"The list of tokens was not stored: {error}", file=sys.stderr)
+        return None
+
+
+def _done(found: Plan, listed: int | None) -> Iterator[str]:
     yield from (f"ran {each}" for each in found.waiting)
+    if listed is not None:
+        yield f"stored the list of {listed:,} tokens for the next start of an api"
     yield f"The store is of mintscope {__version__}."
 
 
 @app.command()
-def compact(*, config: ConfigFile = None) -> None:
+def compact(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
     """Rewrite the files of a stopped installation as small as they can be."""
     try:
         done = places.compact(configured(config).config)
     except (UnusableStore, OSError) as error:
         stop(f"mintscope: {error}", EXIT_NOT_DONE)
-    print_rows(("file", "bytes before", "bytes after"), done, as_json=False)
+    print_rows(("file", "bytesBefore", "bytesAfter"), done, as_json=as_json)

@@ -16,7 +16,7 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.kit.time import MINUTE_MS
-from mintscope.market.follow.tailer import Wait
+from mintscope.market.follow.tailer import Wait, look_again_soon
 from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.listing.snapshot import (
     FactPlace,
@@ -66,14 +66,19 @@ class ListKeeper:
         """Note the number of trades of mints that were added to the list."""
         self._trade_count += trade_count
 
+    def forget(self) -> None:
+        """Store the next list at once: the log no longer reaches back to the snapshot."""
+        self._kept_seq = 0
+        self._kept_at_s = None
+
     async def restore(self) -> tuple[TokenList, Head] | None:
         """Return the list of the newest snapshot; None if none can be read.
 
         Raises ServiceUnavailable
         """
         for _ in range(TRIES):
-            mark = await self._snapshots.newest()
-            if mark is None or mark.form != FORM:
+            mark = await self._snapshots.newest(FORM)
+            if mark is None:
                 return None
             try:
                 found = await self._read(mark)
@@ -113,8 +118,8 @@ class ListKeeper:
             self._is_writable = True
 
     async def _keep(self, tokens: TokenList, tracked_seq: int, facts: FactPlace) -> None:
-        newest = await self._snapshots.newest()
-        if newest is not None and newest.form == FORM and newest.folded_seq > self._kept_seq > 0:
+        newest = await self._snapshots.newest(FORM)
+        if newest is not None and newest.folded_seq > self._kept_seq > 0:
             self._start_over(newest.folded_seq)
             return
         number = await self._snapshots.begin(self._clock.now())
@@ -149,6 +154,7 @@ PAUSE_S: Final = 0.25  # between two looks at least
 NEWS_S: Final = 0.05  # as often the follower looks at where the log stands
 LOOK_COST: Final = 4  # times as long as a look took is waited after it
 LIST_LATE_S: Final = 60.0
+LOADS_MAX: Final = 3
 LOADING: Final = "The list of tokens is still being loaded; try again shortly."
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
@@ -260,6 +266,11 @@ class ListCache:
                 " not answer, or this process has too little processor time"
             )
 
+    @property
+    def is_loaded(self) -> bool:
+        """Whether there is a list."""
+        return self._listed is not None
+
     def newest(self) -> ListedTokens:
         """Return the list.  Raises ServiceUnavailable while it is being loaded."""
         if self._listed is None:
@@ -279,6 +290,8 @@ class ListCache:
         except LogTrimmed as reason:
             LOG.info("loading the list of tokens again", reason=str(reason))
             self._may_restore = self._list is not None  # else the snapshot is too old
+            if self._keeper is not None and not self._may_restore:
+                self._keeper.forget()
             self._list = None
             return
         if is_changed or is_new:
@@ -368,3 +381,27 @@ class ListCache:
             self._facts = found[-1][0]
             is_changed = True
         return is_changed
+
+
+async def store_list(
+    reader: ListReader, snapshots: ListSnapshots, clock: Clock, *, mints_min: int = MINTS_MIN
+) -> int | None:
+    """Store a snapshot of the list for the next start of an api; return its count of mints.
+
+    None: no slot was folded yet, the list has fewer than *mints_min* mints, which load as fast
+    without a snapshot, or there is one of this version that the log reaches back to.
+    Raises ServiceUnavailable
+    """
+    folded, _ = await reader.folded()
+    if folded.time is None:
+        return None
+    keeper = ListKeeper(snapshots, clock, mints_min=mints_min)
+    lister = ListCache(reader, clock, wait=look_again_soon, keeper=keeper)
+    for _ in range(LOADS_MAX):  # a snapshot that is older than the log ends the first
+        await lister.refresh()
+        if lister.is_loaded:
+            break
+    before = await snapshots.newest(FORM)
+    await lister.keep()
+    after = await snapshots.newest(FORM)
+    return None if after is None or after == before else len(lister.newest())

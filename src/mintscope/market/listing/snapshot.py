@@ -167,8 +167,8 @@ class ListSnapshots(Protocol):
     Every verb raises ServiceUnavailable if the store does not answer.
     """
 
-    async def newest(self) -> SnapshotMark | None:
-        """Return the newest complete snapshot, None without any."""
+    async def newest(self, form: str) -> SnapshotMark | None:
+        """Return the newest complete snapshot of *form*, None without any."""
 
     async def piece(self, number: int, place: int) -> bytes | None:
         """Return piece *place* of snapshot *number*, from 0 on; None once a newer one is whole."""
@@ -180,7 +180,10 @@ class ListSnapshots(Protocol):
         """Store piece *place* of snapshot *number*, which was begun."""
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and delete those before it."""
+        """Make the snapshot of *mark* the newest, and delete those of its form before it.
+
+        Snapshots of other forms, which other versions read, stay for a day.
+        """
 
     async def close(self) -> None:
         """Close the store."""

@@ -16,7 +16,7 @@ import msgspec
 from mintscope.kit.errors import TokenNotFound
 from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.kit.sql.database import AccessInThreads, Database
-from mintscope.kit.time import MINUTE_MS
+from mintscope.kit.time import DAY_MS, MINUTE_MS
 from mintscope.market.listing.columns import D1, H1, M5
 from mintscope.market.listing.snapshot import (
     FactPlace,
@@ -286,7 +286,7 @@ PIECES_A_STEP: Final = 4
 
 NEWEST: Final = """
 SELECT number, form, folded_seq, piece_count FROM list_snapshot
- WHERE piece_count IS NOT NULL ORDER BY number DESC LIMIT 1
+ WHERE piece_count IS NOT NULL AND form = ? ORDER BY number DESC LIMIT 1
 """
 PIECE: Final = "SELECT content FROM list_snapshot_piece WHERE snapshot = ? AND place = ?"
 UNDER_WAY: Final = """
@@ -303,10 +303,19 @@ UPDATE list_snapshot SET form = ?, folded_seq = ?, piece_count = ? WHERE number 
 """
 # Orphans too, from a process that went on after another one had taken its place.
 OLDER: Final = """
-SELECT snapshot, place FROM list_snapshot_piece WHERE snapshot < ? ORDER BY snapshot, place LIMIT ?
+SELECT snapshot, place FROM list_snapshot_piece
+ WHERE snapshot < ? AND NOT EXISTS (SELECT 1 FROM list_snapshot WHERE number = snapshot)
+ ORDER BY snapshot, place LIMIT ?
 """
 DROP_PIECE: Final = "DELETE FROM list_snapshot_piece WHERE snapshot = ? AND place = ?"
-DROP: Final = "DELETE FROM list_snapshot WHERE number < ?"
+# During an upgrade api processes of two versions run, and each starts from its own form.
+DROP: Final = f"""
+DELETE FROM list_snapshot
+ WHERE number < :number
+   AND (piece_count IS NULL OR form = :form OR begun_at < (
+        SELECT newest.begun_at - {DAY_MS} FROM list_snapshot AS newest
+         WHERE newest.number = :number))
+"""  # noqa: S608 - constants
 
 
 class SqlListSnapshots:
@@ -319,9 +328,9 @@ class SqlListSnapshots:
         self._reading = MarketReading(reading, timeout_s=WRITE_TIMEOUT_S)
         self._writing = MarketReading(writing, timeout_s=WRITE_TIMEOUT_S)
 
-    async def newest(self) -> SnapshotMark | None:
-        """Return the newest complete snapshot, None without any."""
-        found = await self._reading.run(lambda db: db.execute(NEWEST).fetchone())
+    async def newest(self, form: str) -> SnapshotMark | None:
+        """Return the newest complete snapshot of *form*, None without any."""
+        found = await self._reading.run(lambda db: db.execute(NEWEST, (form,)).fetchone())
         return None if found is None else SnapshotMark(*found)
 
     async def piece(self, number: int, place: int) -> bytes | None:
@@ -354,12 +363,12 @@ class SqlListSnapshots:
         await self._writing.run(add)
 
     async def end(self, mark: SnapshotMark) -> None:
-        """Make the snapshot of *mark* the newest, and delete those before it."""
+        """Make the snapshot of *mark* the newest, and delete those of its form before it."""
 
         def end(db: Database) -> None:
             with db.transaction(beside=True):
                 db.execute(END, (mark.form, mark.folded_seq, mark.piece_count, mark.number))
-                db.execute(DROP, (mark.number,))
+                db.execute(DROP, {"number": mark.number, "form": mark.form})
 
         def drop(db: Database) -> bool:
             with db.transaction(beside=True):
