@@ -1,32 +1,20 @@
-"""Whether the service is alive, and whether it can do its work.
-
-The checkout of this process, which counts what becomes of payments.
-"""
+"""Health of the service: whether it lives, and whether it can do its work."""
 
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-import structlog
-
 from mintscope import __version__
 from mintscope.api.description.operation import Operation
 from mintscope.api.wire import Alive, Health, health_coverage, success
-from mintscope.credits.ledger import CreditLedger, DebitLedger
 from mintscope.kit.check import OK, Check, result_of
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ErrorCode, ServiceUnavailable
-from mintscope.kit.fair_queue import FairQueue
 from mintscope.kit.http.rate_limit import AddressLimit
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
-from mintscope.kit.metrics import PAYMENTS
 from mintscope.market.coverage import Coverage
-from mintscope.payments.checkout import Checkout
-from mintscope.payments.merchant import Merchant
-from mintscope.payments.protocol.envelope import Refused
-from mintscope.payments.settlement import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
 
 REMEMBERED_S: Final = 1.0  # so that asking often costs little
 
@@ -118,34 +106,3 @@ class HealthRoutes:
             checks=results,
             coverage=health_coverage(self.coverage()),
         )
-
-
-log = structlog.get_logger()
-
-
-def open_checkout(ledger: CreditLedger, merchant: Merchant | None) -> Checkout:
-    """Return a checkout that sells for *merchant*, or takes credits only."""
-    return Checkout(
-        ledger=ledger,
-        debits=ledger if isinstance(ledger, DebitLedger) else None,
-        merchant=merchant,
-        turn=FairQueue().next,
-        on_outcome=_count,
-    )
-
-
-def _count(outcome: Outcome) -> None:
-    match outcome:
-        case Settled(payment=payment, redelivered=redelivered):
-            PAYMENTS.labels("redelivered" if redelivered else "settled", "").inc()
-            if not redelivered:
-                log.info("payment settled", signature=payment.signature, atoms=payment.paid)
-        case Refused(reason=reason, signature=signature):
-            PAYMENTS.labels("failed" if signature else "refused", reason).inc()
-        case AlreadyUsed(what):
-            PAYMENTS.labels("already_used", what.name.lower()).inc()
-        case Unresolved(payment=payment):
-            PAYMENTS.labels("unresolved", payment.state).inc()
-            log.warning("payment unresolved", signature=payment.signature, state=payment.state)
-        case Unavailable(obstacle):
-            PAYMENTS.labels("unavailable", obstacle.name.lower()).inc()

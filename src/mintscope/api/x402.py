@@ -13,6 +13,7 @@ from urllib.parse import urlencode, urlsplit
 import msgspec
 from msgspec import NODEFAULT, UNSET
 
+from mintscope.api.checkout import open_checkout
 from mintscope.api.description.bazaar import Adverts
 from mintscope.api.failures import (
     FOR_CREDITS,
@@ -29,7 +30,6 @@ from mintscope.api.failures import (
 )
 from mintscope.api.gate import HEADER as SIGN_IN_HEADER
 from mintscope.api.gate import Caller, Gate, KeptAnswers, SignIns, name_of
-from mintscope.api.health import open_checkout
 from mintscope.api.series.indicator_wire import IndicatorsQuery
 from mintscope.api.series.wire import CandlesQuery, SwapsQuery
 from mintscope.api.wire import AcceptedAsset, HowToPay

@@ -9,11 +9,11 @@ from typing import Any, Final
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mintscope.api.checkout import open_checkout
 from mintscope.api.description.openapi import Identity, describe
 from mintscope.api.description.operation import Operation
 from mintscope.api.discovery.surfaces import PATHS as DESCRIPTIONS
 from mintscope.api.failures import write_refusal
-from mintscope.api.health import open_checkout
 from mintscope.api.x402 import bundle_resource
 from mintscope.app.accounts import Accounts
 from mintscope.app.config.config import WebConfig

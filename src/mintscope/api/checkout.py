@@ -1,0 +1,41 @@
+"""The checkout of this process, which counts outcomes of payments."""
+
+import structlog
+
+from mintscope.credits.ledger import CreditLedger, DebitLedger
+from mintscope.kit.fair_queue import FairQueue
+from mintscope.kit.metrics import PAYMENTS
+from mintscope.payments.checkout import Checkout
+from mintscope.payments.merchant import Merchant
+from mintscope.payments.protocol.envelope import Refused
+from mintscope.payments.settlement import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
+
+log = structlog.get_logger()
+
+
+def open_checkout(ledger: CreditLedger, merchant: Merchant | None) -> Checkout:
+    """Return a checkout that sells for *merchant*, or takes credits only."""
+    return Checkout(
+        ledger=ledger,
+        debits=ledger if isinstance(ledger, DebitLedger) else None,
+        merchant=merchant,
+        turn=FairQueue().next,
+        on_outcome=_count,
+    )
+
+
+def _count(outcome: Outcome) -> None:
+    match outcome:
+        case Settled(payment=payment, redelivered=redelivered):
+            PAYMENTS.labels("redelivered" if redelivered else "settled", "").inc()
+            if not redelivered:
+                log.info("payment settled", signature=payment.signature, atoms=payment.paid)
+        case Refused(reason=reason, signature=signature):
+            PAYMENTS.labels("failed" if signature else "refused", reason).inc()
+        case AlreadyUsed(what):
+            PAYMENTS.labels("already_used", what.name.lower()).inc()
+        case Unresolved(payment=payment):
+            PAYMENTS.labels("unresolved", payment.state).inc()
+            log.warning("payment unresolved", signature=payment.signature, state=payment.state)
+        case Unavailable(obstacle):
+            PAYMENTS.labels("unavailable", obstacle.name.lower()).inc()
