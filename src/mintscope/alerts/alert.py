@@ -1,4 +1,6 @@
-"""Signals: the alert rules that users have made, and what fired.
+"""Alert rules of users, their firings, and the standing of their evaluation.
+
+Signals: the alert rules that users have made, and what fired.
 
 How far the signals have been evaluated, and by whom: one row for the whole installation.
 """

@@ -1,4 +1,6 @@
-"""Signals of users at work: made, changed, deleted, tried out, read.
+"""Alerts of users: made, changed, deleted, tried, read; and what their evaluation writes.
+
+Signals of users at work: made, changed, deleted, tried out, read.
 
 Writing down what signals have seen: each report counts once, in whichever process.
 """

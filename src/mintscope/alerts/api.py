@@ -1,4 +1,6 @@
-"""The signals of a user: made, changed, tried out, deleted; and what they have fired.
+"""Endpoints of alerts, and their lines.
+
+The signals of a user: made, changed, tried out, deleted; and what they have fired.
 
 Signals and their events as lines of answers, and requests as rules.
 """

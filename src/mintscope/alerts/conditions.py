@@ -1,4 +1,6 @@
-"""The reports of chosen mints at every event of the swap log, whenever the looking began.
+"""Conditions of alerts over the values of reports, tracked along the swap log.
+
+The reports of chosen mints at every event of the swap log, whenever the looking began.
 
 A report is a function of the log up to an event.  To rebuild it after a restart, a mint is begun
 from what was once loaded of it (its base), and the events since are applied once more.

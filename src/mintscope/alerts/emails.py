@@ -1,4 +1,6 @@
-"""E-mails about alerts: a pause between two of one alert, and allowances.
+"""E-mails of alerts: pauses, allowances, wording, and the checks of an alert's fields.
+
+E-mails about alerts: a pause between two of one alert, and allowances.
 
 Firings within the pause go into one e-mail when it ends.  A firing beyond the allowance
 is in none: it says so, and one e-mail in a day says that there are no more.

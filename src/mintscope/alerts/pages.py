@@ -1,4 +1,6 @@
-"""Alerts of a person: made, tried, changed, paused, deleted; those of others do not exist.
+"""Pages of alerts and their form.
+
+Alerts of a person: made, tried, changed, paused, deleted; those of others do not exist.
 
 The form of an alert: what is typed, as a rule.
 """

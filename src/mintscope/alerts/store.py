@@ -1,11 +1,4 @@
-"""FiringRows and FiredRows.
-
-AlertRows and ActiveRows.
-
-LeaseRows.
-
-AlertEmailRows.
-"""
+"""Alerts, firings, leases and alert e-mails in SQL."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, astuple

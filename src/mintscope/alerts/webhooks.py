@@ -1,4 +1,6 @@
-"""Sending webhooks: takes them out of the queue and notes what became of them.
+"""Sending of webhooks: queue, addresses, one request, load of receivers.
+
+Sending webhooks: takes them out of the queue and notes what became of them.
 
 The webhooks sent for a signal at once are a turn: one that is slow keeps its places, and delays
 only those of its own signal.  Outcomes of turns are noted together, at each look. At least once: if

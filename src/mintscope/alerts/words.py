@@ -1,4 +1,6 @@
-"""Alerts in plain words, on pages: what is watched, what is waited for, how it was sent.
+"""Alerts in words for pages, and remarks on a new one.
+
+Alerts in plain words, on pages: what is watched, what is waited for, how it was sent.
 
 Remarks on a new alert before it is made: errors, and doubts about its meaning.
 """

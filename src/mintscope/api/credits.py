@@ -1,4 +1,6 @@
-"""Moving credits to a new credit token: on the old one, or on proof by the wallet that paid.
+"""Endpoints that sell and rotate credits.
+
+Moving credits to a new credit token: on the old one, or on proof by the wallet that paid.
 
 A credit token moves all of its credits, a wallet those that its own purchases brought.
 

@@ -1,4 +1,6 @@
-"""Bodies of a route's failures: one envelope under /v1, two older shapes under /api.
+"""Failures of routes and of checkouts as answers.
+
+Bodies of a route's failures: one envelope under /v1, two older shapes under /api.
 
 Answers to a client when a checkout ends without a receipt.
 """

@@ -1,4 +1,6 @@
-"""Callers, and their permissions.
+"""Callers: admission, kept answers, sign-in by wallet.
+
+Callers, and their permissions.
 
 Answers that were paid for and have a name: the same one is given again for ten minutes.
 

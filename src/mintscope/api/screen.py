@@ -1,4 +1,6 @@
-"""GET and POST /v1/screen: the tokens for which a condition is true, up to 100 for a credit.
+"""Endpoint /v1/screen: up to 100 tokens that meet a condition, for a credit.
+
+GET and POST /v1/screen: the tokens for which a condition is true, up to 100 for a credit.
 
 Requests and answers of a screen.
 """

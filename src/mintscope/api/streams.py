@@ -1,4 +1,6 @@
-"""The route of streams: who may have one, of what, and what it begins with.
+"""Endpoint /v1/stream: admission, events, paid minutes.
+
+The route of streams: who may have one, of what, and what it begins with.
 
 Requests for a stream, and the data of its events, beside those of the market.
 

@@ -1,4 +1,6 @@
-"""Answers to build a client with, always the same: a report, and a demand for a payment.
+"""Free answers about tokens: demo report and 402, metadata, picture.
+
+Answers to build a client with, always the same: a report, and a demand for a payment.
 
 Nothing is sold here.  The demand is on Solana's test network, to an address that has no key, so
 that a payment that is signed for it moves nothing of value wherever it gets to.

@@ -1,4 +1,6 @@
-"""The handlers under /v1, one per endpoint of the specification.
+"""Endpoints of the specification, batch and trial.
+
+The handlers under /v1, one per endpoint of the specification.
 
 POST /v1/tokens/batch: many reports at once, for a credit each that is delivered.
 

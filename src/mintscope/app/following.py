@@ -1,4 +1,6 @@
-"""Signals, looked at by one api process of the installation and sent by all of them.
+"""Followers of the market in an api process: lists, reports, status, alerts.
+
+Signals, looked at by one api process of the installation and sent by all of them.
 
 The data of the status page, gathered from the parts of this process.
 

@@ -1,4 +1,6 @@
-"""Checks that a process runs by itself: its own, its machine, and its public address.
+"""Maintenance and checks that processes run.
+
+Checks that a process runs by itself: its own, its machine, and its public address.
 
 Common parts of every process of the service: metrics, signals, tasks without an end.
 """

@@ -1,4 +1,6 @@
-"""/mcp on the listener of an api process.
+"""MCP in the api process.
+
+/mcp on the listener of an api process.
 
 `mintscope mcp`: MCP on standard input and output, by a service over HTTP.
 """

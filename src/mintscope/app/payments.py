@@ -1,4 +1,6 @@
-"""Selling in one process: built as configured; what cannot work is refused before it begins.
+"""Sales: settlement, prices, searches.
+
+Selling in one process: built as configured; what cannot work is refused before it begins.
 
 The token that is taken, its recipient and the payer of network fees, as configured.
 

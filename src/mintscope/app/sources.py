@@ -1,4 +1,6 @@
-"""Reading a mint's past: the node, the decoder, the store and the fold, put together.
+"""Sources of blocks.
+
+Reading a mint's past: the node, the decoder, the store and the fold, put together.
 
 The node that is configured: as blocks are read from it, and as it is asked beside them.
 

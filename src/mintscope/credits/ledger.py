@@ -1,4 +1,6 @@
-"""The credit ledger: an append-only journal and the balances it implies.
+"""Credit ledger: ports, debits, instant answers.
+
+The credit ledger: an append-only journal and the balances it implies.
 
 A balance is the sum of its account's entries and never negative; only the
 ledger itself decides a spend, in one statement.  Accounts never disappear.

@@ -1,4 +1,6 @@
-"""Signing in with a wallet, to spend the credits that it has bought without a credit token.
+"""Sign-in with a wallet to spend what it bought.
+
+Signing in with a wallet, to spend the credits that it has bought without a credit token.
 
 A 402 has a challenge: a nonce that only we can make, for one resource and from one moment on.  The
 wallet signs the text that the challenge spells, by Sign-In With Solana.  Nothing is stored of a

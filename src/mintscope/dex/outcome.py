@@ -1,4 +1,6 @@
-"""Results of decoding: swaps, and unread transactions by reason.
+"""Outcomes of decoding, and names of programs.
+
+Results of decoding: swaps, and unread transactions by reason.
 
 Instructions and programs that names separate, if transfers do not.
 

@@ -1,4 +1,6 @@
-"""Every program the decoder knows.  Adding one is a row here, and a file if it needs a reader.
+"""Table of programs.
+
+Every program the decoder knows.  Adding one is a row here, and a file if it needs a reader.
 
 Ids whose row is not `proven` agree between at least two published decoders,
 but no recorded transaction has gone through them yet.

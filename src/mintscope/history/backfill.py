@@ -1,4 +1,6 @@
-"""A mint's past, priced and folded as ingest would have done slot by slot at the time.
+"""Backfill of a token: jobs, past swaps, gaps, imports.
+
+A mint's past, priced and folded as ingest would have done slot by slot at the time.
 
 Given every transaction of the mint's pools, and of the pools of SOL and dollars, candles, state
 and deciding pool come out bit for bit as of a service that had followed the mint since.

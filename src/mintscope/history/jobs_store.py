@@ -1,4 +1,6 @@
-"""HistoryReading, BackfillFolding and HistoryJobs: short transactions beside ingest.
+"""Backfill jobs in SQL.
+
+HistoryReading, BackfillFolding and HistoryJobs: short transactions beside ingest.
 
 The statements about pasts that are read and folded.
 

@@ -1,4 +1,6 @@
-"""BackfillMerge: a past becomes the mint's own, in one transaction.
+"""Merged backfills, imports and mended gaps in SQL.
+
+BackfillMerge: a past becomes the mint's own, in one transaction.
 
 Imports, and how ingest takes them in.
 

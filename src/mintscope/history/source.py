@@ -1,4 +1,6 @@
-"""The JSON-RPC methods that reading a past calls, at a pace that the provider's plan allows.
+"""Past blocks of a node, for backfills and gaps.
+
+The JSON-RPC methods that reading a past calls, at a pace that the provider's plan allows.
 
 Reads the past of a mint into its store: lists first, then each transaction, N in flight.
 

@@ -1,4 +1,6 @@
-"""Estimates and reads the pasts that administrators ask for, one at a time, beside the pipeline.
+"""Backfills beside ingest.
+
+Estimates and reads the pasts that administrators ask for, one at a time, beside the pipeline.
 
 The progress is in the store after each step.  After a kill the next ingest goes on from there.
 

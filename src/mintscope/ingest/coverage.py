@@ -1,4 +1,6 @@
-"""Counts the calls of a block by what came of them: read, read by transfers, or missed.
+"""Coverage of what was read, by program and hour.
+
+Counts the calls of a block by what came of them: read, read by transfers, or missed.
 
 Detection of silent venues: programs with steady swaps that have stopped.
 

@@ -1,4 +1,6 @@
-"""From a source of blocks to the swap log and its finalized fold.
+"""Pipeline of ingest: blocks in, one batch per slot out.
+
+From a source of blocks to the swap log and its finalized fold.
 
 Blocks of a source that wait while others are decoded: bounded in number and in bytes.
 

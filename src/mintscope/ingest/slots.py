@@ -1,4 +1,6 @@
-"""Events of a source, as changes of the log.
+"""Slots in order, with the rate of SOL and pegs.
+
+Events of a source, as changes of the log.
 
 Shows which dollars have left their peg: they price nothing until they are back.
 

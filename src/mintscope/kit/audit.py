@@ -1,4 +1,6 @@
-"""The audit log: what was done to accounts, by whom; rows are only ever added.
+"""Actors and events of the audit log, and numbers of each hour.
+
+The audit log: what was done to accounts, by whom; rows are only ever added.
 
 Numbers of each hour, of all processes together: what administrators see in plots.
 """

@@ -1,4 +1,6 @@
-"""Runs the checks of a process every few seconds, and logs those that fail and pass again.
+"""Checks that a process runs by itself.
+
+Runs the checks of a process every few seconds, and logs those that fail and pass again.
 
 The check that attempts succeed, by their counter: e-mails to the mail server, webhooks.
 """

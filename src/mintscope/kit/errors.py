@@ -1,4 +1,6 @@
-"""Every failure a client is meant to see, and those of stores, which are for the operator.
+"""Errors, and data of strangers as one error.
+
+Every failure a client is meant to see, and those of stores, which are for the operator.
 
 The message of a ServiceError is public: it is sent to the client as it stands.  Details for the
 operator alone go into `raise ... from cause` or `add_note`.  HTTP does

@@ -1,4 +1,6 @@
-"""Checks of the machine of a process: free disk space, memory, length of write-ahead logs.
+"""Checks of the machine: disk, memory, public address.
+
+Checks of the machine of a process: free disk space, memory, length of write-ahead logs.
 
 The check of the public address of the service, and of its certificate, as clients see them.
 

@@ -1,4 +1,6 @@
-"""The metrics that everything counts into, in the default Prometheus registry of the process.
+"""Metrics and spans.
+
+The metrics that everything counts into, in the default Prometheus registry of the process.
 
 Spans of requests and settlements, sent to the tracer as they end, if one is configured.
 """

@@ -1,4 +1,6 @@
-"""Which secrets others can guess: those in a document of the project, and those made by hand.
+"""Secrets of an operator: guessed ones, and rotated roots.
+
+Which secrets others can guess: those in a document of the project, and those made by hand.
 
 Roots that took the place of the pepper as what quotes and receipts derive from.
 

@@ -1,4 +1,6 @@
-"""The ports of the market store: its one writer, the list of mints, its status.
+"""Ports of the market store, retention and readiness.
+
+The ports of the market store: its one writer, the list of mints, its status.
 
 Which mints are followed without being listed: those that trade enough.
 

@@ -1,4 +1,6 @@
-"""The basis of a price: its pools, their reserves, its age, and its confidence.
+"""Price pools of all mints as of the newest slot.
+
+The basis of a price: its pools, their reserves, its age, and its confidence.
 
 Agrees        a pool that counts by `standing`, has traded within FRESH_S of the newest swap, and
               whose price is within AGREEMENT of the price

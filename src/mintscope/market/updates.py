@@ -1,4 +1,6 @@
-"""An update of a report: the differences from the one that was sent before.
+"""Changes of the market that streams send.
+
+An update of a report: the differences from the one that was sent before.
 
 The port of updates: their source, and their listeners.
 """

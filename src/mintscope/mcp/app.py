@@ -1,4 +1,6 @@
-"""MCP on standard input and output: what comes is asked of a service over HTTP.
+"""MCP endpoint.
+
+MCP on standard input and output: what comes is asked of a service over HTTP.
 
 The service says which tools there are, and counts the budget; nothing is known of either here.
 """

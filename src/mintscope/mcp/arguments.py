@@ -1,4 +1,6 @@
-"""Arguments of a tool: some are for the request to the API, some for this side.
+"""Arguments of a tool call, and the request they become.
+
+Arguments of a tool: some are for the request to the API, some for this side.
 
 A request to the API in this process: the routes, limits and checkout of every HTTP client.
 """

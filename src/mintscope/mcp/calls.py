@@ -1,4 +1,6 @@
-"""A call of a tool: arguments, budget, the request to the API, and the result.
+"""Tool calls as requests to the API.
+
+A call of a tool: arguments, budget, the request to the API, and the result.
 
 POST /mcp: the API for MCP clients, by streamable HTTP without sessions.
 

@@ -1,4 +1,6 @@
-"""Results of tools: answers of the API in the shapes of MCP.
+"""Results of tools, and their schemas.
+
+Results of tools: answers of the API in the shapes of MCP.
 
 Source    specs/transports-v2/mcp.md of x402, for `_meta` and for calls that must be paid for
 

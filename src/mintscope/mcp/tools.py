@@ -1,4 +1,6 @@
-"""The tools: what each is for, and which request to the API it makes.
+"""Tools of MCP, and their descriptions.
+
+The tools: what each is for, and which request to the API it makes.
 
 The texts are the only description that a model reads: they state units, order, cost and freshness.
 

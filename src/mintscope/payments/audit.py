@@ -1,4 +1,6 @@
-"""The auditor: brings to an end what only wants a look, and reports what contradicts itself.
+"""Audit of the books: invariants, closed months, orphans.
+
+The auditor: brings to an end what only wants a look, and reports what contradicts itself.
 
 Orphans: payments of ours that are on chain and have no row, because a backup was restored.
 

@@ -1,4 +1,6 @@
-"""The ports of the books of payments, one for each caller.
+"""Ports of the books and of the treasury.
+
+The ports of the books of payments, one for each caller.
 
 Every verb raises ServiceUnavailable when the store does not answer.
 

@@ -1,4 +1,6 @@
-"""The checkout: what was presented becomes a charge, and a settled charge a receipt.
+"""Checkout: a credential or a payment becomes a charge, a settled charge a receipt.
+
+The checkout: what was presented becomes a charge, and a settled charge a receipt.
 
     authorize   a credit token, an API key or a payment becomes a Charge, or is refused
     work        what is sold is made, and says what it costs; its failure costs nothing

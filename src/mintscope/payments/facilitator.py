@@ -1,4 +1,6 @@
-"""Taking a payment, from the header to the answer.
+"""Facilitator: verifies and settles payments.
+
+Taking a payment, from the header to the answer.
 
     row       is it known?  then join it, give its answer again, or say so
     check     strict, pure, local

@@ -1,4 +1,6 @@
-"""The side that sells, for a service that takes payments.
+"""Merchant: orders, adopted payments, signed receipts.
+
+The side that sells, for a service that takes payments.
 
 The orders of clients, and their cost at the prices of the minute.
 

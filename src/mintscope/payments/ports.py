@@ -1,4 +1,7 @@
-"""The port of the payment store.  Seven verbs, each one atomic and durable."""
+"""Ports of the payment store.
+
+The port of the payment store.  Seven verbs, each one atomic and durable.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,6 @@
-"""The one price at which everything is sold for a minute.
+"""Price of the payment token for a minute, and its own market.
+
+The one price at which everything is sold for a minute.
 
 The payment token's own market, put together from what is kept of it and from its pools.
 """

@@ -1,4 +1,6 @@
-"""The price of the payment token, or why there is no reliable one.
+"""Price of the payment token, and the products that are sold.
+
+The price of the payment token, or why there is no reliable one.
 
 Its market may be thin, and a trader that moves it moves our prices.  So a price
 needs liquidity on both sides, recent trades, two averages that agree, even pools and

@@ -1,4 +1,6 @@
-"""How an answer that was lost is given again, to its buyer alone.
+"""Reconciler: finishes payments whose outcome is unknown, and gives lost answers again.
+
+How an answer that was lost is given again, to its buyer alone.
 
 A landed payment is public; what sets its sender apart is a secret key, chosen by the client or
 by us.  It is a factor of the token that the payment buys, so that neither the database, nor our

@@ -1,4 +1,6 @@
-"""The ports of the chain, as payments need it.
+"""Ports of the chain, and outcomes of a payment.
+
+The ports of the chain, as payments need it.
 
 Outcomes of a payment that was presented: five answers, and no sixth.
 

@@ -1,4 +1,6 @@
-"""Numbers for people: short to look at, and whole for those who listen, hover or copy.
+"""Small charts, and numbers as people read them.
+
+Numbers for people: short to look at, and whole for those who listen, hover or copy.
 
 A line in stretches: those in which something was traded, and those without a trade.
 

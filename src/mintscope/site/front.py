@@ -1,4 +1,6 @@
-"""`/`: what the service is, shown by what it does; or where a signed-in person goes on.
+"""Front page.
+
+`/`: what the service is, shown by what it does; or where a signed-in person goes on.
 
 Live parts of the first page, SOL and the movers: read once for all pages that are open.
 

@@ -1,4 +1,6 @@
-"""Readers of the same things: one look for all of them, and each gets what is new to it.
+"""Updates of open pages.
+
+Readers of the same things: one look for all of them, and each gets what is new to it.
 
 How many open pages follow changes: of all kinds together, and of one address.
 """

@@ -1,4 +1,6 @@
-"""Results of handlers: a page to render, another page to go to, a plain text, or events.
+"""Results of handlers, and texts of pages.
+
+Results of handlers: a page to render, another page to go to, a plain text, or events.
 
 Texts of pages: times, browsers, and what strangers wrote, for people.
 """

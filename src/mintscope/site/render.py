@@ -1,4 +1,6 @@
-"""Pages as responses: Jinja2 templates, in which every text is escaped and every name must exist.
+"""Pages and static files as responses.
+
+Pages as responses: Jinja2 templates, in which every text is escaped and every name must exist.
 
 All of them carry the headers that guard them.
 

@@ -1,4 +1,6 @@
-"""The routes of pages: what a handler is given, and who gets to it.
+"""Routes of pages, forms, and the mailbox of a demo.
+
+The routes of pages: what a handler is given, and who gets to it.
 
 Forms: what a browser sends as `application/x-www-form-urlencoded`, from a page of ours.
 

@@ -1,4 +1,6 @@
-"""SOL as it is now: its report, and the last hour minute by minute.
+"""SOL and the market as pages read them.
+
+SOL as it is now: its report, and the last hour minute by minute.
 
 It is read once for each slot, however many ask.
 

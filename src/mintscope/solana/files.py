@@ -1,4 +1,6 @@
-"""Block files: one block a line, as getBlock answers it, plain or gzip.
+"""Block files.
+
+Block files: one block a line, as getBlock answers it, plain or gzip.
 
 A line is one of
     {"slot": 1, "blockhash": ..., "transactions": [...], ...}

@@ -1,4 +1,6 @@
-"""Which delivered blocks can no longer die: asked now and then, proven by their hash.
+"""Lineage and finality of delivered blocks.
+
+Which delivered blocks can no longer die: asked now and then, proven by their hash.
 
 Which blocks were delivered, and what may follow them.  Pure.
 

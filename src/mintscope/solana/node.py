@@ -1,4 +1,6 @@
-"""The check of a node: its last answers, and the reason why blocks are late, in words.
+"""Node of a chain: questions, checks, and a watchdog.
+
+The check of a node: its last answers, and the reason why blocks are late, in words.
 
 Requests to a node for following a chain: over JSON-RPC, or a stream that JSON-RPC repairs.
 

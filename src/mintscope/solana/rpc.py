@@ -1,4 +1,6 @@
-"""The JSON-RPC methods we call, at any provider.
+"""JSON-RPC client, and its pace.
+
+The JSON-RPC methods we call, at any provider.
 
 * RpcFailure
   x Unreachable     no usable answer, after every retry; trying later may help

@@ -1,4 +1,6 @@
-"""The blocks asked for and not yet delivered: bounded, and handed out lowest first.
+"""Window of blocks that are asked for, and files that are passed over.
+
+The blocks asked for and not yet delivered: bounded, and handed out lowest first.
 
 Block files that a run passes over, because nothing in them is new.
 """

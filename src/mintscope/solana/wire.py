@@ -1,4 +1,6 @@
-"""Answers of a JSON-RPC node, decoded as far as we need them.
+"""Answers of a JSON-RPC node.
+
+Answers of a JSON-RPC node, decoded as far as we need them.
 
 Transactions from the JSON of getBlock and getTransaction (encoding "json").
 

@@ -1,4 +1,6 @@
-"""The watchlists of a user: made, named, filled, emptied, deleted.
+"""Endpoints of watchlists.
+
+The watchlists of a user: made, named, filled, emptied, deleted.
 
 The bodies under /v1/groups.
 """

@@ -1,4 +1,7 @@
-"""WatchlistRows and WatchedRows."""
+"""Watchlists in SQL.
+
+WatchlistRows and WatchedRows.
+"""
 
 from collections.abc import Sequence
 from typing import Final

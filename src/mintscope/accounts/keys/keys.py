@@ -1,4 +1,6 @@
-"""API keys at work: found by their hash, made, rotated and revoked by their owners.
+"""API keys and their owners: made, found by hash, rotated, revoked.
+
+API keys at work: found by their hash, made, rotated and revoked by their owners.
 
 Operations of an API key on itself: rotation, revocation, and requests for scopes.
 

@@ -1,4 +1,6 @@
-"""Settings > API keys: listed, made, shown once, rotated, revoked.
+"""Pages of API keys in the settings.
+
+Settings > API keys: listed, made, shown once, rotated, revoked.
 
 The form of a new API key: what is asked for, and whether it may be made.
 

@@ -1,4 +1,6 @@
-"""Handing e-mails to a mail server by SMTP, as Internet messages (RFC 5322).
+"""Delivery of e-mails from the outbox to a mail server.
+
+Handing e-mails to a mail server by SMTP, as Internet messages (RFC 5322).
 
 Delivery: takes e-mails out of the outbox and hands them to the transport.
 

@@ -1,4 +1,6 @@
-"""Another e-mail address for an account: its reader confirms it, the old one's can undo it.
+"""Change of an account's e-mail address, and deletion of an account.
+
+Another e-mail address for an account: its reader confirms it, the old one's can undo it.
 
 A thief who changes the address must not keep the account by it.  So the reader of an old address
 that was verified gets a link that is good for a week and undoes more than the address: what was

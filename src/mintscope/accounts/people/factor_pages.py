@@ -1,4 +1,6 @@
-"""Settings > Second factor: an authenticator app, passkeys, recovery codes.
+"""Pages of second factors, in the settings and at sign-in.
+
+Settings > Second factor: an authenticator app, passkeys, recovery codes.
 
 A QR code as the path of an SVG: drawn here, with no file and no style of its own.
 

@@ -1,4 +1,6 @@
-"""Rows of second factors, and of sign-ins that wait for one.
+"""Ports of second factors: their rows, and the check of a passkey.
+
+Rows of second factors, and of sign-ins that wait for one.
 
 Users: people, who sign in with a password, and agents, who only hold an API key.
 

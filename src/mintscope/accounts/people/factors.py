@@ -1,4 +1,6 @@
-"""Settings > Second factor: what a person adds, and takes away again.
+"""Second factors of a person: authenticator apps, recovery codes, passkeys.
+
+Settings > Second factor: what a person adds, and takes away again.
 
 Codes by time (RFC 6238): six digits, SHA-1, thirty seconds, as every authenticator app has them.
 

@@ -1,4 +1,6 @@
-"""Signing up, signing in, proving to be the same person again, signing out.
+"""Pages of sign-up, sign-in and account settings.
+
+Signing up, signing in, proving to be the same person again, signing out.
 
 Settings > Account and Settings > Sessions.
 

@@ -1,4 +1,6 @@
-"""Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`.
+"""Slow checks in threads of their own: passkeys and password hashes.
+
+Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`.
 
 The library is loaded when the first passkey is asked for: it takes 70 ms and 14 MB, which most
 processes never need.

@@ -1,4 +1,6 @@
-"""Where accounts are kept: every rule runs inside one transaction, over the rows of an engine.
+"""Ports of the account store: all rows of one transaction.
+
+Where accounts are kept: every rule runs inside one transaction, over the rows of an engine.
 
 Results of requests with an Idempotency-Key: a repeated request makes nothing again.
 

@@ -1,4 +1,6 @@
-"""Sessions of people: kept by the server, ended by it, named by a random id in a cookie.
+"""Sessions of people, and proofs that they read an e-mail address.
+
+Sessions of people: kept by the server, ended by it, named by a random id in a cookie.
 
 Proofs that a person reads an e-mail address: a link or a code that was sent there, once.
 """

@@ -1,4 +1,6 @@
-"""Access to accounts: sessions and administrators who must be there, and what ends it.
+"""Rights of a session, and the end of sessions when an account is taken back.
+
+Access to accounts: sessions and administrators who must be there, and what ends it.
 
 An account is taken back: what was made or changed in it since a thief came in ends.
 

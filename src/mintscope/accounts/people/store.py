@@ -1,12 +1,8 @@
-"""AppRows, RecoveryRows, PasskeyRows and SignInRows.
+"""Users, sessions and second factors in SQL.
 
 A table of accounts: its rows are read into records by the names of their fields.
 
-UserRows and SessionRows.
-
 The database of accounts as one process uses it: one writer and one reader.
-
-IdempotencyRows.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,4 +1,6 @@
-"""Actions of a person on an account, as changes of rows inside one transaction.
+"""Users: their rows, actions and passwords.
+
+Actions of a person on an account, as changes of rows inside one transaction.
 
 Passwords of people: what may be one, the port that hashes it, and how many may be guessed.
 

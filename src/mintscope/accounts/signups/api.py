@@ -1,4 +1,6 @@
-"""The handlers under /api: how an agent comes to an API key; and /v1/me, where it shows it.
+"""Endpoints of signup, exchange and the own key, with their bodies.
+
+The handlers under /api: how an agent comes to an API key; and /v1/me, where it shows it.
 
 The bodies of the account endpoints, field for field as in the specification.
 

@@ -1,4 +1,6 @@
-"""An application for beta access: what an agent asks for, and how far it has come.
+"""Applications for beta access: states, and the form that begins one.
+
+An application for beta access: what an agent asks for, and how far it has come.
 
 awaiting_confirmation --address confirmed--> awaiting_approval --review--> approved | rejected
 approved --secret exchanged--> key_issued --administrator resets--> approved

@@ -1,4 +1,6 @@
-"""Signing up an agent: one application for one e-mail address, confirmed by its reader.
+"""Signup of an agent, and the exchange of its one-time secret.
+
+Signing up an agent: one application for one e-mail address, confirmed by its reader.
 
 Exchanging an application secret for the API key, once.
 """

@@ -1,4 +1,6 @@
-"""Credits of users at work: found, filled from credit tokens, drawn from, and capped by key.
+"""Credits and wallets of users: moved, capped, linked.
+
+Credits of users at work: found, filled from credit tokens, drawn from, and capped by key.
 
 Linking wallets to users, and reading what they paid.
 """

@@ -1,7 +1,4 @@
-"""CreditRows and MoveRows.
-
-WalletRows.
-"""
+"""Credits and wallets of users in SQL."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final

@@ -1,4 +1,6 @@
-"""Wallets of users: linked by a signature, and what they have paid for.
+"""Ports of the wallets and credits of users.
+
+Wallets of users: linked by a signature, and what they have paid for.
 
 The credits of users inside one transaction: their accounts, and what is moved to and fro.
 """

@@ -1,4 +1,6 @@
-"""GET /openapi.json: the operations and the wire structs as OpenAPI 3.1.
+"""OpenAPI document of the API.
+
+GET /openapi.json: the operations and the wire structs as OpenAPI 3.1.
 
 The seller, as programs and directories see it.
 """

@@ -1,4 +1,6 @@
-"""Answers of an operation: its success, and each refusal, with headers and examples.
+"""Answers, schemas and remedies in the OpenAPI document.
+
+Answers of an operation: its success, and each refusal, with headers and examples.
 
 The wire structs as JSON Schema, and an example of each made of the examples of its fields.
 

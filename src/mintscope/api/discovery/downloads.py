@@ -1,4 +1,6 @@
-"""The description as TypeScript: the `paths` that the client's types are made of.
+"""The TypeScript client as it is served: types and package.
+
+The description as TypeScript: the `paths` that the client's types are made of.
 
 Written as openapi-typescript writes it, as far as our own document goes.
 

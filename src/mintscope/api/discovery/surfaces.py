@@ -1,4 +1,6 @@
-"""The descriptions that are served, each a route made of the operations; and the clients.
+"""Documents by which directories and crawlers find the API.
+
+The descriptions that are served, each a route made of the operations; and the clients.
 
 /.well-known/: what directories and crawlers read, each in the form that they ask for.
 

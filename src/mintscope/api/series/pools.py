@@ -1,4 +1,6 @@
-"""Answers about the pools of a token.
+"""Endpoints of pools and traders of a token.
+
+Answers about the pools of a token.
 
 Requests and answers of the traders of a token.
 

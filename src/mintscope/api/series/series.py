@@ -1,4 +1,6 @@
-"""GET /v1/token/{tokenAddress}/candles: the newest page first, and in it the oldest candle.
+"""Endpoint of candles.
+
+GET /v1/token/{tokenAddress}/candles: the newest page first, and in it the oldest candle.
 
 Candles in JSON: those that have ended are encoded once.
 """

@@ -1,4 +1,6 @@
-"""GET /v1/token/{tokenAddress}/swaps: newest first.
+"""Endpoint of swaps, and what all series share: caller, data, price.
+
+GET /v1/token/{tokenAddress}/swaps: newest first.
 
 The newest candles of the mints that are asked for, which need not be read again.
 

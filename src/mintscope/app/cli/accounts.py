@@ -1,4 +1,6 @@
-"""`mintscope applications`: review applications for access.
+"""Commands about applications and users.
+
+`mintscope applications`: review applications for access.
 
 `mintscope users` and `mintscope admin`: list accounts, remove one, make administrators.
 """

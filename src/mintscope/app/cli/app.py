@@ -1,4 +1,6 @@
-"""Each command, in the order of `mintscope --help`, and the module that is imported to run it.
+"""Command line: table of commands, tables, progress.
+
+Each command, in the order of `mintscope --help`, and the module that is imported to run it.
 
 The command line: every command, and the options of all.
 """

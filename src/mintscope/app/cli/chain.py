@@ -1,4 +1,6 @@
-"""`mintscope decode PATH...`: the swaps in files of transactions and blocks.
+"""Commands decode, gaps and programs.
+
+`mintscope decode PATH...`: the swaps in files of transactions and blocks.
 
 `mintscope gaps`: which slots no source could deliver, and what was traded in them.
 

@@ -1,4 +1,6 @@
-"""`mintscope history`: give a mint its past.
+"""Commands that backfill and import.
+
+`mintscope history`: give a mint its past.
 
 The progress of reading a past, for people.
 

@@ -1,4 +1,6 @@
-"""`mintscope payments`: the outcome of a payment, for a customer who asks.
+"""Commands about payments and sales.
+
+`mintscope payments`: the outcome of a payment, for a customer who asks.
 
 `mintscope sales`: look at sales, resume them after a violation, settle what a restore lost.
 """

@@ -1,4 +1,6 @@
-"""`mintscope backup`: copy the installation, in rotation, and verify that a copy restores.
+"""Commands about the store: back up, restore, copy, compact, upgrade.
+
+`mintscope backup`: copy the installation, in rotation, and verify that a copy restores.
 
 `mintscope copy`, `restore` and `migrate`.
 

@@ -1,4 +1,6 @@
-"""The configuration of sales.
+"""Groups of settings.
+
+The configuration of sales.
 
 Tracked tokens, and how long their data is kept.
 

@@ -1,4 +1,6 @@
-"""The configuration as read, where each value came from, and what is wrong with it.
+"""Configuration from file, environment and secret files.
+
+The configuration as read, where each value came from, and what is wrong with it.
 
 Which configured secrets are refused: those that others can guess, or read in the file.
 

@@ -1,4 +1,6 @@
-"""Whether what a service shows to programs is as directories want it, and what is wrong.
+"""Texts and checks for directories of services.
+
+Whether what a service shows to programs is as directories want it, and what is wrong.
 
 Reads what a service shows to programs, as a directory does: from outside, without paying.
 

@@ -1,4 +1,6 @@
-"""Checks the source of blocks: a node or files.
+"""Doctor: chain, node, coverage, dollars.
+
+Checks the source of blocks: a node or files.
 
 Checks what part of all exchanges is read, and names the programs that are missed.
 

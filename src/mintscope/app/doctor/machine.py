@@ -1,4 +1,6 @@
-"""Checks this machine: folder, disk, SQLite, pepper, ports.
+"""Doctor: machine, backups, site, surfaces.
+
+Checks this machine: folder, disk, SQLite, pepper, ports.
 
 Checks what people see and get: the address of the pages, e-mails, alerts.
 

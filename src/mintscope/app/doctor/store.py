@@ -1,4 +1,6 @@
-"""Checks the stores: the age of the market, and the sums of the money.
+"""Doctor: store and payments.
+
+Checks the stores: the age of the market, and the sums of the money.
 
 Checks payments: fee payer, payment token, treasury, price and sales.
 """

@@ -1,4 +1,7 @@
-"""The log of a process: fixed phrases with fields; no credential ever appears in one."""
+"""Log lines.
+
+The log of a process: fixed phrases with fields; no credential ever appears in one.
+"""
 
 import logging
 import sys

@@ -1,4 +1,6 @@
-"""SIGHUP: applies settings that may change while a process runs, and names the others.
+"""Life of a process: build, reload, siblings, backoff.
+
+SIGHUP: applies settings that may change while a process runs, and names the others.
 
 The commit that this mintscope was built from, if it is known.
 

@@ -1,4 +1,6 @@
-"""Processes started by a command: started again when they end, and ended with it.
+"""Command serve: children, their life, and the answer while they are away.
+
+Processes started by a command: started again when they end, and ended with it.
 
 Common parts of every process: its log, and the lines that it logs as it starts and stops.
 

@@ -1,4 +1,6 @@
-"""`mintscope ingest`: the process that reads the chain.
+"""Commands api, ingest and mcp.
+
+`mintscope ingest`: the process that reads the chain.
 
 `mintscope api`: the process that serves clients.
 

@@ -1,4 +1,6 @@
-"""The files of an installation on SQLite, as tables to copy from and into.
+"""Copies between engines.
+
+The files of an installation on SQLite, as tables to copy from and into.
 
 Tables that are copied, and the databases to copy from and into.
 

@@ -1,4 +1,6 @@
-"""Credits, payments and accounts over one database, whatever engine it is of.
+"""Money and accounts over one database.
+
+Credits, payments and accounts over one database, whatever engine it is of.
 
 AccountStore over transactions of a database.
 """

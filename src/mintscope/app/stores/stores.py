@@ -1,4 +1,6 @@
-"""Where an installation is kept: `sqlite:FOLDER` or `postgresql://...`.
+"""Stores of an installation as configured.
+
+Where an installation is kept: `sqlite:FOLDER` or `postgresql://...`.
 
 Engines that are extras of the package: each is imported where it is configured.
 

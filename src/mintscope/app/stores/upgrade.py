@@ -1,4 +1,6 @@
-"""The plan of an upgrade of the store: its migrations, its time on this data, its space.
+"""Upgrade of a store, and its plan.
+
+The plan of an upgrade of the store: its migrations, its time on this data, its space.
 
 Bringing a schema up to date, or saying what that would do.
 """

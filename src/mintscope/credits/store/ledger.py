@@ -1,4 +1,6 @@
-"""The ledger of credits over any engine: its tables behind a group commit, and a memory.
+"""Credit ledger over any engine.
+
+The ledger of credits over any engine: its tables behind a group commit, and a memory.
 
 Reads and writes of the ledger on the credit tables of an engine.
 

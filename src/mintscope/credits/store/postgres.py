@@ -1,4 +1,6 @@
-"""The numbers of batches of debits: what became of one whose answer was lost, or not given.
+"""Credit ledger in PostgreSQL.
+
+The numbers of batches of debits: what became of one whose answer was lost, or not given.
 
 A batch is a row until its requests were answered, so that a replica that dies leaves those behind
 that it did not answer, and another one gives them back.

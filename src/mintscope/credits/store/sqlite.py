@@ -1,4 +1,6 @@
-"""The credit tables on SQLite: their statements over one connection.
+"""Credit ledger in SQLite.
+
+The credit tables on SQLite: their statements over one connection.
 
 SQL is the authority: any number of processes may spend, issue and read at once.
 

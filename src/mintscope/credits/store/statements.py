@@ -1,4 +1,6 @@
-"""Statements over the credit tables that every engine understands, and what a batch means.
+"""Account statements and paid minutes in SQL.
+
+Statements over the credit tables that every engine understands, and what a batch means.
 
 Minutes of streams that are under way: what was taken for them, while nothing was sent.
 

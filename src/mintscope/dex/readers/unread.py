@@ -1,4 +1,6 @@
-"""Exchanges of unlisted programs that are seen and not read: they are reported, for a person.
+"""Programs that are not read, and unlisted ones.
+
+Exchanges of unlisted programs that are seen and not read: they are reported, for a person.
 
 Transfers show that someone exchanged, but not safely how much, or with which vaults:
 

@@ -1,4 +1,6 @@
-"""The ASGI application: what happens to every request, whatever routes it has.
+"""ASGI application and server.
+
+The ASGI application: what happens to every request, whatever routes it has.
 
 Content as it is sent: nothing that the client has, and compressed if it accepts that.
 

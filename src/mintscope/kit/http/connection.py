@@ -1,4 +1,6 @@
-"""One connection that speaks HTTP/1.1: uvicorn's protocol, with the bounds of `Bounds`.
+"""HTTP/1.1 connection within bounds.
+
+One connection that speaks HTTP/1.1: uvicorn's protocol, with the bounds of `Bounds`.
 
     request line and headers   16 KiB in all, 2 KiB of address, 100 headers, else 431
     body                       64 KiB, declared or streamed, else 413; in 1,024 pieces, else 400

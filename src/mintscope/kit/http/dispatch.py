@@ -1,4 +1,6 @@
-"""When a connection is read: in its turn, not while requests wait, and after a pause.
+"""Dispatch of whole requests, pace of connections, pushed bodies.
+
+When a connection is read: in its turn, not while requests wait, and after a pause.
 
 The body of a response that others write: each chunk goes to the connection at once.
 

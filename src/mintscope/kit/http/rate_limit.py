@@ -1,4 +1,6 @@
-"""Rate limits of routes, and the headers of their state.
+"""Rate limits, write budgets and free views of client addresses.
+
+Rate limits of routes, and the headers of their state.
 
 A budget for writes other than money, of each account and of all accounts together.
 

@@ -1,4 +1,6 @@
-"""Reading a JSON body: one object, sent as such, that says each thing once.
+"""Request, its JSON body and its client address.
+
+Reading a JSON body: one object, sent as such, that says each thing once.
 
 A request: its head, read once, and the headers that its response will carry.
 

@@ -1,4 +1,6 @@
-"""Routes: one endpoint for one method of one path, taken literally.
+"""Route table and CORS.
+
+Routes: one endpoint for one method of one path, taken literally.
 
 No redirects and no patterns beside variable segments: an endpoint that is paid for runs for
 exactly the request it was made for.

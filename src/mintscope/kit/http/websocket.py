@@ -1,4 +1,6 @@
-"""A WebSocket in the place of an HTTP connection: its handshake, its messages, its end.
+"""WebSocket: upgrade and pushed messages.
+
+A WebSocket in the place of an HTTP connection: its handshake, its messages, its end.
 
 Source    RFC 6455; its frames are read and written by the package websockets
 

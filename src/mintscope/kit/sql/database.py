@@ -1,4 +1,6 @@
-"""The engine below stores in common SQL: statements, transactions, and errors of one kind.
+"""`Database`: the seam between engines.
+
+The engine below stores in common SQL: statements, transactions, and errors of one kind.
 
 Common SQL marks its values `?` or `?1`, or `:name` where a mapping is given. Booleans are kept as 0
 and 1. Every engine understands `ON CONFLICT`, `RETURNING`, `CASE` and window functions. Where an

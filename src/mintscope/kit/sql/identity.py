@@ -1,4 +1,6 @@
-"""Whether the money and the market of an installation belong together.
+"""Identity and builds of an installation.
+
+Whether the money and the market of an installation belong together.
 
 Each store holds the name of its installation, drawn at its first start.  A store that has none, or
 another, beside files that know better was emptied or exchanged: whatever was sold is not in it.

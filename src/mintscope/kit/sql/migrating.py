@@ -1,4 +1,7 @@
-"""The schema of a PostgreSQL database: numbered migrations, one process at a time."""
+"""Migrations.
+
+The schema of a PostgreSQL database: numbered migrations, one process at a time.
+"""
 
 import re
 import time

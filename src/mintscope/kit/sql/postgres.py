@@ -1,4 +1,6 @@
-"""A connection to PostgreSQL that comes back, and transactions that are never in doubt.
+"""PostgreSQL connections: dialect, arrays, waits.
+
+A connection to PostgreSQL that comes back, and transactions that are never in doubt.
 
 Values as PostgreSQL has them; columns for `unnest` are packed as arrays, ten times faster.
 

@@ -1,4 +1,6 @@
-"""Which of several ingests writes the market: a lock of a session, and an epoch that fences.
+"""Locks and notices between processes in PostgreSQL.
+
+Which of several ingests writes the market: a lock of a session, and an epoch that fences.
 
 The server ends a session that says nothing for three seconds, so that a process that is frozen or
 cut off loses the lock.  A statement that it still sends when it wakes is refused, because each of

@@ -1,4 +1,6 @@
-"""Opening a database file, migrating its schema, delimiting a transaction.  apsw only.
+"""SQLite connections and databases.
+
+Opening a database file, migrating its schema, delimiting a transaction.  apsw only.
 
 States of earlier versions, read by SQL functions for migrations.
 

@@ -1,4 +1,6 @@
-"""The confirmed fold: the newest events of the swap log, applied to the mints in use.
+"""Engine of live tokens.
+
+The confirmed fold: the newest events of the swap log, applied to the mints in use.
 
 Pure and synchronous: the reader of the log calls `apply` for each event and
 `insert` for each mint it has loaded.  Every report is a function of the log

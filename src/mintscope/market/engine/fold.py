@@ -1,4 +1,6 @@
-"""The newest part of the log: where a block belongs, what died, what time it is.
+"""Fold of the log into state and candles.
+
+The newest part of the log: where a block belongs, what died, what time it is.
 
 A source may drop, repeat, reorder and fork.  Everything that decides what the
 log says about it is here, and rests on slot headers alone, so a restart that

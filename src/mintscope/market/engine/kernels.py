@@ -1,4 +1,6 @@
-"""The arithmetic of definitions D1 to D8, one swap or one candle at a time.
+"""Compiled kernels of the engine.
+
+The arithmetic of definitions D1 to D8, one swap or one candle at a time.
 
 Compiled by numba, and the very same code as plain Python under NUMBA_DISABLE_JIT=1.  Every kernel
 lives in this file, because numba's cache knows a function by its own file only.

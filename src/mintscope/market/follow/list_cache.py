@@ -1,4 +1,6 @@
-"""Keeping the list of all tokens current: the event loop around what the finalized fold did.
+"""Cache of the list of tokens, and its keeper.
+
+Keeping the list of all tokens current: the event loop around what the finalized fold did.
 
 It reads apart from the follower, over a connection of its own, and only what is final: a list that
 cannot be read holds up no report.

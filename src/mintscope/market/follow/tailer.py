@@ -1,4 +1,6 @@
-"""Following the swap log: the event loop around the confirmed fold.
+"""Tailers of the swap log, of its shards and of coverage.
+
+Following the swap log: the event loop around the confirmed fold.
 
 While the log cannot be read the data grow old, and the API refuses old data.
 

@@ -1,4 +1,6 @@
-"""The data of a list for each mint: one row of numbers, and the parts that slide out of its spans.
+"""Columns of all tokens at one slot.
+
+The data of a list for each mint: one row of numbers, and the parts that slide out of its spans.
 
 A part that is open is kept in the rows.  A closed one is kept as the rows that were traded in it
 and what they traded: many mints trade in few parts.  When it leaves a span, its volume is taken

@@ -1,4 +1,6 @@
-"""A list as readers see it: sorted by what they choose, searched, and cut into pages.
+"""A listed token, and orders of the list.
+
+A list as readers see it: sorted by what they choose, searched, and cut into pages.
 
 A page ends at a place, (value, mint), and the next one goes on behind it, in whatever list is the
 newest by then.  So a mint whose value stays is on exactly one page; one whose value moves past the

@@ -1,4 +1,6 @@
-"""Characters that are taken for Latin ones and for digits: confusables of Unicode TR39, 15.1.
+"""Names that look alike, and their cleaning.
+
+Characters that are taken for Latin ones and for digits: confusables of Unicode TR39, 15.1.
 
 Vendored: those of `confusables.txt` whose prototype is of ASCII, by the name of the prototype, as
 the package confusable_homoglyphs 3.3.1 (MIT) holds them.  The data are under the licence of

@@ -1,4 +1,6 @@
-"""Reads of a list: bounded pages, each from one snapshot.
+"""List and its snapshots in SQL.
+
+Reads of a list: bounded pages, each from one snapshot.
 
 The statements behind a list: of the mints whose numbers are between two.
 

@@ -1,4 +1,6 @@
-"""The list of all followed tokens, kept current by what the finalized fold does.
+"""The list of all tokens.
+
+The list of all followed tokens, kept current by what the finalized fold does.
 
 `seed` takes mints in, `apply` adds what was folded since, and `listed` returns what readers are
 shown until the next one: it never changes.

@@ -1,4 +1,6 @@
-"""Conditions as text: `liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1`.
+"""Grammar of conditions, and the fields that they know.
+
+Conditions as text: `liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1`.
 
 ::
 

@@ -1,4 +1,6 @@
-"""Pages of the tokens for which a condition is true.
+"""Screening of the list by a condition.
+
+Pages of the tokens for which a condition is true.
 
 As pages of a list: one ends at a place, (value, mint), and the next one goes on behind it.
 

@@ -1,4 +1,6 @@
-"""The pools of a mint: what stands in each, what is traded there, and what a trade would move.
+"""Pools and traders of a token.
+
+The pools of a mint: what stands in each, what is traded there, and what a trade would move.
 
 Move      of a constant product whose quote is Q: a purchase of X raises the price by
           (1 + X / Q) ** 2 - 1, and a sale of as much lowers it by 1 - (1 + X / Q) ** -2.  Fees are

@@ -1,4 +1,6 @@
-"""Candles as they are at the tip of the log: the folded ones, and what the tail adds to them.
+"""Candles and indicators over time.
+
+Candles as they are at the tip of the log: the folded ones, and what the tail adds to them.
 
 Indicators, candle by candle: ours as the report has them, and five more.
 

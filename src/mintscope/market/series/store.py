@@ -1,4 +1,6 @@
-"""SeriesReader: each verb reads one snapshot, beside the writer.
+"""Series in SQL.
+
+SeriesReader: each verb reads one snapshot, beside the writer.
 
 Details of the swaps of a row on chain: a blob beside theirs, read for clients alone.
 """

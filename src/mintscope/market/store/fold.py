@@ -1,4 +1,6 @@
-"""One transaction of the finalized fold.
+"""Fold of the market in SQL.
+
+One transaction of the finalized fold.
 
 Which pools decide the prices of mints, as the log says.
 """

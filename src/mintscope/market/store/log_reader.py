@@ -1,4 +1,6 @@
-"""MarketReader: one thread and one connection, beside the writer.
+"""Swap log in SQL, as it is read.
+
+MarketReader: one thread and one connection, beside the writer.
 
 The blobs of the market, and how its rows become values.
 

@@ -1,4 +1,6 @@
-"""MarketStore: the swap log's one writer.
+"""Swap log in SQL, as it is written.
+
+MarketStore: the swap log's one writer.
 
 Tracking: short transactions beside a running ingest.
 

@@ -1,4 +1,6 @@
-"""Mints in the market: their numbers, and following them.
+"""Tracked mints in SQL.
+
+Mints in the market: their numbers, and following them.
 
 The parts that differ in each engine of the market.
 """

@@ -1,4 +1,6 @@
-"""Forgetting mints that no longer trade: some at a time, from a mark that is kept.
+"""Clearing and forgetting of old rows in SQL.
+
+Forgetting mints that no longer trade: some at a time, from a mark that is kept.
 
 On a new day of the market every mint is looked at once: those that are not followed and have not
 traded on it are forgotten.  A day may leave hundreds of thousands, so no statement takes them all.

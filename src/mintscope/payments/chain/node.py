@@ -1,4 +1,6 @@
-"""The questions that payments ask a node: one try each, answered soon or not at all.
+"""Payment questions to a node, over several endpoints.
+
+The questions that payments ask a node: one try each, answered soon or not at all.
 
 A client waits for a payment, so nothing that was answered is asked again here.
 

@@ -1,4 +1,6 @@
-"""The price of the payment token, from its own market or from a configured feed.
+"""Sources of the payment token's price: feeds, and reserves of pools.
+
+The price of the payment token, from its own market or from a configured feed.
 
 Reserves of the pools of a token now, read from their vaults.
 """

@@ -1,4 +1,6 @@
-"""PaymentChain over JSON-RPC: simulate, broadcast, wait for many with few questions.
+"""Settlement over JSON-RPC, and the treasury on chain.
+
+PaymentChain over JSON-RPC: simulate, broadcast, wait for many with few questions.
 
 A transaction that is in a block has not necessarily succeeded, so `err` is
 read before anything else; and what it brought is measured, not assumed: the

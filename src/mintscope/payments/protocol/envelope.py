@@ -1,4 +1,6 @@
-"""A payment's bytes, taken apart; what identifies it, and what it takes to send it.
+"""A payment's bytes, its resource, and the reasons for refusal.
+
+A payment's bytes, taken apart; what identifies it, and what it takes to send it.
 
 Every reason for which a payment is refused, and the code that x402 has for it.
 

@@ -1,4 +1,6 @@
-"""The three headers of x402 v2: strict in what is read, plain in what is written.
+"""Headers of x402 v2.
+
+The three headers of x402 v2: strict in what is read, plain in what is written.
 
 Each is the standard base64 of compact JSON.  The models are those of the
 `x402` package; its decoder is not used, because it skips foreign characters

@@ -1,4 +1,6 @@
-"""The quote: 32 ASCII characters that a payment carries on chain, and that only we can write.
+"""Memo of a payment (the quote), and mints that may be paid with.
+
+The quote: 32 ASCII characters that a payment carries on chain, and that only we can write.
 
     1 byte    version
     4 bytes   expiry, Unix seconds, big-endian

@@ -1,4 +1,6 @@
-"""The strict check of a payment: pure, total over bytes, no question to any node.
+"""Strict check of a payment, and the transaction that passes it.
+
+The strict check of a payment: pure, total over bytes, no question to any node.
 
     0, 1   ComputeBudget SetComputeUnitLimit and SetComputeUnitPrice; clients of MPP write them the
            other way round

@@ -1,4 +1,6 @@
-"""The walk through all books, some rows at a time, from a mark that is stored.
+"""Audit of the books in SQL.
+
+The walk through all books, some rows at a time, from a mark that is stored.
 
     journal    each entry continues the balance before it; balances, spends of keys, and rotated
                and frozen credits are added up

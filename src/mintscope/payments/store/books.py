@@ -1,8 +1,8 @@
-"""The books of payments: set differences over one snapshot, in a thread of their own.
+"""Books, orphans and hours in SQL.
+
+The books of payments: set differences over one snapshot, in a thread of their own.
 
 The table of orphans: payments of ours on chain that have no row.
-
-HourRows.
 """
 
 import asyncio

@@ -1,4 +1,6 @@
-"""PaymentStore, beside the credits, so that issuing is one transaction.
+"""Payments in SQL.
+
+PaymentStore, beside the credits, so that issuing is one transaction.
 
 Each verb holds the write lock from its first statement, so any number of processes may call it.
 

@@ -1,4 +1,6 @@
-"""Where the credits of payments go: handed out, taken back, given again, moved by a rotation.
+"""Purchases, budgets and searches of payments in SQL.
+
+Where the credits of payments go: handed out, taken back, given again, moved by a rotation.
 
 Searches of payments for support: every statement uses an index and returns few rows.
 

@@ -1,4 +1,6 @@
-"""Changes of administrators to the service itself: tokens that are followed, and sales.
+"""Administrator pages of tokens, sales and backfills.
+
+Changes of administrators to the service itself: tokens that are followed, and sales.
 
 The past of a token: administrators ask for it, see what it costs, and let it be read.
 """

@@ -1,4 +1,6 @@
-"""How the service is doing: plots of a week, and what stands in the store now.
+"""Administrator pages of the service's load, users and audit log.
+
+How the service is doing: plots of a week, and what stands in the store now.
 
 Accounts for administrators: users, the audit log; and removing one.
 """

@@ -1,4 +1,6 @@
-"""Definitions of numbers: formula, seed, and where the convention comes from.
+"""Definitions of all numbers, and tables of fields.
+
+Definitions of numbers: formula, seed, and where the convention comes from.
 
 notes and measurements behind them: docs/decisions; tests/core hold the engine to them.
 

@@ -1,4 +1,6 @@
-"""The pages of the documentation: guides, a page for each endpoint, what each number means.
+"""Documentation pages: guides, endpoints, definitions, changelog.
+
+The pages of the documentation: guides, a page for each endpoint, what each number means.
 
 The programs of the guide about alerts; tests/docs/test_alert_guide.py runs them.
 

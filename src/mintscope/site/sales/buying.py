@@ -1,4 +1,6 @@
-"""A bundle, and how it is paid for from a wallet in the browser.
+"""Purchase with a wallet in the browser.
+
+A bundle, and how it is paid for from a wallet in the browser.
 
 The wallet connects, `propose` writes out the payment for its address, the wallet signs, `pay` takes
 it.  Every answer is a whole page, of which the script shows the part `#purchase`; what it does next

@@ -1,4 +1,6 @@
-"""The page of credits: of who is signed in, or of a credit token that stays in the browser.
+"""Pages of credits and prices.
+
+The page of credits: of who is signed in, or of a credit token that stays in the browser.
 
 Where people at a browser pay: the same checkout as for programs.
 

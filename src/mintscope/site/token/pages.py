@@ -1,4 +1,6 @@
-"""The page of one token, the form that buys a view of it, and its updates.
+"""Page of a token, with free and paid views.
+
+The page of one token, the form that buys a view of it, and its updates.
 
 Readers of the page of a token: everyone, those with a view left today, or payers of a credit.
 

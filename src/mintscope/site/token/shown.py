@@ -1,4 +1,6 @@
-"""A report, its candles and swaps, as the template of the page has them.
+"""Contents of the token page: report, candles, swaps, facts.
+
+A report, its candles and swaps, as the template of the page has them.
 
 The values of the page of a token, read from the market: the same parts that the API reads.
 

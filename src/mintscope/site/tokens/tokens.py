@@ -1,4 +1,6 @@
-"""Tokens as lines of a table: what the list says of each, and its day.
+"""Lines, queries and searches of the list of tokens.
+
+Tokens as lines of a table: what the list says of each, and its day.
 
 A page of lines is made once for each state of the list, in a thread: with many tokens it takes some
 milliseconds.

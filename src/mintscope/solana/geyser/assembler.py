@@ -1,4 +1,6 @@
-"""Blocks from the messages of one session of a stream.  No I/O.
+"""Blocks from the messages of a gRPC stream.
+
+Blocks from the messages of one session of a stream.  No I/O.
 
 The messages of one slot, by bank.  No I/O.
 

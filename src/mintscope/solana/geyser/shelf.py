@@ -1,4 +1,6 @@
-"""The newest blocks of a stream, bounded, and what they prove of each other.  No I/O.
+"""Newest blocks of a gRPC stream, and its check.
+
+The newest blocks of a stream, bounded, and what they prove of each other.  No I/O.
 
 The check that a gRPC stream gives blocks.
 """

@@ -1,4 +1,6 @@
-"""One subscription after the other, to the first endpoint of several that serves.
+"""Source of blocks over gRPC, which JSON-RPC repairs.
+
+One subscription after the other, to the first endpoint of several that serves.
 
 A node as the poller asks it, answered from a stream while that has what is asked for.
 

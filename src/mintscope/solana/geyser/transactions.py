@@ -1,4 +1,6 @@
-"""Transactions from the protobuf of a stream: read field by field, nothing becomes text.
+"""Transactions and plausible slots of a gRPC stream.
+
+Transactions from the protobuf of a stream: read field by field, nothing becomes text.
 
 Which slots of a stream are believed: one absurd number must not stop what reads it.
 """
