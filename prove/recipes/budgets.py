@@ -196,8 +196,8 @@ ROWS: Final = Recipe(
         Mutant(
             "caps of keys are not counted",
             "accounts/wallets/api.py",
-            "holder = await self.gate.authorize(request, Scope.TRADE_WRITE)",
-            "holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)",
+            "await self.gate.authorize(request)\n        key_id, asked",
+            "await self.gate.authorize(request, moves_credits=True)\n        key_id, asked",
             ("spec/test_write_budget.py",),
         ),
         Mutant(

@@ -107,7 +107,7 @@ FLOODS: Final = Recipe(
         ),
         Mutant(
             "answers to a burst are lost with what is not read of it",
-            "kit/http/dispatch.py",
+            "kit/http/whole_response.py",
             "if not self.keep_alive and not self.is_followed_by_end:",
             "if not self.keep_alive:",
         ),

@@ -19,7 +19,7 @@ RUNS_S_MAX: Final = 120
 NAMED: Final = (
     "tests/market/test_indicators_with_parameters.py::test_midpoint",
     "tests/docs/test_indicators_page.py",
-    "tests/spec/test_openapi.py::test_it_names_every_route_but_its_own",
+    "tests/spec/test_openapi.py::test_each_operation_has_a_clear_name_of_its_own",
     "tests/docs/test_api_page.py",
     "tests/dex/test_programs.py",
     "tests/docs/test_readme.py::test_the_program_table_is_the_one_the_decoder_uses",

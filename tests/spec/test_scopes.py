@@ -33,10 +33,10 @@ def app_of(keys: ApiKeys, clock: Clock) -> ASGIApp:
 
     def route(scope: Scope) -> Route:
         async def answer(request: Request) -> Response:
-            holder = await gate.authorize(request, scope)
+            holder = await gate.authorize(request)
             return Response(200, holder.username.encode())
 
-        return Route(method="GET", path=f"/v1/{scope}", endpoint=answer)
+        return Operation("GET", f"/v1/{scope}", bytes, endpoint=answer, scope=scope)
 
     write_error = ErrorWriter(lambda _: ENVELOPE, clock)
     return HttpApplication(

@@ -219,7 +219,7 @@ class AlertRoutes:
         Returns the signals of the account of the API key, in the order in which they were made.
         Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
+        holder = await self.gate.authorize(request)
         return self._list(request, await self.signals.of_user(holder.key.user_id))
 
     @Operation(
@@ -243,7 +243,7 @@ class AlertRoutes:
         webhookSecret, shown only here (Standard Webhooks), and retried for 24 hours. An account may
         hold 20. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        holder = await self.gate.authorize(request)
         key, asked = idempotency_key(request), rule_of(await read_body(request, NEW_SIGNAL))
         self._expect_sound(asked)
         made = await self.signals.make(holder.key.user_id, asked, key)
@@ -264,7 +264,7 @@ class AlertRoutes:
 
         Returns a signal. One of another account is not found. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
+        holder = await self.gate.authorize(request)
         found = await self.signals.find(holder.key.user_id, _signal_id(request))
         return self._one(request, found)
 
@@ -286,7 +286,7 @@ class AlertRoutes:
         is tried again once it has another address, or was inactive and is active again. Costs
         nothing.
         """
-        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        holder = await self.gate.authorize(request)
         signal_id = _signal_id(request)
         changes = changes_of(await read_body(request, ChangedSignal))
 
@@ -313,7 +313,7 @@ class AlertRoutes:
 
         Deletes a signal and its events, and returns the signals that are left. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        holder = await self.gate.authorize(request)
         left = await self.signals.delete(holder.key.user_id, _signal_id(request))
         if left is None:
             raise NotFound
@@ -334,7 +334,7 @@ class AlertRoutes:
         Returns what a signal has fired in the last 30 days, newest first, and what became of the
         webhook and the e-mail. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.SIGNALS_READ)
+        holder = await self.gate.authorize(request)
         signal_id = _signal_id(request)
         query = read_query(request, EventsQuery)
         before = None
@@ -365,7 +365,7 @@ class AlertRoutes:
         Makes another webhook secret and returns it, this once. For 24 hours webhooks are signed
         with both. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        holder = await self.gate.authorize(request)
         renewed = await self.signals.renew_secret(holder.key.user_id, _signal_id(request))
         if renewed is None:
             raise NotFound
@@ -386,7 +386,7 @@ class AlertRoutes:
         Notifies the owner of a signal now, as if it fired, with a made-up number; the webhook has
         the type `signal.test`. Ten times an hour. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.SIGNALS_WRITE)
+        holder = await self.gate.authorize(request)
         signal_id = _signal_id(request)
         await self.tests.pass_through(request, holder.key.user_id)
         firing = await self.signals.test(holder.key.user_id, signal_id)

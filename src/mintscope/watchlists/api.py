@@ -99,7 +99,7 @@ class GroupRoutes:
         Returns the watchlists of the account of the API key, each with the number of its mints, in
         the order in which they were made. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.GROUPS_READ)
+        holder = await self.gate.authorize(request)
         return self._groups(request, await self.watchlists.of_user(holder.key.user_id))
 
     @Operation(
@@ -119,7 +119,7 @@ class GroupRoutes:
         Makes a watchlist without mints in the account of the API key, which may hold 20. Costs
         nothing.
         """
-        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        holder = await self.gate.authorize(request)
         key, name = idempotency_key(request), await _name(request)
         made = await self.watchlists.make(holder.key.user_id, name, key)
         if made is WatchDenied.KEY_USED:
@@ -144,7 +144,7 @@ class GroupRoutes:
         Returns a watchlist and its mints, in the order in which they were added. One of another
         account is not found. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.GROUPS_READ)
+        holder = await self.gate.authorize(request)
         return self._group(
             request, await self.watchlists.find(holder.key.user_id, _watchlist_id(request))
         )
@@ -163,7 +163,7 @@ class GroupRoutes:
 
         Gives a watchlist another name; its number and its mints stay. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        holder = await self.gate.authorize(request)
         watchlist_id, name = _watchlist_id(request), await _name(request)
         renamed = await self.watchlists.rename(holder.key.user_id, watchlist_id, name)
         return self._group(request, renamed)
@@ -181,7 +181,7 @@ class GroupRoutes:
 
         Deletes a watchlist and returns those that are left. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        holder = await self.gate.authorize(request)
         left = await self.watchlists.delete(holder.key.user_id, _watchlist_id(request))
         if left is None:
             raise NotFound
@@ -201,7 +201,7 @@ class GroupRoutes:
         Puts a mint at the end of a watchlist, which may hold 200; if it is there, nothing changes.
         It need not be tracked. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        holder = await self.gate.authorize(request)
         watchlist_id = _watchlist_id(request)
         mint = mint_of(request.path_params["mint"])
         added = await self.watchlists.add(holder.key.user_id, watchlist_id, mint)
@@ -222,7 +222,7 @@ class GroupRoutes:
 
         Takes a mint off a watchlist; not found if it is not on it. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.GROUPS_WRITE)
+        holder = await self.gate.authorize(request)
         watchlist_id = _watchlist_id(request)
         mint = mint_of(request.path_params["mint"])
         left = await self.watchlists.remove(holder.key.user_id, watchlist_id, mint)

@@ -1,4 +1,4 @@
-"""An answer in one piece is one write; every other answer goes uvicorn's way."""
+"""An answer in one piece is one write; every other answer is written as it comes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -128,7 +128,7 @@ async def test_an_answer_to_head_is_its_head() -> None:
 
 @pytest.fixture
 async def quiet(caplog: pytest.LogCaptureFixture) -> AsyncIterator[None]:
-    """Log lines of uvicorn about a broken application are not shown."""
+    """Log lines about a broken application are not shown."""
     with caplog.at_level("CRITICAL"):
         yield
 
@@ -159,6 +159,6 @@ class LeavesIt:
 async def test_who_leaves_before_the_answer_is_no_mistake_of_the_application(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """A connection that closes is reported to the application before uvicorn hears of it."""
+    """A connection that closes is reported to the application before the protocol hears of it."""
     assert await writes(LeavesIt(), GET) == []
     assert [record.message for record in caplog.records] == []

@@ -4,7 +4,7 @@ from typing import Final
 
 from mintscope.accounts.keys.key import Holder
 from mintscope.accounts.keys.keys import ApiKeys
-from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import scope_of
 from mintscope.kit.credentials import CredentialKind
 from mintscope.kit.errors import (
     BadRequest,
@@ -65,14 +65,13 @@ class KeyGate:
             raise _refusal(bearer)
         return holder
 
-    async def authorize(
-        self, request: Request, scope: Scope, *, moves_credits: bool = False
-    ) -> Holder:
-        """Return the caller, if their key has *scope* and their account has budget for writes.
+    async def authorize(self, request: Request, *, moves_credits: bool = False) -> Holder:
+        """Return the caller, if their key has the scope of the operation and budget for writes.
 
         moves_credits    the write moves credits, and is not counted
         Raises InsufficientScope, and as `admit`
         """
+        scope = scope_of(request)
         holder = await self.admit(request)
         if not holder.has(scope):
             raise InsufficientScope(scope=scope)

@@ -120,7 +120,7 @@ class WalletRoutes:
 
         Returns the wallets whose owner has proven to be the user of the API key. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.WALLETS_READ)
+        holder = await self.gate.authorize(request)
         return self._linked(request, await self.wallets.of_user(holder.key.user_id))
 
     @Operation(
@@ -138,7 +138,7 @@ class WalletRoutes:
         Returns a text for a wallet to sign, good for 5 minutes; signed, it links the wallet to the
         account. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.WALLETS_WRITE)
+        holder = await self.gate.authorize(request)
         wallet = _wallet((await read_body(request, LinkRequest)).wallet)
         now = self.clock.now()
         text = write_text(
@@ -166,7 +166,7 @@ class WalletRoutes:
         Links the wallet that has signed the challenge to the account, so that its payments are
         listed there. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.WALLETS_WRITE)
+        holder = await self.gate.authorize(request)
         proof = await read_body(request, LinkProof)
         wallet = _wallet(proof.wallet)
         flaw = find_text_flaw(
@@ -198,7 +198,7 @@ class WalletRoutes:
         Unlinks a wallet from the account; its payments are not listed there any more. Costs
         nothing.
         """
-        holder = await self.gate.authorize(request, Scope.WALLETS_WRITE)
+        holder = await self.gate.authorize(request)
         left = await self.wallets.unlink(holder, _wallet(request.path_params["wallet"]))
         if left is None:
             raise NotFound
@@ -219,7 +219,7 @@ class WalletRoutes:
         Returns the payments of the wallets that are linked to the account, newest first: what was
         asked for, what arrived, and what became of it. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.WALLETS_READ)
+        holder = await self.gate.authorize(request)
         query = read_query(request, PaymentsQuery)
         before = None
         if query.cursor is not None:
@@ -318,7 +318,7 @@ class AccountCreditRoutes:
         Returns the credits of the account of the API key, and of each of its active keys what it
         has spent this month and may spend. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.TRADE_READ)
+        holder = await self.gate.authorize(request)
         holdings = await self.credits.holdings(holder.key.user_id)
         return success(request, _holdings(holder, holdings), at=self.clock.now())
 
@@ -337,7 +337,7 @@ class AccountCreditRoutes:
         Lowers what an API key of the account may spend in a calendar month (UTC), or sets a cap
         where there is none; only its owner can raise it, on the pages. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.TRADE_WRITE)
+        holder = await self.gate.authorize(request)
         key_id, asked = _key_id(request), await read_body(request, NewCap)
         capped = await self.credits.tighten(holder, key_id, asked.month_credits_max)
         if capped is CapDenied.NO_KEY:
@@ -364,7 +364,7 @@ class AccountCreditRoutes:
         says how many. With an Idempotency-Key a repeated request moves nothing twice. Costs
         nothing.
         """
-        holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)
+        holder = await self.gate.authorize(request, moves_credits=True)
         asked, key = await read_body(request, DepositOrder), idempotency_key(request)
         await self.deposits.pass_through(request, f"user {holder.key.user_id}")
         token = await self.ledger.find(asked.credit_token)
@@ -396,7 +396,7 @@ class AccountCreditRoutes:
         key that has a cap cannot. With an Idempotency-Key a repeated request returns the same token
         again. Costs nothing.
         """
-        holder = await self.gate.authorize(request, Scope.TRADE_WRITE, moves_credits=True)
+        holder = await self.gate.authorize(request, moves_credits=True)
         asked, key = await read_body(request, WithdrawalOrder), idempotency_key(request)
         await self.withdrawals.pass_through(request, f"user {holder.key.user_id}")
         moved = await self.credits.withdraw(

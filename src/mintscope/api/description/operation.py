@@ -202,6 +202,14 @@ class Operation(Route):
         return verb + "".join(map(str.capitalize, words))
 
 
+def scope_of(request: Request) -> Scope:
+    """Return the scope that an API key needs for the operation of *request*."""
+    operation = request.found
+    assert isinstance(operation, Operation), "expected a route that is an operation"
+    assert operation.scope is not None, f"expected a scope of {operation.path}"
+    return operation.scope
+
+
 def operations_of(handlers: object, **values: object) -> list[Operation]:
     """Return the operations whose handlers are methods of *handlers*, in the order of the class.
 

@@ -245,6 +245,7 @@ class HttpApplication:
             await self._limit.pass_through(request)
             raise
         request.route = route.path
+        request.found = route
         if not route.limits_itself:
             await self._limit.pass_through(request)
         return route

@@ -1,6 +1,6 @@
 """HTTP/1.1 connection within bounds.
 
-One connection that speaks HTTP/1.1: uvicorn's protocol, with the bounds of `Bounds`.
+One connection that speaks HTTP/1.1, with the bounds of `Bounds`.
 
     request line and headers   16 KiB in all, 2 KiB of address, 100 headers, else 431
     body                       64 KiB, declared or streamed, else 413; in 1,024 pieces, else 400
@@ -19,7 +19,7 @@ import asyncio
 from typing import Any, Final, NoReturn
 
 from typing_extensions import override
-from uvicorn.config import Config
+from uvicorn import Config
 from uvicorn.server import ServerState
 from websockets.frames import CloseCode
 
@@ -54,7 +54,6 @@ class HttpProtocol(UpgradingProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
-        self.url = b""  # uvicorn sets it when a request begins
         self._deadline: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
         self._fault: ServiceError | None = None  # what made the parser stop
@@ -114,33 +113,31 @@ class HttpProtocol(UpgradingProtocol):
         elif self._deadline is None and (not self._whole or self._is_idle()):
             self._arm()
 
-    @override
     def on_message_begin(self) -> None:
+        """Begin another request."""
         if len(self.pipeline) >= self._bounds.waiting_max:
             many = self._bounds.waiting_max
             self._stop(BadRequest(f"expected at most {many} requests that wait"))
         self.url = b""
         self.headers = []
-        self.expect_100_continue = False
         self._whole = False
         self._in_head = True
         self._later_bytes = 0
         self._pieces = 0
 
-    @override
     def on_url(self, url: bytes) -> None:
+        """Take a piece of the address."""
         self.url += url
         if len(self.url) > self._bounds.url_bytes_max:
             self._stop(url_too_long(self._bounds))
 
-    @override
     def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header."""
         headers = self.headers
         if len(headers) >= self._bounds.headers_max:
             self._stop(too_many_headers(self._bounds))
         headers.append((name.lower(), value))
 
-    @override
     def on_headers_complete(self) -> None:
         """Judge the head; the application is started by `on_message_complete`."""
         self._in_head = False
@@ -152,13 +149,11 @@ class HttpProtocol(UpgradingProtocol):
         if fault is not None:
             self._stop(fault)
         self.headers = []  # a trailer is no header: it must not reach the application
-        self.expect_100_continue = head.by_name.get(b"expect", b"").lower() == b"100-continue"
-        if self.expect_100_continue and self._is_idle():
-            self.expect_100_continue = False
+        if head.by_name.get(b"expect", b"").lower() == b"100-continue" and self._is_idle():
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
-    @override
     def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
         self._received += body
         self._pieces += 1
         if self._pieces > self._bounds.body_pieces_max:
@@ -167,8 +162,8 @@ class HttpProtocol(UpgradingProtocol):
         if len(self._received) > self._bounds.body_bytes_max:
             self._stop(body_too_large(self._bounds))
 
-    @override
     def on_message_complete(self) -> None:
+        """Answer the request, which is whole."""
         self._whole = True
         self._disarm()
         body = self._received
@@ -196,7 +191,7 @@ class HttpProtocol(UpgradingProtocol):
             self._linger()
 
     @override
-    def send_400_response(self, msg: str) -> None:
+    def _refuse_unreadable(self) -> None:
         self._refuse(self._fault or BadRequest("expected an HTTP/1.1 request; this is not one"))
 
     @override
@@ -212,7 +207,7 @@ class HttpProtocol(UpgradingProtocol):
             self._unread = None
 
     def _stop(self, fault: ServiceError) -> NoReturn:
-        """Leave the parser; it reports back through `send_400_response`."""
+        """Leave the parser; it reports back through `_refuse_unreadable`."""
         self._fault = fault
         raise _Stop
 
@@ -223,9 +218,9 @@ class HttpProtocol(UpgradingProtocol):
         self._received = bytearray()
         self._keep(0)
         self._disarm()
-        if not self._is_idle():
+        if self.cycle is not None and not self._is_idle():
             self.cycle.keep_alive = False
-            self.cycle.is_followed_by_end = True  # type: ignore[attr-defined]  # a WholeResponse
+            self.cycle.is_followed_by_end = True
             self.flow.pause_reading()
             return
         self.transport.write(self.open_connections.refusal(error, path=self.url))

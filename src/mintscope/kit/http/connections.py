@@ -14,13 +14,12 @@ from secrets import token_hex
 from time import perf_counter
 from typing import Final, Protocol
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE
-
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceError
 from mintscope.kit.fair_queue import FairQueue
 from mintscope.kit.http.request import UNROUTED, ClientAddresses, network_key
 from mintscope.kit.http.response import Bounds, Head, Header, Response
+from mintscope.kit.http.whole_response import STATUS_LINE
 from mintscope.kit.limits import SITE_SHARES, site_key
 from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
 from mintscope.kit.primitives import UnixMs
@@ -84,7 +83,7 @@ CLOSE: Final = b"connection: close\r\n"
 
 
 class FastPathCycle:
-    """A plain request under way; where uvicorn keeps its own cycles, this stands for one."""
+    """A plain request under way; it stands where a `WholeResponse` does for other requests."""
 
     __slots__ = (
         "_answering",

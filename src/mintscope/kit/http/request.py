@@ -65,11 +65,13 @@ class Request:
                  it is given back
     path_params  the texts of the variable segments of the path, by name
     route        the path of the route that fits, for the metrics
+    found        that route itself; None before it was looked for
     state        what a group of routes has learned of the request
     """
 
     __slots__ = (
         "_body",
+        "found",
         "headers",
         "if_unsent",
         "path_params",
@@ -88,6 +90,7 @@ class Request:
         self.request_id = next_request_id()
         self.response_headers: list[Header] = []
         self.route = UNROUTED
+        self.found: object = None
         self.path_params: Mapping[str, str] = NO_PARAMS
         self.state: Any = None
         self.if_unsent: Callable[[], None] | None = None

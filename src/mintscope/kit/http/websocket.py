@@ -25,13 +25,12 @@ from abc import abstractmethod
 from base64 import b64decode
 from collections.abc import Callable, Iterable
 from secrets import token_hex
-from typing import Any, Final, cast
+from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
+from starlette.types import Message
 from typing_extensions import override
-from uvicorn._types import ASGISendEvent
-from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 from websockets.frames import CloseCode, Frame, Opcode
 from websockets.protocol import SEND_EOF, Protocol, Side, State
 from websockets.utils import accept_key
@@ -41,11 +40,10 @@ from mintscope.kit.http.dispatch import (
     PLAIN_METHOD,
     PLAIN_VERSION,
     DispatchingProtocol,
-    PushedBody,
-    WholeResponse,
 )
 from mintscope.kit.http.response import OUTLET_MESSAGE, Bounds, Head, Header
 from mintscope.kit.http.server_sent import message_of
+from mintscope.kit.http.whole_response import PushedBody, WholeResponse
 
 VERSION: Final = b"13"
 KEY: Final = b"sec-websocket-key"
@@ -217,7 +215,7 @@ class PushedMessages(PushedBody):
 
     __slots__ = ("_websocket",)
 
-    def __init__(self, cycle: RequestResponseCycle, websocket: WebSocket) -> None:
+    def __init__(self, cycle: WholeResponse, websocket: WebSocket) -> None:
         self._websocket = websocket
         super().__init__(cycle)
 
@@ -264,17 +262,17 @@ class MessagesResponse(WholeResponse):
     websocket: WebSocket
 
     @override
-    async def send(self, message: ASGISendEvent) -> None:
+    async def send(self, message: Message) -> None:
         """Send *message* as `WholeResponse` would, or through the WebSocket."""
-        kind: str = message["type"]
+        kind = message["type"]
         if kind == OUTLET_MESSAGE:
-            self._push(cast("Any", message))
+            self._push(message)
         elif kind == "http.response.body" and self.websocket.is_open:
-            self._refuse(cast("Any", message)["body"])
+            self._refuse(message["body"])
         else:
             await super().send(message)
 
-    def _push(self, message: Any) -> None:
+    def _push(self, message: Message) -> None:
         head = self._head
         self._head = None
         assert head is not None, "expected the head before the outlet is asked for"

@@ -1,0 +1,298 @@
+"""Responses in one piece are one write, and the bodies of others are written as they come."""
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+from starlette.types import ASGIApp, Message, Scope
+
+from mintscope.kit.http.request import ClientDisconnected
+from mintscope.kit.http.response import OUTLET_MESSAGE, Header
+
+UNREAD_BYTES_MAX: Final = 64 * 1024  # in the kernel, which takes megabytes if it is let
+FAILURE: Final = b"Internal Server Error"
+FAILURE_HEAD: Final[Message] = {
+    "status": 500,
+    "headers": [
+        (b"content-type", b"text/plain; charset=utf-8"),
+        (b"content-length", b"%d" % len(FAILURE)),
+    ],
+}
+WITHOUT_BODY: Final = {204, 304}
+PHRASES: Final = {status.value: status.phrase for status in HTTPStatus}
+STATUS_LINE: Final = {
+    status: f"HTTP/1.1 {status} {PHRASES.get(status, '')}\r\n".encode()
+    for status in range(100, 600)
+}
+
+log = structlog.get_logger()
+
+
+class Flow:
+    """Whether one connection is read, and whether it takes what is written."""
+
+    __slots__ = ("_is_writable", "_transport", "read_paused", "write_paused")
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self.read_paused = False
+        self.write_paused = False
+        self._transport = transport
+        self._is_writable = asyncio.Event()
+
+    async def drain(self) -> None:
+        """Return once the client has read what was written, or has left."""
+        while self.write_paused:
+            await self._is_writable.wait()
+
+    def pause_reading(self) -> None:
+        """Read nothing more."""
+        if not self.read_paused:
+            self.read_paused = True
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        if self.read_paused:
+            self.read_paused = False
+            self._transport.resume_reading()
+
+    def pause_writing(self) -> None:
+        """Note that the client does not read what was written."""
+        self.write_paused = True
+        self._is_writable.clear()
+
+    def resume_writing(self) -> None:
+        """Note that the client has read what was written."""
+        self.write_paused = False
+        self._is_writable.set()
+
+
+class WholeResponse:
+    """A whole request, as an ASGI application receives it, and the writer of its response.
+
+    A response with one body message is written in one piece.  The headers are our own, so instead
+    of examining each it suffices to see that none of them holds a line end.
+
+    body          of the request
+    keep_alive    whether the connection stays open after the response
+    disconnected  whether the client has left before the response was complete
+    is_followed_by_end  the connection is closed not here, but after what is sent yet
+    message_event set if one of these changes
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each part of the connection
+        self,
+        *,
+        scope: Scope,
+        transport: asyncio.Transport,
+        flow: Flow,
+        default_headers: Sequence[Header],
+        body: bytearray,
+        keep_alive: bool,
+        on_response: Callable[[], None],
+    ) -> None:
+        self.scope = scope
+        self.transport = transport
+        self.flow = flow
+        self.default_headers = default_headers
+        self.body = body
+        self.keep_alive = keep_alive
+        self.on_response = on_response
+        self.message_event = asyncio.Event()
+        self.disconnected = False
+        self.response_started = False
+        self.response_complete = False
+        self.is_followed_by_end = False
+        self._head: Message | None = None
+        self._is_received = False
+        self._is_chunked = False
+        self._left_bytes = 0  # of the body, if it is not in chunks
+
+    async def run(self, app: ASGIApp) -> None:
+        """Let *app* answer; to a client that has left it owes nothing."""
+        try:
+            with suppress(ClientDisconnected):
+                await app(self.scope, self.receive, self.send)
+        except (Exception, asyncio.CancelledError):
+            log.exception("application failed")
+            self._fail()
+        else:
+            # A client that leaves is reported to the newest request alone.
+            if self.transport.is_closing():
+                self.disconnected = True
+            if not self.response_complete and not self.disconnected:
+                log.error("application sent no whole response")
+                self._fail()
+        finally:
+            self.on_response = _nothing
+
+    async def receive(self) -> Message:
+        """Return the request, which is whole; then wait until the client leaves."""
+        if not (self.disconnected or self.response_complete):
+            self.flow.resume_reading()  # for a connection that is not read does not show its end
+            if not self._is_received:
+                self._is_received = True
+                body = bytes(self.body)
+                self.body = bytearray()
+                return {"type": "http.request", "body": body, "more_body": False}
+            await self.message_event.wait()
+            self.message_event.clear()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message: Message) -> None:
+        """Write *message*; keep a head back until the body is here.
+
+        Raises ClientDisconnected for a response of which nothing was sent: its client has left.
+        """
+        if self.flow.write_paused:
+            await self.flow.drain()
+        if self.transport.is_closing():
+            self.disconnected = True  # it is reported to the newest request alone
+        kind = message["type"]
+        head = self._head
+        if kind == "http.response.start":
+            if head is not None or self.response_started:
+                raise RuntimeError("expected one head of a response; there were two")
+            self._head = message
+            return
+        self._head = None
+        if kind == OUTLET_MESSAGE:
+            assert head is not None, "expected the head before the outlet is asked for"
+            self._write_head(head)
+            message["take"](PushedBody(self))
+            return
+        if kind != "http.response.body":
+            raise RuntimeError(f"expected the body of a response; there was {kind}")
+        body = message.get("body", b"")
+        is_last = not message.get("more_body", False)
+        if head is None:
+            self._write_body(body, is_last=is_last)
+        elif self.disconnected:
+            raise ClientDisconnected
+        elif is_last and not self.flow.write_paused and self.scope["method"] != "HEAD":
+            self._write_whole(head, body)
+        else:
+            self._write_head(head)
+            self._write_body(body, is_last=is_last)
+
+    def complete(self) -> None:
+        """Go on with the next request; or close, if that is asked for."""
+        self.response_complete = True
+        self.message_event.set()
+        if not self.keep_alive and not self.is_followed_by_end:
+            self.transport.close()
+        self.on_response()
+
+    def _write_whole(self, head: Message, body: bytes) -> None:
+        headers = [*self.default_headers, *head.get("headers", ())]
+        if not self.keep_alive:
+            headers.append((b"connection", b"close"))
+        lines = _lines_of(headers)
+        self.response_started = True
+        self.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINE[head["status"]], lines, body))
+        self.complete()
+
+    def _write_head(self, head: Message) -> None:
+        if self.disconnected:
+            return
+        status = head["status"]
+        headers = [*self.default_headers, *head.get("headers", ())]
+        by_name = {name.lower(): value for name, value in headers}
+        length = by_name.get(b"content-length")
+        has_body = self.scope["method"] != "HEAD" and status not in WITHOUT_BODY
+        self._is_chunked = length is None and has_body
+        self._left_bytes = int(length or 0) if has_body else 0
+        if self._is_chunked:
+            headers.append((b"transfer-encoding", b"chunked"))
+        if not self.keep_alive:
+            headers.append((b"connection", b"close"))
+        lines = _lines_of(headers)
+        self.response_started = True
+        self.transport.write(b"%b%b\r\n\r\n" % (STATUS_LINE[status], lines))
+
+    def _write_body(self, body: bytes, *, is_last: bool) -> None:
+        if self.disconnected:
+            return
+        if not self.response_started or self.response_complete:
+            raise RuntimeError("expected the head of a response before its body, and one end")
+        if self._is_chunked:
+            chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
+            self.transport.write(chunk + b"0\r\n\r\n" if is_last else chunk)
+        elif self.scope["method"] != "HEAD":
+            self._left_bytes -= len(body)
+            if self._left_bytes < 0 or (is_last and self._left_bytes):
+                raise RuntimeError("expected a body of the length that the head says")
+            self.transport.write(body)
+        if is_last:
+            self.complete()
+
+    def _fail(self) -> None:
+        """Answer for an application that cannot; a response that has begun is cut off."""
+        if self.disconnected or self.transport.is_closing():
+            return
+        if self.response_started:
+            self.transport.close()
+            return
+        self._head = None
+        self.keep_alive = False
+        self._write_whole(FAILURE_HEAD, FAILURE)
+
+
+class PushedBody:
+    """Implements `server.streams.outlet.Outlet`: each chunk goes to the connection at once."""
+
+    __slots__ = ("_cycle",)
+
+    def __init__(self, cycle: WholeResponse) -> None:
+        self._cycle = cycle
+        kept = cycle.transport.get_extra_info("socket")
+        if kept is not None and not self.is_gone():
+            kept.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, UNREAD_BYTES_MAX)
+
+    def write(self, chunk: bytes) -> None:
+        """Send *chunk*."""
+        if not self.is_gone():
+            self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
+
+    def end(self, chunk: bytes) -> None:
+        """Send *chunk*, and go on with the next request; or close, if that is asked for."""
+        if self.is_gone():
+            return
+        self._cycle.transport.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(chunk), chunk))
+        self._cycle.complete()
+
+    def is_behind(self) -> bool:
+        """Say whether the client has yet to read some of what was written."""
+        return self._cycle.flow.write_paused
+
+    def is_gone(self) -> bool:
+        """Say whether the client has left, or the body was ended."""
+        cycle = self._cycle
+        if cycle.response_complete or cycle.disconnected:
+            return True
+        if cycle.transport.is_closing():
+            cycle.disconnected = True  # it is reported to the newest request alone
+            cycle.message_event.set()
+        return cycle.disconnected
+
+    async def wait_gone(self) -> None:
+        """Return once `is_gone`; of a client that leaves without a word it may not be known."""
+        while not self.is_gone():
+            await self._cycle.message_event.wait()
+            self._cycle.message_event.clear()
+
+
+def _lines_of(headers: Sequence[Header]) -> bytes:
+    """Return *headers* as lines.  Raises RuntimeError for a header with a line end."""
+    lines = b"\r\n".join([b"%b: %b" % header for header in headers])
+    if lines.count(b"\n") >= len(headers) or lines.count(b"\r") >= len(headers):
+        raise RuntimeError("expected headers without line ends")
+    return lines
+
+
+def _nothing() -> None:
+    pass
