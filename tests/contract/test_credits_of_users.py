@@ -25,7 +25,7 @@ from mintscope.app.stores import postgres
 from mintscope.app.stores import sqlite_stores as sqlite
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.ledger import Debit, Debited
-from mintscope.credits.sign_in import RotationDenied
+from mintscope.credits.rotation import RotationDenied
 from mintscope.credits.store.ledger import GroupCreditLedger
 from mintscope.credits.store.postgres import PostgresCreditLedger
 from mintscope.credits.store.sqlite import SqliteCreditLedger

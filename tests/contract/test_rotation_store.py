@@ -11,7 +11,7 @@ import pytest
 from mintscope.app.stores import postgres as openers
 from mintscope.app.stores.sqlite_stores import payment_store
 from mintscope.credits.ledger import CreditLedger, Spent
-from mintscope.credits.sign_in import RotationDenied, RotationStore
+from mintscope.credits.rotation import RotationDenied, RotationStore
 from mintscope.credits.store.postgres import PostgresCreditLedger
 from mintscope.credits.store.sqlite import SqliteCreditLedger
 from mintscope.kit.clock import ManualClock

@@ -7,9 +7,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.credits.sign_in import Claim, Purchased, RotationDenied, decide
-from mintscope.credits.sign_in import rotation_find_flaw as find_flaw
-from mintscope.credits.sign_in import rotation_write_challenge as write_challenge
+from mintscope.credits.rotation import (
+    Claim,
+    Purchased,
+    RotationDenied,
+    decide,
+    find_flaw,
+    write_challenge,
+)
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
 from support.scenes.payments.payment_build import PAYER, keypair
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mintscope.dex.moves import FIELDS_AT, LAYOUTS, u64
+from mintscope.dex.events import FIELDS_AT, LAYOUTS, u64
 from mintscope.solana.blocks import WSOL
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (

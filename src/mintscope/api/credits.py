@@ -53,9 +53,8 @@ from mintscope.api.wire import (
 )
 from mintscope.api.x402 import ResourceServer, bundle_resource, idempotency_key
 from mintscope.credits.ledger import CreditLedger, Statement
-from mintscope.credits.sign_in import NONCE_BYTES, VALID_S, Claim, RotationDenied
-from mintscope.credits.sign_in import rotation_find_flaw as find_flaw
-from mintscope.credits.sign_in import rotation_write_challenge as write_challenge
+from mintscope.credits.rotation import Claim, RotationDenied, find_flaw, write_challenge
+from mintscope.credits.sign_in import NONCE_BYTES, VALID_S
 from mintscope.kit.audit import SERVICE
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CreditToken, hash_credential, hint

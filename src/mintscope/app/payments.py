@@ -28,7 +28,7 @@ from mintscope.app.config.groups import Config, PaymentsConfig
 from mintscope.app.config.load import expect_closed
 from mintscope.app.stores.stores import Money, open_market
 from mintscope.client.keypair import UnusableKeypair, parse_keypair, read_keypair
-from mintscope.credits.sign_in import RotationStore
+from mintscope.credits.rotation import RotationStore
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import NeedsOperator, PriceUnavailable, ServiceUnavailable, UnusableStore
 from mintscope.kit.limits import Limits

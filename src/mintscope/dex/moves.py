@@ -6,131 +6,18 @@ out of other accounts was never a token.
 
 A mint of Token-2022 may keep a fee of what is sent.  TransferCheckedWithFee names it; of the plain
 TransferChecked only the balances show it.
-
-Swaps that programs publish, by calling themselves with an event.
-
-An event is e445a52e51cb9a1d, eight bytes that name it, and its fields.  Later
-versions append fields: a prefix is read, a length is never required.  The same
-name in another program is another event, so every layout belongs to a program.
-
-Here events only confirm what the transfers show.  A disagreement means that
-one of the two is not understood.
 """
 
-import struct
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from mintscope.dex.base58 import data_of
+from mintscope.dex.events import U64
 from mintscope.dex.outcome import QuarantineReason, Unreadable
 from mintscope.dex.program import Call
-from mintscope.dex.swap import Swap
 from mintscope.dex.token_accounts import SPL_2022, SYSTEM, TokenAccounts
 from mintscope.solana.blocks import WSOL
 from mintscope.solana.transaction import Instruction, TokenBalance
-
-SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
-FIELDS_AT: Final = 16
-NO_FEES: Final = frozenset({0})
-U64: Final = struct.Struct("<Q").unpack_from
-
-
-class Layout(NamedTuple):
-    """Offsets of u64 fields, counted from the first field.
-
-    received   what the pool received, before or after fees: one of them must agree
-    paid       what it paid
-    aside      a referrer's share, which may leave the pool in either mint as part of the swap
-    fees       that may leave the vault beside what the trader got, all of them or some
-    pool       where the address of the pool stands
-    decides    the event's amounts are those of the swap also where the transfers differ: fees
-               stay in the vault
-    """
-
-    received: tuple[int, ...]
-    paid: int
-    aside: int | None = None
-    pool: int = 0
-    decides: bool = False
-    fees: tuple[int, ...] = ()
-
-
-LAYOUTS: Final = {
-    "pumpswap": {
-        bytes.fromhex("67f4521f2cf57777"): Layout((96,), 8, pool=112, decides=True),  # BuyEvent
-        bytes.fromhex("3e2f370aa503dc2a"): Layout((8,), 96, pool=112, decides=True),  # SellEvent
-    },
-    "raydium_launchlab": {
-        # TradeEvent: fees of the protocol, the platform, the creator and the referrer.
-        bytes.fromhex("bddb7fd34ee661ee"): Layout((88,), 96, fees=(104, 112, 120, 128))
-    },
-    "meteora_dlmm": {bytes.fromhex("516ce3becdd00ac4"): Layout((72,), 80, aside=121)},
-    "meteora_damm_v2": {
-        bytes.fromhex("1b3c15d58aaabb93"): Layout((34, 106), 50, aside=98),  # EvtSwap
-        bytes.fromhex("bd4233a826507599"): Layout((132,), 140, aside=124),  # EvtSwap2
-    },
-    "meteora_dbc": {
-        bytes.fromhex("1b3c15d58aaabb93"): Layout((138, 82), 90, aside=130),
-        bytes.fromhex("bd4233a826507599"): Layout((83,), 107, aside=147),
-        bytes.fromhex("863ba8785e3372e7"): Layout((83,), 107, aside=147),  # with a transfer hook
-    },
-}
-
-
-def verify(call: Call, swaps: list[Swap]) -> None:
-    """Compare the one swap of *call* with the event it emitted, if it is of a kind we know.
-
-    Raises Unreadable where they differ.
-    """
-    if len(swaps) != 1 or call.program.name not in LAYOUTS:
-        return
-    for data, layout in told(call):
-        aside = 0 if layout.aside is None else u64(data, layout.aside)
-        gained = swaps[0].in_amount
-        lost = swaps[0].out_amount
-        received = [u64(data, at) for at in layout.received]
-        paid = u64(data, layout.paid)
-        # Older events are shorter.
-        fees = (
-            _sums([u64(data, at) for at in layout.fees if FIELDS_AT + at + 8 <= len(data)])
-            if layout.fees
-            else NO_FEES
-        )
-        if not (gained in received or gained + aside in received) or (
-            lost != paid and lost != paid + aside and lost - paid not in fees
-        ):
-            raise Unreadable(QuarantineReason.EVENT_DISAGREES)
-        return
-
-
-def _sums(fees: list[int]) -> set[int]:
-    """Return the sum of each choice of *fees*."""
-    sums = {0}
-    for fee in fees:
-        sums |= {each + fee for each in sums}
-    return sums
-
-
-def told(call: Call) -> Iterator[tuple[bytes, Layout]]:
-    """Yield each event of *call* of a swap, with its layout."""
-    layouts = LAYOUTS.get(call.program.name)
-    if layouts is None:
-        return
-    for instruction in call.events:
-        data = data_of(instruction)
-        layout = layouts.get(data[8:FIELDS_AT])
-        if layout is not None and data[:8] == SELF_CALL:
-            yield data, layout
-
-
-def u64(event: bytes, at: int) -> int:
-    """Return the field at offset *at* of *event*."""
-    try:
-        (field,) = U64(event, FIELDS_AT + at)
-    except struct.error:
-        raise Unreadable(QuarantineReason.TRUNCATED_EVENT) from None
-    return int(field)
-
 
 # First bytes of a transfer of tokens, and how it goes on: its least size, the position of the
 # target among the accounts (1, or 2 where the mint stands between), and the offset of the amount.

@@ -7,14 +7,14 @@ the trader's side is turned around.
 from collections.abc import Sequence
 from typing import Final, TypeAlias
 
-from mintscope.dex import moves as events
+from mintscope.dex import events
 from mintscope.dex.base58 import data_of
+from mintscope.dex.events import U64
 from mintscope.dex.moves import (
     LAMPORTS_MIN,
     PARTIES,
     SHAPES,
     SYSTEM_TRANSFER,
-    U64,
     UNWRAPPING,
     Move,
     moves,

@@ -29,7 +29,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from solders.keypair import Keypair
 
-from mintscope.credits.sign_in import RotationStore
+from mintscope.credits.rotation import RotationStore
 from mintscope.kit.audit import Actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import PriceUnavailable

@@ -33,7 +33,7 @@ from mintscope.alerts.evaluation import WebhookQueue
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.store import SqlAlertEmailRows, SqlAlertRows, SqlFiringRows, SqlLeaseRows
 from mintscope.credits.ledger import CreditAccounts, CreditLedger
-from mintscope.credits.sign_in import RotationStore
+from mintscope.credits.rotation import RotationStore
 from mintscope.credits.store.ledger import GroupCreditLedger
 from mintscope.kit.audit import EVERYTHING, Event, EventFilter
 from mintscope.kit.clock import Clock

@@ -14,10 +14,10 @@ that of pump.fun.
 
 from typing import Final
 
-from mintscope.dex import base58, transfers
-from mintscope.dex import moves as events
+from mintscope.dex import base58, events, transfers
 from mintscope.dex.base58 import data_of
-from mintscope.dex.moves import PARTIES, U64, moves
+from mintscope.dex.events import U64
+from mintscope.dex.moves import PARTIES, moves
 from mintscope.dex.outcome import QuarantineReason, Unreadable
 from mintscope.dex.program import EVENT_ACCOUNTS_MAX, Call, Leg
 from mintscope.dex.swap import Swap

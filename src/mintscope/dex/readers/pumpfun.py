@@ -7,7 +7,8 @@ from based58 import b58encode
 
 from mintscope.dex import base58, transfers
 from mintscope.dex.base58 import data_of
-from mintscope.dex.moves import FIELDS_AT, SELF_CALL, moves, u64
+from mintscope.dex.events import FIELDS_AT, SELF_CALL, u64
+from mintscope.dex.moves import moves
 from mintscope.dex.outcome import QuarantineReason, Unreadable
 from mintscope.dex.program import Call, Leg
 from mintscope.dex.swap import Swap

@@ -27,11 +27,10 @@ from typing import Final
 
 from based58 import b58encode
 
-from mintscope.dex import base58, batch
-from mintscope.dex import moves as events
+from mintscope.dex import base58, batch, events
 from mintscope.dex.base58 import data_of
+from mintscope.dex.events import FIELDS_AT, u64
 from mintscope.dex.moves import (
-    FIELDS_AT,
     LAMPORTS_MIN,
     MOVING,
     PARTIES,
@@ -39,7 +38,6 @@ from mintscope.dex.moves import (
     SYSTEM_TRANSFER,
     SYSTEM_TRANSFER_SIZE,
     moves,
-    u64,
 )
 from mintscope.dex.outcome import EXCHANGES, Moved, QuarantineReason, Unreadable
 from mintscope.dex.program import EVENT_ACCOUNTS_MAX, Call

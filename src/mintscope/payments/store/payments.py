@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import structlog
 
-from mintscope.credits.sign_in import Purchased, RotationDenied
+from mintscope.credits.rotation import Purchased, RotationDenied
 from mintscope.kit.audit import Actor
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.metrics import CREDITS_SOLD, FREEZES, PAYMENTS_ISSUED

@@ -10,7 +10,7 @@ Reasons against one more payment: decided in the transaction that would begin it
 from collections.abc import Sequence
 from typing import Any, Final
 
-from mintscope.credits.sign_in import Purchased, RotationDenied, decide
+from mintscope.credits.rotation import Purchased, RotationDenied, decide
 from mintscope.credits.store.statements import ADD, LOCKED_BALANCE, OPEN_ACCOUNT
 from mintscope.kit.audit import UserId
 from mintscope.kit.credentials import CredentialHash

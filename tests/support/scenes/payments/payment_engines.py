@@ -13,7 +13,7 @@ import pytest
 
 from mintscope.app.stores import postgres as openers
 from mintscope.app.stores.sqlite_stores import payment_store
-from mintscope.credits.sign_in import RotationDenied
+from mintscope.credits.rotation import RotationDenied
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs
 from mintscope.kit.sql.database import Database

@@ -1,0 +1,118 @@
+"""Moving credits to a new credit token: all of one, or on proof those that a wallet paid for.
+
+The wallet signs a text of ours that names this service, the purchase and the wallet; nothing is
+stored of it. It proves the credits that its own purchases brought and that are left, the oldest
+being spent first. Credits that others paid for stay with the credit token, and credits that its
+holder has rotated are the holder's alone.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Final, Protocol
+
+from mintscope.credits.sign_in import find_text_flaw, write_text
+from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
+from mintscope.kit.time import DAY_MS
+
+EVERY_MS: Final = DAY_MS  # between two rotations of one purchase by its wallet
+
+
+SETTLED_MS: Final = 600_000  # while it is younger and in use, its buyer has the token
+
+
+class RotationDenied(Enum):
+    """Why nothing is moved."""
+
+    FORGED = auto()  # not a text of ours, or one for something else
+    EXPIRED = auto()
+    SIGNATURE = auto()  # not signed by the wallet that paid
+    TOO_SOON = auto()  # rotated within a day, or just bought and in use
+    ROTATED = auto()  # the credits went to another credit token before
+    EMPTY = auto()  # there are no credits, or none that this proof is of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Purchased:
+    """Where the credits of a purchase are now.
+
+    holder        the account that holds them, beside whatever else came to it
+    rotated_at    None for never
+    """
+
+    payer: Wallet
+    holder: CreditAccount
+    bought_at: UnixMs
+    rotated_at: UnixMs | None
+    is_used: bool
+
+
+class RotationStore(Protocol):
+    """Raises ServiceUnavailable from every verb when the store does not answer."""
+
+    async def find_purchase(self, signature: Signature) -> Purchased | None:
+        """Return the issued purchase of credits that the transaction paid for."""
+
+    async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
+        """Return the account with most credits, if there is one, whose credits *wallet* has bought.
+
+        All that are left on it are of purchases of *wallet*, and belong to no user.
+        """
+
+    async def rotate(
+        self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move all credits of *holder* to a new token, in one transaction; return how many.
+
+        Denied, in that transaction, if there are none or *holder* was rotated before.
+        """
+
+    async def claim(
+        self, purchase: Signature, token_hash: CredentialHash, hint: str, *, now: UnixMs
+    ) -> int | RotationDenied:
+        """Move what the payer of *purchase* proves to a new token; return how many credits.
+
+        All its purchases count whose credits are where those of *purchase* are. `decide` is
+        asked in the transaction that moves them.
+        """
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Claim:
+    """A request for a rotation: by whom, of what, at which service."""
+
+    origin: str
+    purchase: Signature
+    wallet: Wallet
+
+
+def write_challenge(key: bytes, claim: Claim, *, now: UnixMs, nonce: bytes) -> str:
+    """Return the text that the wallet must sign."""
+    return write_text(key, _body(claim), now=now, nonce=nonce)
+
+
+def find_flaw(
+    key: bytes, claim: Claim, *, text: str, signature: bytes, now: UnixMs
+) -> RotationDenied | None:
+    """Say why *text* and *signature*, both as sent, do not prove *claim*."""
+    flaw = find_text_flaw(
+        key, _body(claim), wallet=claim.wallet, text=text, signature=signature, now=now
+    )
+    return None if flaw is None else RotationDenied[flaw.name]
+
+
+def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
+    """Say why the wallet that paid may not rotate this purchase now."""
+    if purchased.rotated_at is not None and now - purchased.rotated_at < EVERY_MS:
+        return RotationDenied.TOO_SOON
+    if purchased.is_used and now - purchased.bought_at < SETTLED_MS:
+        return RotationDenied.TOO_SOON
+    return None
+
+
+def _body(claim: Claim) -> str:
+    return (
+        f"{claim.origin} wants you to sign in with your wallet to move the credits of a"
+        " purchase to a new credit token. This costs nothing.\n"
+        f"\nPurchase: {claim.purchase}\nWallet: {claim.wallet}\n"
+    )
