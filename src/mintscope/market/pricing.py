@@ -198,7 +198,7 @@ def price_slot(
     wash = _on_both_sides(one for one in sided if one[0].transaction_index in shared)
     trips = _trips(swap for swap in ordered if swap.transaction_index in shared)
     times, per = rate.usd.as_integer_ratio()
-    exact_rate = _ExactRate(times * MICRO_USD, per * LAMPORTS_PER_SOL)
+    exact = _ExactRate(times * MICRO_USD, per * LAMPORTS_PER_SOL)
     # The price of SOL, so that each other price in dollars is as many times that in SOL.
     of_sol = None if _has_one_pool(sided, rate, quotes) else rate.usd
     priced = []
@@ -206,7 +206,7 @@ def price_slot(
         if swap.succeeds is not None:
             priced.append(_succession(swap, seen.base, swap.succeeds, sets_price, time))
             continue
-        flow = _volume(seen, exact_rate, quotes)
+        flow = _volume(seen, exact, quotes)
         if flow > VOLUME_MAX:
             unpriced[Unpriced.ABSURD_VOLUME] += 1
             continue
@@ -222,13 +222,11 @@ def price_slot(
         if not isinstance(price, tuple):
             unpriced[price] += 1
             if price is not Unpriced.UNKNOWN_DECIMALS and _is_told(flow, uncounted):
-                evidence = _evidence(swap, seen, flow, exact_rate, quotes, uncounted=uncounted)
+                evidence = _evidence(swap, seen, flow, exact, quotes, uncounted=uncounted)
                 volume = dust_volume(evidence, counts=quotes.counts_pool(seen.base, swap.pool))
         else:
             trip = _trip(trips, swap) if trips else Trip.NONE
-            evidence = _evidence(
-                swap, seen, flow, exact_rate, quotes, uncounted=uncounted, trip=trip
-            )
+            evidence = _evidence(swap, seen, flow, exact, quotes, uncounted=uncounted, trip=trip)
             offer = offer_of(swap.pool, price, evidence, time, is_buy=seen.is_buy)
             sets = not trip if sets_price is None else sets_price(seen.base, offer)
             if not sets:
@@ -240,14 +238,9 @@ def price_slot(
         # A swap that changed its pool is in the log, or a restart would know less of the pool; a
         # swap in no volume is there to be shown.
         if volume or evidence is not None:
-            at = _position(swap)
-            is_buy = seen.is_buy
+            at = (seen.base, *_position(swap), seen.is_buy)
             detail = _detail(swap, seen)
-            priced.append(
-                PricedSwap(
-                    seen.base, *at, is_buy, volume, usd, sol, swap.pool, offered, detail, evidence
-                )
-            )
+            priced.append(PricedSwap(*at, volume, usd, sol, swap.pool, offered, detail, evidence))
     return Priced(priced, unpriced)
 
 
