@@ -195,9 +195,9 @@ ROWS: Final = Recipe(
         ),
         Mutant(
             "caps of keys are not counted",
-            "accounts/wallets/api.py",
-            "await self.gate.authorize(request)\n        key_id, asked",
-            "await self.gate.authorize(request, moves_credits=True)\n        key_id, asked",
+            "accounts/keys/key_gate.py",
+            "if scope.is_write and not moves_credits:",
+            'if scope.is_write and not moves_credits and scope != "trade:write":',
             ("spec/test_write_budget.py",),
         ),
         Mutant(
