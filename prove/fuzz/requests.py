@@ -12,7 +12,9 @@ from mintscope.accounts.people.session import parse_link
 from mintscope.accounts.wallets.wire import PaymentsQuery
 from mintscope.alerts.wire import EventsQuery, NewSignal
 from mintscope.api.screen import ScreenQuery, ScreenRequest
+from mintscope.api.series.backtest import BacktestQuery
 from mintscope.api.series.indicator_wire import IndicatorsQuery
+from mintscope.api.series.prices import PricesRequest
 from mintscope.api.series.wire import CandlesQuery, SwapsQuery
 from mintscope.api.token_list import ListQuery
 from mintscope.api.v1 import BatchRequest
@@ -31,8 +33,8 @@ from prove.fuzz.target import KEY, NOW, Target
 
 INTEGERS: Final = 2**63
 QUERIES: Final = (
-    CandlesQuery, EventsQuery, IndicatorsQuery, ListQuery, PaymentsQuery, PurchaseQuery,
-    ReportQuery, ScreenQuery, SwapsQuery,
+    BacktestQuery, CandlesQuery, EventsQuery, IndicatorsQuery, ListQuery, PaymentsQuery,
+    PurchaseQuery, ReportQuery, ScreenQuery, SwapsQuery,
 )  # fmt: skip
 
 
@@ -61,7 +63,12 @@ def json_body(text: bytes) -> None:
     """Read a body as an object, and as each shape that numbers are in."""
     with suppress(UnreadableBody):
         _expect_storable(parse_object(_request(), text))
-    for shape in (BatchRequest, ScreenRequest, *(get_args(NewSignal) or (NewSignal,))):
+    for shape in (
+        BatchRequest,
+        PricesRequest,
+        ScreenRequest,
+        *(get_args(NewSignal) or (NewSignal,)),
+    ):
         with suppress(UnreadableBody):
             parse_shape(_request(), text, shape)
 

@@ -37,6 +37,8 @@ CALLS: dict[str, ApiCall[Any]] = {
     "GET /v1/token/{tokenAddress}/swaps": verbs.swaps(MINT).call_at(None),
     "GET /v1/token/{tokenAddress}/metadata": verbs.metadata(MINT),
     "GET /v1/token/{tokenAddress}/pools": verbs.pools(MINT),
+    "POST /v1/prices": verbs.past_prices([(MINT, 1_763_460_000)]),
+    "GET /v1/token/{tokenAddress}/backtest": verbs.backtest(MINT, "price > 0"),
     "GET /v1/token/{tokenAddress}/traders": verbs.traders(MINT),
     "GET /v1/screen": verbs.screen("price > 0").call_at(None),
     "GET /v1/tokens": verbs.tokens().call_at(None),
@@ -86,7 +88,10 @@ CALLS: dict[str, ApiCall[Any]] = {
 
 SAID_BY_STATUS = ("success", "status")  # of answers without an envelope
 # How to pay, which a 402 says: no line of a batch is one.
-NOT_READ = {"BatchReports.results[].error.details: is lost"}
+NOT_READ = {
+    "BatchReports.results[].error.details: is lost",
+    "PastPrices.prices[].error.details: is lost",
+}
 
 
 class Shape:

@@ -43,6 +43,7 @@ CALLED_WITH: Final[dict[str, dict[str, Any]]] = {
     "get_indicators": READ | {"tf": "m1", "names": ["rsi", "macd"], "limit": 10},
     "get_swaps": READ | {"limit": 10},
     "get_pools": READ,
+    "backtest": READ | {"where": "price > 0", "tf": "m1"},
     "get_traders": READ | {"limit": 5},
     "get_balance": {},
     "buy_credits": {"bundle": 10, "max_usd": 0.025},

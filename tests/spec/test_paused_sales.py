@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
+from mintscope.api.series.wire import TIME_MAX
 from mintscope.payments.audit import Closure
 from support.fakes.reports import TRACKED
 from support.scenes.conversations import append_swap
@@ -26,6 +27,8 @@ ROUTES: Final = (
     ("GET", f"/v1/stream?mints={TRACKED}"),
     ("POST", "/v1/tokens/batch"),
     ("GET", f"{REPORT}/pools"),
+    ("POST", "/v1/prices"),
+    ("GET", f"{REPORT}/backtest?tf=m1&where=price+%3E+0"),
     ("GET", f"{REPORT}/traders"),
     ("GET", "/v1/screen?where=age_s+%3E+0"),
     ("POST", "/v1/screen"),
@@ -43,7 +46,11 @@ def expect_no_quote(answer: httpx.Response) -> None:
 
 
 async def ask(shop: SellingApi, method: str, path: str, **headers: str) -> httpx.Response:
-    body = {"mints": [TRACKED]} if path.endswith("batch") else None
+    bodies: dict[str, Any] = {
+        "batch": {"mints": [TRACKED]},
+        "prices": {"prices": [{"mint": TRACKED, "t": TIME_MAX}]},
+    }
+    body = bodies.get(path.rpartition("/")[2])
     return await shop.client.request(method, path, json=body, headers=headers)
 
 
@@ -60,7 +67,8 @@ async def test_every_route_that_is_charged_is_asked(shop: SellingApi) -> None:
 async def test_a_request_without_credits_is_quoted_nothing(
     shop: SellingApi, method: str, path: str
 ) -> None:
-    append_swap(shop.service.log, shop.service.clock.now() // 1000)  # an empty page is free
+    for after_s in (0, 120):  # an empty page is free; the first candle has closed
+        append_swap(shop.service.log, shop.service.clock.now() // 1000 + after_s)
     empty = await shop.service.issue(1)
     assert (await shop.client.get(REPORT, headers=bearer(empty))).status_code == 200
     key = await Agent(shop.service).key(Scope.TRADE_WRITE)

@@ -6,6 +6,7 @@ import { type Page, PagedLines } from "./pages.ts";
 import { stream } from "./stream.ts";
 import { type ClientOptions, Transport } from "./transport.ts";
 import type {
+  BacktestQuery,
   BatchReports,
   BundleList,
   CandleLine,
@@ -18,6 +19,7 @@ import type {
   IndicatorsPage,
   IndicatorsQuery,
   LiveReport,
+  PastPrices,
   Report,
   ReportOptions,
   ReportTimeframe,
@@ -26,6 +28,7 @@ import type {
   ScreenQuery,
   SwapRecord,
   SwapsPage,
+  TokenBacktest,
   Timeframe,
   TokenLine,
   TokenMetadata,
@@ -39,6 +42,7 @@ import type {
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
 const OF_REPORT = ["candles", "partial"];
+const OF_BACKTESTS = ["tf", "from", "to", "feeBps"];
 const OF_CANDLES = ["from", "to", "limit", "candles", "fill"];
 const OF_SCREENS = ["sort", "order", "fields", "limit"];
 const OF_TOKENS = ["query", "sort", "order", "limit"];
@@ -128,6 +132,31 @@ export class Client extends AccountCalls {
     known(asked, OF_TOKENS);
     const call: Call<TokensPage> = { name: "tokens", method: "GET", path: "/v1/tokens", creditsMax: 0 };
     return this.#paged<TokensPage, TokenLine>(call, asked, (page) => page.tokens);
+  }
+
+  /** Prices at times of the past, Unix seconds: a credit for up to 100, none for none. */
+  async pastPrices(prices: readonly { mint: string; t: number }[]): Promise<PastPrices> {
+    return await this.data<PastPrices>({
+      name: "pastPrices",
+      method: "POST",
+      path: "/v1/prices",
+      body: { prices },
+      creditsMax: 1,
+      creditsOf: (page) => Math.min(page.found, 1),
+    });
+  }
+
+  /** What a condition would have found in the past of a mint: one credit, none without a look. */
+  async backtest(mint: string, where: string, asked: BacktestQuery = {}): Promise<TokenBacktest> {
+    known(asked, OF_BACKTESTS);
+    return await this.data<TokenBacktest>({
+      name: "backtest",
+      method: "GET",
+      path: `/v1/token/${segment(mint)}/backtest`,
+      query: { where, ...asked },
+      creditsMax: 1,
+      creditsOf: (found) => Math.min(found.looks, 1),
+    });
   }
 
   /** The pools that decide the price of a mint, the heaviest first: one credit. */

@@ -37,6 +37,12 @@ export type SwapRecord = SwapsPage["swaps"][number];
 export type TokensPage = DataOf<paths["/v1/tokens"]["get"]>;
 export type TokenLine = TokensPage["tokens"][number];
 export type TokensQuery = Omit<NonNullable<paths["/v1/tokens"]["get"]["parameters"]["query"]>, "cursor">;
+export type PastPrices = DataOf<paths["/v1/prices"]["post"]>;
+export type TokenBacktest = DataOf<paths["/v1/token/{tokenAddress}/backtest"]["get"]>;
+export type BacktestQuery = Omit<
+  NonNullable<paths["/v1/token/{tokenAddress}/backtest"]["get"]["parameters"]["query"]>,
+  "where"
+>;
 export type TokenPools = DataOf<paths["/v1/token/{tokenAddress}/pools"]["get"]>;
 export type TokenTraders = DataOf<paths["/v1/token/{tokenAddress}/traders"]["get"]>;
 export type ScreenPage = DataOf<paths["/v1/screen"]["get"]>;

@@ -105,8 +105,11 @@ def report_resource(mint: Mint) -> Resource:
 
 
 def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
-    """Return where a page of a series of *mint* is sold: its path, and what was asked for."""
-    return Resource(f"/v1/token/{mint}/{kind}?{_asked(query)}".rstrip("?"))
+    """Return where a page of a series of *mint* is sold: its path, and what was asked for.
+
+    A long query is named by its digest.
+    """
+    return Resource(f"/v1/token/{mint}/{kind}?{_named(query)}".rstrip("?"))
 
 
 def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resource:
@@ -114,10 +117,14 @@ def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resou
 
     A long query is named by its digest.
     """
-    asked = _asked(msgspec.convert(query, shape, from_attributes=True))
-    if len(asked) > QUERY_MAX:
-        asked = f"sha256={sha256(asked.encode()).hexdigest()}"
+    asked = _named(msgspec.convert(query, shape, from_attributes=True))
     return Resource(f"/v1/screen?{asked}".rstrip("?"))
+
+
+def _named(query: msgspec.Struct) -> str:
+    """Return what *query* says other than by default, or its digest if that is long."""
+    asked = _asked(query)
+    return f"sha256={sha256(asked.encode()).hexdigest()}" if len(asked) > QUERY_MAX else asked
 
 
 def _asked(query: msgspec.Struct) -> str:

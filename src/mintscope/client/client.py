@@ -25,6 +25,7 @@ from mintscope.client.calls.opening import open_session
 from mintscope.client.calls.pages import PagedLines
 from mintscope.client.calls.streaming import LiveCall
 from mintscope.client.calls.verbs import (
+    BacktestQuery,
     CandleRange,
     IndicatorRange,
     ReportOptions,
@@ -32,11 +33,13 @@ from mintscope.client.calls.verbs import (
     TokenQuery,
 )
 from mintscope.client.results.account import PaymentsPage, WalletPayment
+from mintscope.client.results.backtest import TokenBacktest
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope.client.results.live import LiveReport
 from mintscope.client.results.pools import TokenPools
+from mintscope.client.results.prices import PastPrices
 from mintscope.client.results.report import Report
 from mintscope.client.results.screen import ScreenedToken, ScreenPage
 from mintscope.client.results.series import (
@@ -165,6 +168,17 @@ class Client(AccountMethods):
     def pools(self, mint: str) -> TokenPools:
         """Return the pools that decide the price of *mint*, the heaviest first: one credit."""
         return self.send(verbs.pools(mint)).data
+
+    def past_prices(self, asked: Sequence[tuple[str, verbs.Moment]]) -> PastPrices:
+        """Return prices at times of the past: one credit for up to 100 mints with a time each."""
+        return self.send(verbs.past_prices(asked)).data
+
+    def backtest(self, mint: str, where: str, **asked: Unpack[BacktestQuery]) -> TokenBacktest:
+        """Return what *where* would have found in the past of *mint*: one credit.
+
+        asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
+        """
+        return self.send(verbs.backtest(mint, where, **asked)).data
 
     def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
         """Return the traders of *mint*, those with the most volume first: one credit."""

@@ -162,17 +162,18 @@ INT32_MAX: Final = 2**31 - 1
 MAX_CREDITS: Final[Mapping[str, Any]] = {
     "type": "integer",
     "minimum": 0,
-    "description": "Refuse above it, free.",
+    "description": "At most.",
 }
 MAX_USD: Final[Mapping[str, Any]] = {
     "type": "number",
     "minimum": 0,
-    "description": "Refuse above it, free.",
+    "description": "At most.",
 }
 IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "type": "string",
-    "description": "Secret, 16 to 128 of A-Z a-z 0-9 - _; reuse it on retry.",
+    "description": "Secret, 16 to 128 of A-Za-z0-9-_; reuse on retry.",
 }
+KEY_OF_A_READ: Final[Mapping[str, Any]] = {**IDEMPOTENCY_KEY, "description": "Reuse on retry."}
 # Clients of the official TypeScript package before version 2 check errors against the schema, too:
 # so it takes a success (`data`, `meta`) and an error (`error`, `charged`) alike.
 OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
@@ -195,9 +196,9 @@ def input_schema(tool: Tool, operation: Mapping[str, Any]) -> dict[str, Any]:
         properties |= {"fields": _choice_of(tool.page.fields, tool.page.default)}
     if tool.cost is ToolCost.CREDIT:
         properties |= {"max_credits": MAX_CREDITS}
-    if tool.cost is not ToolCost.NOTHING:
-        properties |= {"max_usd": MAX_USD, "idempotency_key": IDEMPOTENCY_KEY}
+        properties |= {"max_usd": MAX_USD, "idempotency_key": KEY_OF_A_READ}
     if tool.cost is ToolCost.BUNDLE:
+        properties |= {"max_usd": MAX_USD, "idempotency_key": IDEMPOTENCY_KEY}
         required.append("max_usd")
     return {"type": "object", "properties": properties} | (
         {"required": required} if required else {}

@@ -14,9 +14,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 FREE_ERRORS: Final = "Errors are free."
-ONE_CREDIT: Final = "Costs 1 credit (at most 0.0025 USD) or an x402 payment."
-ROWS: Final = "Rows are arrays in the order of columns."
-OLDER: Final = "data.nextCursor as cursor gives older ones."
+ONE_CREDIT: Final = "1 credit, or 0.0025 USD by x402."
 
 
 class ToolCost(Enum):
@@ -97,8 +95,7 @@ TOOLS: Final = (
         ToolCost.NOTHING,
         "Find tracked Solana tokens and their mints, for the other tools. Prices are USD and SOL of"
         " one whole token; change is a fraction (0.05: five percent up). Tokens choose their names:"
-        f" compare mints; lookAlikeOf names a larger token of the same name. {ROWS} data.nextCursor"
-        f" as cursor gives the next page. Free. {FREE_ERRORS}",
+        f" compare mints; lookAlikeOf names a larger token of the same name. Free. {FREE_ERRORS}",
         page=LISTED,
     ),
     Tool(
@@ -107,11 +104,10 @@ TOOLS: Final = (
         "GET",
         "/v1/screen",
         ToolCost.CREDIT,
-        "All tracked Solana tokens for which a condition is true, in one call. Examples of where:"
+        "Tracked Solana tokens for which a condition is true. Examples of where:"
         " 'liquidity > 100000 and crosses_below(rsi_h1, 30)'; 'price > ema200_h1 and ema9_h1 >"
         " ema21_h1 and change_h1 > 0.05'; 'age_s < 3600 and volume_h1 > 50000 and not confidence ="
-        f" low'. data.matches counts all pages. {ROWS} data.nextCursor as cursor gives the next"
-        f" page. {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
+        f" low'. data.matches counts all pages. {ONE_CREDIT} {FREE_ERRORS}",
         page=Page("tokens"),
     ),
     Tool(
@@ -144,7 +140,7 @@ TOOLS: Final = (
         ToolCost.CREDIT,
         "Price history of one Solana token: open, high, low, close (USD of one whole token), volume"
         " (USD). t is the start of a candle, Unix seconds, oldest first; the last may be open still"
-        f" (isOpen). {ROWS} {OLDER} {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
+        f" (isOpen). {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
         CANDLES,
     ),
@@ -156,8 +152,8 @@ TOOLS: Final = (
         ToolCost.CREDIT,
         "History of indicators of one Solana token; USD, RSI and stochastic RSI 0 to 100; those"
         " with parameters (sma(50), adx, supertrend(10,3)) under values. t is the start of a"
-        f" candle, Unix seconds, oldest first; null: warming up. {ROWS} {OLDER}"
-        f" {ONE_CREDIT} An empty page is free. {FREE_ERRORS}",
+        f" candle, Unix seconds, oldest first; null: warming up."
+        f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
         Page("points"),
     ),
@@ -169,8 +165,7 @@ TOOLS: Final = (
         ToolCost.CREDIT,
         "Newest trades of one Solana token, newest first: t (Unix seconds), side, amounts (raw in"
         " the smallest unit, decimal in whole tokens), price in USD and SOL of one whole token,"
-        f" program, signature. {ROWS} data.nextCursor as cursor gives older ones. {ONE_CREDIT} An"
-        f" empty page is free. {FREE_ERRORS}",
+        f" program, signature. {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
         SWAPS,
     ),
@@ -180,10 +175,9 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/pools",
         ToolCost.CREDIT,
-        "The pools that decide the price of one Solana token, heaviest first: venue, pair, price,"
-        " USD on each side, volume, swaps, traders (m5, and kept: since swapsSince), and moves: by"
-        " what fraction a trade of 100, 1,000 or 10,000 USD moves the price, fees left out"
-        f" (isEstimate: not exact). null: not known. {ONE_CREDIT} {FREE_ERRORS}",
+        "The pools that decide the price of one Solana token, heaviest first: USD on each side,"
+        " volume, traders (m5, and kept: since swapsSince), and moves: by what fraction a trade of"
+        f" so many USD moves the price, fees left out. null: not known. {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),
     Tool(
@@ -192,9 +186,20 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/traders",
         ToolCost.CREDIT,
-        "Traders of one Solana token, of its newest kept swaps: buyers, sellers, traders and the"
-        " share of the largest (m5, and kept: since swapsSince), and the traders with the most"
-        " bought and sold, USD, with realisedUsd. trader: the first 8 characters of an address."
+        "Traders of one Solana token, of its newest kept swaps: buyers, sellers, the share of the"
+        " largest (m5, and kept: since swapsSince), and those with the most bought and sold, USD,"
+        " with realisedUsd. trader: the first 8 characters of an address."
+        f" {ONE_CREDIT} {FREE_ERRORS}",
+        MINT,
+    ),
+    Tool(
+        "backtest",
+        "Try a rule on the past",
+        "GET",
+        "/v1/token/{tokenAddress}/backtest",
+        ToolCost.CREDIT,
+        "When a condition, as of screen_tokens, became true in the past of a token, and the"
+        " returns m5 to d1 later, beside those of chance (all...). Fractions, fees taken off."
         f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),

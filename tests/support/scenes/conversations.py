@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
+from mintscope.api.series.wire import TIME_MAX
 from mintscope.credits.ledger import FIRST, Empty
 from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
 from mintscope.kit.primitives import Signature, UnixS
+from mintscope.kit.time import MINUTE_S
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
 from mintscope.market.standing import Offer, stand
 from mintscope.market.standings import pack
@@ -35,7 +37,9 @@ ROUTES: Final = {
     "candles": ("GET", f"/v1/token/{WSOL}/candles?tf=m1", 1),
     "indicators": ("GET", f"/v1/token/{WSOL}/indicators?tf=m1", 1),
     "swaps": ("GET", f"/v1/token/{WSOL}/swaps", 1),
+    "backtest": ("GET", f"/v1/token/{WSOL}/backtest?tf=m1&where=price+%3E+0", 1),
     "traders": ("GET", f"/v1/token/{WSOL}/traders", 1),
+    "prices": ("POST", "/v1/prices", 1),
     "batch": ("POST", "/v1/tokens/batch", 1),
     **OF_THE_LIST,
 }
@@ -49,6 +53,8 @@ SWAP: Final = PricedSwap(
 
 def add_swap(service: Service) -> None:
     """Add a slot with a swap that a page of swaps shows."""
+    if service.log.tip_at(service.log.seq).slot is None:  # its candle has closed
+        append_swap(service.log, NOW // 1000 - 2 * MINUTE_S)
     append_swap(service.log, NOW // 1000)
 
 
@@ -74,7 +80,11 @@ def written(
 ) -> bytes:
     """Return a request to *route* as it stands on the wire."""
     method, path, _ = ROUTES[route]
-    body = json.dumps({"mints": mints}).encode() if route == "batch" else b""
+    bodies: dict[str, object] = {
+        "batch": {"mints": mints},
+        "prices": {"prices": [{"mint": WSOL, "t": TIME_MAX}]},
+    }
+    body = json.dumps(bodies[route]).encode() if route in bodies else b""
     lines = [f"{method} {path} HTTP/1.1", "Host: shop", f"Authorization: Bearer {token}"]
     if method == "POST":
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]

@@ -19,7 +19,9 @@ from msgspec import Meta
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation, operations_of
+from mintscope.api.series.backtest import BacktestRoutes
 from mintscope.api.series.indicators import IndicatorRoutes
+from mintscope.api.series.prices import PriceRoutes
 from mintscope.api.series.series import CandleRoutes, EncodedCandles
 from mintscope.api.series.swaps import (
     Made,
@@ -377,6 +379,8 @@ def series_operations(reader: SeriesReader, v1: V1, lists: TokenLists | None) ->
         IndicatorRoutes(shop),
         SwapRoutes(shop),
         TraderRoutes(shop),
+        BacktestRoutes(shop),
+        PriceRoutes(v1, reader),
     ]
     if lists is not None:
         every.append(PoolRoutes(shop, lists))

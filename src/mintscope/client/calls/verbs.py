@@ -11,6 +11,7 @@ from typing_extensions import Unpack
 from mintscope.client.calls.call import ApiCall
 from mintscope.client.calls.known import expect_known
 from mintscope.client.calls.paged import Line, PageData, PagedCall
+from mintscope.client.results.backtest import TokenBacktest
 from mintscope.client.results.batch import BatchReports
 from mintscope.client.results.credits import (
     BundleList,
@@ -20,6 +21,7 @@ from mintscope.client.results.credits import (
 )
 from mintscope.client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope.client.results.pools import TokenPools
+from mintscope.client.results.prices import PastPrices
 from mintscope.client.results.report import Report
 from mintscope.client.results.screen import ScreenedToken, ScreenPage
 from mintscope.client.results.series import (
@@ -103,6 +105,23 @@ def batch(mints: Sequence[str], **options: Unpack[ReportOptions]) -> ApiCall[Bat
         body=msgspec.json.encode({"mints": list(mints), **options}),
         credits_max=len(mints),
         credits_of=lambda batch: batch.delivered,
+    )
+
+
+def past_prices(asked: Sequence[tuple[str, Moment]]) -> ApiCall[PastPrices]:
+    """Return the call for prices at times of the past: one credit for up to 100, none for none.
+
+    asked    mints, each with a time: Unix seconds, or a datetime with a time zone
+    """
+    pairs = [{"mint": mint, "t": int(_text(at))} for mint, at in asked]
+    return ApiCall(
+        name="past_prices",
+        method="POST",
+        path="/v1/prices",
+        kind=PastPrices,
+        body=msgspec.json.encode({"prices": pairs}),
+        credits_max=1,
+        credits_of=lambda page: 1 if page.found else 0,
     )
 
 
@@ -267,6 +286,41 @@ def pools(mint: str) -> ApiCall[TokenPools]:
         path=f"/v1/token/{_segment(mint)}/pools",
         kind=TokenPools,
         credits_max=1,
+    )
+
+
+class BacktestQuery(TypedDict, total=False):
+    """The time that a rule is tried over, and how.
+
+    tf          the candles at whose ends it is looked at, "m5" by default
+    from_, to   the first and last look, Unix seconds or a datetime with a time zone: by default as
+                far back as 10,000 candles reach, until now
+    fee_bps     what a purchase loses, and a sale, basis points, 30 by default
+    """
+
+    tf: ReportTimeframe
+    from_: Moment
+    to: Moment
+    fee_bps: int
+
+
+def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[TokenBacktest]:
+    """Return the call for what *where* would have found in the past of *mint*: one credit.
+
+    where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
+    """
+    expect_known(asked, BacktestQuery)
+    names = {"fee_bps": "feeBps"}
+    return ApiCall(
+        name="backtest",
+        method="GET",
+        path=f"/v1/token/{_segment(mint)}/backtest",
+        kind=TokenBacktest,
+        query=_query(
+            {"where": where, **{names.get(key, key): value for key, value in asked.items()}}
+        ),
+        credits_max=1,
+        credits_of=lambda found: 1 if found.looks else 0,
     )
 
 

@@ -98,6 +98,25 @@ for pool in client.pools("{mint}").pools:
 const {{ pools }} = await client.pools("{mint}");
 for (const pool of pools) console.log(pool.venue, pool.quoteUsd, pool.moves);""",
     ),
+    "post-prices": (
+        """\
+for line in client.past_prices([("{mint}", 1_763_460_000)]).prices:
+    print(line.token, line.price or line.error)""",
+        """\
+const {{ prices }} = await client.pastPrices([{{ mint: "{mint}", t: 1763460000 }}]);
+for (const line of prices) console.log(line.token, line.price ?? line.error);""",
+    ),
+    "get-token-backtest": (
+        """\
+found = client.backtest("{mint}", "crosses_below(rsi_m5, 30)", tf="m5")
+print(found.looks, found.fired)
+for horizon in found.horizons:
+    print(horizon.after, horizon.hit_rate, horizon.all_hit_rate)""",
+        """\
+const found = await client.backtest("{mint}", "crosses_below(rsi_m5, 30)", {{ tf: "m5" }});
+console.log(found.looks, found.fired);
+for (const each of found.horizons) console.log(each.after, each.hitRate, each.allHitRate);""",
+    ),
     "get-token-traders": (
         """\
 page = client.traders("{mint}", limit=10)
@@ -157,6 +176,7 @@ TOOLS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
     "get-token-indicators": ("get_indicators", {"mint": WSOL, "tf": "m5", "names": ["rsi"]}),
     "get-token-swaps": ("get_swaps", {"mint": WSOL, "limit": 50}),
     "get-token-pools": ("get_pools", {"mint": WSOL}),
+    "get-token-backtest": ("backtest", {"mint": WSOL, "where": "crosses_below(rsi_m5, 30)"}),
     "get-token-traders": ("get_traders", {"mint": WSOL}),
     "get-credits-balance": ("get_balance", {}),
     "post-credits-purchase": ("buy_credits", {"bundle": 10}),

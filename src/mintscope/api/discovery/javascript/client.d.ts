@@ -3,7 +3,7 @@ import type { CreditBudget } from "./budget.ts";
 import type { Answer, Call } from "./call.ts";
 import { PagedLines } from "./pages.ts";
 import { type ClientOptions } from "./transport.ts";
-import type { BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, CreditHistory, CreditPurchase, IndicatorLine, IndicatorsPage, IndicatorsQuery, LiveReport, Report, ReportOptions, ReportTimeframe, ScreenedToken, ScreenPage, ScreenQuery, SwapRecord, SwapsPage, Timeframe, TokenLine, TokenMetadata, TokenPools, TokenTraders, TokensPage, TokensQuery } from "./types.ts";
+import type { BacktestQuery, BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, CreditHistory, CreditPurchase, IndicatorLine, IndicatorsPage, IndicatorsQuery, LiveReport, PastPrices, Report, ReportOptions, ReportTimeframe, ScreenedToken, ScreenPage, ScreenQuery, SwapRecord, SwapsPage, TokenBacktest, Timeframe, TokenLine, TokenMetadata, TokenPools, TokenTraders, TokensPage, TokensQuery } from "./types.ts";
 /**
  * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
  * is sent again where that can help, as the service asks, with the same Idempotency-Key.
@@ -33,6 +33,13 @@ export declare class Client extends AccountCalls {
     }): PagedLines<SwapsPage, SwapRecord>;
     /** The tokens that the service follows: free. `query`: in the name or symbol, or before the mint. */
     tokens(asked?: TokensQuery): PagedLines<TokensPage, TokenLine>;
+    /** Prices at times of the past, Unix seconds: a credit for up to 100, none for none. */
+    pastPrices(prices: readonly {
+        mint: string;
+        t: number;
+    }[]): Promise<PastPrices>;
+    /** What a condition would have found in the past of a mint: one credit, none without a look. */
+    backtest(mint: string, where: string, asked?: BacktestQuery): Promise<TokenBacktest>;
     /** The pools that decide the price of a mint, the heaviest first: one credit. */
     pools(mint: string): Promise<TokenPools>;
     /** Traders of a mint, those with the most first: one credit. `limit`: up to 100. */

@@ -7,6 +7,7 @@ import { Transport } from "./transport.js";
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
 const OF_REPORT = ["candles", "partial"];
+const OF_BACKTESTS = ["tf", "from", "to", "feeBps"];
 const OF_CANDLES = ["from", "to", "limit", "candles", "fill"];
 const OF_SCREENS = ["sort", "order", "fields", "limit"];
 const OF_TOKENS = ["query", "sort", "order", "limit"];
@@ -80,6 +81,29 @@ export class Client extends AccountCalls {
         known(asked, OF_TOKENS);
         const call = { name: "tokens", method: "GET", path: "/v1/tokens", creditsMax: 0 };
         return this.#paged(call, asked, (page) => page.tokens);
+    }
+    /** Prices at times of the past, Unix seconds: a credit for up to 100, none for none. */
+    async pastPrices(prices) {
+        return await this.data({
+            name: "pastPrices",
+            method: "POST",
+            path: "/v1/prices",
+            body: { prices },
+            creditsMax: 1,
+            creditsOf: (page) => Math.min(page.found, 1),
+        });
+    }
+    /** What a condition would have found in the past of a mint: one credit, none without a look. */
+    async backtest(mint, where, asked = {}) {
+        known(asked, OF_BACKTESTS);
+        return await this.data({
+            name: "backtest",
+            method: "GET",
+            path: `/v1/token/${segment(mint)}/backtest`,
+            query: { where, ...asked },
+            creditsMax: 1,
+            creditsOf: (found) => Math.min(found.looks, 1),
+        });
     }
     /** The pools that decide the price of a mint, the heaviest first: one credit. */
     async pools(mint) {

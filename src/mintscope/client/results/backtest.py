@@ -1,0 +1,58 @@
+"""What a condition would have found in the past of a token."""
+
+import msgspec
+
+
+class ReturnsOfFiring(msgspec.Struct, frozen=True):
+    """Returns of a purchase sold after 5 minutes, 1 and 4 hours and a day; None: not over yet."""
+
+    m5: float | None
+    h1: float | None
+    h4: float | None
+    d1: float | None
+
+
+class RuleFiring(msgspec.Struct, frozen=True):
+    """One time at which the condition became true: the end of a candle, and its close in USD.
+
+    best, worst    to the highest and lowest price within a day so far, as fractions
+    """
+
+    t: int
+    price: float
+    returns: ReturnsOfFiring
+    best: float | None
+    worst: float | None
+
+
+class RuleHorizon(msgspec.Struct, frozen=True, rename="camel"):
+    """Returns after one horizon: of the firings, and of all times, which is what chance has.
+
+    hit_rate    the part above 0
+    """
+
+    after: str
+    count: int
+    hit_rate: float | None
+    mean_return: float | None
+    all_count: int
+    all_hit_rate: float | None
+    all_mean_return: float | None
+
+
+class TokenBacktest(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    """The firings of a condition; times are Unix seconds.
+
+    from_, to   the first and last look; None: there was none
+    looks       candles at whose end the condition was looked at
+    fired       how often it became true; *firings* are the newest 500, oldest first
+    """
+
+    token: str
+    tf: str
+    from_: int | None
+    to: int | None
+    looks: int
+    fired: int
+    horizons: list[RuleHorizon]
+    firings: list[RuleFiring]

@@ -1,0 +1,229 @@
+"""Backtests are those of a slow loop over the past, and know nothing of what comes later."""
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+from math import isclose
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from mintscope.kit.primitives import UnixS
+from mintscope.market.engine.kernels import ACC
+from mintscope.market.screening.backtest import (
+    Backtested,
+    BacktestQuestion,
+    PastCandles,
+    UntestableCondition,
+    backtest,
+    needed_timeframes,
+)
+from mintscope.market.screening.grammar import parse_condition
+from mintscope.market.series.pools import SeriesCandle, UnpricedVolume
+from mintscope.market.series.series import Series, Start
+from mintscope.market.timeframe import Timeframe
+from support.oracles import definitions
+from support.oracles.slow_screen import Tree, is_true, text_of
+
+BEGIN: Final = 1_760_000_400  # a full hour
+NOW: Final = UnixS(BEGIN + 40_000)
+HORIZONS: Final = {"m5": 300, "h1": 3_600, "h4": 14_400, "d1": 86_400}
+SPANS: Final = {"m5": 300, "h1": 3_600, "d1": 86_400}
+AVERAGES: Final = ("ema9", "ema21", "rsi", "macd", "macd_signal", "macd_histogram", "candles")
+NAMES: Final = (
+    "price", "price_sol", "change_m5", "change_h1", "change_d1", "volume_h1", "volume_d1",
+    "swaps_d1", "pressure_h1", *(f"{name}_{tf}" for name in AVERAGES for tf in ("m5", "h1")),
+)  # fmt: skip
+Values = Mapping[str, float | None]
+
+
+@cache
+def trades() -> tuple[definitions.Trade, ...]:
+    """Return trades of eleven hours, with pauses, and some that set no price."""
+    random, price, at, found = Random(3), 10.0, BEGIN, []
+    while at < NOW:
+        at += random.choice((20, 60, 200, 700))
+        price *= random.uniform(0.97, 1.031)
+        told = None if random.random() < 0.1 else price
+        sol = None if told is None else told / 100
+        volume = random.randrange(10**9)
+        found.append(definitions.Trade(at, told, sol, volume, random.random() < 0.5))
+    return tuple(found)
+
+
+def past_of(known: Sequence[definitions.Trade], width: int) -> PastCandles:
+    candles = [
+        SeriesCandle(
+            UnixS(c.start), c.open, c.high, c.low, c.close, c.buy, c.sell, c.swaps,
+            c.open / 100, c.high / 100, c.low / 100, c.close / 100,
+        )
+        for c in definitions.candles(known, width)
+    ]  # fmt: skip
+    starts = {each.bucket for each in candles}
+    rest: dict[int, list[int]] = {}
+    for trade in known:
+        bucket = trade.time - trade.time % width
+        if bucket not in starts:
+            flow = rest.setdefault(bucket, [0, 0])
+            flow[0 if trade.is_buy else 1] += trade.volume
+    unpriced = [UnpricedVolume(UnixS(at), *flow) for at, flow in sorted(rest.items())]
+    series = Series(candles, has_older=False, closed=0, unpriced=unpriced)
+    return PastCandles(series, Start(0, 0, np.zeros(ACC)))
+
+
+def run_backtest(
+    where: str, known: Sequence[definitions.Trade], *, fee: float = 0.003, since: int = 0
+) -> Backtested:
+    past = {
+        Timeframe.M5: past_of(known, 300),
+        Timeframe.H1: past_of(known, 3_600),
+    }
+    condition = parse_condition(where)
+    asked = BacktestQuestion(condition, Timeframe.M5, UnixS(since), NOW, NOW, fee)
+    return backtest(asked, past)
+
+
+@cache
+def looks() -> list[tuple[int, float, Values]]:
+    """Return the end, the close and every value of each closed candle, of nothing later."""
+    found: list[tuple[int, float, Values]] = []
+    for candle in definitions.candles(trades(), 300):
+        end = candle.start + 300
+        if end <= NOW:
+            found.append((end, candle.close, slow_values(end, candle.close)))
+    return found
+
+
+def slow_values(end: int, price: float) -> dict[str, float | None]:
+    known = [trade for trade in trades() if trade.time < end]
+    own = definitions.candles(known, 300)
+    values: dict[str, float | None] = {"price": price, "price_sol": price / 100}
+    for name, span in SPANS.items():
+        before = [candle.close for candle in own if candle.start + 300 <= end - span]
+        values[f"change_{name}"] = price / before[-1] - 1 if before else None
+        inside = [trade for trade in known if trade.time >= end - span]
+        traded = sum(trade.volume for trade in inside)
+        bought = sum(trade.volume for trade in inside if trade.is_buy)
+        values[f"volume_{name}"] = traded / 1e6
+        values[f"swaps_{name}"] = sum(trade.price is not None for trade in inside)
+        values[f"pressure_{name}"] = bought / traded if traded else None
+    for name, width in (("m5", 300), ("h1", 3_600)):
+        candles = [c for c in definitions.candles(known, width) if c.start + width <= end]
+        of = definitions.timeframe(candles)
+        macd = of["macd"] or {}
+        values |= {f"{each}_{name}": of[each] for each in ("ema9", "ema21", "rsi")}
+        values[f"macd_{name}"] = macd.get("line")
+        values[f"macd_signal_{name}"] = macd.get("signal")
+        values[f"macd_histogram_{name}"] = macd.get("histogram")
+        values[f"candles_{name}"] = len(candles)
+    return values
+
+
+def random_tree(random: Random, depth: int = 3) -> Tree:
+    kind = random.choice(("and", "or", "not", "compare", "compare")) if depth else "compare"
+    if kind in {"and", "or"}:
+        return (kind, [random_tree(random, depth - 1) for _ in range(2)])
+    if kind == "not":
+        return (kind, random_tree(random, depth - 1))
+    name = random.choice(NAMES)
+    known = [value for _, _, values in looks() if (value := values[name]) is not None]
+    right: Tree = ("number", abs(random.choice(known or [1.0])) * random.uniform(0.8, 1.2))
+    if random.random() < 0.4:
+        right = ("*", ("field", random.choice(NAMES)), right)
+    return (random.choice(("<", "<=", ">", ">=", "!=")), ("field", name), right)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_firings_and_returns_are_those_of_a_slow_loop(seed: int) -> None:
+    random = Random(seed)
+    for _ in range(10):
+        tree, fee = random_tree(random), random.choice((0.0, 0.003, 0.02))
+        found = run_backtest(text_of(tree), trades(), fee=fee)
+        truths = [is_true(tree, values) is True for _, _, values in looks()]
+        pairs = zip([False, *truths], truths, strict=False)
+        fired = [n for n, (before, now) in enumerate(pairs) if now and not before]
+        assert [each.time for each in found.firings] == [looks()[n][0] for n in fired]
+        assert (found.fired, found.looks) == (len(fired), len(looks()))
+        for each, n in zip(found.firings, fired, strict=True):
+            expect_what_followed(each, n, fee)
+        for name in HORIZONS:
+            of_all = [slow_return(n, name, fee) for n in range(len(looks()))]
+            expect_summary(found.found[name], [of_all[n] for n in fired])
+            expect_summary(found.baseline[name], of_all)
+
+
+def slow_return(n: int, name: str, fee: float) -> float | None:
+    end, price, _ = looks()[n]
+    if end + HORIZONS[name] > NOW:
+        return None
+    later = [close for at, close, _ in looks() if at <= end + HORIZONS[name]][-1]
+    return later / price * (1 - fee) * (1 - fee) - 1
+
+
+def expect_what_followed(firing: Any, n: int, fee: float) -> None:
+    end, price, _ = looks()[n]
+    for name in HORIZONS:
+        assert firing.returns[name] == pytest.approx(slow_return(n, name, fee), abs=1e-12)
+    after = [
+        c for c in definitions.candles(trades(), 300) if end <= c.start and c.start + 300 <= NOW
+    ]
+    best = max((c.high / price - 1 for c in after), default=None)
+    worst = min((c.low / price - 1 for c in after), default=None)
+    assert (firing.best, firing.worst) == (pytest.approx(best), pytest.approx(worst))
+
+
+def expect_summary(found: Any, returns: Sequence[float | None]) -> None:
+    known = [each for each in returns if each is not None]
+    assert found.known == len(known)
+    if known:
+        assert isclose(found.hit_rate, sum(each > 0 for each in known) / len(known))
+        assert isclose(found.mean, sum(known) / len(known), abs_tol=1e-12)
+    else:
+        assert (found.hit_rate, found.mean) == (None, None)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_another_future_changes_no_firing(seed: int) -> None:
+    random = Random(seed)
+    known = trades()
+    for where in (
+        "crosses_below(rsi_m5, 45)", "crosses_above(price, ema9_h1)", "ema9_m5 > ema21_m5",
+        text_of(random_tree(random)),
+    ):  # fmt: skip
+        cut = random.randrange(100, len(known))
+        end = known[cut].time - known[cut].time % 300  # of the last candle without it
+        other = [
+            trade._replace(price=trade.price and trade.price * random.uniform(0.2, 5.0))
+            for trade in known[cut:]
+        ]
+        firings = [each for each in run_backtest(where, known).firings if each.time <= end]
+        changed = [
+            each for each in run_backtest(where, [*known[:cut], *other]).firings if each.time <= end
+        ]
+        assert [each[:2] for each in firings] == [each[:2] for each in changed]
+
+
+def test_looks_begin_where_they_should() -> None:
+    whole = run_backtest("price > 0", trades())
+    assert (whole.fired, whole.firings[0].time) == (1, whole.first)
+    later = run_backtest("price > 0", trades(), since=BEGIN + 5_000)
+    assert later.fired == 0
+    assert later.first is not None
+    assert BEGIN + 5_000 <= later.first < BEGIN + 7_000
+
+
+@pytest.mark.parametrize(
+    ("where", "problem"),
+    [
+        ("liquidity > 1", "liquidity is not kept of the past"),
+        ("price > 1 and confidence = high", "confidence is not kept of the past"),
+        ("not rsi_m1 > 3", "rsi_m1: expected a field of m15, h1, as tf says"),
+        ("crosses_above(price, ema9_m5)", "price: expected a field of m15, h1, as tf says"),
+        ("candles_m1 > 3", "candles_m1: expected a field of m15, h1, as tf says"),
+        ("change_m5 > 3", "change_m5: expected a tf of at most its span; was m15"),
+    ],
+)
+def test_what_the_past_does_not_hold_is_refused(where: str, problem: str) -> None:
+    with pytest.raises(UntestableCondition, match=problem):
+        needed_timeframes(parse_condition(where), Timeframe.M15)

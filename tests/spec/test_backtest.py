@@ -1,0 +1,143 @@
+"""GET /v1/token/{tokenAddress}/backtest"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from support.scenes.series_service import (
+    BEGIN_S,
+    QUIET,
+    UNTRACKED,
+    SeriesService,
+    series_service,
+)
+from support.scenes.service import credit_token
+
+RISING = "price > 1.5"
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
+    async with series_service(tmp_path) as market:
+        yield market
+
+
+async def test_a_firing_with_every_field(market: SeriesService) -> None:
+    token = await market.service.issue(2)
+    for minute, price in enumerate((1.0, 2.0, 2.2, 1.8, 2.0, 1.0, 3.0)):
+        await market.trade(60 * minute, price)
+    await market.trade(60 * 7 + 30, 3.0)  # its minute is open, and not looked at
+
+    response = await market.ask(
+        "backtest", credit_token=token, where=RISING, tf="m1", feeBps=100, from_=BEGIN_S + 120
+    )
+
+    assert response.status_code == 200, response.text
+    assert response.headers["x-credits-remaining"] == "1"
+    kept = 0.99 * 0.99
+    data = response.json()["data"]
+    assert {name: data[name] for name in ("tf", "from", "to", "looks", "fired")} == {
+        "tf": "m1", "from": BEGIN_S + 120, "to": BEGIN_S + 420, "looks": 6, "fired": 2,
+    }  # fmt: skip
+    assert data["firings"] == [
+        {
+            "t": BEGIN_S + 120,
+            "price": 2.0,
+            "returns": {
+                "m5": pytest.approx(1.5 * kept - 1), "h1": None, "h4": None, "d1": None,
+            },
+            "best": pytest.approx(0.5),
+            "worst": pytest.approx(-0.5),
+        },
+        {
+            "t": BEGIN_S + 420,
+            "price": 3.0,
+            "returns": {"m5": None, "h1": None, "h4": None, "d1": None},
+            "best": None,
+            "worst": None,
+        },
+    ]  # fmt: skip
+    assert data["horizons"][0] == {
+        "after": "m5",
+        "count": 1,
+        "hitRate": 1.0,
+        "meanReturn": pytest.approx(1.5 * kept - 1),
+        "allCount": 1,
+        "allHitRate": 1.0,
+        "allMeanReturn": pytest.approx(1.5 * kept - 1),
+    }
+
+
+async def test_a_late_look_has_the_firings_of_a_whole_one(market: SeriesService) -> None:
+    """Averages go on from a waypoint: nothing of the days before is read."""
+    random, price = Random(1), 10.0
+    for minute in range(400):
+        price *= random.uniform(0.98, 1.0205)
+        await market.trade(60 * minute, price)
+    since = BEGIN_S + 60 * 200
+    where = "crosses_above(ema9_m1, ema21_m1) or crosses_below(rsi_m1, 40)"
+
+    async def firings(**asked: Any) -> list[object]:
+        token = await market.service.issue(1)
+        page = await market.ask("backtest", credit_token=token, where=where, tf="m1", **asked)
+        return [each for each in page.json()["data"]["firings"] if each["t"] >= since]
+
+    whole = await firings()
+    assert len(whole) > 2
+    assert await firings(from_=since) == whole
+
+
+async def test_a_page_without_a_look_is_free(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    await market.trade(0, 1.0)
+
+    response = await market.ask("backtest", credit_token=token, where=RISING, tf="m1")
+
+    data = response.json()["data"]
+    assert (data["looks"], data["from"], data["firings"]) == (0, None, [])
+    assert await market.service.left(token) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "problem"),
+    [
+        ({}, "expected the query field `where`"),
+        ({"where": "rsi_m5 <"}, "where: at character 9: expected a field"),
+        ({"where": "liquidity > 1"}, "where: liquidity is not kept of the past"),
+        ({"where": "rsi_m1 > 1"}, "where: rsi_m1: expected a field of m5, m15, h1, as tf says"),
+        ({"where": RISING, "tf": "d1"}, "tf: expected one of"),
+        ({"where": RISING, "feeBps": 1001}, "feeBps: expected an integer from 0 to 1000"),
+        ({"where": RISING, "from_": 2, "to": 1}, "from: expected at most 1, which is `to`"),
+    ],
+)
+async def test_a_wrong_question_is_told_where_and_costs_nothing(
+    market: SeriesService, asked: dict[str, Any], problem: str
+) -> None:
+    token = await market.service.issue(1)
+    await market.trade(0, 1.0)
+
+    response = await market.ask("backtest", credit_token=token, **asked)
+
+    assert (response.status_code, response.json()["error"]["code"]) == (400, "BAD_REQUEST")
+    assert problem in response.json()["error"]["message"]
+    assert await market.service.left(token) == 1
+
+
+async def test_tokens_without_a_past(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    await market.trade(0, 1.0)
+    statuses = {UNTRACKED: (404, "TOKEN_NOT_FOUND"), QUIET: (404, "INSUFFICIENT_DATA")}
+    for mint, expected in statuses.items():
+        answer = await market.ask("backtest", credit_token=token, mint=mint, where=RISING)
+        assert (answer.status_code, answer.json()["error"]["code"]) == expected
+    assert await market.service.left(token) == 1
+
+
+async def test_a_long_condition_is_quoted_under_a_short_name(market: SeriesService) -> None:
+    where = " and ".join(["price > 1.5"] * 18)
+    response = await market.ask("backtest", where=where)
+    unpaid = await market.ask("backtest", credit_token=credit_token(9), where=where)
+    assert (response.status_code, unpaid.status_code) == (402, 401)
