@@ -26,7 +26,7 @@ from mintscope.kit.sql import migrating
 from mintscope.kit.sql import sqlite as connection
 from support.scenes.postgres import dsn_in
 
-DATA: Final = Path(__file__).parents[1] / "edges" / "storage" / "data" / "main"
+DATA: Final = Path(__file__).parents[1] / "stores" / "data" / "main"
 ROOT: Final = Path(__file__).parents[2]
 CREDITS: Final = 7
 PASSWORD: Final = "a password that is long enough\n"
@@ -49,10 +49,16 @@ class Kept(NamedTuple):
 
 
 def kept() -> list[Kept]:
-    """Return every commit with stored data, oldest first."""
+    """Return every commit with stored data, oldest first.  Raises FileNotFoundError if none.
+
+    Without it tests over an empty folder would pass and test nothing.
+    """
+    paths = sorted(DATA.glob("*.json.gz"))
+    if not paths:
+        raise FileNotFoundError(f"expected stored data of commits in {DATA}; there was none")
     return [
         Kept(path.name.removesuffix(".json.gz"), json.loads(gzip.decompress(path.read_bytes())))
-        for path in sorted(DATA.glob("*.json.gz"))
+        for path in paths
     ]
 
 

@@ -10,7 +10,7 @@ import apsw
 from mintscope.app.stores.folder import MARKET_FILE, MONEY_FILE, PEPPER_FILE
 from mintscope.kit.clock import SystemClock
 
-DATA: Final = Path(__file__).parents[2] / "edges" / "storage" / "data"
+DATA: Final = Path(__file__).parents[2] / "stores" / "data"
 FACTS: Final[dict[str, Any]] = json.loads((DATA / "old_facts.json").read_text())
 # Data older than a day is not served, whatever the settings.
 NEWEST_BLOCK_IS_NEW: Final = "UPDATE header SET time = ? WHERE seq = (SELECT max(seq) FROM header)"
