@@ -95,6 +95,18 @@ async def test_a_cap_is_set_changed_and_taken_away(site: Website, alice: Person)
     assert where(await alice.open(f"{KEYS}/1/cap")) == f"{KEYS}/1"
 
 
+async def test_a_new_key_has_its_cap_from_the_first_call_on(alice: Person) -> None:
+    review = f"{REVIEW}&cap=1200"
+    shown = words(await alice.open(review))
+    wrong = words(await alice.open(f"{REVIEW}&cap=some"))
+    await make(alice, review)
+
+    assert "It spends at most 1,200 credits in a calendar month." in shown
+    assert "without a cap" in words(await alice.open(REVIEW))
+    assert "Expected a whole number of credits" in wrong
+    assert 'value="1200"' in (await alice.open(f"{KEYS}/1/cap")).text
+
+
 async def test_a_key_is_rotated_once(alice: Person) -> None:
     old = await make(alice)
     first = await alice.send(f"{KEYS}/1/rotate", {"overlap": "1h"})

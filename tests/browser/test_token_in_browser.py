@@ -19,12 +19,13 @@ WEIGHT_MAX = 130_000  # of 150,000 that are allowed: room for what comes
 # From the first byte on: what moved, when the largest thing was painted, and which levels the chart
 # that moves names.
 WATCH = """
-  window.seen = { paint: 0, violations: [], levels: new Set() };
+  window.seen = { paint: 0, violations: [], levels: new Set(), written: new Set() };
   new PerformanceObserver((list) => {
     for (const each of list.getEntries()) window.seen.paint = each.startTime;
   }).observe({ type: "largest-contentful-paint", buffered: true });
   const fill = CanvasRenderingContext2D.prototype.fillText;
   CanvasRenderingContext2D.prototype.fillText = function (text, ...place) {
+    window.seen.written.add(text);
     if (text.startsWith("Fib ")) window.seen.levels.add(text);
     return fill.call(this, text, ...place);
   };
@@ -100,6 +101,26 @@ async def test_a_swap_is_seen_as_it_happens(token_site: Website, watcher: Visito
     assert report is not None
     assert f'"rsi":{await rsi.get_attribute("title")}' in report.body.decode()
     assert await page.evaluate("window.moved") == []
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_series_are_turned_off_and_stay_off(watcher: Visitor) -> None:
+    page = watcher.page
+    await watcher.open(f"/token/{SOL}")
+    await moving(page)
+    await page.get_by_role("button", name="EMA 21").click()
+    await page.get_by_role("button", name="Log scale").click()
+    await page.locator(".chart .moving").hover()
+    await expect(page.locator("#hovered")).to_contain_text("EMA 9")
+    await expect(page.locator("#hovered")).to_contain_text("bought $")
+    assert await page.evaluate("window.moved") == []
+    await page.reload()
+    await moving(page)
+
+    pressed = {"EMA 21": "false", "EMA 9": "true", "Log scale": "true"}
+    for name, state in pressed.items():
+        button = page.get_by_role("button", name=name, exact=True)
+        await expect(button).to_have_attribute("aria-pressed", state)
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -26,6 +26,7 @@ TIME_STEPS: Final = (
 )
 OVERBOUGHT = 70.0
 OVERSOLD = 30.0
+VOLUME_QUANTILE: Final = 0.95
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
 
 
@@ -111,11 +112,23 @@ def draw_chart(
     )
 
 
+def volume_top(points: Sequence[ChartPoint]) -> tuple[float, bool]:
+    """Return the largest volume of the scale in US dollars, and whether taller bars are cut off.
+
+    The scale ends at the 95th percentile if a bar is more than twice as tall.
+    """
+    sizes = sorted(size for p in points if (size := max(p.bought, p.sold, p.unsided)) > 0)
+    if not sizes:
+        return 1.0, False
+    usual = sizes[int(VOLUME_QUANTILE * (len(sizes) - 1))]
+    return (usual, True) if sizes[-1] > 2 * usual else (sizes[-1], False)
+
+
 def _panes(points: Sequence[ChartPoint]) -> _Panes:
     low = min((each.low for each in points), default=0.0)
     high = max((each.high for each in points), default=1.0)
     margin = (high - low) * 0.05 or high * 0.01
-    volume = max((max(p.bought, p.sold, p.unsided) for p in points), default=0.0) or 1.0
+    volume, _ = volume_top(points)
     swings = [
         abs(value) for p in points for value in (p.macd, p.signal, p.histogram) if value is not None
     ]
@@ -162,9 +175,19 @@ def _averages(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
 
 
 def _volumes(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
-    yield _bars("bar rise soft", points, pane, lambda point: point.bought)
-    yield _bars("bar fall soft", points, pane, lambda point: -point.sold)
-    yield _bars("bar unsided", points, pane, lambda point: point.unsided)
+    top = pane.high
+
+    def cut(value: float) -> float:
+        return top if value > top else 0.0
+
+    def whole(value: float) -> float:
+        return 0.0 if value > top else value
+
+    yield _bars("bar rise soft", points, pane, lambda point: whole(point.bought))
+    yield _bars("bar fall soft", points, pane, lambda point: -whole(point.sold))
+    yield _bars("bar unsided", points, pane, lambda point: min(top, point.unsided))
+    yield _bars("bar rise", points, pane, lambda point: cut(point.bought))
+    yield _bars("bar fall", points, pane, lambda point: -cut(point.sold))
 
 
 def _momentum(points: Sequence[ChartPoint], panes: _Panes) -> Iterator[Markup]:

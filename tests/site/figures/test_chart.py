@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from mintscope.site.chart import SIZE, TIMES_MAX, ChartPoint, draw_chart
+from mintscope.site.chart import SIZE, TIMES_MAX, ChartPoint, draw_chart, volume_top
 
 PRICES = st.floats(min_value=1e-12, max_value=1e9)
 MAYBE = st.none() | PRICES
@@ -132,3 +132,22 @@ def test_what_it_shows_is_read_out_and_cannot_break_out() -> None:
 
 def test_without_candles_there_is_an_empty_chart() -> None:
     assert Drawn(draw_chart([], {}, 60, "nothing yet")).paths("wick") == []
+
+
+def test_one_huge_bar_does_not_flatten_the_volume() -> None:
+    """It is cut off at the 95th percentile, and drawn solid."""
+    points = [point(at, bought=100.0 + at) for at in range(40)]
+    huge = [*points, point(40, bought=24_000.0)]
+    drawn, usual = (Drawn(str(draw_chart(each, {}, 60, ""))) for each in (huge, points))
+
+    assert volume_top(points) == (139.0, False)
+    assert volume_top(huge) == (138.0, True)
+    assert volume_top([]) == (1.0, False)
+    solid = [sum(tag[1].get("class") == "bar rise" for tag in each.tags) for each in (drawn, usual)]
+    assert solid[0] == solid[1] + 1
+    assert "138" in drawn.texts
+
+
+def point(at: int, bought: float) -> ChartPoint:
+    """Return a candle of one price."""
+    return ChartPoint(BEGIN + 60 * at, 1.0, 1.0, 1.0, 1.0, bought, 1.0, 0.0)

@@ -118,9 +118,17 @@ class ApiKeys:
         )
 
     async def create(
-        self, session: Session, *, name: str, scopes: frozenset[Scope], lifetime_ms: int | None
+        self,
+        session: Session,
+        *,
+        name: str,
+        scopes: frozenset[Scope],
+        lifetime_ms: int | None,
+        month_credits_max: int | None = None,
     ) -> IssuedKey:
         """Make a key, with the scopes that read what it may write, and write to the person.
+
+        It may spend *month_credits_max* credits in a calendar month; None: no cap.
 
         Raises    TooManyKeys; SessionEnded; ServiceUnavailable
         """
@@ -128,7 +136,14 @@ class ApiKeys:
         nonce = self.entropy(NONCE_BYTES)
         api_key = self.draw()
         new = new_key(api_key, self.secrets, name, with_reads(scopes), _end(now, lifetime_ms))
-        line = await self.store.transact(lambda rows: _add(rows, session, new, nonce, now))
+
+        def work(rows: AccountRows) -> KeyLine:
+            line = _add(rows, session, new, nonce, now)
+            if month_credits_max is not None:
+                _cap(rows, session, line.key_id, month_credits_max, now)
+            return line
+
+        line = await self.store.transact(work)
         return IssuedKey(api_key, line, session.user.username)
 
     async def revoke(self, session: Session, key_id: KeyId) -> bool:

@@ -55,16 +55,23 @@ PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class KeyRequest:
-    """A key that may be made; *lifetime_ms* is None for one that lasts until it is revoked."""
+    """A key that may be made.
+
+    lifetime_ms         None: until it is revoked
+    month_credits_max   credits that it may spend in a calendar month; None: no cap
+    """
 
     name: str
     scopes: frozenset[Scope]
     lifetime_ms: int | None
+    month_credits_max: int | None
 
 
 def blank(preset: str = "") -> dict[str, str]:
     """Return the values of an empty form: no access, or that of *preset*."""
-    return {"name": "", "lifetime": LIFETIME} | accesses(PRESETS.get(preset, frozenset()))
+    return {"name": "", "lifetime": LIFETIME, "cap": ""} | accesses(
+        PRESETS.get(preset, frozenset())
+    )
 
 
 def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
@@ -97,9 +104,14 @@ def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
             errors[area.name] = "Choose one of the three."
     if values["lifetime"] not in LIFETIMES_MS:
         errors["lifetime"] = "Choose one of these."
+    cap = None
+    try:
+        cap = parse_cap(values["cap"])
+    except InvalidForm as invalid:
+        errors |= invalid.errors
     if errors:
         raise InvalidForm(errors)
-    return KeyRequest(name, _scopes(values), LIFETIMES_MS[values["lifetime"]])
+    return KeyRequest(name, _scopes(values), LIFETIMES_MS[values["lifetime"]], cap)
 
 
 def parse_name(name: str) -> str:
@@ -263,7 +275,8 @@ class KeyPages:
         can, cannot = abilities(new_key.scopes)
         ends_at = None if new_key.lifetime_ms is None else request.now + new_key.lifetime_ms
         newest = _newest(await self._own(request))
-        facts = {"can": can, "cannot": cannot, "ends_at": ends_at, "newest": newest}
+        facts: dict[str, Any] = {"can": can, "cannot": cannot, "ends_at": ends_at, "newest": newest}
+        facts |= {"cap": new_key.month_credits_max}
         return Page("keys/review.html", facts, values=values)
 
     async def create(self, request: PageRequest) -> PageResponse:
@@ -284,6 +297,7 @@ class KeyPages:
                 name=new_key.name,
                 scopes=new_key.scopes,
                 lifetime_ms=new_key.lifetime_ms,
+                month_credits_max=new_key.month_credits_max,
             )
         except TooManyKeys:
             facts = {"keys_max": KEYS_PER_USER_MAX, "day_max": KEYS_PER_DAY_MAX}

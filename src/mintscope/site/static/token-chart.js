@@ -6,6 +6,8 @@ const MINUS = "\u2212";
 export const DASH = "\u2013";
 const FIELDS = ["t", "open", "high", "low", "close", "bought", "sold", "unsided",
   "ema9", "ema21", "ema50", "ema200", "rsi", "macd", "signal", "histogram"];
+const SERIES = [["ema9", "EMA 9"], ["ema21", "EMA 21"], ["ema50", "EMA 50"], ["ema200", "EMA 200"],
+  ["rsi", "RSI"], ["macd", "MACD"], ["signal", "signal"], ["histogram", "histogram"]];
 export const AVERAGES = ["ema9", "ema21", "ema50", "ema200"];
 const PANES = [614, 140, 130, 116]; // heights, as the drawn chart has them
 // Numbers, as web/figures/numbers.py writes them.
@@ -69,9 +71,42 @@ const both = new Intl.DateTimeFormat("en-GB", {
   day: "numeric", month: "short", hour: "2-digit", minute: "2-digit", timeZoneName: "short",
 });
 
+// The choices of the reader, which this browser keeps: series that are off, and the scale.
+const KEPT = "mintscope.chart";
+
+function kept() {
+  try {
+    return { off: [], log: false, ...JSON.parse(localStorage.getItem(KEPT) ?? "{}") };
+  } catch {
+    return { off: [], log: false };
+  }
+}
+
+function keep(choice) {
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(choice));
+  } catch {
+    // This browser keeps nothing: the choice lasts as long as the page.
+  }
+}
+
+// The largest volume of the scale, as web/figures/chart.py has it: the 95th percentile if a bar is
+// more than twice as tall.
+function volumeTop() {
+  const sizes = points.map((each) => Math.max(each.bought, each.sold, each.unsided)).filter((each) => each > 0);
+  sizes.sort((one, other) => one - other);
+  const most = sizes.at(-1) ?? 1;
+  const usual = sizes[Math.floor(0.95 * (sizes.length - 1))] ?? 1;
+  return most > 2 * usual ? usual : most;
+}
+
 export class MovingChart {
   constructor(library) {
     this.library = library;
+    this.choice = kept();
+    // The library compares prices to 1e-14: smaller ones are drawn as multiples of a power of ten.
+    const last = points.at(-1)?.close || 1;
+    this.scale = last < 1e-6 ? 10 ** -Math.floor(Math.log10(last)) : 1;
     this.place = element("div", { class: "moving", "aria-hidden": "true" });
     box.append(this.place);
     this.chart = library.createChart(this.place, this.#look());
@@ -83,6 +118,43 @@ export class MovingChart {
     this.chart.subscribeCrosshairMove((move) => this.#tell(move));
     this.setAll();
     this.setLevels(this.levels);
+    this.#offer();
+  }
+
+  #offer() {
+    for (const button of document.querySelectorAll("[data-series]")) {
+      button.onclick = () => this.#turn(button.dataset.series);
+    }
+    const tools = document.getElementById("chart-tools");
+    tools.querySelector("[data-log]").onclick = () => {
+      this.choice.log = !this.choice.log;
+      keep(this.choice);
+      this.#apply();
+    };
+    tools.querySelector("[data-full]").onclick = () => {
+      if (document.fullscreenElement) document.exitFullscreen();
+      else box.closest("section").requestFullscreen();
+    };
+    this.#apply();
+  }
+
+  #turn(name) {
+    const off = new Set(this.choice.off);
+    if (!off.delete(name)) off.add(name);
+    this.choice.off = [...off];
+    keep(this.choice);
+    this.#apply();
+  }
+
+  #apply() {
+    const { off, log } = this.choice;
+    for (const name of AVERAGES) this.lines[name].applyOptions({ visible: !off.includes(name) });
+    this.setLevels(this.allLevels);
+    for (const button of document.querySelectorAll("[data-series]")) {
+      button.setAttribute("aria-pressed", String(!off.includes(button.dataset.series)));
+    }
+    this.candles.priceScale().applyOptions({ mode: log ? 1 : 0 });
+    document.querySelector("#chart-tools [data-log]").setAttribute("aria-pressed", String(log));
   }
 
   #look() {
@@ -101,6 +173,7 @@ export class MovingChart {
       timeScale: {
         borderColor: colour("--line"),
         timeVisible: true,
+        rightOffsetPixels: 4 * parseFloat(getComputedStyle(document.documentElement).fontSize), // for the names of levels
         tickMarkFormatter: (at, kind) => (kind < 3 ? day : clock).format(at * 1000),
       },
       localization: { timeFormatter: (at) => both.format(at * 1000) },
@@ -112,10 +185,12 @@ export class MovingChart {
   #addSeries() {
     const { CandlestickSeries, HistogramSeries, LineSeries } = this.library;
     const last = points.at(-1)?.close || 1;
+    const step = Math.max(0, 5 - Math.floor(Math.log10(last * this.scale)));
     const priceFormat = {
-      type: "custom", minMove: 10 ** (Math.floor(Math.log10(last)) - 5), formatter: (value) => shortPrice(value),
+      type: "custom", minMove: 10 ** -step, base: Math.round(10 ** step),
+      formatter: (value) => shortPrice(value / this.scale),
     };
-    const short = { ...priceFormat, formatter: (value) => shortPrice(value, 3) };
+    const short = { ...priceFormat, formatter: (value) => shortPrice(value / this.scale, 3) };
     const volumeFormat = { type: "custom", minMove: 0.01, formatter: (v) => shortAmount(Math.abs(v)) };
     const quiet = { priceLineVisible: false, lastValueVisible: false, crosshairMarkerVisible: false };
     const rise = colour("--rise");
@@ -134,6 +209,8 @@ export class MovingChart {
     this.lines = Object.fromEntries(AVERAGES.map((name) => [name, line(`--${name}`, 0, priceFormat)]));
     this.bought = add(HistogramSeries, { ...quiet, color: `${rise}a6`, priceFormat: volumeFormat }, 1);
     this.sold = add(HistogramSeries, { ...quiet, color: `${fall}a6`, priceFormat: volumeFormat }, 1);
+    const within = () => ({ priceRange: { minValue: -this.top, maxValue: this.top } });
+    for (const each of [this.bought, this.sold]) each.applyOptions({ autoscaleInfoProvider: within });
     this.lines.rsi = line("--ema50", 2, plain, 2);
     this.lines.rsi.applyOptions({
       autoscaleInfoProvider: (own) => {
@@ -152,24 +229,34 @@ export class MovingChart {
 
   #rows(point) {
     const time = point.t;
+    const scaled = (value) => value * this.scale;
     const { rise, fall, unsided } = this.colours;
     const soft = { rise: `${rise}a6`, fall: `${fall}a6`, unsided: `${unsided}a6` };
-    const up = point.unsided ? { time, value: point.unsided, color: soft.unsided } : { time, value: point.bought };
+    const bar = (value, colour_, soft_) => {
+      const isCut = value > this.top;
+      return { time, value: isCut ? this.top : value, color: isCut ? colour_ : soft_ };
+    };
+    const up = point.unsided ? bar(point.unsided, unsided, soft.unsided) : bar(point.bought, rise, soft.rise);
+    const down = bar(point.sold, fall, soft.fall);
     const rows = [
-      [this.candles, { time, open: point.open, high: point.high, low: point.low, close: point.close }],
+      [this.candles, {
+        time, open: scaled(point.open), high: scaled(point.high), low: scaled(point.low), close: scaled(point.close),
+      }],
       [this.bought, up],
-      [this.sold, { time, value: -point.sold }],
+      [this.sold, { ...down, value: -down.value }],
     ];
     const known = (value) => value !== null && value !== undefined;
     for (const [name, series] of Object.entries(this.lines)) {
-      rows.push([series, known(point[name]) ? { time, value: point[name] } : { time }]);
+      const value = name === "rsi" ? point[name] : scaled(point[name]);
+      rows.push([series, known(point[name]) ? { time, value } : { time }]);
     }
     const value = point.histogram;
-    rows.push([this.histogram, known(value) ? { time, value, color: value < 0 ? soft.fall : soft.rise } : { time }]);
+    rows.push([this.histogram, known(value) ? { time, value: scaled(value), color: value < 0 ? soft.fall : soft.rise } : { time }]);
     return rows;
   }
 
   setAll() {
+    this.top = volumeTop();
     const all = new Map();
     for (const point of points) {
       for (const [series, row] of this.#rows(point)) {
@@ -187,9 +274,11 @@ export class MovingChart {
 
   setLevels(levels) {
     for (const each of this.levelLines) this.candles.removePriceLine(each);
-    this.levels = levels.filter(([, , price]) => price !== null);
+    this.allLevels = levels;
+    const isOff = this.choice.off.includes("levels");
+    this.levels = isOff ? [] : levels.filter(([, , price]) => price !== null);
     this.levelLines = this.levels.map(([, , price]) => this.candles.createPriceLine({
-      price, color: colour("--edge"), lineWidth: 1, lineStyle: 2, axisLabelVisible: false,
+      price: price * this.scale, color: colour("--edge"), lineWidth: 1, lineStyle: 2, axisLabelVisible: false,
     }));
   }
 
@@ -205,8 +294,15 @@ export class MovingChart {
       place.replaceChildren();
       return;
     }
-    const told = ["open", "high", "low", "close"].map((name) => `${name} ${shortPrice(at[name])}`);
-    place.textContent = `${both.format(at.t * 1000)}: ${told.join("  ")}`;
+    const parts = ["open", "high", "low", "close"].map((name) => `${name} ${shortPrice(at[name])}`);
+    if (at.unsided) parts.push(`volume $${shortAmount(at.unsided)}`);
+    else parts.push(`bought $${shortAmount(at.bought)}`, `sold $${shortAmount(at.sold)}`);
+    for (const [name, called] of SERIES) {
+      if (at[name] !== null && at[name] !== undefined) {
+        parts.push(`${called} ${name === "rsi" ? at[name].toFixed(1) : shortPrice(at[name])}`);
+      }
+    }
+    place.textContent = `${both.format(at.t * 1000)}: ${parts.join("  ")}`;
   }
 }
 
@@ -232,7 +328,7 @@ class LevelNames {
     context.textAlign = "right";
     context.textBaseline = "middle";
     for (const [, name, price] of moving.levels) {
-      const y = moving.candles.priceToCoordinate(price);
+      const y = moving.candles.priceToCoordinate(price * moving.scale);
       if (y === null) continue;
       const place = [mediaSize.width - 0.3 * rem, y - 0.5 * rem];
       context.strokeText(name, ...place);

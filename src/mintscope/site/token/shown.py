@@ -38,7 +38,7 @@ from mintscope.market.series.series import (
 )
 from mintscope.market.standings import Confidence
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
-from mintscope.site.chart import OVERBOUGHT, OVERSOLD, ChartPoint, draw_chart
+from mintscope.site.chart import OVERBOUGHT, OVERSOLD, ChartPoint, draw_chart, volume_top
 from mintscope.site.figures import (
     dollars,
     no_value,
@@ -376,6 +376,7 @@ def shown_report(
         "last_trade": traded_at,
         "levels": levels,
         "chart": draw_chart(points, lines, WIDTH_S[timeframe], _described(points, timeframe)),
+        "is_volume_cut": volume_top(points)[1],
         "points": msgspec.json.encode(points).decode(),
         "candles": list(reversed(points[-LISTED:])),
         "swaps": list(shown_swaps(swaps)),
