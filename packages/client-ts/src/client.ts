@@ -146,7 +146,7 @@ export class Client extends AccountCalls {
     });
   }
 
-  /** What a condition would have found in the past of a mint: one credit, none without a look. */
+  /** Firings of a condition in the past of a mint: one credit, none without a look. */
   async backtest(mint: string, where: string, asked: BacktestQuery = {}): Promise<TokenBacktest> {
     known(asked, OF_BACKTESTS);
     return await this.data<TokenBacktest>({

@@ -174,7 +174,7 @@ class Client(AccountMethods):
         return self.send(verbs.past_prices(asked)).data
 
     def backtest(self, mint: str, where: str, **asked: Unpack[BacktestQuery]) -> TokenBacktest:
-        """Return what *where* would have found in the past of *mint*: one credit.
+        """Return the firings of *where* in the past of *mint*: one credit.
 
         asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
         """

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from hashlib import sha256
 from typing import Any, Final
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 import msgspec
 
@@ -52,7 +52,7 @@ def example_target(operation: Operation) -> str:
         if each["in"] == "path":
             path = path.replace(f"{{{each['name']}}}", str(each["example"]))
         elif each["in"] == "query" and each["required"] and "example" in each:
-            query.append(f"{each['name']}={each['example']}")
+            query.append(urlencode({each["name"]: each["example"]}))
     return path + ("?" + "&".join(query) if query else "")
 
 

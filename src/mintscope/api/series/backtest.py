@@ -117,7 +117,7 @@ class HorizonLine(Wire):
 
 
 class BacktestPage(Wire, rename={"from_": "from"}):
-    """What the condition would have found."""
+    """Firings of a condition, and the returns that followed."""
 
     token: Token
     tf: Annotated[str, about("The candles at whose ends it was looked at.", "m5")]

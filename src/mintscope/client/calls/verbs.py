@@ -305,7 +305,7 @@ class BacktestQuery(TypedDict, total=False):
 
 
 def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[TokenBacktest]:
-    """Return the call for what *where* would have found in the past of *mint*: one credit.
+    """Return the call for the firings of *where* in the past of *mint*: one credit.
 
     where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
     """

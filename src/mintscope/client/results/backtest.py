@@ -1,4 +1,4 @@
-"""What a condition would have found in the past of a token."""
+"""Firings of a condition in the past of a token, and the returns that followed."""
 
 import msgspec
 

@@ -1,4 +1,4 @@
-"""What a condition would have found in the past of one token, and what the price did then.
+"""Firings of a condition in the past of one token, and the returns that followed.
 
 A condition is looked at when a candle has closed, and fires when it becomes true: it was not true
 at the end of the candle before.  A field of a wider timeframe has the value of the newest candle
@@ -97,7 +97,7 @@ class ReturnsAfter(NamedTuple):
 
 
 class Backtested(NamedTuple):
-    """What was found.
+    """The firings, and their returns beside those of all looks.
 
     first, last   the first and last time at which the condition was looked at; None: never
     looks         how often it was
@@ -144,7 +144,7 @@ def rows_before(condition: Condition, timeframe: Timeframe, base: Timeframe) -> 
 
 
 def backtest(asked: BacktestQuestion, past: Mapping[Timeframe, PastCandles]) -> Backtested:
-    """Return what *asked* would have found in *past*, which has `needed_timeframes`.
+    """Return the firings of *asked* in *past*, which has `needed_timeframes`.
 
     Some milliseconds for 10,000 candles, in any thread.
     """

@@ -38,7 +38,7 @@ export declare class Client extends AccountCalls {
         mint: string;
         t: number;
     }[]): Promise<PastPrices>;
-    /** What a condition would have found in the past of a mint: one credit, none without a look. */
+    /** Firings of a condition in the past of a mint: one credit, none without a look. */
     backtest(mint: string, where: string, asked?: BacktestQuery): Promise<TokenBacktest>;
     /** The pools that decide the price of a mint, the heaviest first: one credit. */
     pools(mint: string): Promise<TokenPools>;

@@ -93,7 +93,7 @@ export class Client extends AccountCalls {
             creditsOf: (page) => Math.min(page.found, 1),
         });
     }
-    /** What a condition would have found in the past of a mint: one credit, none without a look. */
+    /** Firings of a condition in the past of a mint: one credit, none without a look. */
     async backtest(mint, where, asked = {}) {
         known(asked, OF_BACKTESTS);
         return await this.data({
