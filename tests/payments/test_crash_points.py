@@ -587,6 +587,10 @@ def test_no_schedule_raises_a_false_alarm_or_hides_a_true_one() -> None:
     assert count >= AUDITED_MIN
 
 
+def _verbs(of: type) -> list[object]:
+    return [value for name, value in vars(of).items() if not name.startswith("__")]
+
+
 def mutant(module: ModuleType, old: str, new: str) -> ModuleType:
     """Return *module* with the one place that says *old* saying *new*."""
     source = inspect.getsource(module)
@@ -598,6 +602,11 @@ def mutant(module: ModuleType, old: str, new: str) -> ModuleType:
         exec(code, broken.__dict__)
     finally:
         del sys.modules[broken.__name__]
+    # Records stay those of *module*: stores and fakes compare their classes.
+    for name, value in vars(module).items():
+        is_own = isinstance(value, type) and value.__module__ == module.__name__
+        if is_own and not any(map(inspect.isfunction, _verbs(value))):
+            vars(broken)[name] = value
     vars(broken).update(Dead=Dead, apply=apply, EXPIRED=EXPIRED)
     return broken
 

@@ -70,7 +70,7 @@ async def test_readers_end_with_their_process(tmp_path: Path) -> None:
 async def test_who_begins_to_listen_goes_on_without(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(notices, "ANSWER_S", 0.2)
+    monkeypatch.setattr(notices, "NOTICES_ANSWER_S", 0.2)
     listening = MarketNotices(dsn_in(tmp_path), {"a": "1"})
 
     async def never(*_: object) -> None:
