@@ -1,11 +1,13 @@
 """The page of a token in a real browser, with scripts and without, on a market that trades."""
 
-from collections.abc import AsyncIterator
+import json
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, expect
+from playwright.async_api import Browser, Page, Route, expect
 
 from mintscope.app.config.config import WebConfig
 from mintscope.site.figures import percent
@@ -15,6 +17,7 @@ from support.scenes.token_market import BONE, RISKY, SOL, UNTRACKED, YOUNG, Toke
 from support.scenes.website import MINUTE_MS, Website, served_website
 
 PAINT_MS_MAX = 1_000
+TICKS_MIN = 4  # numbers at the axis: that of the last price alone is not enough
 WEIGHT_MAX = 130_000  # of 150,000 that are allowed: room for what comes
 # From the first byte on: what moved, when the largest thing was painted, and which levels the chart
 # that moves names.
@@ -101,6 +104,25 @@ async def test_a_swap_is_seen_as_it_happens(token_site: Website, watcher: Visito
     assert report is not None
     assert f'"rsi":{await rsi.get_attribute("title")}' in report.body.decode()
     assert await page.evaluate("window.moved") == []
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_prices_of_every_size_are_drawn(watcher: Visitor) -> None:
+    """The library alone compares prices to 1e-14, and throws for steps below 1e-17."""
+    page = watcher.page
+    faults: list[str] = []
+    page.on("pageerror", lambda error: faults.append(str(error)))
+    for price, written in ((3e-15, "0.0₁₄"), (2e9, "2,")):
+        points = [[60 * n, *4 * [price * (1 + n / 200)], 1, 1, 0] for n in range(1, 60)]
+        await page.route(f"**/token/{BONE}", _drawing(points))
+        await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends it
+        await watcher.open(f"/token/{BONE}")
+        await page.locator(".chart .moving canvas").first.wait_for()
+        await page.wait_for_timeout(500)
+        texts = await page.evaluate("[...window.seen.written]")
+        assert sum(each.startswith(written) for each in texts) >= TICKS_MIN, texts
+        await page.unroute_all()
+    assert faults == []
 
 
 @pytest.mark.asyncio(loop_scope="session")
@@ -208,3 +230,15 @@ async def test_every_state_passes_every_check(chromium: Browser, tmp_path: Path)
 def _market(site: Website) -> TokenMarket:
     assert site.token_market is not None
     return site.token_market
+
+
+def _drawing(points: list[list[float]]) -> Callable[[Route], Awaitable[None]]:
+    """Return what answers with the page of a token whose chart has *points*."""
+
+    async def answer(route: Route) -> None:
+        response = await route.fetch()
+        drawn = f'data-points="{json.dumps(points)}"'
+        body = re.sub('data-points="[^"]*"', drawn, await response.text())
+        await route.fulfill(response=response, body=body)
+
+    return answer
