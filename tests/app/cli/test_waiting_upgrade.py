@@ -1,5 +1,6 @@
 """Commands never migrate: a store that waits for its upgrade is left as it is, and none is lost."""
 
+import asyncio
 import json
 from collections.abc import Mapping
 from hashlib import sha256
@@ -23,6 +24,8 @@ from mintscope.kit.sql.database import SessionLock
 from mintscope.kit.sql.migrating import Migration
 from mintscope.kit.sql.processes import SHARE, session
 from mintscope.solana.blocks import WSOL
+from support.scenes.listing import KeptMarket
+from support.scenes.market_engines import market_of
 from support.scenes.postgres import url_in
 
 NUMBER: Final = 9_001
@@ -238,3 +241,17 @@ def test_every_command_that_reads_is_tried_here() -> None:
             found |= {(name, verb) for verb in command.commands if verb in READS}
 
     assert found - {each[:2] for each in READING} == set()
+
+
+def test_an_upgrade_that_loads_the_list_prints_json_alone(tmp_path: Path) -> None:
+    async def folded() -> None:
+        async with market_of("sqlite", tmp_path) as opened:
+            await opened.store.start(mints=[], follows_files=False)
+            await KeptMarket(opened).append(1, 1_700_000_000)
+
+    asyncio.run(folded())
+    settings = {"MINTSCOPE_DATA_DIR": str(tmp_path)}
+    result = CliRunner().invoke(app, ["upgrade", "--json", "--without-backup"], env=settings)
+
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["tokensListed"] is None  # 2,000 tokens are the least

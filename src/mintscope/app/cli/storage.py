@@ -27,6 +27,7 @@ from typing_extensions import override
 from mintscope import __version__
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import AsJson, moment, print_json, print_rows, refusing, stop
+from mintscope.app.cli.stores import without_log
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import UnusableSecretFile, read_secret
 from mintscope.app.following import kept_list
@@ -360,7 +361,7 @@ def upgrade(
             if found.waiting and not without_backup:
                 _expect_backup(found, now)
             migrations(settings, is_done=True)
-    listed = None if check else _listed(settings)
+        listed = None if check else _listed(settings)
     if as_json:
         print_json(_facts(found, is_done=not check) | {"tokensListed": listed})
     else:
@@ -446,7 +447,8 @@ def _words(found: Plan, now: UnixMs) -> Iterator[str]:
 def _listed(settings: Config) -> int | None:
     """Store a snapshot of the list; a failure only makes the first start of an api slower."""
     try:
-        return asyncio.run(kept_list(settings, SystemClock()))
+        with without_log():
+            return asyncio.run(kept_list(settings, SystemClock()))
     except (ServiceUnavailable, StoreUnavailable) as error:
         print(f"The list of tokens was not stored: {error}", file=sys.stderr)
         return None

@@ -69,7 +69,7 @@ def _run(store: AbstractAsyncContextManager[S], work: Callable[[S], Awaitable[T]
             return await work(found)
 
     try:
-        with _without_log():
+        with without_log():
             return asyncio.run(opened())
     except UnusableStore as error:
         stop(str(error), EXIT_NOT_DONE)
@@ -78,7 +78,7 @@ def _run(store: AbstractAsyncContextManager[S], work: Callable[[S], Awaitable[T]
 
 
 @contextmanager
-def _without_log() -> Iterator[None]:
+def without_log() -> Iterator[None]:
     """Log nothing: a command prints one line about what went wrong."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
