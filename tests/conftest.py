@@ -21,7 +21,6 @@ from mintscope.kit.http.response import Bounds
 from support.processes.served import served
 from support.scenes import postgres
 from support.scenes.people.quick_passwords import hash_quickly
-from support.scenes.recycled_banks import recycle_banks
 from support.scenes.service import Service, running_service
 
 pytest_plugins = [
@@ -87,7 +86,6 @@ settings.load_profile("any machine")
 vars(httpx_transports)["create_ssl_context"] = cache(httpx.create_ssl_context)
 
 hash_quickly()
-recycle_banks()
 
 gc.disable()  # until everything is collected: it all stays
 

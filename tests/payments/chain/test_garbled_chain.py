@@ -138,7 +138,7 @@ def sold(tmp_path_factory: pytest.TempPathFactory) -> tuple[World, Signature]:
     """A chain with one payment on it, and its signature."""
 
     async def sell() -> tuple[World, Signature]:
-        async with world_at(tmp_path_factory.mktemp("sold"), is_read_later=True) as world:
+        async with world_at(tmp_path_factory.mktemp("sold")) as world:
             facilitator = world.facilitator()
             outcome = await buy(facilitator, world.pay(facilitator.require(RESOURCE, AMOUNT)))
             assert isinstance(outcome, Settled)

@@ -49,7 +49,6 @@ from mintscope.payments.store.payments import SqlPaymentStore
 from mintscope.solana.blocks import USDC, Endpoint
 from mintscope.solana.pace import Pace
 from support.fakes.reports import TRACKED
-from support.scenes import recycled_banks
 from support.scenes.engine import payment_store, rows_of
 from support.scenes.payments.payment_build import Recipe, present
 from support.scenes.stores import money_in
@@ -284,21 +283,13 @@ class World:
 
 
 @asynccontextmanager
-async def world_at(
-    path: Path, pace: SlotPace = TODAY, *, is_read_later: bool = False
-) -> AsyncIterator[World]:
-    """Open a world in the folder *path*.
-
-    is_read_later   its chain is read after the end; otherwise the next world takes over the machine
-    """
+async def world_at(path: Path, pace: SlotPace = TODAY) -> AsyncIterator[World]:
     world = World(path / "money.sqlite", pace)
     yield world
     for chain in world.chains:
         await chain.aclose()
     for store in world.stores:
         await store.close()
-    if not is_read_later:
-        recycled_banks.end(world.vm.bank)
 
 
 async def buy(
