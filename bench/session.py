@@ -122,7 +122,7 @@ class Buyer:
 
 
 def voucher_bytes(session: bytes, atoms: int) -> bytes:
-    """Return what a voucher signs."""
+    """Return the bytes that a voucher signs."""
     return DOMAIN + session + atoms.to_bytes(8, "big")
 
 
@@ -155,7 +155,7 @@ class Seller:
         return True
 
     def pay(self, voucher: Voucher, price: int = PRICE) -> bool:
-        """Say whether *voucher* pays for a call of *price*; then it is kept."""
+        """Return whether *voucher* pays for a call of *price*; then it is kept."""
         row: Any = self._kept.execute(
             "SELECT payer, atoms_max, owed, taken FROM session WHERE name = ?", (voucher.session,)
         ).fetchone()

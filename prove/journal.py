@@ -29,7 +29,7 @@ class Journal(msgspec.Struct, kw_only=True):
         unfinished.replace(path)
 
     def is_good(self, step: str) -> bool:
-        """Say whether *step* need not be done again."""
+        """Return whether *step* need not be done again."""
         return step in self.outcomes and self.outcomes[step].good
 
 

@@ -101,7 +101,7 @@ class Run:
 
 
 def _is_named(name: str, justified: Iterable[str]) -> bool:
-    """Say whether a key is *name*, or its beginning with a star behind."""
+    """Return whether a key is *name*, or its beginning with a star behind."""
     return any(name.startswith(key[:-1]) if key.endswith("*") else name == key for key in justified)
 
 

@@ -87,7 +87,7 @@ def _places(node: ast.AST, where: str) -> Iterator[_Place]:
 
 
 def _is_prose(child: ast.AST, parent: ast.AST) -> bool:
-    """Say whether no one but people reads *child*."""
+    """Return whether no one but people reads *child*."""
     match child:
         case ast.Expr(value=ast.Constant(value=str())):
             return True
@@ -160,7 +160,7 @@ def _others(value: object) -> list[object]:
 
 
 def _is_union(node: Any) -> bool:
-    """Say whether it is a union of types, `A | B`, at the level of the module."""
+    """Return whether it is a union of types, `A | B`, at the level of the module."""
     if not (isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr)):
         return False
     names = [part for part in (node.left, node.right) if not isinstance(part, ast.BinOp)]

@@ -47,7 +47,7 @@ def _key(code: CodeType) -> Key:
 
 
 def _is_function(code: CodeType) -> bool:
-    """Say whether it runs when it is called: no body of a class, no comprehension, no lambda."""
+    """Return whether it runs when it is called: no body of a class, no comprehension, no lambda."""
     return bool(code.co_flags & inspect.CO_OPTIMIZED) and not code.co_name.startswith("<")
 
 

@@ -214,7 +214,7 @@ class Diary:
         )
 
     def is_sound_with(self, asked: PendingPayment) -> bool:
-        """Say whether every bound holds once *asked* is under way."""
+        """Return whether every bound holds once *asked* is under way."""
         payers = [each.payment.payer for each in [*self.waiting, asked]]
         spent = sum(how != "die" for how, _, _ in self.ended) * FEE
         covered = self.lamports - WALLET_LAMPORTS_MIN - spent
@@ -228,7 +228,7 @@ class Diary:
         )
 
     def may_burn(self, asking: str) -> bool:
-        """Say whether the fees of the hour cover one more of *asking*."""
+        """Return whether the fees of the hour cover one more of *asking*."""
         payers = {each.payment.payer for _, each, _ in self.ended}
         burned = {payer: self.count("revert", HOUR_MS, payer) for payer in payers}
         today = {payer: self.count("revert", DAY_MS, payer) for payer in payers}
@@ -241,7 +241,7 @@ class Diary:
         return sum(burned.values()) - uncovered + min(uncovered, 5) + 1 <= 10
 
     def is_hour_sound(self) -> bool:
-        """Say whether no hour has burned more than its fees and what was under way, each half."""
+        """Return if no hour has burned more than its fees and what was under way, each half."""
         burned = [at for how, _, at in self.ended if how == "revert"]
         return all(sum(end - HOUR_MS < at <= end for at in burned) <= 9 + 2 * 8 for end in burned)
 

@@ -135,7 +135,7 @@ def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> 
 
 
 def is_paid_for(name: str, result: CallToolResult) -> bool:
-    """Say whether a credit is due: a page with nothing in it is free."""
+    """Return whether a credit is due: a page with nothing in it is free."""
     parts = told_by(result)["data"].values()
     tables = [each for each in parts if isinstance(each, dict) and "rows" in each]
     return name not in {"get_balance", "search_tokens", "try_token"} and all(

@@ -297,7 +297,7 @@ def _in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _is_rated(row: dict[str, Any], rows: list[dict[str, Any]]) -> bool:
-    """Say whether SOL traded for dollars in the slot of *row* or at most 300 s before it."""
+    """Return whether SOL traded for dollars in the slot of *row* or at most 300 s before it."""
     return any(
         other["base"] == WSOL
         and other["quote_kind"] == "USD"

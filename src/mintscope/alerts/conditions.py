@@ -98,7 +98,7 @@ class Tracks:
         return mint in self._tracks
 
     def has(self, mint: Mint) -> bool:
-        """Say whether *mint* was taken: it is there, or will be at an event to come."""
+        """Return whether *mint* was taken: it is there, or will be at an event to come."""
         return mint in self._tracks or mint in self._ahead
 
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
@@ -142,7 +142,7 @@ class Tracks:
         return self._reach(), traded
 
     def ends_minute(self, event: Event) -> bool:
-        """Say whether *event*, the next one, is the first slot of another minute.
+        """Return whether *event*, the next one, is the first slot of another minute.
 
         If it is, reports are as of its time from now on: of closed candles they have the minute
         that has ended, and nothing of the one that begins.

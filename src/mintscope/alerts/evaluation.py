@@ -64,7 +64,7 @@ class _Watched(msgspec.Struct, gc=False):
     has_ended: bool = False
 
     def may_fire(self, now: UnixMs, most: int) -> bool:
-        """Say whether it fires at a crossing, and count it then: *most* times within an hour."""
+        """Return whether it fires at a crossing, and count it then: *most* times within an hour."""
         if self.has_ended or (self.expires_at is not None and now >= self.expires_at):
             return False
         self.has_ended = self.fires is Fires.ONCE
@@ -143,7 +143,7 @@ class Evaluation:
         return self._watched.keys()
 
     def knows(self, number: SignalId, revision: int) -> bool:
-        """Say whether that revision of a signal is evaluated."""
+        """Return whether that revision of a signal is evaluated."""
         watched = self._watched.get(number)
         return watched is not None and watched.revision == revision
 
@@ -245,7 +245,7 @@ class Evaluation:
             yield
 
     def can_go_on(self, tip: LogTip) -> bool:
-        """Say whether any signal has seen a report, of the log that ends with *tip*."""
+        """Return whether any signal has seen a report, of the log that ends with *tip*."""
         return len(self._new) < len(self._watched) and self.looked_until <= tip.seq
 
     def begin_at(self, tip: LogTip) -> None:
@@ -470,7 +470,7 @@ class QueueView(Protocol):
         """Return the last firing that was taken in; None: none was ever."""
 
     def is_due(self, now: UnixMs) -> bool:
-        """Say whether the turn of any signal has come."""
+        """Return whether the turn of any signal has come."""
 
     def time(self, now: UnixMs) -> UnixMs:
         """Return what the clock says that all processes share, when ours says *now*."""

@@ -85,7 +85,7 @@ def values_of(asked: AlertRule) -> dict[str, str]:
 
 
 def parse_alert(values: Mapping[str, str]) -> AlertRule:
-    """Return what *values* ask for.  Raises InvalidForm."""
+    """Return the alert that *values* describe.  Raises InvalidForm."""
     errors: dict[str, str] = {}
     try:
         mint = parse_mint(values["mint"])

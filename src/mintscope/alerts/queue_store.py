@@ -114,7 +114,7 @@ class SqlQueueRows:
         return None if found is None else FiringId(found)
 
     def is_due(self, now: UnixMs) -> bool:
-        """Say whether the turn of any signal has come."""
+        """Return whether the turn of any signal has come."""
         return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
 
     def time(self, now: UnixMs) -> UnixMs:

@@ -98,7 +98,7 @@ def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Addre
 
 
 def is_public(address: Address) -> bool:
-    """Say whether everyone reaches the same machine at *address*."""
+    """Return whether everyone reaches the same machine at *address*."""
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             return False

@@ -158,11 +158,11 @@ class EventStream:
         self._outlet.end(encode_event(b"end", msgspec.json.encode(self.end), retry_ms=retry_ms))
 
     def is_gone(self) -> bool:
-        """Say whether the client has left, or the stream has ended."""
+        """Return whether the client has left, or the stream has ended."""
         return not self.is_open or self._outlet.is_gone()
 
     def is_behind(self) -> bool:
-        """Say whether the client has yet to read some of what was written."""
+        """Return whether the client has yet to read some of what was written."""
         return self._outlet.is_behind()
 
     async def wait_gone(self) -> None:

@@ -79,7 +79,7 @@ class TokenFastPath:
         )
 
     def take(self, request: PlainRequest) -> bool:
-        """Say whether *request* is taken: it is then answered once its debit is durable."""
+        """Return whether *request* is taken: it is then answered once its debit is durable."""
         head = request.head
         remembered = self._caller(head) if head.url.startswith(START) else None
         if remembered is None:

@@ -86,11 +86,11 @@ class Freshness:
             )
 
     def allows(self, report: ReadReport) -> bool:
-        """Say whether *report* is fresh enough to be sold."""
+        """Return whether *report* is fresh enough to be sold."""
         return report.age_ms <= self.stale_after_s * 1000
 
     def is_idle(self, report: ReadReport) -> bool:
-        """Say whether no swap has set the price in *report* lately."""
+        """Return whether no swap has set the price in *report* lately."""
         price_age_ms = report.price_age_ms
         return price_age_ms is not None and price_age_ms > self.idle_after_s * 1000
 

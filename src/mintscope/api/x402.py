@@ -491,7 +491,7 @@ class ResourceServer:
 
 
 def _signs_in(request: Request, caller: Caller) -> bool:
-    """Say whether a wallet has signed *request*, and nothing else is presented.
+    """Return whether a wallet has signed *request*, and nothing else is presented.
 
     Raises BadRequest if a credential is presented beside it.
     """

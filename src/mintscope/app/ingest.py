@@ -170,7 +170,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
 
 
 def has_two(config: Config) -> bool:
-    """Say whether a second process may decode: there is a processor for it, and shared memory."""
+    """Return if a second process may decode: there is a processor for it, and shared memory."""
     is_possible = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
     return config.chain.decode_ahead and is_possible
 

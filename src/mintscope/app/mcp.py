@@ -40,7 +40,7 @@ class WithMcp:
 
 
 def has_mcp(config: McpConfig) -> bool:
-    """Say whether MCP clients are served: it is enabled, and the extra is installed."""
+    """Return whether MCP clients are served: it is enabled, and the extra is installed."""
     return config.enabled and find_spec("mcp") is not None
 
 

@@ -47,7 +47,7 @@ def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
 
 
 def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bool:
-    """Say whether *response* brings what was bought at *path*; a proxy's page does not.
+    """Return whether *response* brings what was bought at *path*; a proxy's page does not.
 
     Credits have arrived with their token; where an API key was sent, as *bearer*, in an account.
     """

@@ -76,7 +76,7 @@ class PaymentAuth(PayingAuth):
 
     @override
     def holds(self, key: str) -> bool:
-        """Say whether a payment was sent under *key* and its outcome is not known."""
+        """Return whether a payment was sent under *key* and its outcome is not known."""
         return self._journal.find(key) is not None
 
     @override

@@ -90,7 +90,7 @@ class Journal:
 
     @property
     def is_full(self) -> bool:
-        """Say whether there is no room for another."""
+        """Return whether there is no room for another."""
         return len(self._sent) >= SENT_MAX
 
     def find(self, key: str) -> Sent | None:

@@ -166,7 +166,7 @@ def _nonce(key: bytes, uri: str, issued_at: str, drawn: bytes) -> str:
 
 
 def _is_ours(keys: Iterable[bytes], sign_in: SignIn) -> bool:
-    """Say whether the challenge is one that was written with one of *keys*, and nothing was added.
+    """Return if the challenge is one that was written with one of *keys*, and nothing was added.
 
     A nonce of ours vouches for `uri` and `issuedAt`.
     """

@@ -114,7 +114,7 @@ class Faults:
 
     @property
     def on_wire(self) -> bool:
-        """Say whether any call may suffer."""
+        """Return whether any call may suffer."""
         return bool(self.knobs.calls or self.knobs.latency_ms)
 
     def landing(self) -> Landing | None:
@@ -134,7 +134,7 @@ class Faults:
         return rows.get(method, rows.get(EVERY_METHOD, 0))
 
     def is_blind(self, method: str) -> bool:
-        """Say whether *method* finds no transaction."""
+        """Return whether *method* finds no transaction."""
         return method in self.knobs.blind
 
     def streaming(self, *kinds: StreamFault) -> StreamFault | None:

@@ -68,7 +68,7 @@ KEPT_S: Final = 1_800
 
 
 def concerns(swap: Swap, mint: Mint) -> bool:
-    """Say whether *swap* can have a part in the past of *mint*: its own, or one of SOL."""
+    """Return whether *swap* can have a part in the past of *mint*: its own, or one of SOL."""
     seen = oriented(swap)
     return seen is not None and seen.base in (mint, WSOL)
 

@@ -176,7 +176,7 @@ def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
 
 
 def _is_whole(db: Database, mint_id: int, timeframe: Timeframe, state: bytes) -> bool:
-    """Say whether every candle that the state has counted is still kept."""
+    """Return whether every candle that the state has counted is still kept."""
     frame = read_state(state)["frames"][0][list(Timeframe).index(timeframe)]
     return bool(db.execute(KEPT, (mint_id, timeframe)).get == int(frame["count"]))
 
@@ -374,7 +374,7 @@ class SqlBackfillMerge:
 
 
 def _meets_the_log(db: Database, ready: _Ready) -> bool:
-    """Say whether the log holds everything after the past, priced as if it had been followed.
+    """Return whether the log holds everything after the past, priced as if it had been followed.
 
     A rate rests on the swaps of a minute, so the log must have begun a minute before the rate was
     made that the past ends with.

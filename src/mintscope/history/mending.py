@@ -101,7 +101,7 @@ async def settled(reader: MarketReader, slot: Slot) -> Slot | None:
 
 
 async def is_read(jobs: HistoryJobs, mint: Mint, settled_slot: Slot) -> bool:
-    """Say whether a past of *mint* that reaches *settled_slot* is joined."""
+    """Return whether a past of *mint* that reaches *settled_slot* is joined."""
     job = await jobs.one(mint)
     if job is None or job.stage is not Stage.JOINED or job.slot is None:
         return False

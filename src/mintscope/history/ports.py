@@ -137,7 +137,7 @@ class HistoryJob(NamedTuple):
     missing: int
 
     def goes_on(self, from_time: UnixS) -> bool:
-        """Say whether a past since *from_time* is the one that is read here already."""
+        """Return whether a past since *from_time* is the one that is read here already."""
         return self.stage is not Stage.JOINED and abs(self.from_time - from_time) < DAY_S
 
 

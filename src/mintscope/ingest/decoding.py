@@ -206,7 +206,7 @@ class _WorkerLink:
         self._socket.sendall(LENGTH.pack(len(message)) + message)
 
     def has_message(self, wait_s: float) -> bool:
-        """Say whether there is one, or the end, within *wait_s*."""
+        """Return whether there is one, or the end, within *wait_s*."""
         return bool(select([self._socket], [], [], wait_s)[0])
 
     def receive(self) -> bytes:

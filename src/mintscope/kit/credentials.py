@@ -59,13 +59,13 @@ def make_api_key(entropy: bytes) -> ApiKey:
 
 
 def has_form(kind: CredentialKind, text: str) -> bool:
-    """Say whether *text* has the prefix and the digits of *kind*, whatever its checksum."""
+    """Return whether *text* has the prefix and the digits of *kind*, whatever its checksum."""
     prefix, digits = kind.value
     return re.fullmatch(rf"{prefix}[0-9a-f]{{{digits}}}", text) is not None
 
 
 def is_well_formed(kind: CredentialKind, text: str) -> bool:
-    """Say whether *text* has the form of *kind* and the checksum fits."""
+    """Return whether *text* has the form of *kind* and the checksum fits."""
     return has_form(kind, text) and _checksum(text[:-CHECKSUM_LENGTH]) == text[-CHECKSUM_LENGTH:]
 
 

@@ -172,7 +172,7 @@ class MovingWindow:
             self._old.pop(key, None)
 
     def is_counting(self, key: LimitKey) -> bool:
-        """Say whether any admitted request of *key* still counts."""
+        """Return whether any admitted request of *key* still counts."""
         admitted = self._young.get(key) or self._old.get(key)
         if not admitted:
             return False

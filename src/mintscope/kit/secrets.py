@@ -50,7 +50,7 @@ IS_TEXT: Final = "it spells a text, so it can be guessed"
 
 
 def is_example(text: str) -> bool:
-    """Say whether *text* stands in the place of a secret in a document of the project."""
+    """Return whether *text* stands in the place of a secret in a document of the project."""
     return _plain(text) in EXAMPLES
 
 
@@ -84,7 +84,7 @@ def passwords_in(url: str) -> Sequence[str]:
 
 
 def has_example(url: str) -> bool:
-    """Say whether an example stands in *url*: as password, in its path, as a parameter."""
+    """Return whether an example stands in *url*: as password, in its path, as a parameter."""
     parts = urlsplit(url)
     texts = [*passwords_in(url), *parts.path.split("/")]
     return any(is_example(unquote(each)) for each in texts) or any(
@@ -93,7 +93,7 @@ def has_example(url: str) -> bool:
 
 
 def holds_secret(url: str) -> bool:
-    """Say whether *url* holds more than where to connect: a user, a password, a parameter."""
+    """Return whether *url* holds more than where to connect: a user, a password, a parameter."""
     parts = urlsplit(url)
     return bool(parts.password or parts.query or (parts.username and not parts.hostname))
 

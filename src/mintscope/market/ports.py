@@ -74,12 +74,12 @@ def count(before: Activity | None, *, day: int, swaps: int, volume: int, floor: 
 
 
 def is_lively(activity: Activity) -> bool:
-    """Say whether the mint has reached the floor on its newest day."""
+    """Return whether the mint has reached the floor on its newest day."""
     return activity.lively_day == activity.day
 
 
 def is_dead(activity: Activity, *, today: int, floor: Floor) -> bool:
-    """Say whether the mint has been below the floor for too many whole days."""
+    """Return whether the mint has been below the floor for too many whole days."""
     return activity.lively_day is None or today - activity.lively_day > floor.dead_after_days
 
 

@@ -226,7 +226,7 @@ class Standings:
         return self._now.get(mint)
 
     def sets_price(self, mint: Mint, offer: Offer) -> bool:
-        """Say whether the next swap sets the price of *mint*."""
+        """Return whether the next swap sets the price of *mint*."""
         standing, sets = stand(self._now.get(mint), offer)
         if standing is not None:
             self._set(mint, standing)

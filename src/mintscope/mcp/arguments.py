@@ -88,7 +88,7 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
 
 
 def _chooses(tool: Tool) -> bool:
-    """Say whether the fields of the rows are chosen here, and not by the API."""
+    """Return whether the fields of the rows are chosen here, and not by the API."""
     return tool.page is None or bool(tool.page.fields)
 
 
@@ -169,7 +169,7 @@ class ApiAnswer(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Say whether what was asked for was delivered."""
+        """Return whether what was asked for was delivered."""
         return self.status < 400  # noqa: PLR2004 - HTTP's own number
 
     def content(self) -> Any:

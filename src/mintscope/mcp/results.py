@@ -77,7 +77,7 @@ def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPr
 
 
 def is_charged(answer: ApiAnswer) -> bool:
-    """Say whether *answer* was charged, or may have been: the payment may still arrive."""
+    """Return whether *answer* was charged, or may have been: the payment may still arrive."""
     if answer.is_success:
         return not CHARGED.isdisjoint(answer.headers)
     return _is_pending(answer)

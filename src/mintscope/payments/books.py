@@ -169,7 +169,7 @@ class AuditLease(Protocol):
     """Which process audits."""
 
     async def is_auditor(self) -> bool:
-        """Say whether this process is the one that audits, of all that run."""
+        """Return whether this process is the one that audits, of all that run."""
 
 
 class MaintenanceBooks(SalesState, Protocol):

@@ -328,7 +328,7 @@ class Facilitator:
         return why if found is None or is_behind else found
 
     async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
-        """Say whether the chain is asked about one more payment, which counts as failed.
+        """Return whether the chain is asked about one more payment, which counts as failed.
 
         address, payer    as in `Trials.take`
         """

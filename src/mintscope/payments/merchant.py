@@ -77,7 +77,7 @@ class Order:
     usd: Decimal = REQUEST_USD
 
     def is_worth(self, fee_lamports: int, price_list: PriceList) -> bool:
-        """Say whether a payment may cost us *fee_lamports*."""
+        """Return whether a payment may cost us *fee_lamports*."""
         most = self.fee_lamports_max(price_list)
         return most is None or fee_lamports <= most
 
@@ -298,7 +298,7 @@ class Merchant:
     closure: Callable[[], Closure | None] = nothing_closed
 
     def is_closed(self) -> bool:
-        """Say whether nothing is sold to anybody now: then nothing is quoted either."""
+        """Return whether nothing is sold to anybody now: then nothing is quoted either."""
         closure = self.closure()
         return closure is not None and closure.is_for_all
 

@@ -138,7 +138,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
     fund: int | None
 
     def allow(self, budget: Budget, payer: Conduct, *, fee_lamports: int) -> bool:
-        """Say whether one more payment of *payer* that costs *fee_lamports* may begin.
+        """Return whether one more payment of *payer* that costs *fee_lamports* may begin.
 
         A payment that never lands or reverts costs its sender nothing, so new payers have
         half of what may be reserved, and payers that revert more often than they buy have

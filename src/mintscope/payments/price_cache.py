@@ -157,7 +157,7 @@ class PriceCache:
         return self._clock.now() / 1000 - self._clock.monotonic_s()
 
     def _has_stepped(self) -> bool:
-        """Say whether the wall clock was set since it was last compared."""
+        """Return whether the wall clock was set since it was last compared."""
         return abs(self._wall_ahead_s() - self._ahead_s) > STEP_S_MAX
 
 

@@ -145,7 +145,7 @@ def price_of_feed(reading: FeedReading, now: UnixMs) -> Quote | Doubt:
 
 
 def is_jump(quote: Quote, previous: Quote) -> bool:
-    """Say whether the price moved faster than CHANGE_PER_MINUTE_MAX, compounded."""
+    """Return whether the price moved faster than CHANGE_PER_MINUTE_MAX, compounded."""
     minutes = max(1.0, (quote.observed_at - previous.observed_at) / (1000 * MINUTE_S))
     factor = Decimal(1 + CHANGE_PER_MINUTE_MAX) ** Decimal(minutes)
     return not previous.usd / factor <= quote.usd <= previous.usd * factor
@@ -179,7 +179,7 @@ def twap(minutes: Sequence[Minute], now: UnixS) -> float:
 
 
 def _is_even(market: TokenMarket, price: float) -> bool:
-    """Say whether the named pools would trade at about *price*, if what they hold decides that."""
+    """Return if the named pools would trade at about *price*, if what they hold decides that."""
     base_usd = market.base_usd / market.minutes[-1].close * price
     low, high = sorted((base_usd, market.quote_usd))
     return high <= SIDES_RATIO_MAX * low
@@ -192,7 +192,7 @@ def _quote(usd: Decimal, observed_at: UnixMs) -> Quote | Doubt:
 
 
 def is_clock_right(skew_s: float) -> bool:
-    """Say whether a clock may be believed that is *skew_s* ahead of the newest block's time."""
+    """Return whether a clock may be believed that is *skew_s* ahead of the newest block's time."""
     return -SKEW_S_MAX <= skew_s <= SKEW_S_MAX + BLOCK_LATE_S_MAX
 
 

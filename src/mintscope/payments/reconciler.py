@@ -171,7 +171,7 @@ class Secrets:
         return CredentialHash(hmac.digest(self.redeem, f"{payer}\n{key}".encode(), "sha256"))
 
     def holds(self, key: str, payer: Wallet, key_hash: CredentialHash) -> bool:
-        """Say whether *key_hash* is of *key*, by whichever of `all`; in constant time."""
+        """Return whether *key_hash* is of *key*, by whichever of `all`; in constant time."""
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
@@ -179,7 +179,7 @@ class Secrets:
         return (drawn + self._key_mac(message_hash, drawn)).hex()
 
     def made_key(self, key: str, message_hash: MessageHash) -> bool:
-        """Say whether *key* is a one-time key that we made for the payment *message_hash*."""
+        """Return whether *key* is a one-time key that we made for the payment *message_hash*."""
         try:
             made = bytes.fromhex(key)
         except ValueError:
@@ -355,7 +355,7 @@ async def look(
 
 
 def may_be_lost(trial: Rejected | UnknownBlockhash) -> bool:
-    """Say whether a payment may have landed that is refused now.
+    """Return whether a payment may have landed that is refused now.
 
     A chain that has it says so before it looks at anything else, while it knows the blockhash.
     """
@@ -363,7 +363,7 @@ def may_be_lost(trial: Rejected | UnknownBlockhash) -> bool:
 
 
 def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bool:
-    """Say whether *key* is that of who has sent the payment.
+    """Return whether *key* is that of who has sent the payment.
 
     A quote that is not in the transaction proves nothing: anyone can ask for one.
     """
@@ -431,5 +431,5 @@ class RecentBlockhashes:
         )
 
     def _is_young(self, now_s: float, slot_s: float) -> bool:
-        """Say whether the newest was first named so lately: a node that stands still repeats it."""
+        """Return if the newest was first named so lately: a node that stands still repeats it."""
         return now_s - self._newest_since_s <= YOUNG_BLOCKS * slot_s

@@ -35,10 +35,10 @@ class Buyers(Protocol):
     """Raises ServiceUnavailable when the store does not answer."""
 
     async def has_bought(self, payer: Wallet) -> bool:
-        """Say whether a payment of the wallet has ever been good."""
+        """Return whether a payment of the wallet has ever been good."""
 
     async def has_bought_from(self, address: str) -> bool:
-        """Say whether a payment from this client address has ever been good."""
+        """Return whether a payment from this client address has ever been good."""
 
 
 class Networks(NamedTuple):

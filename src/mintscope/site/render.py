@@ -336,7 +336,7 @@ class StaticFiles:
         ]
 
     def __contains__(self, name: str) -> bool:
-        """Say whether there is a file *name*."""
+        """Return whether there is a file *name*."""
         return name in self._bodies
 
     def address(self, name: str) -> str:

@@ -65,15 +65,15 @@ class MarketParts:
     has_mcp: bool = False
 
     def is_free(self, mint: Mint) -> bool:
-        """Say whether everyone sees *mint* for nothing."""
+        """Return whether everyone sees *mint* for nothing."""
         return mint in FREE or mint in self.showcase
 
     def is_degraded(self, age_ms: int) -> bool:
-        """Say whether data of that age is to be marked."""
+        """Return whether data of that age is to be marked."""
         return age_ms > self.degraded_after_s * SECOND_MS
 
     def is_stale(self, age_ms: int) -> bool:
-        """Say whether data of that age is not to be shown."""
+        """Return whether data of that age is not to be shown."""
         return age_ms > self.stale_after_s * SECOND_MS
 
 

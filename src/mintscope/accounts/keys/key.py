@@ -106,7 +106,7 @@ class Holder:
     username: str
 
     def has(self, scope: Scope) -> bool:
-        """Say whether the key allows *scope*."""
+        """Return whether the key allows *scope*."""
         return scope in self.key.scopes
 
 

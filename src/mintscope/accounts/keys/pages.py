@@ -89,7 +89,7 @@ def filled(form: FormData) -> dict[str, str]:
 
 
 def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
-    """Return what *values* ask for.
+    """Return the key that *values* describe.
 
     Raises    InvalidForm
     """
@@ -182,7 +182,7 @@ def summary(scopes: frozenset[Scope]) -> str:
 
 
 def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
-    """Return what a key with *scopes* can do, and what it cannot."""
+    """Return the rights of a key with *scopes*, and those it lacks."""
     words = {
         Scope(f"{area.name}:{verb}"): text
         for area in AREAS

@@ -194,7 +194,7 @@ def tell_owner(
 
 
 def may_write(emails: EmailRows, owner: User, kind: EmailKind, at: UnixMs) -> bool:
-    """Say whether another e-mail asked for in the account of *owner* may be written.
+    """Return whether another e-mail asked for in the account of *owner* may be written.
 
     A few a day while the address is not verified: it may be a stranger's, not to be flooded.
     """
@@ -204,7 +204,7 @@ def may_write(emails: EmailRows, owner: User, kind: EmailKind, at: UnixMs) -> bo
 
 
 def may_write_reset(emails: EmailRows, recipient: EmailAddress, at: UnixMs) -> bool:
-    """Say whether a link to set a new password may be written to *recipient*.
+    """Return whether a link to set a new password may be written to *recipient*.
 
     The limit counts only while the owner has a good link: strangers who ask lock no owner out.
     """

@@ -222,7 +222,7 @@ class AccountDeletion:
     clock: Clock
 
     async def belongings(self, session: Session) -> AccountContents:
-        """Return what goes with the account."""
+        """Return the contents that are deleted with the account."""
         now = self.clock.now()
         return await self.store.read(lambda rows: _belongings(rows, session.user, now))
 

@@ -110,7 +110,7 @@ class NameRows(Protocol):
     """User names, of all accounts that ever were, inside one transaction."""
 
     def is_taken(self, username: str) -> bool:
-        """Say whether an account has that name, or had it when it was removed."""
+        """Return whether an account has that name, or had it when it was removed."""
 
 
 class UnusableName(ValueError):
@@ -270,7 +270,7 @@ class HalfSignIn:
     begun_at: UnixMs
 
     def is_good(self, now: UnixMs) -> bool:
-        """Say whether it still waits."""
+        """Return whether it still waits."""
         return now - self.begun_at < WAIT_MS
 
 

@@ -154,7 +154,7 @@ class CodeLimit:
 def accept_app_code(
     rows: AccountRows, app: App, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> bool:
-    """Say whether *code* is one of *app*; it is good once."""
+    """Return whether *code* is one of *app*; it is good once."""
     secret = secrets.app_secret(app.user_id, app.nonce)
     step = matching_step(secret, plain(code), at, after=app.last_step)
     if step is None:

@@ -207,7 +207,7 @@ class Argon2Hasher:
         return await self._run(lambda: ARGON2.hash(_one_form(password)))
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        """Say whether *stored* was made of *password*; None takes as long and is never right."""
+        """Return whether *stored* was made of *password*; None takes as long and is never right."""
         return await self._run(lambda: self._verify(password, stored))
 
     def close(self) -> None:

@@ -264,7 +264,7 @@ class People:
     async def _guess(
         self, email: EmailAddress, place: str, password: str, stored: str | None
     ) -> bool:
-        """Say whether the password is right; if it is not, it counts.  Raises TooManyAttempts."""
+        """Return if the password is right; if it is not, it counts.  Raises TooManyAttempts."""
         await self._login_limit.begin(email, place)
         try:
             is_right = await self.hasher.matches(password, stored)

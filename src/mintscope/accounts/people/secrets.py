@@ -159,11 +159,11 @@ class AccountSecrets:
         return hmac.digest(self.factor, f"challenge {use}\n{text}".encode(), "sha256")
 
     def is_link_of(self, nonce: bytes, link: str) -> bool:
-        """Say whether *link* is that of *nonce*, in constant time."""
+        """Return whether *link* is that of *nonce*, in constant time."""
         return _are_same(self.link_of(nonce), link)
 
     def is_code_of(self, nonce: bytes, code: str) -> bool:
-        """Say whether *code* is that of *nonce*, in constant time."""
+        """Return whether *code* is that of *nonce*, in constant time."""
         return _are_same(self.code_of(nonce), code)
 
     def csrf_of(self, cookie: str) -> str:

@@ -62,7 +62,7 @@ class Session:
     csrf: str
 
     def is_fresh(self, now: UnixMs) -> bool:
-        """Say whether the password was entered a short time ago."""
+        """Return whether the password was entered a short time ago."""
         return now - self.proved_at < FRESH_MS
 
 
@@ -100,12 +100,12 @@ class Lifetimes:
     absolute_ms: int = ABSOLUTE_MS
 
     def hold(self, session: Session, now: UnixMs) -> bool:
-        """Say whether *session* has not expired."""
+        """Return whether *session* has not expired."""
         is_used = now - session.seen_at < self.idle_ms
         return is_used and now - session.created_at < self.absolute_ms
 
     def is_to_be_noted(self, session: Session, now: UnixMs) -> bool:
-        """Say whether its last use was noted so long ago that this one must be noted too."""
+        """Return whether its last use was noted so long ago that this one must be noted too."""
         return now - session.seen_at >= min(NOTE_MS, self.idle_ms // 4)
 
 
@@ -189,7 +189,7 @@ class EmailProof:
     since: UnixMs | None = None
 
     def is_good(self, purpose: Purpose, now: UnixMs) -> bool:
-        """Say whether it may still be used for *purpose*."""
+        """Return whether it may still be used for *purpose*."""
         return self.purpose is purpose and self.used_at is None and now < self.expires_at
 
 

@@ -67,7 +67,7 @@ class Hasher(Protocol):
         """Return what may be stored of *password*."""
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        """Say whether *stored* was made of *password*; None takes as long and is never right."""
+        """Return whether *stored* was made of *password*; None takes as long and is never right."""
 
 
 def expect_password(text: str, *, email: str) -> str:
@@ -334,7 +334,7 @@ def _find_agent(rows: AccountRows, owner: User, agent_id: UserId) -> User | None
 
 
 def _has_password(rows: AccountRows, kept: KeptUser) -> bool:
-    """Say whether the user still has the password of *kept*, and was not removed."""
+    """Return whether the user still has the password of *kept*, and was not removed."""
     now_kept = rows.users.get(kept.user.user_id)
     return now_kept is not None and now_kept.password_hash == kept.password_hash
 

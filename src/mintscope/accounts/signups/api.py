@@ -506,7 +506,7 @@ def _seconds(at: UnixMs | None) -> int | None:
 
 
 def _what_it_lacks(scopes: Collection[Scope]) -> str:
-    """Return what a key with *scopes* cannot do, and how it comes to do that."""
+    """Return the rights that a key with *scopes* lacks, and how to get them."""
     missing = [(f"{area.name}:write", area.write.rstrip(".")) for area in AREAS]
     lacking = [f"{scope} ({does})" for scope, does in missing if Scope(scope) not in scopes]
     if not lacking:

@@ -104,7 +104,7 @@ class Application:
         return self.state in UNDECIDED or self.asked_at is not None
 
     def has_lapsed(self, now: UnixMs) -> bool:
-        """Say whether it was not confirmed in time."""
+        """Return whether it was not confirmed in time."""
         is_waiting = self.state is ApplicationState.AWAITING_CONFIRMATION
         return is_waiting and self.applied_at <= now - LAPSE_MS
 
@@ -191,7 +191,7 @@ class ApplicationRows(Protocol):
 def is_sent_again(
     first: CredentialHash | None, again: CredentialHash | None, *, after_ms: int
 ) -> bool:
-    """Say whether both are hashes of one redelivery key, *after_ms* being soon enough."""
+    """Return whether both are hashes of one redelivery key, *after_ms* being soon enough."""
     return (
         first is not None
         and again is not None
@@ -325,5 +325,5 @@ class FieldReader:
 
 
 def _is_control(sign: str) -> bool:
-    """Say whether *sign* may not stand in a text of several lines; a lone surrogate may not."""
+    """Return whether *sign* may not stand in a text of several lines; a lone surrogate may not."""
     return sign not in "\n\t" and unicodedata.category(sign) in {"Cc", "Cs"}

@@ -94,7 +94,7 @@ class SqlCreditRows:
         return {KeyId(key): spent for key, spent in self._db.execute(SPENT, (user_id, month))}
 
     def is_paid_for(self, user_id: UserId) -> bool:
-        """Say whether a payment for credits of the user is under way."""
+        """Return whether a payment for credits of the user is under way."""
         return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:

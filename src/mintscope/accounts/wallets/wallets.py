@@ -131,7 +131,7 @@ class CreditRows(Protocol):
         """Return what each key of the user has spent in *month*; others are left out."""
 
     def is_paid_for(self, user_id: UserId) -> bool:
-        """Say whether a payment for credits of the user is under way."""
+        """Return whether a payment for credits of the user is under way."""
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
         """Add up the spends *before* by account and day, and other entries by account.

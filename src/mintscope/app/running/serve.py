@@ -426,7 +426,7 @@ class Children:
         )
 
     def _is_served(self, child: _Child) -> bool:
-        """Say whether another process serves the clients of *child*."""
+        """Return whether another process serves the clients of *child*."""
         return any(
             other.listener is child.listener and other.process is not None
             for other in self._children

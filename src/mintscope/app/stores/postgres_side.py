@@ -180,7 +180,7 @@ SILENT_MS_MAX: Final = 60_000
 
 
 def is_auditor(db: PostgresDatabase) -> bool:
-    """Say whether *db* is that of the one process that audits; it is, until its connection ends."""
+    """Return if *db* is that of the one process that audits; it is, until its connection ends."""
     _, is_first = db.execute(BE_AUDITOR, (SessionLock.AUDITING, f"{SILENT_MS_MAX}")).get
     return bool(is_first)
 

@@ -36,7 +36,7 @@ class ApiCall(Generic[Data]):
 
     @property
     def is_charged(self) -> bool:
-        """Say whether an answer costs something."""
+        """Return whether an answer costs something."""
         return self.credits_max > 0 or self.is_purchase
 
     def cost(self, data: Data) -> int:

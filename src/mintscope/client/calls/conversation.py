@@ -46,7 +46,7 @@ class PayingAuth(httpx.Auth):
 
     @abstractmethod
     def holds(self, key: str) -> bool:
-        """Say whether a payment was sent under *key* and its outcome is not known."""
+        """Return whether a payment was sent under *key* and its outcome is not known."""
 
     @abstractmethod
     def adopt(self, method: str, url: httpx.URL) -> str | None:
@@ -224,7 +224,7 @@ class _Patience:
 
 
 def _may_change(failure: ClientError, *, is_held: bool) -> bool:
-    """Say whether asking again may help; a success that cannot be read is not the seller's."""
+    """Return whether asking again may help; a success that cannot be read is not the seller's."""
     match failure:
         case UnreachableError():
             return True

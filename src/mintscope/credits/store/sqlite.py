@@ -123,7 +123,7 @@ class MinutesUnderWay:
         return len(numbers)
 
     def may_be_left(self, at: UnixMs) -> bool:
-        """Say whether it is time to look for what was left behind, and there may be some."""
+        """Return whether it is time to look for what was left behind, and there may be some."""
         if self._looked_at is not None and abs(at - self._looked_at) < LOOK_EVERY_MS:
             return False
         self._looked_at = at
@@ -147,7 +147,7 @@ class MinutesUnderWay:
                 self._has_begun = True
 
     def _is_alone(self) -> bool:
-        """Say whether no other process shares the lock; none can before the commit."""
+        """Return whether no other process shares the lock; none can before the commit."""
         with suppress(OSError):
             lock = self._opened()
             kept = fcntl.LOCK_SH if self._has_begun else fcntl.LOCK_UN

@@ -243,7 +243,7 @@ class SentMinutes:
         self._cleared_at = UnixMs(0)
 
     def is_due(self, at: UnixMs) -> bool:
-        """Say whether a commit of their own is worth it."""
+        """Return whether a commit of their own is worth it."""
         return bool(self.numbers) and abs(at - self._cleared_at) >= CLEAR_EVERY_MS
 
     def cleared(self, count: int, at: UnixMs) -> None:

@@ -110,7 +110,7 @@ def conditional(request: Request, response: Response) -> Response:
 
 
 def is_known(request: Request, etag: bytes) -> bool:
-    """Say whether *request* names *etag*, or anything, in If-None-Match."""
+    """Return whether *request* names *etag*, or anything, in If-None-Match."""
     opaque = etag.removeprefix(b"W/").decode()
     return any(
         tag.strip() == "*" or tag.strip().removeprefix("W/") == opaque
@@ -141,7 +141,7 @@ def negotiate(request: Request, response: Response) -> None:
 
 
 def _accepts_gzip(accepted: str) -> bool:
-    """Say whether *accepted*, an Accept-Encoding header, names gzip, or any encoding."""
+    """Return whether *accepted*, an Accept-Encoding header, names gzip, or any encoding."""
     weights = {}
     for part in accepted.lower().split(","):
         name, _, parameter = part.partition(";")

@@ -44,14 +44,14 @@ class PlainRequest(Protocol):
         """Let the application answer."""
 
     def is_gone(self) -> bool:
-        """Say whether the client has left: then nothing is to be done for it any more."""
+        """Return whether the client has left: then nothing is to be done for it any more."""
 
 
 class FastPath(Protocol):
     """Answers plain requests."""
 
     def take(self, request: PlainRequest) -> bool:
-        """Say whether *request* is taken.
+        """Return whether *request* is taken.
 
         Then it is answered, or falls back, now or later; else nothing was done.
         """
@@ -67,7 +67,7 @@ class AnsweringConnection(Protocol):
         """Let the application answer the request of *cycle*."""
 
     def is_gone(self) -> bool:
-        """Say whether the client has left."""
+        """Return whether the client has left."""
 
     def date_lines(self) -> bytes:
         """Return the header lines that every response of the server begins with."""
@@ -108,7 +108,7 @@ class FastPathCycle:
         self.disconnected = False
 
     def is_gone(self) -> bool:
-        """Say whether the client has left."""
+        """Return whether the client has left."""
         return self._answering.is_gone()
 
     def leave(self) -> None:
@@ -165,7 +165,7 @@ class Group:
     idle: dict[Connection, float] = field(default_factory=dict)
 
     def has_room(self, now_s: float) -> bool:
-        """Say whether one more fits; the oldest that waits for its client gives way to it."""
+        """Return whether one more fits; the oldest that waits for its client gives way to it."""
         if self.count < self.count_max:
             return True
         oldest = next(iter(self.incomplete), None)
@@ -229,7 +229,7 @@ class Connections:
                 del self._groups[group.name]
 
     def is_empty(self) -> bool:
-        """Say whether nothing is kept of any connection."""
+        """Return whether nothing is kept of any connection."""
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
@@ -295,7 +295,7 @@ class Connections:
             self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def may_linger(self, connection: Connection) -> bool:
-        """Say whether *connection* may stay open until its client has read why it was refused."""
+        """Return if *connection* may stay open until its client has read why it was refused."""
         if len(self._lingering) < self.bounds.lingering_max:
             self._lingering.add(connection)
         return connection in self._lingering

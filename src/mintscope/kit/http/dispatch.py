@@ -210,7 +210,7 @@ class PacedProtocol(asyncio.Protocol):
         self._is_slowed = not self.open_connections.addresses.is_proxy(self._peer)
 
     def _is_idle(self) -> bool:
-        """Say whether no response is under way."""
+        """Return whether no response is under way."""
         return self.cycle is None or self.cycle.response_complete
 
 
@@ -290,7 +290,7 @@ class DispatchingProtocol(PacedProtocol):
         self.on_response_complete()
 
     def is_gone(self) -> bool:
-        """Say whether the client has left."""
+        """Return whether the client has left."""
         return self.transport.is_closing()
 
     def date_lines(self) -> bytes:

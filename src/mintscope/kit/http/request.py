@@ -125,7 +125,7 @@ class Request:
         return text.strip() if scheme.lower() == "bearer" else ""
 
     def is_ambiguous(self) -> bool:
-        """Say whether there are several Authorization headers: they could say several things."""
+        """Return whether there are several Authorization headers: they could say several things."""
         pairs = self.scope["headers"]
         return len(pairs) > len(self.headers) and (
             sum(name == b"authorization" for name, _ in pairs) > 1
@@ -142,11 +142,11 @@ class Request:
         return self.headers.get(name, b"").decode("latin-1")
 
     def has_payment(self) -> bool:
-        """Say whether the client presents a payment of x402 or MPP, readable or not."""
+        """Return whether the client presents a payment of x402 or MPP, readable or not."""
         return b"payment-signature" in self.headers or self.has_payment_of_mpp()
 
     def has_payment_of_mpp(self) -> bool:
-        """Say whether Authorization holds a payment, readable or not."""
+        """Return whether Authorization holds a payment, readable or not."""
         value = self.headers.get(b"authorization", b"")
         return value[: len(PAYMENT_SCHEME)].lower() == PAYMENT_SCHEME
 
@@ -465,7 +465,7 @@ class ClientAddresses:
         return network_key(client)
 
     def is_proxy(self, text: str) -> bool:
-        """Say whether *text* is the address of a configured proxy."""
+        """Return whether *text* is the address of a configured proxy."""
         address = _parse(text)
         return address is not None and any(address in network for network in self._proxies)
 

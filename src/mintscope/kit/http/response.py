@@ -74,10 +74,10 @@ class Outlet(Protocol):
         """Send *chunk*, the last one; at once as far as the client reads."""
 
     def is_behind(self) -> bool:
-        """Say whether the client has yet to read some of what was written."""
+        """Return whether the client has yet to read some of what was written."""
 
     def is_gone(self) -> bool:
-        """Say whether the client has left, or the body was ended."""
+        """Return whether the client has left, or the body was ended."""
 
     async def wait_gone(self) -> None:
         """Return once `is_gone`; of a client that leaves without a word it may not be known."""
@@ -171,7 +171,7 @@ class Head(msgspec.Struct, frozen=True):
     by_name: dict[bytes, bytes]
 
     def is_repetitive(self) -> bool:
-        """Say whether some header came twice."""
+        """Return whether some header came twice."""
         return len(self.by_name) < len(self.headers)
 
 

@@ -83,7 +83,7 @@ class Router(Generic[R]):
         return route, path_params
 
     def __contains__(self, path: str) -> bool:
-        """Say whether there is a route at *path*, by any method."""
+        """Return whether there is a route at *path*, by any method."""
         return self._match(path)[0] is not None
 
     def __iter__(self) -> Iterator[R]:

@@ -244,7 +244,7 @@ class PushedMessages(PushedBody):
 
     @override
     def is_gone(self) -> bool:
-        """Say whether the client has left or closed, or the body was ended."""
+        """Return whether the client has left or closed, or the body was ended."""
         cycle = self._cycle
         if self._websocket.has_ended and not cycle.response_complete:
             cycle.disconnected = True

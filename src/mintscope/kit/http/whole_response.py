@@ -266,11 +266,11 @@ class PushedBody:
         self._cycle.complete()
 
     def is_behind(self) -> bool:
-        """Say whether the client has yet to read some of what was written."""
+        """Return whether the client has yet to read some of what was written."""
         return self._cycle.flow.write_paused
 
     def is_gone(self) -> bool:
-        """Say whether the client has left, or the body was ended."""
+        """Return whether the client has left, or the body was ended."""
         cycle = self._cycle
         if cycle.response_complete or cycle.disconnected:
             return True

@@ -200,12 +200,12 @@ class _Undone(Exception):
 
 
 def is_new(database: PostgresDatabase) -> bool:
-    """Say whether *database* has none of our tables."""
+    """Return whether *database* has none of our tables."""
     return database.execute("SELECT to_regclass('migration') IS NULL").get is True
 
 
 def is_copied_into(database: PostgresDatabase) -> bool:
-    """Say whether a copy into *database* has begun and not ended."""
+    """Return whether a copy into *database* has begun and not ended."""
     return database.execute("SELECT to_regclass('copy_progress') IS NOT NULL").get is True
 
 

@@ -169,7 +169,7 @@ class Tail:
         return True
 
     def _is_settled(self, block: Block) -> bool:
-        """Say whether *block* is in the log, or too old to change anything in it."""
+        """Return whether *block* is in the log, or too old to change anything in it."""
         if self._is_final(block.slot) or block.slot < self._headers[0].slot:
             return True
         ours = self._by_slot.get(block.slot)

@@ -82,7 +82,7 @@ class Frame:
         return rows
 
     def has_opened(self) -> bool:
-        """Say whether a row began since the last call."""
+        """Return whether a row began since the last call."""
         has_opened = self._has_opened
         self._has_opened = False
         return has_opened
@@ -119,7 +119,7 @@ class Frame:
         self.candle = OpenCandle(self.bucket, price, price, price, price, 1, sol, sol, sol, sol)
 
     def _has_row(self) -> bool:
-        """Say whether the newest bucket has a row: a price, or volume."""
+        """Return whether the newest bucket has a row: a price, or volume."""
         if self.candle is not None and self.candle.bucket == self.bucket:
             return True
         return self.buy + self.sell > 0

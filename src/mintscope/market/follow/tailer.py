@@ -179,7 +179,7 @@ class LogTailer:
         return 0 if self._follows_files else max(0, self._clock.now() - self._market.time * 1000)
 
     def follows_files(self) -> bool:
-        """Say whether the market's clock is that of files that are replayed."""
+        """Return whether the market's clock is that of files that are replayed."""
         return self._follows_files
 
     def pace(self) -> Pace | None:

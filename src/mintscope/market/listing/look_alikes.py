@@ -416,7 +416,7 @@ def cleaned(text: str | None) -> str | None:
 
 
 def hides(text: str | None) -> bool:
-    """Say whether *text* holds characters that are never shown: control, format, private ones."""
+    """Return if *text* holds characters that are never shown: control, format, private ones."""
     return text is not None and any(category(each).startswith("C") for each in text)
 
 

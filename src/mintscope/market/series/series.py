@@ -165,7 +165,7 @@ def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
 
 
 def has_price(kept: KeptCandles) -> bool:
-    """Say whether any swap has set a price since tracking began, in any timeframe."""
+    """Return whether any swap has set a price since tracking began, in any timeframe."""
     count = 0 if kept.state is None else _count(kept.state, Timeframe.M1)
     return count > 0 or any(price_of(swap) is not None for _, swap in kept.tail)
 

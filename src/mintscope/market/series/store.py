@@ -236,7 +236,7 @@ def _candles(
 def _stands(
     db: Database, mint: Mint, known: KeptCandles, folded: tuple[bytes | None, bytes | None]
 ) -> bool:
-    """Say whether the rows of *known* stand yet, where *folded* is what the fold kept by now.
+    """Return whether the rows of *known* stand yet, where *folded* is what the fold kept by now.
 
     Every fold changes it.  Any other change of rows says that the mint is tracked again.
     """

@@ -497,7 +497,7 @@ def _data(method: str, data: tuple[str, str]) -> bytes:
 
 
 def _is_ours(error: str | dict[str, Any]) -> bool:
-    """Say whether a simulation failed for our own lack of funds, or the node's of readiness."""
+    """Return whether a simulation failed for our own lack of funds, or the node's of readiness."""
     if isinstance(error, dict):  # the fee payer is the first account of every payment
         return error.get("InsufficientFundsForRent") == {"account_index": 0}
     return error in NOT_THE_PAYERS

@@ -320,7 +320,7 @@ class RpcSettlement(RpcTreasury):
     async def _explain(
         self, error: str, source: Pubkey, terms: Terms
     ) -> Rejected | TreasuryUnusable:
-        """Say whether it is for the payer's account that the transfer would fail, or for ours."""
+        """Return if it is for the payer's account that the transfer would fail, or for ours."""
         if error == TOO_LITTLE:
             return Rejected(error, is_unfunded=True)
         if not error.startswith(TRANSFER_FAILED):
@@ -350,7 +350,7 @@ class RpcSettlement(RpcTreasury):
         return found
 
     def _is_seen_lately(self) -> bool:
-        """Say whether the highest tip seen is of the life of a blockhash; else it may be wrong."""
+        """Return if the highest tip seen is of the life of a blockhash; else it may be wrong."""
         return self._clock.monotonic_s() - self._seen_at_s <= BLOCKHASH_BLOCKS * self.slot_s()
 
     async def broadcast(self, signed: Signed) -> None:

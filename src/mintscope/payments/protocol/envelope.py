@@ -289,11 +289,11 @@ class Envelope:
         return self._wire(Ed25519.default())
 
     def is_sponsored_by(self, fee_payer: Pubkey) -> bool:
-        """Say whether it is *fee_payer* that would pay for landing it."""
+        """Return whether it is *fee_payer* that would pay for landing it."""
         return self.accounts[FEE_PAYER_AT] == fee_payer
 
     def lacks_only(self, fee_payer: Pubkey) -> bool:
-        """Say whether the signature of *fee_payer*, whose key may be new, makes it complete."""
+        """Return whether the signature of *fee_payer*, whose key may be new, makes it complete."""
         return self.is_signed_by_payer() and self.is_sponsored_by(fee_payer)
 
     def sign(self, fee_payer: Keypair) -> Signed:
@@ -353,7 +353,7 @@ def _open(transaction: bytes) -> Envelope | Refused:
 
 
 def _is_sound(envelope: Envelope) -> bool:
-    """Say whether every index points at an account and no account is named twice."""
+    """Return whether every index points at an account and no account is named twice."""
     header = envelope.message.header
     accounts = envelope.accounts
     return (

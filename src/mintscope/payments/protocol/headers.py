@@ -107,7 +107,7 @@ class Presented:
     quote: bytes | None = None
 
     def matches(self, terms: Terms) -> bool:
-        """Say whether this was signed in answer to a requirement of *terms*."""
+        """Return whether this was signed in answer to a requirement of *terms*."""
         return (self.scheme, self.network, self.asset, self.pay_to) == (
             SCHEME,
             terms.network,

@@ -113,7 +113,7 @@ def find_flaw(  # noqa: PLR0913  as above
 
 
 def has_form_of_ours(memo: bytes) -> bool:
-    """Say whether *memo* has the length and the version of a quote, ours or forged."""
+    """Return whether *memo* has the length and the version of a quote, ours or forged."""
     if len(memo) != MEMO_BYTES:
         return False
     try:

@@ -67,7 +67,7 @@ _Form = TypeVar("_Form", _Credential, _Request)
 
 
 def accepts_charge(accept_payment: str) -> bool:
-    """Say whether *accept_payment*, the value of `Accept-Payment`, takes `solana/charge`."""
+    """Return whether *accept_payment*, the value of `Accept-Payment`, takes `solana/charge`."""
     for entry in accept_payment.split(","):
         name, *parameters = (part.strip() for part in entry.split(";"))
         if name in _TAKEN:

@@ -250,7 +250,7 @@ def _check_quote(memo: bytes | None, asked: Asked) -> bytes:
 
 
 def _is_clients_own(memo: bytes) -> bool:
-    """Say whether *memo* is a text that clients make unique themselves, and no quote."""
+    """Return whether *memo* is a text that clients make unique themselves, and no quote."""
     try:
         memo.decode()
     except UnicodeDecodeError:

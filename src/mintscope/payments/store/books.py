@@ -280,7 +280,7 @@ class SqlPaymentBooks:
         return why
 
     async def is_auditor(self) -> bool:
-        """Say whether this process is the one that audits, of all that run."""
+        """Return whether this process is the one that audits, of all that run."""
         return await self._run(self._is_auditor)
 
     async def fund_mark(self) -> int:

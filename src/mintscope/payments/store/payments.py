@@ -337,11 +337,11 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.find_signatures(signatures))
 
     async def has_bought(self, payer: Wallet) -> bool:
-        """Say whether a payment of the wallet has ever been good."""
+        """Return whether a payment of the wallet has ever been good."""
         return await self._look(lambda table: table.budgets.has_bought(payer))
 
     async def has_bought_from(self, address: str) -> bool:
-        """Say whether a payment from this client address has ever been good."""
+        """Return whether a payment from this client address has ever been good."""
         return await self._look(lambda table: table.budgets.has_bought_from(address))
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:

@@ -506,15 +506,15 @@ class Budgets:
         return FeesAtRisk(*self._db.execute(FEES_AT_RISK, (now - HOUR_MS, now - DAY_MS)).get)
 
     def is_key_taken(self, key_hash: CredentialHash) -> bool:
-        """Say whether the redelivery key is that of a payment that may still be good."""
+        """Return whether the redelivery key is that of a payment that may still be good."""
         return bool(self._db.execute(KEY_IS_TAKEN, (key_hash,)).get)
 
     def has_bought(self, payer: Wallet) -> bool:
-        """Say whether a payment of the wallet has ever been good."""
+        """Return whether a payment of the wallet has ever been good."""
         return bool(self._db.execute(HAS_BOUGHT, (payer,)).get)
 
     def has_bought_from(self, address: str) -> bool:
-        """Say whether a payment from this client address has ever been good."""
+        """Return whether a payment from this client address has ever been good."""
         return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
     def take_fee(self, pending: PendingPayment) -> bool:

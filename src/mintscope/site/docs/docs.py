@@ -49,7 +49,8 @@ class Hook(BaseHTTPRequestHandler):
             return self.send_error(400)
         self.send_response(204)
         self.end_headers()
-        name, data = self.headers["webhook-id"], event["data"]
+        name = self.headers["webhook-id"]
+        data = event["data"]
         print(name, data["field"], data["direction"], data["value"], flush=True)
 
 HTTPServer(("127.0.0.1", int(os.environ.get("PORT", "8000"))), Hook).serve_forever()"""

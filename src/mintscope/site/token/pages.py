@@ -146,7 +146,7 @@ async def _room(window: Limiter, key: LimitKey) -> int:
 
 
 async def _is_taken(window: Limiter, key: str) -> bool:
-    """Say whether the window of *key* has no room; nothing is counted."""
+    """Return whether the window of *key* has no room; nothing is counted."""
     if isinstance(await window.take(key), Denied):
         return True
     await window.give_back(key)

@@ -261,7 +261,7 @@ def question_of(query: FormData) -> TokensQuestion:
 
 
 def has_empty_fields(query: FormData) -> bool:
-    """Say whether *query* has fields that ask for nothing, as a form sends them."""
+    """Return whether *query* has fields that ask for nothing, as a form sends them."""
     return any("" in query.texts(name) for name in FIELDS)
 
 
@@ -439,13 +439,14 @@ def name_of(text: str) -> str:
 
 
 def is_near(one: Sequence[int], other: Sequence[int]) -> bool:
-    """Say whether one typo makes *one* of *other*: a sign more, less, another, or two swapped."""
+    """Return if one typo makes *one* of *other*: a sign more, less, another, or two swapped."""
     if abs(len(one) - len(other)) > 1:
         return False
     start = 0
     while start < min(len(one), len(other)) and one[start] == other[start]:
         start += 1
-    mine, theirs = one[start:], other[start:]
+    mine = one[start:]
+    theirs = other[start:]
     if mine[:2] == theirs[1::-1] and len(theirs) > 1 and mine[2:] == theirs[2:]:
         return True
     return mine[1:] == theirs[1:] or mine[1:] == theirs or mine == theirs[1:]
