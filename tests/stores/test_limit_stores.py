@@ -1,9 +1,12 @@
 """Faults of the connection of limits to a real server, and between two processes."""
 
 import asyncio
+import gc
 import signal
+import warnings
 from collections.abc import Iterator
 from contextlib import aclosing
+from typing import Final
 
 import pytest
 
@@ -112,6 +115,53 @@ async def test_a_killed_server_leaves_each_process_its_share_until_it_is_there_a
         own_server.start()
         await shared_again(limits)
         assert [await limiter.take("c") for _ in range(2)] == [Admitted(1, 60), Admitted(0, 60)]
+
+
+class SilentServer:
+    """A PostgreSQL that lets a client in, and answers its query only once that is cancelled."""
+
+    READY: Final = b"Z\0\0\0\x05I"
+    KEY: Final = b"K\0\0\0\x0c" + bytes(8)  # with which a client cancels
+    LET_IN: Final = b"R\0\0\0\x08\0\0\0\0" + KEY + READY  # AuthenticationOk
+    CANCELLED: Final = b"E\0\0\0\x1bSERROR\0C57014\0Mcancel\0\0" + READY
+    CANCEL: Final = (80_877_102).to_bytes(4)
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self._client: asyncio.StreamWriter | None = None
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Read until the client leaves."""
+        length = int.from_bytes(await reader.readexactly(4))
+        startup = await reader.readexactly(length - 4)
+        if startup.startswith(self.CANCEL):
+            assert self._client is not None
+            self._client.write(self.CANCELLED)
+        else:
+            self._client = writer
+            writer.write(self.LET_IN)
+            while await reader.read(1000):
+                self.asked.set()
+        writer.close()
+
+
+async def test_a_connection_that_is_given_up_while_it_is_set_up_is_closed() -> None:
+    silent = SilentServer()
+    server = await asyncio.start_server(silent.serve, "127.0.0.1", 0)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        async with server, asyncio.timeout(30):
+            host, port = server.sockets[0].getsockname()
+            dsn = f"host={host} port={port} user=a dbname=a sslmode=disable gssencmode=disable"
+            async with aclosing(PostgresWindows(dsn)) as windows:
+                asking = asyncio.ensure_future(windows.settle([window("a")]))
+                await silent.asked.wait()
+                asking.cancel()
+                await asyncio.wait((asking,))
+        del asking
+        gc.collect()
+
+    assert [str(each.message) for each in warned] == []
 
 
 async def test_a_frozen_server_does_not_hold_up_requests(own_server: PostgresServer) -> None:

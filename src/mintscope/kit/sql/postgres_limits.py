@@ -106,7 +106,11 @@ class PostgresWindows:
         connection = await AsyncConnection.connect(
             self._dsn, autocommit=True, connect_timeout=CONNECT_S
         )
-        await connection.execute(SETTINGS)
+        try:
+            await connection.execute(SETTINGS)
+        except BaseException:  # also if the caller stops waiting: nobody else has the connection
+            await connection.close()
+            raise
         return connection
 
     async def _sweep(self, cursor: AsyncRawCursor[Any], asked_count: int, now: int | None) -> None:
