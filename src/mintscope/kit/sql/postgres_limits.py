@@ -108,7 +108,7 @@ class PostgresWindows:
         )
         try:
             await connection.execute(SETTINGS)
-        except BaseException:  # also if the caller stops waiting: nobody else has the connection
+        except BaseException:  # of a caller that gives up, too: it alone has the connection
             await connection.close()
             raise
         return connection
