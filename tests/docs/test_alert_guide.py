@@ -132,7 +132,7 @@ async def test_a_receiver_believes_what_was_signed(language: str, tmp_path: Path
 
 
 def test_the_page_about_the_api_has_the_same_receivers() -> None:
-    page = (ROOT / "docs" / "api.md").read_text()
+    page = (ROOT / "docs" / "api" / "alerts.md").read_text()
     for language, text in (("python", HOOK_PYTHON), ("ts", HOOK_TYPESCRIPT)):
         assert f"```{language}\n{text}\n```" in page
 

@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md")),
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "api").glob("*.md")),
     *(
         page
         for page in sorted((ROOT / "docs" / "operating").glob("*.md"))
@@ -441,7 +442,7 @@ def test_the_programs_of_the_clients_run(service: DocumentedService) -> None:
 
 
 def test_an_agent_gets_its_key(service: DocumentedService) -> None:
-    """The block of api.md, line by line, as an agent would fill it in: the only one of its kind."""
+    """The block of api/accounts.md, line by line, as an agent would fill it in: the only one."""
     (walk,) = (block for page in PAGES for block in _blocks(page) if _is_walk(block))
     json_is, service_is, apply, _secret_is, confirm, status, exchange, me, rotate = walk
     begin = f"{json_is}\n{service_is}".replace("http://127.0.0.1:8402", service.url)

@@ -1,4 +1,4 @@
-"""The page of the API lists every indicator with parameters, as the code has it."""
+"""The page of series lists every indicator with parameters, as the code has it."""
 
 from pathlib import Path
 from typing import Final
@@ -8,7 +8,7 @@ import pytest
 from mintscope.market.indicators import INDICATORS
 from mintscope.market.indicators.registry import Indicator
 
-PAGE: Final = (Path(__file__).parents[2] / "docs/api.md").read_text()
+PAGE: Final = (Path(__file__).parents[2] / "docs/api/series.md").read_text()
 
 
 @pytest.mark.parametrize("each", INDICATORS.values(), ids=INDICATORS)

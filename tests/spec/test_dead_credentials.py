@@ -1,7 +1,7 @@
 """A credential that is not in force is INVALID_TOKEN at every operation, and takes nothing.
 
-The table of docs/api.md has the same states; operations and their credentials are those of the
-OpenAPI description.
+The table of docs/api/credits.md has the same states; operations and their credentials are those of
+the OpenAPI description.
 """
 
 import re
@@ -125,6 +125,6 @@ async def test_it_is_invalid_everywhere_and_takes_nothing(
 
 
 def test_the_documents_have_the_same_states() -> None:
-    page = (ROOT / "docs" / "api.md").read_text()
+    page = (ROOT / "docs" / "api" / "credits.md").read_text()
     for state in STATES:
         assert f"\n| {state} | 401 `INVALID_TOKEN` |" in page

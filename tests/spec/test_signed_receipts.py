@@ -159,7 +159,7 @@ async def test_the_program_of_the_documents_checks_it(
 ) -> None:
     answer = await shop.send("GET", REPORT, await shop.paid("GET", REPORT))
     document = (await shop.client.get(DOCUMENT)).text
-    text = (ROOT / "docs" / "api.md").read_text().partition("## Signed receipts")[2]
+    text = (ROOT / "docs" / "api" / "payments.md").read_text().partition("## Signed receipts")[2]
     program = tmp_path / "program.py"
     program.write_text(text.partition("```python\n")[2].partition("```")[0])
     monkeypatch.setattr(sys, "argv", ["", answer.headers["payment-response"], document])
