@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from mintscope.api.events import EventStream
 from mintscope.kit.http.response import NO_OUTLET, Outlet
+from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import Mint
 from mintscope.market.report import PARTIAL
 from mintscope.site.page import Macros, NoContent, PageResponse, Pushed
@@ -23,6 +24,7 @@ from mintscope.site.routes import PageRequest
 from mintscope.site.sol import MarketParts
 
 AGAIN_S: Final = 5.0  # after a look that failed
+BEAT: Final = encode_event(b"beat", b"{}")
 REST: Final = 4.0  # times what a look took: pages have at most a fifth of a core for it
 
 View = TypeVar("View", bound=Hashable)
@@ -63,6 +65,12 @@ class PageStream(EventStream):
         super().__init__(*args, **kwargs)
         self.known = known
         self._on_report = on_report
+
+    @override
+    def beat(self) -> None:
+        """Write a heartbeat that scripts hear: they are not shown comments."""
+        if self.is_open and not self.is_behind():
+            self.say(BEAT)
 
     @override
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:

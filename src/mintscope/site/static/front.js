@@ -22,12 +22,15 @@ function oldText(ageMs) {
   return seconds < 7200 ? `${Math.floor(seconds / 60)} min old` : `${Math.floor(seconds / 3600)} h old`;
 }
 
+let isLost = false;
+
 function showAge() {
   const ageMs = Math.max(0, Date.now() - aheadMs - Number(live.dataset.asOf));
   const isLate = ageMs > Number(live.dataset.degradedMs);
   const [badge, word, age] = ["state", "word", "age"].map((name) => part(name));
   if (badge === null) return;
-  const [kind, text] = [`badge ${isLate ? "wait" : "good"}`, isLate ? "late" : "live"];
+  const text = isLost ? "not connected" : isLate ? "late" : "live";
+  const kind = `badge ${isLost || isLate ? "wait" : "good"}`;
   if (badge.className !== kind) badge.className = kind;
   if (word.textContent !== text) word.textContent = text;
   if (age.textContent !== oldText(ageMs)) age.textContent = oldText(ageMs);
@@ -42,12 +45,17 @@ function hear({ slot, asOf, parts }) {
 
 async function ask() {
   const fresh = (await fetched(`/live?seen=${live.dataset.live}`))?.getElementById("live");
-  if (!fresh) return false;
+  if (!fresh) return false; // nothing new
   const parts = [...fresh.querySelectorAll("[data-html]")];
   const { live: slot, asOf } = fresh.dataset;
   hear({ slot, asOf, parts: Object.fromEntries(parts.map((each) => [each.dataset.part, each.innerHTML])) });
-  return true;
+  return false;
 }
 
-follow({ address: () => "/live/events", hear, ask, late: () => {}, pauseMs: 1000, pauseMaxMs: 30_000 });
+function connected(isConnected) {
+  isLost = !isConnected;
+  showAge();
+}
+
+follow({ address: () => "/live/events", hear: { news: hear }, ask, connected, pauseMs: 1000 });
 setInterval(showAge, 250);

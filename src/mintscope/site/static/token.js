@@ -3,6 +3,7 @@
 import {
   AVERAGES, DASH, MovingChart, element, pointOf, points, shortPrice, showPrice, wholeNumber,
 } from "./token-chart.js";
+import { follow } from "./live.js";
 
 const KEY = "YOUR_KEY";
 const POINTS_MAX = 1000;
@@ -174,28 +175,30 @@ class Age {
     this.text = document.getElementById("age");
     this.asOf = Number(place.dataset.asOf);
     this.ahead = performance.timeOrigin + (loaded?.responseStart ?? 0) - Number(place.dataset.now);
-    this.state = "still";
+    this.isHeard = this.isLost = this.isRefused = false;
     setInterval(() => this.show(), 1000);
   }
 
   hear(asOf) {
     this.asOf = asOf;
-    this.state = "live";
-    this.show();
+    this.isHeard = true;
+    this.note({ isLost: false, isRefused: false });
   }
 
-  end(text) {
-    this.state = "ended";
-    this.why = text;
+  note(told) {
+    Object.assign(this, told);
     this.show();
   }
 
   show() {
     const age = Math.max(0, Date.now() - this.ahead - this.asOf);
     const isLate = age > Number(this.place.dataset.degradedMs);
-    this.place.dataset.state = this.state === "live" && isLate ? "late" : this.state;
-    const words = { live: "live, ", late: "late, ", ended: "" }[this.place.dataset.state] ?? "";
-    this.text.textContent = `${words}${oldText(age)}${this.state === "ended" ? `, ${this.why}` : ""}`;
+    const isEnded = this.isLost || this.isRefused;
+    const state = isEnded ? "ended" : !this.isHeard ? "still" : isLate ? "late" : "live";
+    const why = this.isLost ? "not connected: trying again" : "no live updates: load the page again";
+    const words = { live: "live, ", late: "late, " }[state] ?? "";
+    this.place.dataset.state = state;
+    this.text.textContent = `${words}${oldText(age)}${isEnded ? `, ${why}` : ""}`;
   }
 }
 
@@ -209,37 +212,32 @@ function oldText(ageMs) {
 
 const age = new Age(document.getElementById("freshness"));
 
-// A hidden page gets no events: browsers hold few connections to one site.
+const address = () => `${box.dataset.live}&since=${points.at(-1)?.t ?? ""}`;
 
-let source = null;
+// No content: there is no room for this page, or its view has ended.
+async function ask() {
+  const stopped = new AbortController();
+  const response = await fetch(address(), { signal: stopped.signal });
+  stopped.abort();
+  if (!response.ok) throw new Error(`status ${response.status}`);
+  age.note({ isRefused: response.status !== 200 });
+  return response.status === 200;
+}
 
-function listen() {
-  if (source || document.hidden) return;
-  source = new EventSource(`${box.dataset.live}&since=${points.at(-1)?.t ?? ""}`);
-  const on = (name, hear) => source.addEventListener(name, (event) => hear(JSON.parse(event.data)));
-  on("snapshot", hearReport);
-  on("update", hearReport);
-  on("series", hearAll);
-  on("figures", hearFigures);
-  on("market", (told) => {
+const hear = {
+  snapshot: hearReport,
+  update: hearReport,
+  series: hearAll,
+  figures: hearFigures,
+  market: (told) => {
     lastTrade = told.lastTrade ?? lastTrade;
     hearCandles(told.candles);
     hearSwaps(told.swaps);
-  });
-  source.addEventListener("error", () => {
-    if (source?.readyState === EventSource.CLOSED) age.end("connection lost: load the page again");
-  });
-}
+  },
+};
+const connected = (isConnected) => age.note({ isLost: !isConnected });
 
-function stopListening() {
-  source?.close();
-  source = null;
-}
-
-document.addEventListener("visibilitychange", () => (document.hidden ? stopListening() : listen()));
-addEventListener("pagehide", stopListening);
-addEventListener("pageshow", listen);
-moveChart().finally(listen);
+moveChart().finally(() => follow({ address, hear, ask, connected, pauseMs: 30_000 }));
 
 // The reader's own key stays in the lines of this page.
 

@@ -95,7 +95,7 @@ function putCells(mint, here, cells) {
   return row;
 }
 
-function hear({ slot, order, rows, footing }) {
+function hear({ slot, asOf, order, rows, footing }) {
   const here = list();
   const body = here?.querySelector("tbody");
   if (!body || order.length === 0 || here.querySelector(".warning")) {
@@ -105,6 +105,7 @@ function hear({ slot, order, rows, footing }) {
   merge(body, order.map((mint) => [mint, (known) => putCells(mint, known, rows[mint] ?? [])]));
   here.querySelector(".fine").outerHTML = footing;
   here.dataset.live = slot;
+  here.dataset.asOf = asOf ?? "";
 }
 
 function address() {
@@ -113,12 +114,26 @@ function address() {
   return `/tokens/events?${asked}`;
 }
 
-function late(isLate) {
-  const place = document.getElementById("late");
-  if (place) place.hidden = !isLate;
+function connected(isConnected) {
+  document.getElementById("lost").hidden = isConnected;
 }
 
-const again = list() && follow({ address, hear, ask, late, pauseMs: 3000, pauseMaxMs: 60_000 });
+const again = list()
+  && follow({ address, hear: { news: hear }, ask: () => ask().then(() => false), connected, pauseMs: 3000 });
+
+// A chain that is late says nothing: how old its newest final block is, is counted here.
+
+if (list()) {
+  const [loaded] = performance.getEntriesByType("navigation");
+  const aheadMs = performance.timeOrigin + (loaded?.responseStart ?? 0) - Number(list().dataset.now);
+  setInterval(() => {
+    const { asOf, lateMs } = list().dataset;
+    const ageMs = Date.now() - aheadMs - Number(asOf);
+    const place = document.getElementById("late");
+    place.hidden = !(asOf && ageMs > Number(lateMs));
+    if (!place.hidden) place.querySelector("span").textContent = Math.floor(ageMs / 1000);
+  }, 1000);
+}
 
 // A star is sent without leaving the page.
 document.addEventListener("submit", async (event) => {

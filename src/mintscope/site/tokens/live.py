@@ -17,7 +17,7 @@ import msgspec
 from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
 from mintscope.kit.http.response import Outlet
 from mintscope.kit.http.server_sent import encode_event
-from mintscope.kit.primitives import Mint, UnixS, parse_mint
+from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.listing.listed import ListedTokens
 from mintscope.site.live import NEWS, Channel, News, OpenPages, PageStream
@@ -49,9 +49,10 @@ class ListView(NamedTuple):
 
 
 class _Lines(NamedTuple):
-    """The cells of each line, as HTML; *mark* is the slot that they are of."""
+    """The cells of each line, as HTML; *mark* is the slot that they are of, *time* its time."""
 
     mark: str
+    time: UnixS | None
     rows: Mapping[Mint, Sequence[str]]
 
 
@@ -117,7 +118,7 @@ class LiveLists:
         before = self._newest.get(view)
         if before is not None and before.mark == mark:
             mark += "+"  # the line of a mint may change without a slot
-        now = self._newest[view] = _Lines(mark, rows)
+        now = self._newest[view] = _Lines(mark, page.time, rows)
         footing = str(drawn.footing(page)).strip()
         whole = _event(now, footing, dict.fromkeys(rows, ()))
         if before is None:
@@ -136,6 +137,7 @@ def _event(now: _Lines, footing: str, before: Mapping[Mint, Sequence[str]]) -> b
     """Return the event of *now* for those who know *before*."""
     told = {
         "slot": now.mark,
+        "asOf": None if now.time is None else now.time * SECOND_MS,
         "order": list(now.rows),
         "rows": {
             mint: changed
@@ -154,6 +156,7 @@ def _changed(cells: Sequence[str], before: Sequence[str]) -> list[tuple[int, str
 
 
 UNAVAILABLE: Final = 503
+LATE: Final = 2  # times the age from which a report is late: blocks of the list are final
 # Sort keys of a list, "" for a column without one, and the text above the column.
 COLUMNS: Final = (
     ("price", "Price"),
@@ -199,12 +202,12 @@ class TokensPages:
         try:
             page = await self._lines.page(asked.of_list(watched, now_s))
         except ServiceUnavailable:
-            return self._page(asked, None, watched, is_stale=False)
+            return self._page(asked, None, watched, now=request.now, is_stale=False)
         age_ms = 0 if page.time is None else request.now - page.time * SECOND_MS
         is_stale = self._market.is_stale(age_ms)
         if request.query_params.text("seen") == _mark(page, is_stale=is_stale):
             return NoContent()
-        return self._page(asked, page, watched, is_stale=is_stale)
+        return self._page(asked, page, watched, now=request.now, is_stale=is_stale)
 
     async def watch(self, request: PageRequest) -> PageResponse:
         """Put a token on the watchlist of who is signed in, or take it off."""
@@ -228,6 +231,7 @@ class TokensPages:
         page: LinePage | None,
         watched: list[Mint] | None,
         *,
+        now: UnixMs,
         is_stale: bool,
     ) -> Page:
         facts = {
@@ -235,6 +239,8 @@ class TokensPages:
             "page": page,
             "watched": watched,
             "is_stale": is_stale,
+            "now": now,
+            "late_ms": int(LATE * self._market.degraded_after_s * SECOND_MS),
             "mark": "" if page is None else _mark(page, is_stale=is_stale),
             "columns": COLUMNS,
             "volumes": VOLUMES,

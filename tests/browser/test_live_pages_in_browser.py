@@ -1,0 +1,142 @@
+"""Open pages behind a proxy that misbehaves: they say so at once, and are right soon after.
+
+The clock of each page is moved by the test; the proxy and the network take no time to speak of.
+"""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, Page, expect
+
+from support.processes.troubled_proxy import Trouble, TroubledProxy, troubled_proxy
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.token_market import BONE, swap_of
+from support.scenes.website import Website, served_website
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+STEP_MS = 500
+TROUBLE_MS = 60_000
+AGAIN_MS_MAX = 5_000
+SEEN_MS_MAX = {"bad_gateway": 500, "cuts": 500, "sleeps": 25_000}
+
+
+@dataclass
+class Subject:
+    """A live page, and how to change what it shows.
+
+    lost    where it says that it is not connected
+    trade   lets the market trade; returns where the page shows that
+    """
+
+    path: str
+    lost: str
+    trade: Callable[[Website, Page], Awaitable[str]]
+
+
+async def trade_all(site: Website, attribute: str) -> str:
+    assert site.market is not None
+    site.clock.advance(1_000)
+    await site.market.trade()
+    return f'{attribute}[data-live="{site.market.slot}"]'
+
+
+async def trade_one(site: Website, page: Page) -> str:
+    market = site.token_market
+    assert market is not None
+    shown = await page.locator("#swap-lines a.mono").first.get_attribute("title")
+    await market.trade(swap_of(BONE, 0.0001, dollars=500.0, number=next(NUMBERS)), after_s=1)
+    return f'#swap-lines tr:first-child:not(:has(a[title="{shown}"]))'
+
+
+SLEEPS: Trouble = "sleeps"
+NUMBERS = iter(range(700, 800))
+LOST = "not connected"
+SUBJECTS = {
+    "front": Subject("/", '[data-part="word"]', lambda site, _: trade_all(site, "#live")),
+    "list": Subject("/tokens", "#lost:not([hidden])", lambda site, _: trade_all(site, "#list")),
+    "token": Subject(f"/token/{BONE}?tf=m1", "#age", trade_one),
+}
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def listed(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
+    async with served_website(tmp_path_factory.mktemp("listed"), has_market=True) as site:
+        yield site
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
+async def drawn(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Website]:
+    async with served_website(tmp_path_factory.mktemp("drawn"), has_token_market=True) as site:
+        yield site
+
+
+@pytest.mark.parametrize("trouble", ["bad_gateway", "cuts", "sleeps"])
+@pytest.mark.parametrize("name", SUBJECTS)
+async def test_a_page_recovers_by_itself(
+    chromium: Browser, listed: Website, drawn: Website, name: str, trouble: Trouble
+) -> None:
+    subject = SUBJECTS[name]
+    site = drawn if name == "token" else listed
+    port = urlsplit(site.origin).port
+    assert port is not None
+    async with troubled_proxy(port) as proxy, visiting(chromium, proxy.origin) as visitor:
+        page = visitor.page
+        await page.clock.install()
+        await visitor.open(subject.path)
+        await settles(page, subject, is_lost=False)
+        await page.locator(await subject.trade(site, page)).wait_for(state="attached")
+
+        proxy.begin(trouble)
+        await passes(
+            page, SEEN_MS_MAX[trouble], subject, is_lost=True, has_answers=trouble != SLEEPS
+        )
+        await rides_out(page, proxy)
+        assert await is_lost(page, subject)
+        awaited = await subject.trade(site, page)
+
+        proxy.end()
+        await passes(page, AGAIN_MS_MAX, subject, is_lost=False)
+        await page.locator(awaited).wait_for(state="attached")
+        forgive(visitor)
+
+
+async def is_lost(page: Page, subject: Subject) -> bool:
+    texts = await page.locator(subject.lost).all_inner_texts()
+    return any(LOST in text.lower() for text in texts)
+
+
+async def settles(page: Page, subject: Subject, *, is_lost: bool) -> None:
+    """Wait without moving the clock of the page."""
+    place = page.locator(subject.lost).filter(has_text="ot connected")
+    await expect(place).to_have_count(1 if is_lost else 0)
+
+
+async def passes(
+    page: Page, span_ms: int, subject: Subject, *, is_lost: bool, has_answers: bool = True
+) -> None:
+    """Move the clock of the page by *span_ms*, in steps; it says then whether it is connected."""
+    for _ in range(0, span_ms, STEP_MS):
+        await page.clock.run_for(STEP_MS)
+        if has_answers:  # then what is due, has happened once this has
+            await page.evaluate("fetch('/robots.txt').catch(() => null)")
+    await settles(page, subject, is_lost=is_lost)
+
+
+async def rides_out(page: Page, proxy: TroubledProxy) -> None:
+    """Move the clock of the page by a minute; it goes on trying."""
+    for _ in range(0, TROUBLE_MS, 5_000):
+        await page.clock.run_for(5_000)
+        await proxy.attempts.acquire()
+
+
+def forgive(visitor: Visitor) -> None:
+    """Forget that the browser had no answers: that was the proxy's doing."""
+    visitor.mishaps[:] = [
+        each
+        for each in visitor.mishaps
+        if not each.startswith(("no answer", "502", "console: Failed", "console: Event"))
+    ]
