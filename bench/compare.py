@@ -41,7 +41,8 @@ class Build:
         if not (self.folder / "bench" / f"{name}.py").is_file():
             return
         environment = dict(os.environ)  # noqa: TID251 - handed on, not read
-        environment["PYTHONPATH"] = f"{self.folder / 'src'}:{self.folder}"
+        trees = ("src", "packages/client/src", "packages/devchain/src", "")
+        environment["PYTHONPATH"] = ":".join(str(self.folder / tree) for tree in trees)
         ran = subprocess.run(
             [self.python, "-m", f"bench.{name}"],
             cwd=self.folder,

@@ -12,11 +12,11 @@ import uvloop
 from typing_extensions import override
 
 from bench.peers_payments.moments import SEED, server
-from mintscope.devchain.blockstore import SLOT_MS
-from mintscope.devchain.chain import Devchain
-from mintscope.devchain.methods.table import Methods
-from mintscope.devchain.server import answering
 from mintscope.kit.clock import SystemClock
+from mintscope_devchain.blockstore import SLOT_MS
+from mintscope_devchain.chain import Devchain
+from mintscope_devchain.methods.table import Methods
+from mintscope_devchain.server import answering
 
 HISTORY_DAYS = 1
 

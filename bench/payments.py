@@ -23,10 +23,10 @@ from bench.figure import Figure, tell
 from bench.peers_payments.moments import SEED
 from bench.peers_payments.stock import AMOUNT
 from bench.process import python_running
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit
-from mintscope.devchain.svm.genesis import Genesis
 from mintscope.kit.primitives import Mint, Wallet
 from mintscope.payments.protocol.envelope import MAINNET
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit
+from mintscope_devchain.svm.genesis import Genesis
 
 AT_ONCE = 60
 ONE_BY_ONE = 8

@@ -31,10 +31,10 @@ from mintscope.app.config.load import child_environment
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.store.postgres import PostgresCreditBook
 from mintscope.credits.store.sqlite import CreditBook
-from mintscope.devchain.chain import Devchain, lines
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.solana.blocks import WSOL
+from mintscope_devchain.chain import Devchain, lines
 
 WORKERS: Final = (1, 2, 4)
 CLIENTS: Final = 64

@@ -29,8 +29,8 @@ from solders.token import ID as TOKEN
 from solders.token.state import TokenAccount
 from solders.transaction import VersionedTransaction
 
-from mintscope.devchain.svm.bank import Bank
-from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
+from mintscope_devchain.svm.bank import Bank
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 
 PRICE: Final = 2_500  # atoms: a report, at 1 USD a token
 CALLS: Final = (10, 100, 500, 1_000)

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mintscope.devchain.addresses import VOTE
-from mintscope.devchain.chain import Devchain
 from mintscope.dex.programs import BY_ADDRESS
 from mintscope.kit.primitives import UnixMs
+from mintscope_devchain.addresses import VOTE
+from mintscope_devchain.chain import Devchain
 
 SHARED_DATA: Final = Path(__file__).resolve().parents[2] / "shared" / "data"
 MADE, RECORDED = "made", "recorded"

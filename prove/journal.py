@@ -9,7 +9,7 @@ import msgspec
 from prove.recipe import BUILD, ROOT
 from prove.step import Outcome
 
-PROVEN_OF: Final = ("src/mintscope", "tests", "prove")
+PROVEN_OF: Final = ("src/mintscope", "packages", "tests", "prove")
 
 
 class Journal(msgspec.Struct, kw_only=True):

@@ -18,7 +18,6 @@ from based58 import b58encode
 
 from bench.pace import FINALITY_S, SLOT_S
 from bench.transactions import made
-from mintscope.devchain.addresses import VOTE
 from mintscope.dex.decode import decode_block
 from mintscope.dex.swap import Swap
 from mintscope.kit.clock import SystemClock
@@ -26,6 +25,7 @@ from mintscope.kit.primitives import Slot
 from mintscope.kit.time import DAY_S, MINUTE_S
 from mintscope.solana.blocks import WSOL
 from mintscope.solana.wire import JsonTransactions
+from mintscope_devchain.addresses import VOTE
 
 FIRST: Final = Slot(400_000_000)
 HISTORY: Final = 50  # blocks before the first moment, a minute apart

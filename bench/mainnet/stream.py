@@ -9,10 +9,10 @@ from typing import Any, Final
 import grpc
 
 from bench.mainnet.chain import FIRST, Chain, Entry
-from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.dex.token_accounts import SPL, SPL_2022
 from mintscope.kit.primitives import Slot
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope_devchain.stream.protobuf import to_protobuf
 
 Request = geyser_pb2.SubscribeRequest
 Update = geyser_pb2.SubscribeUpdate

@@ -12,13 +12,13 @@ import uvloop
 from typing_extensions import override
 
 from bench.peers_payments.moments import SEED, server
-from mintscope.devchain.blockstore import SlotPace
-from mintscope.devchain.faults import Knobs
-from mintscope.devchain.methods.table import Methods
-from mintscope.devchain.pulse import Pulse
-from mintscope.devchain.server import answering
-from mintscope.devchain.svm.vm import Vm
 from mintscope.kit.clock import SystemClock
+from mintscope_devchain.blockstore import SlotPace
+from mintscope_devchain.faults import Knobs
+from mintscope_devchain.methods.table import Methods
+from mintscope_devchain.pulse import Pulse
+from mintscope_devchain.server import answering
+from mintscope_devchain.svm.vm import Vm
 
 SLOT_MS = 200
 LAND_MS, CONFIRM_MS = 300, 400  # and up to a slot

@@ -18,7 +18,6 @@ from mintscope.app.payments import open_sales
 from mintscope.app.running.logging import configure_logging
 from mintscope.app.stores.stores import open_market, open_money
 from mintscope.app.web_api import create_app
-from mintscope.devchain.svm.genesis import Genesis
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import TokenNotFound
 from mintscope.kit.http.application import make_server
@@ -30,6 +29,7 @@ from mintscope.kit.limits import Limit, MemoryLimits
 from mintscope.kit.machine import freeze_startup_objects
 from mintscope.kit.primitives import Mint
 from mintscope.market.report import PLAIN, ReadReport, ReportKind
+from mintscope_devchain.svm.genesis import Genesis
 
 ROOT = bytes(range(32))
 RAISED = Limit(name="public", count=1_000_000, window_s=60)

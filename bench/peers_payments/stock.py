@@ -23,8 +23,8 @@ from x402.mechanisms.svm.signers import FacilitatorKeypairSigner
 from x402.schemas import PaymentPayload, PaymentRequirements
 
 from bench.peers_payments.moments import SEED, Heart, server
-from mintscope.devchain.svm.genesis import Genesis
 from mintscope.payments.protocol.envelope import MAINNET
+from mintscope_devchain.svm.genesis import Genesis
 
 AMOUNT = "25000"
 

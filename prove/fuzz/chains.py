@@ -7,8 +7,6 @@ import httpx
 import msgspec
 from google.protobuf.message import DecodeError
 
-from mintscope.devchain.chain import Devchain
-from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.dex.decode import decode_block
 from mintscope.dex.programs import BY_ADDRESS
 from mintscope.kit.clock import ManualClock, SystemClock
@@ -22,6 +20,8 @@ from mintscope.solana.geyser.shelf import BlockBuffer
 from mintscope.solana.rpc import Commitment, Rpc, RpcFailure
 from mintscope.solana.wire import JsonTransactions
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope_devchain.chain import Devchain
+from mintscope_devchain.stream.protobuf import to_protobuf
 from prove.fuzz.inputs import changed_bytes, changed_json
 from prove.fuzz.payments import PAYMENTS, TREASURY
 from prove.fuzz.target import FOLDER, KEY, LOOP, NOW, Target

@@ -19,12 +19,12 @@ from mintscope.api.routes import ListPosition
 from mintscope.api.series.wire import BeforeSwap
 from mintscope.api.wire import decode_cursor
 from mintscope.app.cli.table import BadTable, rows
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.dex import base58
 from mintscope.dex.outcome import Unreadable
 from mintscope.kit.errors import BadRequest, ServiceError
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.site.routes import InvalidForm, parse_form
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from prove.fuzz.inputs import changed_bytes, changed_json
 from prove.fuzz.payments import HEADERS
 from prove.fuzz.target import FOLDER, KEY, LOOP, Target

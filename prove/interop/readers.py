@@ -278,10 +278,10 @@ import asyncio, os, sys
 from datetime import datetime, timezone
 from solders.keypair import Keypair
 import httpx
-from mintscope.client import AsyncClient, Client
-from mintscope.client.auth import PaymentAuth
-from mintscope.client.errors import RefusedError
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit
+from mintscope_client import AsyncClient, Client
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.errors import RefusedError
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit
 
 origin, mint = sys.argv[1:]
 sold = httpx.get(f"{origin}/.well-known/x402").json()["payment"][0]

@@ -12,9 +12,9 @@ import apsw
 import httpx
 
 from mintscope.app.stores.folder import MARKET_FILE
-from mintscope.client.examples.agent_signup import Agent
 from mintscope.kit.machine import MEMORY, memory_free_share
 from mintscope.solana.blocks import WSOL
+from mintscope_client.examples.agent_signup import Agent
 from prove.night.installation import Installation, NotReady
 
 MARGIN: Final = 0.02

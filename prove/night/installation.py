@@ -16,8 +16,8 @@ from typing import Any, Final
 import httpx
 
 from mintscope.app.config.load import child_environment
-from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from mintscope.kit.machine import memory_free_share
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from prove.night.address import Proxy, certificate, proxy_at
 from prove.night.node import FaultyNode, Feed, faulty_node, price_feed
 from prove.recipe import ROOT

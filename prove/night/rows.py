@@ -13,9 +13,9 @@ from typing import Final
 
 import httpx
 
-from mintscope.client.examples.agent_signup import Agent
 from mintscope.ingest.coverage import WATCHED_S_MIN
 from mintscope.solana.blocks import USDC
+from mintscope_client.examples.agent_signup import Agent
 from prove.night import breaking
 from prove.night import node as faults
 from prove.night.installation import GENESIS, ROOM_MIB, Installation

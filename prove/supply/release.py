@@ -28,7 +28,11 @@ from prove.supply.sbom import bill
 
 TARGET: Final = ROOT / "build" / "release"
 CHARTS: Final = Path("src/mintscope/site/static/lightweight-charts.js")  # `make` fetches it
-PROJECTS: Final = {".": ("wheel", "sdist"), "packages/client": ("wheel",)}
+PROJECTS: Final = {
+    ".": ("wheel", "sdist"),
+    "packages/client": ("wheel",),
+    "packages/devchain": ("wheel",),
+}
 FOR_THE_BUILDER: Final = ("deploy/Containerfile", "deploy/Containerfile.dockerignore")
 GIT: Final = which("git") or "git"
 BUILD_S_MAX: Final = 120.0

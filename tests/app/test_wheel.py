@@ -21,8 +21,11 @@ from support.scenes.whole_report import whole_report
 from support.wheels import closure, wheel_of
 
 ROOT: Final = Path(__file__).parents[2]
-PACKAGE: Final = ROOT / "src" / "mintscope"
-NOT_INSTALLED: Final = PACKAGE / "site" / "assets"  # for the check of static files
+# Each project and the folder of its package.
+SERVER: Final = (ROOT, ROOT / "src" / "mintscope")
+CLIENT: Final = (ROOT / "packages/client", ROOT / "packages/client/src/mintscope_client")
+DEVCHAIN: Final = (ROOT / "packages/devchain", ROOT / "packages/devchain/src/mintscope_devchain")
+NOT_INSTALLED: Final = SERVER[1] / "site" / "assets"  # for the check of static files
 COMMIT: Final = "mintscope/app/running/commit.txt"  # made by the build
 NEEDS: Final = ("based58", "httpx", "msgspec", "typing-extensions")
 
@@ -37,15 +40,18 @@ def built(project: Path, folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """Return the wheel of the server and the wheel of the client."""
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path, Path]:
+    """Return the wheels of the server, of the client and of the devchain."""
     folder = tmp_path_factory.mktemp("wheels")
-    return built(ROOT, folder / "server"), built(ROOT / "packages" / "client", folder / "client")
+    server, client, devchain = (
+        built(project, folder / package.name) for project, package in (SERVER, CLIENT, DEVCHAIN)
+    )
+    return server, client, devchain
 
 
 @pytest.fixture(scope="module")
-def installed(wheels: tuple[Path, Path]) -> Path:
-    """Return a folder with the content of both."""
+def installed(wheels: tuple[Path, Path, Path]) -> Path:
+    """Return a folder with the content of all three."""
     site = wheels[0].parents[1] / "site"
     for wheel in wheels:
         with ZipFile(wheel) as archive:
@@ -71,22 +77,22 @@ def content(wheel: Path) -> set[str]:
         return {name for name in archive.namelist() if ".dist-info/" not in name}
 
 
-def test_every_file_of_the_package_is_in_one_wheel(wheels: tuple[Path, Path]) -> None:
-    kept = {
-        path.relative_to(PACKAGE.parent).as_posix()
-        for path in PACKAGE.rglob("*")
-        if path.is_file()
-        and "__pycache__" not in path.parts
-        and not path.is_relative_to(NOT_INSTALLED)
-    }
-    server, client = map(content, wheels)
+def test_every_file_of_a_package_is_in_its_wheel(wheels: tuple[Path, Path, Path]) -> None:
+    for wheel, (_, package) in zip(wheels, (SERVER, CLIENT, DEVCHAIN), strict=True):
+        kept = {
+            path.relative_to(package.parent).as_posix()
+            for path in package.rglob("*")
+            if path.is_file()
+            and "__pycache__" not in path.parts
+            and not path.is_relative_to(NOT_INSTALLED)
+        }
+        made = {COMMIT} if package == SERVER[1] else set()
 
-    assert server | client == kept | {COMMIT}
-    assert server & client == set()
-    assert {Path(name).suffix for name in kept} >= {".py", ".sql", ".html", ".js", ".css", ".typed"}
+        assert content(wheel) == kept | made
+        assert {Path(name).suffix for name in kept} >= {".py", ".typed"}
 
 
-def test_the_wheel_says_which_commit_it_was_built_from(wheels: tuple[Path, Path]) -> None:
+def test_the_wheel_says_which_commit_it_was_built_from(wheels: tuple[Path, Path, Path]) -> None:
     head = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, check=True, capture_output=True, text=True
     )
@@ -95,20 +101,18 @@ def test_the_wheel_says_which_commit_it_was_built_from(wheels: tuple[Path, Path]
 
 
 def test_the_client_imports_nothing_that_is_in_the_wheel_of_the_server(
-    wheels: tuple[Path, Path],
+    wheels: tuple[Path, Path, Path],
 ) -> None:
-    server, client = map(content, wheels)
     with ZipFile(wheels[1]) as archive:
-        sources = {name: archive.read(name) for name in client if name.endswith(".py")}
+        sources = {name: archive.read(name) for name in content(wheels[1]) if name.endswith(".py")}
 
     wrong = {
         (name, module)
         for name, source in sources.items()
-        if name != "mintscope/__main__.py"  # it looks which wheels there are
         for module in imported(source)
-        for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py")
-        if path in server
+        if module.split(".")[0] in {"mintscope", "mintscope_devchain"}
     }
+    assert len(sources) > 40
     assert wrong == set()
 
 
@@ -139,7 +143,7 @@ def installed_alone(wheel: Path, folder: Path, needs: Sequence[str] = NEEDS) -> 
 
 READ: Final = """
 import sys
-from mintscope.client import Client
+from mintscope_client import Client
 
 url, credential, mint = sys.argv[1:]
 with Client(url, credential=credential) as client:
@@ -148,7 +152,7 @@ with Client(url, credential=credential) as client:
 
 
 async def test_the_client_is_installed_alone_offline_and_reads(
-    wheels: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wheels: tuple[Path, Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     python = await asyncio.to_thread(installed_alone, wheels[1], tmp_path)
     monkeypatch.setattr(reports, "REPORT", whole_report())

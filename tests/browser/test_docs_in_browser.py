@@ -98,7 +98,7 @@ async def test_the_language_that_was_chosen_is_remembered(reader: Visitor) -> No
     await reader.page.get_by_role("radio", name="Python").check()
     await reader.open("/docs/api/get-tokens")
 
-    await reader.reads("from mintscope.client import Client")
+    await reader.reads("from mintscope_client import Client")
     assert not await reader.page.get_by_text("curl -s", exact=False).first.is_visible()
 
 

@@ -13,14 +13,14 @@ import msgspec
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.client import AsyncClient, Client, CreditBudget, errors
-from mintscope.client.auth import PaymentAuth
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.kit.credentials import CredentialKind, is_well_formed
 from mintscope.kit.primitives import Wallet
 from mintscope.market.report import PLAIN, ReportKind
 from mintscope.payments.protocol.envelope import MAINNET
 from mintscope.solana.blocks import USDC, WSOL
+from mintscope_client import AsyncClient, Client, CreditBudget, errors
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from support.fakes import reports
 from support.processes.listening import listening
 from support.scenes.payments.payment_world import World, world_at

@@ -18,13 +18,13 @@ from x402.http.clients.httpx import x402HttpxClient
 from x402.mechanisms.svm.exact.register import register_exact_svm_client
 from x402.mechanisms.svm.signers import KeypairSigner
 
-from mintscope.client.auth import CreditAuth, PaymentAuth
-from mintscope.client.buyer import Buyer
-from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
-from mintscope.client.errors import PendingError, RefusedError
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
-from mintscope.kit.credentials import CredentialKind, hint, is_well_formed
+from mintscope.kit.credentials import Credential, CredentialKind, hint, is_well_formed
 from mintscope.payments.protocol.headers import PAYMENT_SIGNATURE
+from mintscope_client.auth import CreditAuth, PaymentAuth
+from mintscope_client.buyer import Buyer
+from mintscope_client.calls.conversation import IDEMPOTENCY_KEY
+from mintscope_client.errors import PendingError, RefusedError
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from support.processes.listening import listening
 from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
@@ -90,7 +90,7 @@ async def test_our_buyer_buys_credits_and_reports(world: World) -> None:
     assert is_well_formed(CredentialKind.CREDIT_TOKEN, bought.token)
     assert (bought.credits, bought.price_paid) == (10, 22_500)
     assert report == {"price": 1}
-    assert world.ledger() == {hint(bought.token): 10}
+    assert world.ledger() == {hint(Credential(bought.token)): 10}
     assert visit.wallet.limit.spent == world.received() == 25_000
 
 
@@ -109,7 +109,7 @@ async def test_a_lost_answer_is_bought_once(world: World) -> None:
     bought = await visit.buyer.buy_credits(10)
 
     assert lost == 3
-    assert world.ledger() == {hint(bought.token): 10}
+    assert world.ledger() == {hint(Credential(bought.token)): 10}
     assert world.received() == visit.wallet.limit.spent == 22_500
     assert len({request.headers[IDEMPOTENCY_KEY] for request in visit.street.seen}) == 1
 
@@ -119,7 +119,7 @@ async def test_a_slow_chain_is_waited_for(world: World) -> None:
     world.go_wrong(landing={"kind": "late", "ms": 8_000})
     bought = await visit.buyer.buy_credits(10)
 
-    assert world.ledger() == {hint(bought.token): 10}
+    assert world.ledger() == {hint(Credential(bought.token)): 10}
     assert world.received() == 22_500
 
 

@@ -11,12 +11,12 @@ import pytest
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.signups.application import SignupId
-from mintscope.client import AsyncClient, Client, errors
-from mintscope.client.calls import account, verbs
-from mintscope.client.results.frames import to_dataframe
-from mintscope.client.results.signals import SignalEvent
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.solana.blocks import WSOL
+from mintscope_client import AsyncClient, Client, errors
+from mintscope_client.calls import account, verbs
+from mintscope_client.results.frames import to_dataframe
+from mintscope_client.results.signals import SignalEvent
 from support.processes.listening import listening
 from support.scenes.people.agent import Agent
 from support.scenes.service import Service, running_service

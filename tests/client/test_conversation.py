@@ -10,11 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.client import errors
-from mintscope.client.budget import CreditBudget
-from mintscope.client.calls import verbs
-from mintscope.client.calls.call import Answered, ApiCall
-from mintscope.client.calls.conversation import (
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.credentials import make_credit_token
+from mintscope.kit.primitives import UnixMs
+from mintscope_client import errors
+from mintscope_client.budget import CreditBudget
+from mintscope_client.calls import verbs
+from mintscope_client.calls.call import Answered, ApiCall
+from mintscope_client.calls.conversation import (
     IDEMPOTENCY_KEY,
     CallSession,
     Reply,
@@ -22,10 +25,7 @@ from mintscope.client.calls.conversation import (
     Wait,
     converse,
 )
-from mintscope.client.results.credits import CreditBalance
-from mintscope.kit.clock import ManualClock
-from mintscope.kit.credentials import make_credit_token
-from mintscope.kit.primitives import UnixMs
+from mintscope_client.results.credits import CreditBalance
 
 NOW = UnixMs(1_750_000_000_000)
 CREDIT_TOKEN = make_credit_token(bytes(28))

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typing_extensions import override
 
-from mintscope.client.async_client import REQUEST_S_MAX
-from mintscope.client.auth import PaymentAuth
-from mintscope.client.buyer import Buyer
-from mintscope.client.errors import ClientError, UnreachableError
-from mintscope.client.journal import SUFFIX, Journal, JournalUnusable
-from mintscope.client.keypair import UnusableKeypair, parse_keypair
-from mintscope.client.transport import ANSWER_BYTES_MAX, BoundedTransport
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
+from mintscope_client.async_client import REQUEST_S_MAX
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.buyer import Buyer
+from mintscope_client.errors import ClientError, UnreachableError
+from mintscope_client.journal import SUFFIX, Journal, JournalUnusable
+from mintscope_client.keypair import UnusableKeypair, parse_keypair
+from mintscope_client.transport import ANSWER_BYTES_MAX, BoundedTransport
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import World, world_at
 from support.spoiling import RUINED, spoil

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from mintscope.client import AsyncClient
 from mintscope.solana.blocks import WSOL
+from mintscope_client import AsyncClient
 from support.fakes import reports
 from support.scenes.conversations import add_swap
 from support.scenes.service import running_service

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from mintscope.client.calls import verbs
-from mintscope.client.calls.call import Answered, ApiCall
-from mintscope.client.calls.pages import AsyncPagedLines, PagedLines
-from mintscope.client.results import frames
-from mintscope.client.results.series import CandleLine, CandlesPage, IndicatorLine, PricesInSol
+from mintscope_client.calls import verbs
+from mintscope_client.calls.call import Answered, ApiCall
+from mintscope_client.calls.pages import AsyncPagedLines, PagedLines
+from mintscope_client.results import frames
+from mintscope_client.results.series import CandleLine, CandlesPage, IndicatorLine, PricesInSol
 
 MINT = "So11111111111111111111111111111111111111112"
 SOL = PricesInSol(o=1.0, h=1.0, l=1.0, c=1.0)

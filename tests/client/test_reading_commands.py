@@ -11,16 +11,16 @@ from typer.testing import CliRunner, Result
 
 from mintscope.app.cli.app import app
 from mintscope.app.config.load import CLIENT_VARIABLES
-from mintscope.client import errors
-from mintscope.client.cli.connection import (
+from mintscope.kit.credentials import make_credit_token
+from mintscope.solana.blocks import USDT, WSOL
+from mintscope_client import errors
+from mintscope_client.cli.connection import (
     CREDENTIAL_VARIABLE,
     FILE_VARIABLE,
     URL_VARIABLE,
     Exit,
     exit_of,
 )
-from mintscope.kit.credentials import make_credit_token
-from mintscope.solana.blocks import USDT, WSOL
 from support.fakes import reports
 from support.processes.listening import listening
 from support.scenes.service import Service, running_service

@@ -13,13 +13,13 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from mintscope.client.auth import PaymentAuth
-from mintscope.client.buyer import Buyer
-from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
-from mintscope.client.errors import PendingError, RefusedError
-from mintscope.client.journal import SENT_MAX, Journal, JournalUnusable, Sent
-from mintscope.client.wallet import OverSpendLimit, PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.buyer import Buyer
+from mintscope_client.calls.conversation import IDEMPOTENCY_KEY
+from mintscope_client.errors import PendingError, RefusedError
+from mintscope_client.journal import SENT_MAX, Journal, JournalUnusable, Sent
+from mintscope_client.wallet import OverSpendLimit, PayerWallet, Pin, SpendLimit, WillNotPay
 from support.scenes.payments.payment_shop import Shop
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, world_at
 

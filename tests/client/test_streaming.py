@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from msgspec.structs import astuple
 from typing_extensions import override
 
-from mintscope.client import AsyncClient, Client, CreditBudget, errors
-from mintscope.client.calls.conversation import CallSession
-from mintscope.client.calls.events import EventReader
-from mintscope.client.calls.streaming import LiveCall
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import UnixMs
+from mintscope_client import AsyncClient, Client, CreditBudget, errors
+from mintscope_client.calls.conversation import CallSession
+from mintscope_client.calls.events import EventReader
+from mintscope_client.calls.streaming import LiveCall
 from support.scenes.whole_report import whole_report
 
 CREDIT_TOKEN = make_credit_token(bytes(28))

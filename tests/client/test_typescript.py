@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mintscope import __version__
-from mintscope.client import errors
+from mintscope_client import errors
 from support.fakes import reports
 from support.processes.listening import listening
 from support.scenes.service import Service, running_service

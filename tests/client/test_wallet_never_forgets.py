@@ -19,12 +19,12 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from solders.hash import Hash
 from solders.transaction import VersionedTransaction
 
-from mintscope.client.auth import PaymentAuth
-from mintscope.client.calls.conversation import IDEMPOTENCY_KEY
-from mintscope.client.node import NODES_APART_BLOCKS
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.payments.protocol.envelope import RecentBlockhash, Requirement, Resource
 from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_SIGNATURE, encode_required
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.calls.conversation import IDEMPOTENCY_KEY
+from mintscope_client.node import NODES_APART_BLOCKS
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from support.scenes.payments.payment_build import PAYER, TERMS
 
 FINAL_BLOCKS: Final = 32

@@ -8,10 +8,10 @@ import jsonschema
 import msgspec
 import pytest
 
-from mintscope.client import AsyncClient, Client
-from mintscope.client.calls import account, verbs
-from mintscope.client.calls.call import ApiCall
-from mintscope.client.calls.methods import AsyncRawResponses, RawResponses
+from mintscope_client import AsyncClient, Client
+from mintscope_client.calls import account, verbs
+from mintscope_client.calls.call import ApiCall
+from mintscope_client.calls.methods import AsyncRawResponses, RawResponses
 from support.scenes.service import Service
 
 MINT = "So11111111111111111111111111111111111111112"

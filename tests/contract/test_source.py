@@ -13,10 +13,6 @@ from typing import Final, cast
 import pytest
 from typing_extensions import override
 
-from mintscope.devchain.blockstore import Blockstore, ChainBlock, CommitmentLevel
-from mintscope.devchain.faults import Faults
-from mintscope.devchain.stream.service import GeyserServer
-from mintscope.devchain.transaction import Json
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.primitives import Slot, UnixMs, UnixS
 from mintscope.solana import finality
@@ -25,6 +21,10 @@ from mintscope.solana.files import FileSource
 from mintscope.solana.geyser.stream import GeyserEndpoint, GeyserSource
 from mintscope.solana.poll import Poller, Polling
 from mintscope.solana.rpc import Rpc
+from mintscope_devchain.blockstore import Blockstore, ChainBlock, CommitmentLevel
+from mintscope_devchain.faults import Faults
+from mintscope_devchain.stream.service import GeyserServer
+from mintscope_devchain.transaction import Json
 from support.fakes.node import FakeNode
 
 GENESIS_HASH: Final = "5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d"

@@ -11,11 +11,11 @@ import pytest
 from based58 import b58encode
 from google.protobuf.json_format import ParseDict
 
-from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.dex.decode import decode_block
 from mintscope.dex.outcome import Decoded
 from mintscope.solana.geyser.transactions import ProtobufTransactions
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope_devchain.stream.protobuf import to_protobuf
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import ALPHABET
 

@@ -63,7 +63,7 @@ def test_each_link_leads_to_a_file_that_is_copied(tmp_path: Path) -> None:
     laid_out = lay_out(tmp_path)
     links = [path for path in laid_out if (tmp_path / path).is_symlink()]
 
-    assert {"CHANGELOG.md", "src"} <= {link.name for link in links}
+    assert {"CHANGELOG.md"} <= {link.name for link in links}
     for link in links:
         target = (tmp_path / link).resolve()
         assert target.exists(), link
@@ -91,7 +91,13 @@ def test_each_file_of_the_package_is_copied(tmp_path: Path) -> None:
 def test_both_wheels_are_built_of_what_is_sent_and_are_whole(tmp_path: Path) -> None:
     """The step of the build that needs no registry, from the context alone."""
     context = tmp_path / "context"
-    listed = {path for path in lay_out(context) if path.is_relative_to("src/mintscope")}
+    trees = (Path("src"), Path("packages/client/src"))
+    listed = {
+        path.relative_to(tree)
+        for path in lay_out(context)
+        for tree in trees
+        if path.is_relative_to(tree)
+    }
     found: set[str] = set()
     for project in (context, context / "packages" / "client"):
         subprocess.run(
@@ -103,9 +109,9 @@ def test_both_wheels_are_built_of_what_is_sent_and_are_whole(tmp_path: Path) -> 
         )
     for wheel in tmp_path.glob("*.whl"):
         with ZipFile(wheel) as archive:
-            found |= {name for name in archive.namelist() if name.startswith("mintscope/")}
-    assets = Path("src/mintscope/site/assets")
-    expected = {str(path.relative_to("src")) for path in listed if not path.is_relative_to(assets)}
+            found |= {name for name in archive.namelist() if ".dist-info/" not in name}
+    assets = Path("mintscope/site/assets")
+    expected = {str(path) for path in listed if not path.is_relative_to(assets)}
 
     assert len(list(tmp_path.glob("*.whl"))) == 2
     assert expected - found == set()

@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from mintscope.devchain.chain import Devchain
-from mintscope.devchain.market.pool import Venue
+from mintscope_devchain.chain import Devchain
+from mintscope_devchain.market.pool import Venue
 from support.oracles.devchain_blocks import NOW
 from support.oracles.intended_swaps import intended
 from support.scenes.json_transactions import decode_block

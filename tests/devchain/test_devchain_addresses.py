@@ -5,7 +5,7 @@ from random import Random
 import pytest
 from based58 import b58encode
 
-from mintscope.devchain.addresses import text
+from mintscope_devchain.addresses import text
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 3])

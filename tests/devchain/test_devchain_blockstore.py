@@ -6,10 +6,10 @@ from itertools import pairwise
 
 import pytest
 
-from mintscope.devchain.blockstore import SLOT_MS, CommitmentLevel
-from mintscope.devchain.chain import FIRST_SLOT, Devchain, lines
-from mintscope.devchain.transaction import MarketTransaction
 from mintscope.kit.primitives import UnixMs
+from mintscope_devchain.blockstore import SLOT_MS, CommitmentLevel
+from mintscope_devchain.chain import FIRST_SLOT, Devchain, lines
+from mintscope_devchain.transaction import MarketTransaction
 from support.oracles.devchain_blocks import NOW, shown
 
 

@@ -5,9 +5,9 @@ from fractions import Fraction
 
 import pytest
 
-from mintscope.devchain.chain import FIRST_SLOT, Devchain
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import LAMPORTS_PER_SOL, USDC, WSOL
+from mintscope_devchain.chain import FIRST_SLOT, Devchain
 from support.oracles.devchain_blocks import NOW, Entry, Meant, everything, keys, shown
 from support.oracles.intended_swaps import intended
 

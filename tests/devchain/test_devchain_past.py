@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mintscope.devchain.chain import Devchain
+from mintscope_devchain.chain import Devchain
 
 FINALIZED = {"commitment": "finalized"}
 JSON = {"encoding": "json", "maxSupportedTransactionVersion": 0}

@@ -7,11 +7,11 @@ from typing import Any, cast, get_args
 import httpx
 import pytest
 
-from mintscope.devchain.addresses import VOTE
-from mintscope.devchain.blockstore import CommitmentLevel
-from mintscope.devchain.chain import FIRST_SLOT, Devchain
-from mintscope.devchain.methods.params import RpcError
-from mintscope.devchain.methods.table import Methods
+from mintscope_devchain.addresses import VOTE
+from mintscope_devchain.blockstore import CommitmentLevel
+from mintscope_devchain.chain import FIRST_SLOT, Devchain
+from mintscope_devchain.methods.params import RpcError
+from mintscope_devchain.methods.table import Methods
 from support.oracles.devchain_blocks import NOW
 
 Error = dict[str, Any]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mintscope.devchain import addresses
-from mintscope.devchain.chain import Devchain
+from mintscope_devchain import addresses
+from mintscope_devchain.chain import Devchain
 from support.oracles.devchain_blocks import Node, everything, nodes
 
 SELF_CALL = bytes.fromhex("e445a52e51cb9a1d")

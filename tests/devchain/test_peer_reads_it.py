@@ -16,10 +16,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from mintscope.devchain import addresses
-from mintscope.devchain.chain import Devchain, lines
-from mintscope.devchain.market.pool import Venue
 from mintscope.solana.blocks import WSOL
+from mintscope_devchain import addresses
+from mintscope_devchain.chain import Devchain, lines
+from mintscope_devchain.market.pool import Venue
 from support.oracles.devchain_blocks import NOW, shown
 from support.oracles.intended_swaps import intended
 

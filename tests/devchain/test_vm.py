@@ -12,7 +12,7 @@ from solders.message import Message
 from solders.system_program import TransferParams, transfer
 from solders.transaction import VersionedTransaction
 
-from mintscope.devchain.methods.params import RpcError
+from mintscope_devchain.methods.params import RpcError
 from support.scenes.payments.paying import PRICE, PayingChain
 
 COMMITMENTS = ("processed", "confirmed", "finalized")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mintscope.devchain.methods.params import RpcError
+from mintscope_devchain.methods.params import RpcError
 from support.scenes.payments.paying import PRICE, TOWER, PayingChain, served
 
 LOST_BLOCKS = 4  # the one that held it, the one that confirmed it, and 800 ms

@@ -11,12 +11,12 @@ import msgspec
 import pytest
 from solders.hash import Hash
 
-from mintscope.devchain.chain import Devchain
-from mintscope.devchain.live import serve
-from mintscope.devchain.svm.genesis import PAYMENT_SYMBOL
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.market.mint_facts import ChainAccount, facts_of, metadata_address
+from mintscope_devchain.chain import Devchain
+from mintscope_devchain.live import serve
+from mintscope_devchain.svm.genesis import PAYMENT_SYMBOL
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.payments.paying import PRICE, payment
 

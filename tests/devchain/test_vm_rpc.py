@@ -19,7 +19,7 @@ from solders.system_program import TransferParams, transfer
 from solders.token import ID as TOKEN
 from solders.transaction import VersionedTransaction
 
-from mintscope.devchain.methods.params import RpcError
+from mintscope_devchain.methods.params import RpcError
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.payments.paying import PRICE, PayingChain
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.devchain.chain import Devchain
 from mintscope.dex.decode import decode_block
 from mintscope.dex.outcome import Decoded
 from mintscope.kit.primitives import Signature
@@ -20,6 +19,7 @@ from mintscope.solana.transaction import (
     TokenBalance,
     Transaction,
 )
+from mintscope_devchain.chain import Devchain
 from support.oracles.devchain_blocks import NOW
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (

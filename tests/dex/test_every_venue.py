@@ -12,7 +12,6 @@ import pytest
 from typer.testing import CliRunner
 
 from mintscope.app.cli.chain import app
-from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.dex.decode import decode_block
 from mintscope.dex.programs import TABLE
 from mintscope.dex.swap import Swap
@@ -21,6 +20,7 @@ from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.solana.geyser.assembler import Assembler
 from mintscope.solana.geyser.shelf import BlockBuffer
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope_devchain.stream.protobuf import to_protobuf
 from support.scenes.json_transactions import decode_block as decode_json
 from support.scenes.made_transactions import address
 from support.scenes.venue_block import DRESSES, ROUTED, Built, Expected, block, built

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.dex.decode import decode_block
 from mintscope.dex.outcome import Decoded, Moved, QuarantineReason
 from mintscope.solana.geyser.transactions import read_info
+from mintscope_devchain.stream.protobuf import to_protobuf
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     JUPITER,

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from mintscope.client import errors
+from mintscope_client import errors
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "clients.md").read_text()
 

@@ -21,9 +21,9 @@ import pytest
 
 from mintscope.app.cli import history
 from mintscope.app.stores.folder import MONEY_FILE
-from mintscope.devchain.market.world import World
 from mintscope.kit.credentials import CredentialKind, is_well_formed
 from mintscope.solana.blocks import WSOL
+from mintscope_devchain.market.world import World
 from support.processes.documented_service import (
     GENESIS,
     PASSWORD,

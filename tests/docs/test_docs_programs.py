@@ -297,7 +297,7 @@ async def test_the_programs_that_pay_are_those_that_are_run_elsewhere(
     clients = (ROOT / "docs" / "clients.md").read_text()
 
     assert left_over(shown["pay"], clients) == {
-        "from mintscope.client import Client",
+        "from mintscope_client import Client",
         'asset="MINT_OF_THE_PAYMENT_TOKEN",',
         'pay_to="WALLET_OF_THE_SELLER",',
         f'with Client("{documented.site.origin}", payer=payer) as client:',

@@ -17,6 +17,7 @@ GLOSSARY = ROOT / "docs" / "glossary.md"
 ALLOWED = Path(__file__).with_name("banned_words_left.json")
 TERMS = re.findall(r"^\| [^|]+ \| `([A-Za-z_]+)` \|", GLOSSARY.read_text(), re.MULTILINE)
 BANNED = re.findall(r"```\n(.*?)```", GLOSSARY.read_text(), re.DOTALL)[0].split()
+TREES = ("src", "packages/client/src", "packages/devchain/src")
 LOWER, TITLE = "|".join(BANNED), "|".join(map(str.title, BANNED))
 WORD = re.compile(rf"(?<![A-Za-z])(?:{LOWER})(?![a-z])|(?<![A-Z])(?:{TITLE})(?![a-z])")
 
@@ -24,9 +25,10 @@ WORD = re.compile(rf"(?<![A-Za-z])(?:{LOWER})(?![a-z])|(?<![A-Z])(?:{TITLE})(?![
 def texts() -> Iterator[Path]:
     """Yield what people read: code, pages, documents."""
     for pattern in ("*.py", "*.html", "*.css", "*.sql"):
-        for path in (ROOT / "src").rglob(pattern):
-            if "node_modules" not in path.parts:
-                yield path
+        for tree in TREES:
+            for path in (ROOT / tree).rglob(pattern):
+                if "node_modules" not in path.parts:
+                    yield path
     yield from (ROOT / "tests").rglob("*.py")
     yield from ROOT.glob("*.md")
     yield from (ROOT / "docs").rglob("*.md")
@@ -50,7 +52,7 @@ def counted() -> dict[str, dict[str, int]]:
 
 @pytest.mark.parametrize("term", TERMS)
 def test_every_term_is_in_the_code(term: str) -> None:
-    sources = (path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    sources = (path.read_text() for tree in TREES for path in (ROOT / tree).rglob("*.py"))
 
     assert any(re.search(rf"\b{term}\b", source) for source in sources)
 

@@ -9,8 +9,8 @@ from typing import Final
 
 import pytest
 
-from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS
 from mintscope.kit.credentials import CredentialKind, is_well_formed
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS
 from support.processes.api_process import free_port
 from support.processes.documented_service import GENESIS, chain_with_a_wallet
 from support.processes.machine import Machine

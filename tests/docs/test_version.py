@@ -19,13 +19,14 @@ def order(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
 
 
-def test_it_stands_in_one_place() -> None:
-    """Both packages read it from `mintscope.__version__`; the build pins one to the other."""
-    for place in (".", "packages/client"):
-        project = tomllib.loads((ROOT / place / "pyproject.toml").read_text())
+def test_the_packages_have_the_version_of_the_service() -> None:
+    """The service reads it from `mintscope.__version__`; its build pins the client to it."""
+    service = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-        assert project["project"]["dynamic"] == ["version"]
-        assert project["tool"]["hatch"]["version"] == {"path": "src/mintscope/__init__.py"}
+    assert service["tool"]["hatch"]["version"] == {"path": "src/mintscope/__init__.py"}
+    for place in ("packages/client", "packages/devchain"):
+        project = tomllib.loads((ROOT / place / "pyproject.toml").read_text())
+        assert project["project"]["version"] == __version__
 
 
 @pytest.mark.parametrize("page", ["docs/clients.md", "packages/client/README.md"])

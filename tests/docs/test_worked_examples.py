@@ -15,6 +15,7 @@ EXAMPLES: Final = (
     (ROOT / "CONTRIBUTING.md").read_text().partition("## Four common changes")[2].split("\n## ")[0]
 )
 COPIED: Final = ("src", "tests", "docs", "packages", "deploy")
+TREES: Final = ("src", "packages/client/src", "packages/devchain/src")
 RUNS_S_MAX: Final = 120
 NAMED: Final = (
     "tests/market/test_indicators_with_parameters.py::test_midpoint",
@@ -58,7 +59,7 @@ def run(copy: Path, *words: str) -> str:
     ran = subprocess.run(
         [sys.executable, *words],
         cwd=copy,
-        env={**os.environ, "PYTHONPATH": str(copy / "src")},  # noqa: TID251 - handed on
+        env={**os.environ, "PYTHONPATH": ":".join(str(copy / tree) for tree in TREES)},  # noqa: TID251 - handed on
         capture_output=True,
         text=True,
         timeout=RUNS_S_MAX,

@@ -10,7 +10,7 @@ import pytest
 
 from support.processes.api_process import api_process, settings
 
-EXAMPLE = "mintscope.client.examples.agent_signup"
+EXAMPLE = "mintscope_client.examples.agent_signup"
 MINTSCOPE = f"{shlex.quote(sys.executable)} -m mintscope"
 READY_S = 60
 STEPS = [

@@ -20,8 +20,8 @@ from x402.mechanisms.svm.exact.client import ExactSvmScheme
 from x402.mechanisms.svm.mint_cache import MintMetadata
 from x402.mechanisms.svm.signers import KeypairSigner
 
-from mintscope.client.auth import PaymentAuth
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from support.fakes.reports import TRACKED
 from support.processes.listening import listening
 from support.scenes.payments.payment_world import World

@@ -16,7 +16,6 @@ import httpx
 import msgspec
 import pytest
 
-from mintscope.devchain.chain import Devchain
 from mintscope.dex.decode import decode_block
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import UnixMs
@@ -24,6 +23,7 @@ from mintscope.solana.blocks import Block, Endpoint
 from mintscope.solana.files import FileSource
 from mintscope.solana.poll import Poller, Polling
 from mintscope.solana.rpc import Rpc
+from mintscope_devchain.chain import Devchain
 
 NOW = UnixMs(1_763_640_000_000)
 COMMAND = [sys.executable, "-m", "mintscope", "devchain"]

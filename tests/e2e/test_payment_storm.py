@@ -22,9 +22,9 @@ import pytest
 
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.store.sqlite import CreditBook
-from mintscope.devchain.svm.genesis import Genesis
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.credentials import hash_credential
+from mintscope_devchain.svm.genesis import Genesis
 from support.fakes.reports import TRACKED
 from support.processes.paying_chain import REVERTS, RICH, SEED, SLOT_MS, Chain, chain_running
 from support.processes.selling_service import PEPPER, Manner, config_of, seller_running

@@ -21,10 +21,10 @@ from typer.testing import CliRunner, Result
 
 from mintscope.app.cli.app import app
 from mintscope.app.stores.folder import held
-from mintscope.devchain.chain import Devchain, lines
 from mintscope.dex.swap import Swap
 from mintscope.kit.primitives import Slot, UnixMs, UnixS
 from mintscope.solana.blocks import WSOL, Block
+from mintscope_devchain.chain import Devchain, lines
 from support.fakes.made_chain import made_transaction, swap_in
 from support.oracles import definitions, slow_market
 from support.oracles.intended_swaps import intended, with_what_is_left

@@ -16,8 +16,8 @@ import pytest
 from typer.testing import CliRunner
 
 from mintscope.app.cli.app import app
-from mintscope.devchain.chain import Devchain, lines
 from mintscope.kit.primitives import UnixMs
+from mintscope_devchain.chain import Devchain, lines
 from support.processes.listening import addresses_in
 from support.scenes.postgres import url_in
 

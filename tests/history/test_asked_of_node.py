@@ -10,12 +10,12 @@ from test_late_mint import follow, kept, write
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.sources import reading_backfills
 from mintscope.app.stores.stores import Market
-from mintscope.devchain.chain import Devchain
 from mintscope.history.backfill import BackfillJob, BackfillState
 from mintscope.history.ports import Stage
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import UnixMs, UnixS
 from mintscope.solana.blocks import WSOL
+from mintscope_devchain.chain import Devchain
 from support.oracles.devchain_blocks import NOW
 from support.processes.listening import listening
 from support.scenes.stores import config_in, market_in

@@ -17,13 +17,13 @@ from mintscope.app.cli.chain import Filling
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.stores.stores import Market
-from mintscope.devchain.chain import Devchain
 from mintscope.history.backfill import ImportedCandle
 from mintscope.history.ports import Stage
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.time import HOUR_S
 from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import WSOL, Gap
+from mintscope_devchain.chain import Devchain
 from support.oracles.devchain_blocks import NOW
 from support.processes.listening import listening
 from support.scenes.stores import market_in

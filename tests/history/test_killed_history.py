@@ -12,10 +12,10 @@ from test_late_mint import HEAD, addresses, follow, kept, write
 
 from mintscope.app.config.load import child_environment
 from mintscope.app.stores.stores import Market
-from mintscope.devchain.chain import Devchain
 from mintscope.history.ports import Kind, Stage
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import WSOL
+from mintscope_devchain.chain import Devchain
 from support.oracles.devchain_blocks import NOW
 from support.processes.listening import listening
 from support.scenes.stores import market_in

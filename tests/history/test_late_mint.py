@@ -16,7 +16,6 @@ from typing_extensions import override
 
 from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.app.stores.stores import Market
-from mintscope.devchain.chain import Devchain, lines
 from mintscope.dex.decode import decode_block
 from mintscope.history import source as history_node
 from mintscope.history import source as history_reader
@@ -30,6 +29,7 @@ from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.tailer import LogTailer
 from mintscope.solana.blocks import WSOL, Block, Endpoint, Gap, Source, Tip, Update
 from mintscope.solana.files import FileSource
+from mintscope_devchain.chain import Devchain, lines
 from support.oracles.devchain_blocks import NOW
 from support.scenes.stores import market_in
 

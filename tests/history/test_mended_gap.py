@@ -18,7 +18,6 @@ from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.sources import gap_mending
 from mintscope.app.stores.stores import Market
-from mintscope.devchain.chain import Devchain
 from mintscope.history.backfill import GapCounts, MendPlan
 from mintscope.history.mending import SPENT, GapMending
 from mintscope.history.ports import Stage
@@ -26,6 +25,7 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, SECOND_MS
 from mintscope.solana.blocks import WSOL, Gap
+from mintscope_devchain.chain import Devchain
 from support.oracles.devchain_blocks import NOW
 from support.processes.listening import listening
 from support.scenes.market_engines import MARKET_ENGINES, execute_in, market_of

@@ -11,13 +11,13 @@ from typing_extensions import override
 from mintscope.app.config.groups import Config
 from mintscope.app.sources import BackfillReading, left_out
 from mintscope.app.stores.stores import Market
-from mintscope.devchain.chain import Devchain
 from mintscope.history.backfill import IncompleteBackfill
 from mintscope.history.ports import Kind, Stage
 from mintscope.history.source import PacedNode
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import UnixS
 from mintscope.solana.blocks import WSOL, Endpoint
+from mintscope_devchain.chain import Devchain
 from support.oracles.devchain_blocks import NOW
 from support.scenes.stores import market_in
 

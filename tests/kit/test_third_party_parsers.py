@@ -11,8 +11,7 @@ import mintscope
 from mintscope.kit.errors import Undecodable, parsed_by_others
 
 SOURCES: Final = Path(mintscope.__file__).parent
-# Input of these is the operator's, the buyer's own or made here.
-NOT_SERVED: Final = ("app", "client", "devchain")
+NOT_SERVED: Final = ("app",)  # its input is the operator's or made here
 LIBRARIES: Final = {"solders", "webauthn", "email_validator", "x402", "segno"}
 PARSERS: Final = {
     "from_string", "from_bytes", "from_base58_string", "from_json", "model_validate_json",

@@ -10,9 +10,6 @@ import pytest
 from grpc.aio import ServicerContext
 from typing_extensions import override
 
-from mintscope.devchain.blockstore import ChainBlock
-from mintscope.devchain.chain import Devchain
-from mintscope.devchain.stream.service import GeyserServer
 from mintscope.dex.token_accounts import SPL, SPL_2022
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.primitives import Slot, UnixMs
@@ -24,6 +21,9 @@ from mintscope.solana.geyser.stream import GeyserEndpoint, GeyserSource
 from mintscope.solana.poll import Poller, Polling
 from mintscope.solana.rpc import Rpc
 from mintscope.solana.yellowstone import geyser_pb2 as geyser
+from mintscope_devchain.blockstore import ChainBlock
+from mintscope_devchain.chain import Devchain
+from mintscope_devchain.stream.service import GeyserServer
 from support.fakes.node import FakeNode, Fault, reply
 from support.oracles.devchain_blocks import NOW
 

@@ -16,8 +16,6 @@ import pytest
 import uvicorn
 from structlog.testing import capture_logs
 
-from mintscope.devchain.chain import Devchain
-from mintscope.devchain.faults import Knobs, StreamFault
 from mintscope.dex.decode import decode_block
 from mintscope.dex.token_accounts import SPL, SPL_2022
 from mintscope.ingest.pipeline import Ingest
@@ -37,6 +35,8 @@ from mintscope.solana.node import WatchedSource
 from mintscope.solana.poll import Poller
 from mintscope.solana.rpc import Commitment, Head, Missing, Rpc, Unreachable
 from mintscope.solana.wire import Absence
+from mintscope_devchain.chain import Devchain
+from mintscope_devchain.faults import Knobs, StreamFault
 from support.oracles.market_file import kept
 from support.processes.processes import processes, start_process
 from support.scenes.served_stream import (

@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from mintscope.devchain.faults import Knobs, Streaming
 from mintscope.dex.token_accounts import signature_of
 from mintscope.kit.primitives import Slot
 from mintscope.solana.blocks import Block, Tip
 from mintscope.solana.transaction import Transaction
+from mintscope_devchain.faults import Knobs, Streaming
 from support.processes.processes import start_process
 from support.scenes.served_stream import KINDS, Served, served
 

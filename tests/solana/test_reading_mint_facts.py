@@ -6,7 +6,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from mintscope.devchain.chain import Devchain
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import DAY_S, SECOND_MS
@@ -14,6 +13,7 @@ from mintscope.market.mint_accounts import read_facts, refresh_facts
 from mintscope.market.mint_facts import MintFacts, NotAMint
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.rpc import Rpc, Unreachable
+from mintscope_devchain.chain import Devchain
 from support.scenes.stores import market_in
 
 NOW = UnixMs(1_790_000_000_000)

@@ -8,8 +8,8 @@ import httpx
 import pytest
 from solders.hash import Hash
 
-from mintscope.devchain.blockstore import SlotPace, slot_pace
 from mintscope.payments.protocol.envelope import HELD_OPEN_S
+from mintscope_devchain.blockstore import SlotPace, slot_pace
 from support.scenes.payments.payment_world import World, world_at
 from support.scenes.payments.selling_api import (
     KEY,

@@ -32,7 +32,6 @@ import httpx
 import pytest
 from typing_extensions import override
 
-from mintscope.devchain.blockstore import SlotPace, slot_pace
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import UnixMs
@@ -42,6 +41,7 @@ from mintscope.payments.payment import State
 from mintscope.payments.protocol.envelope import HELD_OPEN_S
 from mintscope.payments.settlement import ChainUnavailable
 from mintscope.solana.pace import BLOCKHASH_BLOCKS
+from mintscope_devchain.blockstore import SlotPace, slot_pace
 from support.scenes.payments.payment_world import MovingTransport, World, world_at
 from support.scenes.payments.selling_api import KEY, OTHER_KEY, PURCHASE, SellingApi, opened
 

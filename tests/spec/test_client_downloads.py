@@ -5,7 +5,6 @@ import io
 import json
 import re
 import tarfile
-import tomllib
 from base64 import urlsafe_b64encode
 from hashlib import sha256
 from pathlib import Path
@@ -19,7 +18,7 @@ from mintscope.api.discovery.downloads import type_of
 from support.scenes.service import Service
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-PROJECT: Final = ROOT / "packages" / "client" / "pyproject.toml"
+TREE: Final = ROOT / "packages" / "client" / "src"
 INSTALL: Final = re.compile(r"^(?:pip|npm) install (http\S+)$", re.MULTILINE)
 
 
@@ -51,22 +50,19 @@ async def test_what_the_guide_names_is_served_as_it_is(
 
 async def test_the_wheel_holds_the_client_and_adds_up(service: Service) -> None:
     answer = await installed(service, ".whl")
-    only = tomllib.loads(PROJECT.read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
     with ZipFile(io.BytesIO(answer.content)) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}
     (record,) = [name for name in content if name.endswith(".dist-info/RECORD")]
     modules = {name for name in content if ".dist-info/" not in name}
-    wanted = [ROOT / each for each in only["only-include"]]
     files = {
-        path.relative_to(ROOT / "src").as_posix()
-        for place in wanted
-        for path in ([place] if place.is_file() else place.rglob("*"))
+        path.relative_to(TREE).as_posix()
+        for path in TREE.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
 
     assert modules == files
     for name in modules:
-        assert content[name] == (ROOT / "src" / name).read_bytes()
+        assert content[name] == (TREE / name).read_bytes()
     lines = {line[0]: line[1:] for line in csv.reader(content[record].decode().splitlines())}
     assert lines.keys() == content.keys()
     for name, (digest, size) in lines.items():
@@ -75,7 +71,8 @@ async def test_the_wheel_holds_the_client_and_adds_up(service: Service) -> None:
             assert (digest, size) == (f"sha256={told}", str(len(content[name])))
     metadata = content[record.replace("RECORD", "METADATA")].decode()
     assert "Name: mintscope-client\n" in metadata
-    assert b"mintscope.__main__:main" in content[record.replace("RECORD", "entry_points.txt")]
+    commands = content[record.replace("RECORD", "entry_points.txt")]
+    assert b"mintscope_client.__main__:main" in commands
 
 
 async def test_the_npm_package_is_that_of_the_repository(service: Service) -> None:

@@ -9,8 +9,8 @@ import pytest
 import structlog
 from solders.hash import Hash
 
-from mintscope.devchain.blockstore import SlotPace, slot_pace
 from mintscope.payments.chain.settlement import RpcSettlement
+from mintscope_devchain.blockstore import SlotPace, slot_pace
 from support.scenes.payments.payment_world import World, world_at
 from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, decoded, opened
 

@@ -13,10 +13,10 @@ from starlette.types import ASGIApp
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.app.config.config import ApiConfig
-from mintscope.client.calls import verbs
 from mintscope.market.listing.listed import Sort
 from mintscope.market.report import ReportKind
 from mintscope.mcp.tools import TOOLS, ToolCost
+from mintscope_client.calls import verbs
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.scenes.mcp_service import (
     AUTO,

@@ -27,7 +27,6 @@ from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config, PaymentsConfig
 from mintscope.app.config.load import expect_closed
 from mintscope.app.stores.stores import Money, open_market
-from mintscope.client.keypair import UnusableKeypair, parse_keypair, read_keypair
 from mintscope.credits.rotation import RotationStore
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import NeedsOperator, PriceUnavailable, ServiceUnavailable, UnusableStore
@@ -55,6 +54,7 @@ from mintscope.payments.settlement import ChainUnavailable, PaymentChain
 from mintscope.payments.trials import Trials
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.pace import Pace
+from mintscope_client.keypair import UnusableKeypair, parse_keypair, read_keypair
 
 USDC_DECIMALS: Final = 6
 

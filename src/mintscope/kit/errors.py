@@ -12,26 +12,14 @@ Nodes, price feeds, sellers and files may send anything: text that is not UTF-8,
 without end, numbers that do not fit, invalid base64, signs that command a terminal.
 """
 
-import sys
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import ClassVar, Final, NamedTuple, TypeVar
 
 import msgspec
 from typing_extensions import override
-
-if sys.version_info >= (3, 11):
-    from enum import StrEnum as StrEnum  # noqa: PLC0414 - other modules import it from here
-else:  # the client runs with Python 3.10, too
-    from enum import Enum
-
-    class StrEnum(str, Enum):
-        """An enum of texts, each of which is shown as its text."""
-
-        __str__ = str.__str__
-        __format__ = str.__format__
-
 
 ADDRESS_SHOWN_MAX: Final = 50
 

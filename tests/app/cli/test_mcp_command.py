@@ -5,7 +5,7 @@ from pathlib import Path
 from typer.testing import CliRunner
 
 from mintscope.app.cli.app import app
-from mintscope.client.cli.connection import CREDENTIAL_VARIABLE, FILE_VARIABLE, URL_VARIABLE
+from mintscope_client.cli.connection import CREDENTIAL_VARIABLE, FILE_VARIABLE, URL_VARIABLE
 
 NOWHERE = {URL_VARIABLE: "http://127.0.0.1:9"}
 

@@ -15,12 +15,12 @@ from mintscope.app.config.config import MailConfig
 from mintscope.app.config.groups import Config, PaymentsConfig
 from mintscope.app.config.load import ConfigError, OpenSecret, Origin, load, settings
 from mintscope.app.payments import CannotSell, fee_payer_of, terms_of
-from mintscope.client.keypair import UnusableKeypair
 from mintscope.kit.http.response import Bounds
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import USDC, WSOL
 from mintscope.solana.poll import Polling
+from mintscope_client.keypair import UnusableKeypair
 
 URL = "https://rpc.example.org:8899/v2/0123456789?key=abcdef"
 PEPPER = sha256(b"a pepper").hexdigest()

@@ -25,8 +25,6 @@ from mintscope.app.doctor.finding import Finding, Level, fail
 from mintscope.app.doctor.machine import check_folder, check_pepper, check_ports, check_sqlite
 from mintscope.app.doctor.store import check_market, check_money
 from mintscope.app.running.processes import held
-from mintscope.devchain.chain import Devchain
-from mintscope.devchain.methods.table import Methods
 from mintscope.ingest.fold import fold_once
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.errors import FolderOpen
@@ -35,6 +33,8 @@ from mintscope.kit.primitives import Slot, UnixMs, UnixS
 from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.ports import FinalSlot, NewSlot, Unread
 from mintscope.solana.blocks import WSOL, Gap
+from mintscope_devchain.chain import Devchain
+from mintscope_devchain.methods.table import Methods
 from support.processes.listening import listening
 from support.scenes.stores import market_in, money_in
 

@@ -9,9 +9,6 @@ from typing import Final
 import msgspec
 import pytest
 
-from mintscope.devchain.blockstore import ChainBlock
-from mintscope.devchain.chain import Devchain
-from mintscope.devchain.stream.protobuf import to_protobuf
 from mintscope.dex.decode import decode_block
 from mintscope.dex.swap import Swap
 from mintscope.kit.clock import ManualClock
@@ -21,6 +18,9 @@ from mintscope.solana.geyser.assembler import Assembler
 from mintscope.solana.geyser.shelf import BlockBuffer
 from mintscope.solana.wire import JsonTransactions
 from mintscope.solana.yellowstone import geyser_pb2
+from mintscope_devchain.blockstore import ChainBlock
+from mintscope_devchain.chain import Devchain
+from mintscope_devchain.stream.protobuf import to_protobuf
 from support.oracles.devchain_blocks import NOW
 
 ORDERS: Final = 200

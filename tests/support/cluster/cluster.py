@@ -16,10 +16,10 @@ from typing import IO, Final
 import httpx
 
 import mintscope
-from mintscope.devchain.market.world import World
-from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import WSOL
+from mintscope_devchain.market.world import World
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from support.fakes.mail_server import MailRoom, mail_room_beside
 from support.processes.servers import PostgresServer, free_port
 from support.scenes.stores import PEPPER

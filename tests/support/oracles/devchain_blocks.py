@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 import msgspec
 from based58 import b58decode
 
-from mintscope.devchain.chain import Devchain
 from mintscope.dex.swap import Swap
 from mintscope.kit.primitives import Slot, UnixMs, UnixS
+from mintscope_devchain.chain import Devchain
 
 NOW = UnixMs(1_763_640_000_000)
 Entry = Mapping[str, Any]

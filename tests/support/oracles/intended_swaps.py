@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from mintscope.devchain.chain import Devchain
-from mintscope.devchain.market.pool import Fill
-from mintscope.devchain.transaction import Invocation
 from mintscope.dex.swap import Swap
 from mintscope.kit.primitives import Slot
+from mintscope_devchain.chain import Devchain
+from mintscope_devchain.market.pool import Fill
+from mintscope_devchain.transaction import Invocation
 
 
 def intended(chain: Devchain, slot: Slot) -> tuple[Swap, ...]:

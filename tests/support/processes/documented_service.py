@@ -18,9 +18,9 @@ from typer.testing import CliRunner
 
 from mintscope.app.cli.app import app
 from mintscope.app.config.load import child_environment
-from mintscope.client.examples.agent_signup import Agent
-from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from mintscope.solana.blocks import WSOL
+from mintscope_client.examples.agent_signup import Agent
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from support.processes.api_process import free_port
 from support.processes.troubled_node import TroubledNode, troubled_node
 

@@ -19,14 +19,14 @@ import httpx
 import uvicorn
 from typing_extensions import override
 
-from mintscope.devchain.blockstore import SlotPace, slot_pace
-from mintscope.devchain.faults import Answering, Faults, Knobs, Landing
-from mintscope.devchain.methods.table import Methods
-from mintscope.devchain.pulse import Pulse
-from mintscope.devchain.server import answering
-from mintscope.devchain.svm.genesis import Genesis
-from mintscope.devchain.svm.vm import Vm
 from mintscope.kit.clock import SystemClock
+from mintscope_devchain.blockstore import SlotPace, slot_pace
+from mintscope_devchain.faults import Answering, Faults, Knobs, Landing
+from mintscope_devchain.methods.table import Methods
+from mintscope_devchain.pulse import Pulse
+from mintscope_devchain.server import answering
+from mintscope_devchain.svm.genesis import Genesis
+from mintscope_devchain.svm.vm import Vm
 from support.processes.processes import running
 
 SEED = 7

@@ -20,7 +20,6 @@ from mintscope.app.maintenance import running
 from mintscope.app.payments import Sales, open_sales
 from mintscope.app.running.logging import configure_logging
 from mintscope.app.stores.stores import open_market, open_money
-from mintscope.devchain.svm.genesis import Genesis
 from mintscope.kit.check import Check
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.http.listening import listen
@@ -31,6 +30,7 @@ from mintscope.payments.merchant import Merchant
 from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
 from mintscope.payments.protocol.envelope import Envelope
 from mintscope.payments.settlement import Trial
+from mintscope_devchain.svm.genesis import Genesis
 from support.fakes.reports import FakeReports
 from support.processes.flush_trace import FlushTrace, TracedFiles
 from support.processes.processes import running as running_process

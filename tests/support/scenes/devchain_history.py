@@ -2,7 +2,7 @@
 
 import pytest
 
-from mintscope.devchain.chain import Devchain
+from mintscope_devchain.chain import Devchain
 from support.oracles.devchain_blocks import NOW, Meant
 from support.oracles.intended_swaps import intended
 

@@ -7,16 +7,16 @@ from typing import Final, get_args
 
 import httpx
 
-from mintscope.devchain.blockstore import FINALITY_MS
-from mintscope.devchain.chain import Devchain
-from mintscope.devchain.faults import Knobs, StreamFault, Streaming
-from mintscope.devchain.stream.service import GeyserServer
 from mintscope.dex.token_accounts import SPL, SPL_2022
 from mintscope.kit.clock import SystemClock
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.geyser.stream import GeyserEndpoint, GeyserSource
 from mintscope.solana.poll import Polling
 from mintscope.solana.rpc import Rpc
+from mintscope_devchain.blockstore import FINALITY_MS
+from mintscope_devchain.chain import Devchain
+from mintscope_devchain.faults import Knobs, StreamFault, Streaming
+from mintscope_devchain.stream.service import GeyserServer
 from support.oracles.devchain_blocks import NOW
 
 FIRST: Final = Polling(start="first", poll_interval_ms=10)

@@ -52,7 +52,7 @@ pip install {origin}{wheel}
 
 ```python
 import os
-from mintscope.client import Client
+from mintscope_client import Client
 
 with Client("{origin}", credential=os.environ["MINTSCOPE_CREDENTIAL"]) as client:
     print(client.token("{mint}").indicators.m5.rsi)

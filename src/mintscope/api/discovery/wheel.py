@@ -1,4 +1,4 @@
-"""The wheel of the Python client, of the modules that run here.
+"""The wheel of the Python client, made of the installed modules.
 
 Source    PyPA, binary distribution format
 """
@@ -16,23 +16,6 @@ from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 NAME: Final = "mintscope_client"
 DISTRIBUTION: Final = "mintscope-client"
-# Those of packages/client/pyproject.toml, in the package `mintscope`.
-MODULES: Final = (
-    "__init__.py",
-    "__main__.py",
-    "py.typed",
-    "client",
-    "kit/__init__.py",
-    "kit/clock.py",
-    "kit/credentials.py",
-    "kit/errors.py",
-    "solana/finality_meter.py",
-    "solana/pace.py",
-    "kit/primitives.py",
-    "solana/__init__.py",
-    "payments/__init__.py",
-    "payments/protocol",
-)
 KEPT: Final = ("METADATA", "WHEEL", "entry_points.txt")
 
 
@@ -58,9 +41,7 @@ def write_wheel(version: str) -> bytes:
 
 
 def _modules() -> Iterator[tuple[str, bytes]]:
-    package = files("mintscope")
-    for name in MODULES:
-        yield from _under(package.joinpath(name), f"mintscope/{name}")
+    yield from _under(files(NAME), NAME)
 
 
 def _under(place: Traversable, path: str) -> Iterator[tuple[str, bytes]]:

@@ -7,6 +7,7 @@ The command line: every command, and the options of all.
 
 import gc
 import resource
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final, NamedTuple
@@ -22,7 +23,7 @@ from mintscope.app.running.parent import attach
 class Command(NamedTuple):
     """A command.
 
-    module    where it is, below app/cli; "client.cli.get" is mintscope.client.cli.get
+    module    where it is, below mintscope.app; or in mintscope_client
     summary   the first sentence of its help, so that a list of all commands imports none
     """
 
@@ -32,8 +33,8 @@ class Command(NamedTuple):
     @property
     def path(self) -> str:
         """The whole name of the module."""
-        of_client = self.module.startswith("client.")
-        return f"mintscope.{self.module}" if of_client else f"mintscope.app.{self.module}"
+        of_client = self.module.startswith("mintscope_client.")
+        return self.module if of_client else f"mintscope.app.{self.module}"
 
 
 COMMANDS: Final[Mapping[str, Command]] = {
@@ -61,21 +62,24 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "credits": Command("cli.credits", "Issue credit tokens, and look at them."),
     "get": Command(
-        "client.cli.get",
+        "mintscope_client.cli.get",
         "Read price, indicators and pressure of a token from a service: one credit.",
     ),
     "batch": Command(
-        "client.cli.batch",
+        "mintscope_client.cli.batch",
         "Read the reports of several tokens from a service: a credit for each that is delivered.",
     ),
     "candles": Command(
-        "client.cli.candles", "Read the newest candles of a token from a service: one credit."
+        "mintscope_client.cli.candles",
+        "Read the newest candles of a token from a service: one credit.",
     ),
     "watch": Command(
-        "client.cli.watch",
+        "mintscope_client.cli.watch",
         "Print the price and RSI of tokens as they change: a credit a token and started minute.",
     ),
-    "search": Command("client.cli.search", "List the tokens that a service follows: free."),
+    "search": Command(
+        "mintscope_client.cli.search", "List the tokens that a service follows: free."
+    ),
     "buy": Command("cli.buy", "Pay a mintscope service from a wallet."),
     "sales": Command(
         "cli.payments", "Look at sales, resume them, and settle payments that a restore lost."
@@ -153,7 +157,15 @@ class _Commands(TyperGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(COMMANDS[cmd_name].path)
+        try:
+            module = import_module(COMMANDS[cmd_name].path)
+        except ModuleNotFoundError as cause:
+            if cause.name != "mintscope_devchain":
+                raise
+            sys.exit(
+                f"mintscope: {cmd_name} needs the package mintscope-devchain, a folder of"
+                " mintscope's sources: pip install ./packages/devchain"
+            )
         return typer.main.get_group(module.app).commands[cmd_name]
 
     @override

@@ -18,19 +18,19 @@ from typer.core import TyperGroup
 from typing_extensions import override
 
 from mintscope.app.cli.output import refusing
-from mintscope.client.auth import PaymentAuth
-from mintscope.client.buyer import BoughtCredits, Buyer
-from mintscope.client.calls.opening import open_session
-from mintscope.client.errors import ClientError, PendingError, RefusedError
-from mintscope.client.journal import Journal, JournalUnusable
-from mintscope.client.keypair import UnusableKeypair, read_keypair
-from mintscope.client.transport import BoundedTransport
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 from mintscope.kit.errors import InvalidTokenAddress
 from mintscope.kit.primitives import Mint, Wallet, parse_mint
 from mintscope.payments.protocol.envelope import MAINNET, TOKEN_PROGRAM
 from mintscope.payments.protocol.headers import AMOUNT_MAX
 from mintscope.solana.blocks import USDC
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.buyer import BoughtCredits, Buyer
+from mintscope_client.calls.opening import open_session
+from mintscope_client.errors import ClientError, PendingError, RefusedError
+from mintscope_client.journal import Journal, JournalUnusable
+from mintscope_client.keypair import UnusableKeypair, read_keypair
+from mintscope_client.transport import BoundedTransport
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit, WillNotPay
 
 EXIT_NOT_BOUGHT: Final = 1
 DECIMALS_MAX: Final = 18

@@ -6,9 +6,9 @@ from typing import Final, NoReturn
 
 import typer
 
-from mintscope.client.cli.tables import NONE, AsJson, Cell, print_json, print_rows, visible
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import iso_time
+from mintscope_client.cli.tables import NONE, AsJson, Cell, print_json, print_rows, visible
 
 __all__ = ["NONE", "AsJson", "Cell", "print_json", "print_rows", "visible"]
 

@@ -30,7 +30,6 @@ from mintscope.app.payments import (
 )
 from mintscope.app.running.operating import write_counted
 from mintscope.app.stores.stores import Money, open_market
-from mintscope.client.keypair import UnusableKeypair
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.credentials import CredentialKind, has_form
@@ -51,6 +50,7 @@ from mintscope.payments.search import (
     chain_says,
 )
 from mintscope.payments.settlement import ChainUnavailable
+from mintscope_client.keypair import UnusableKeypair
 
 HINT: Final = re.compile(r"(?:\.\.\.)?([0-9a-f]{8})")
 HINT_LENGTH: Final = 8

@@ -33,7 +33,6 @@ from pydantic_core import ErrorDetails
 from mintscope.app.config.config import ApiConfig, ChainConfig, Section
 from mintscope.app.config.groups import DELIMITER, PREFIX, Config, GeyserConfig, PaymentsConfig
 from mintscope.app.config.values import is_loopback
-from mintscope.client.keypair import parse_keypair
 from mintscope.kit.errors import NeedsOperator
 from mintscope.kit.secrets import (
     IS_EXAMPLE,
@@ -45,6 +44,7 @@ from mintscope.kit.secrets import (
     passwords_in,
 )
 from mintscope.market.shard import WHOLE
+from mintscope_client.keypair import parse_keypair
 
 OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP  # root may own it, and the service's group read it
 

@@ -1,7 +1,7 @@
 """The demo's buyer: an agent with a wallet and without an account.
 
 It pays with the official x402 client where that is installed, as it is under
-`make demo`; else with `mintscope.client`.  Nothing it sends is made by the seller.
+`make demo`; else with `mintscope_client`.  Nothing it sends is made by the seller.
 """
 
 import asyncio
@@ -21,13 +21,13 @@ from solders.pubkey import Pubkey
 from x402.http.utils import decode_payment_required_header
 from x402.schemas import PaymentRequired, SettleResponse
 
-from mintscope.client.auth import PaymentAuth
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit
-from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
 from mintscope.kit.primitives import Mint, Wallet
 from mintscope.payments.protocol.envelope import MAINNET
 from mintscope.payments.protocol.headers import PAYMENT_REQUIRED, PAYMENT_RESPONSE
 from mintscope.solana.blocks import WSOL
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
 
 TIMEOUT_S: Final = 60.0
 LOOK_S: Final = 0.1
@@ -76,7 +76,7 @@ def buy(task: BuyerTask) -> None:
 
 async def _buy(task: BuyerTask) -> None:
     await _fund(task)
-    who = f"the official x402 client, x402 {version('x402')}" if OFFICIAL else "mintscope.client"
+    who = f"the official x402 client, x402 {version('x402')}" if OFFICIAL else "mintscope_client"
     typer.echo(f"\nA buyer with a wallet and no account, paying by {who}:\n")
     path = f"/v1/token/{WSOL}"
     async with httpx.AsyncClient(base_url=task.origin, timeout=TIMEOUT_S) as http:

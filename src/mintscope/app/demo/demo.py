@@ -27,10 +27,10 @@ from mintscope.app.demo.buyer import BuyerTask, DemoFailed, buy
 from mintscope.app.running.logging import configure_logging
 from mintscope.app.running.processes import bind
 from mintscope.app.running.serve import ChildEnded, Children, Role, start_api
-from mintscope.devchain.market.world import World
-from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import WSOL
+from mintscope_devchain.market.world import World
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, PAYMENT_SYMBOL, Genesis
 
 PREFIX: Final = "mintscope-demo-"
 
@@ -102,7 +102,7 @@ POLL_S: Final = 0.1
 HOST: Final = "127.0.0.1"
 ADMINISTRATOR: Final = "admin@example.org"
 PASSWORD_BYTES: Final = 12
-AGENT: Final = "mintscope.client.examples.agent_signup"
+AGENT: Final = "mintscope_client.examples.agent_signup"
 
 app = typer.Typer()
 

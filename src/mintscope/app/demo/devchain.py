@@ -15,13 +15,13 @@ import typer
 from solders.pubkey import Pubkey
 
 from mintscope.app.cli.output import stop
-from mintscope.devchain.blockstore import FINALITY_MS, SLOT_MS
-from mintscope.devchain.chain import HISTORY_DAYS_MAX, MINTS_MAX, Devchain, lines
-from mintscope.devchain.live import serve
-from mintscope.devchain.methods.dev import GIFT_ATOMS_MAX, GIFT_LAMPORTS_MAX
-from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS
 from mintscope.kit.clock import SystemClock
 from mintscope.solana.blocks import LAMPORTS_PER_SOL
+from mintscope_devchain.blockstore import FINALITY_MS, SLOT_MS
+from mintscope_devchain.chain import HISTORY_DAYS_MAX, MINTS_MAX, Devchain, lines
+from mintscope_devchain.live import serve
+from mintscope_devchain.methods.dev import GIFT_ATOMS_MAX, GIFT_LAMPORTS_MAX
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS
 
 BLOCKS_MAX = 1_000_000
 SPEED_MAX = 100

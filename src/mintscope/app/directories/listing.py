@@ -30,9 +30,9 @@ from mintscope import __version__
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import stop
 from mintscope.app.doctor.finding import Finding, warn
-from mintscope.client.transport import BoundedSyncTransport
 from mintscope.payments.protocol.envelope import MAINNET
 from mintscope.solana.blocks import USDC, USDT
+from mintscope_client.transport import BoundedSyncTransport
 
 TIMEOUT_S: Final = 10.0
 ELSEWHERE: Final = "https://directory.example"  # the page that a browser would ask from

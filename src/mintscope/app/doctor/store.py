@@ -34,7 +34,6 @@ from mintscope.app.stores.stores import (
     webhooks_place,
 )
 from mintscope.app.stores.upgrade import waiting_migrations
-from mintscope.client.keypair import UnusableKeypair
 from mintscope.credits.invariants import Walked
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.errors import (
@@ -52,6 +51,7 @@ from mintscope.payments.pricing import Doubt
 from mintscope.payments.protocol.envelope import Terms
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.payments.settlement import ChainUnavailable
+from mintscope_client.keypair import UnusableKeypair
 
 GIB: Final = 1024**3
 # Of a candle with its indexes and what is free between them, measured.

@@ -29,8 +29,8 @@ from mintscope.app.running.logging import announce
 from mintscope.app.running.serve import IsNew, living
 from mintscope.app.running.tracing import Siblings
 from mintscope.app.site import in_url
-from mintscope.client.cli.connection import CREDENTIAL_VARIABLE, CredentialFile, Url, credential_of
 from mintscope.kit.credentials import CredentialKind
+from mintscope_client.cli.connection import CREDENTIAL_VARIABLE, CredentialFile, Url, credential_of
 
 LINE_EVERY_PERCENT: Final = 20
 

@@ -11,6 +11,7 @@ The amount to pay, its purpose and its recipient.
 
 import hashlib
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 from typing import Final, NewType
 
@@ -22,7 +23,7 @@ from solders.signature import Signature as Ed25519
 from solders.token.associated import get_associated_token_address
 from solders.transaction import VersionedTransaction
 
-from mintscope.kit.errors import StrEnum, Undecodable, parsed_by_others
+from mintscope.kit.errors import Undecodable, parsed_by_others
 from mintscope.kit.primitives import Mint, Signature, Wallet
 from mintscope.solana.pace import BLOCKHASH_BLOCKS
 

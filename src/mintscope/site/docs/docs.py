@@ -98,10 +98,10 @@ BUYING: Final = """\
 from decimal import Decimal
 from pathlib import Path
 
-from mintscope.client import Client
-from mintscope.client.auth import PaymentAuth
-from mintscope.client.keypair import read_keypair
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit
+from mintscope_client import Client
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.keypair import read_keypair
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit
 
 pin = Pin(
     network="solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",  # mainnet

@@ -248,7 +248,7 @@ def _python(body: str, origin: str, name: str) -> str:
     indented = "\n".join(f"    {line}" for line in body.splitlines())
     return (
         ("import os\n\n" if name else "")
-        + f'from mintscope.client import Client\n\nwith Client("{origin}"{credential}) as client:\n'
+        + f'from mintscope_client import Client\n\nwith Client("{origin}"{credential}) as client:\n'
         + indented
     )
 

@@ -14,14 +14,14 @@ from solders.pubkey import Pubkey
 from solders.token import ID as TOKEN
 from solders.transaction import VersionedTransaction
 
-from mintscope.devchain.blockstore import SlotPace, slot_pace
-from mintscope.devchain.methods.table import Methods
-from mintscope.devchain.pulse import Pulse
-from mintscope.devchain.server import answering
-from mintscope.devchain.svm.genesis import Genesis
-from mintscope.devchain.svm.vm import Vm
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import UnixMs
+from mintscope_devchain.blockstore import SlotPace, slot_pace
+from mintscope_devchain.methods.table import Methods
+from mintscope_devchain.pulse import Pulse
+from mintscope_devchain.server import answering
+from mintscope_devchain.svm.genesis import Genesis
+from mintscope_devchain.svm.vm import Vm
 from support.processes.listening import listening
 
 MEMO = Pubkey.from_string("MemoSq4gqABAXKb96qnH8TysNcWxMyWCqXgDLGmfcHr")

@@ -27,12 +27,6 @@ from mintscope.app.config.groups import Config, PaymentsConfig
 from mintscope.app.payments import Sales, open_sales
 from mintscope.app.stores.stores import open_market, open_money
 from mintscope.credits.invariants import Violation
-from mintscope.devchain.blockstore import SlotPace, slot_pace
-from mintscope.devchain.faults import Knobs
-from mintscope.devchain.methods.table import Methods
-from mintscope.devchain.pulse import Pulse
-from mintscope.devchain.server import answering
-from mintscope.devchain.svm.vm import Vm
 from mintscope.kit.clock import Clock, ManualClock
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.payments.audit import Auditor, Recognised, recognise
@@ -48,6 +42,12 @@ from mintscope.payments.settlement import Outcome
 from mintscope.payments.store.payments import SqlPaymentStore
 from mintscope.solana.blocks import USDC, Endpoint
 from mintscope.solana.pace import Pace
+from mintscope_devchain.blockstore import SlotPace, slot_pace
+from mintscope_devchain.faults import Knobs
+from mintscope_devchain.methods.table import Methods
+from mintscope_devchain.pulse import Pulse
+from mintscope_devchain.server import answering
+from mintscope_devchain.svm.vm import Vm
 from support.fakes.reports import TRACKED
 from support.scenes.engine import payment_store, rows_of
 from support.scenes.payments.payment_build import Recipe, present

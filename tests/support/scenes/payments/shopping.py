@@ -11,10 +11,10 @@ import httpx
 from solders.keypair import Keypair
 from solders.transaction import VersionedTransaction
 
-from mintscope.client.wallet import PayerWallet, Pin, SpendLimit
-from mintscope.devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 from mintscope.kit.primitives import Mint, Wallet
 from mintscope.payments.protocol.envelope import MAINNET
+from mintscope_client.wallet import PayerWallet, Pin, SpendLimit
+from mintscope_devchain.svm.genesis import PAYMENT_DECIMALS, Genesis
 
 PURCHASE = "/v1/credits/purchase?bundle=10"
 CREDITS = 10

@@ -1,0 +1,30 @@
+"""Clients of a mintscope service: they read, and pay within a budget.
+
+    from mintscope_client import Client
+
+    with Client("https://api.example", credential="svc_credit_...") as client:
+        report = client.token("So11111111111111111111111111111111111111112")
+
+Needs httpx and msgspec; what pays by a wallet (`auth`, `wallet`) needs solders and x402 as well.
+The names are imported when they are first used: what needs a part alone need not wait for all.
+`__init__.pyi` declares them to type checkers.
+"""
+
+from importlib import import_module
+from typing import Any
+
+_HOMES = {
+    "AsyncClient": "async_client",
+    "Client": "client",
+    "ClientError": "errors",
+    "CreditBudget": "budget",
+}
+__all__ = ["AsyncClient", "Client", "ClientError", "CreditBudget"]
+
+
+def __getattr__(name: str) -> Any:
+    """Return one of the names above."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{home}"), name)

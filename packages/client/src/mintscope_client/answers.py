@@ -1,0 +1,59 @@
+"""Answers of a seller, decoded as far as a buyer needs them; they may be anything."""
+
+from typing import Any, Final
+
+import httpx
+import msgspec
+
+from mintscope_client.decoding import Undecodable, decode_json
+from mintscope_client.wire import CredentialKind
+
+PURCHASE: Final = "/v1/credits/purchase"
+
+
+class _Purchased(msgspec.Struct, frozen=True):
+    data: dict[str, Any]
+
+
+class BundleData(msgspec.Struct, frozen=True, rename="camel"):
+    """The answer to a purchase of credits: where they are, on a token or with a user."""
+
+    credits: int
+    price_paid: int
+    token: str | None = None
+    user_id: int | None = None
+
+
+_PURCHASED: Final = msgspec.json.Decoder(_Purchased)
+
+
+def data_of(response: httpx.Response) -> dict[str, Any] | None:
+    """Return what *response* delivers; None where it is no success, or cannot be read."""
+    if not response.is_success:
+        return None
+    try:
+        return decode_json(response.content, _PURCHASED).data
+    except Undecodable:
+        return None
+
+
+def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
+    """Return the credits in *data*; None where there are none."""
+    try:
+        bundle = msgspec.convert(data, BundleData)
+    except msgspec.ValidationError:
+        return None
+    return None if bundle.token is None and bundle.user_id is None else bundle
+
+
+def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bool:
+    """Return whether *response* brings what was bought at *path*; a proxy's page does not.
+
+    Credits have arrived with their token; where an API key was sent, as *bearer*, in an account.
+    """
+    data = data_of(response)
+    if path.endswith(PURCHASE):
+        bundle = bundle_of(data)
+        has_account = bearer.startswith(f"Bearer {CredentialKind.API_KEY.prefix}")
+        return bundle is not None and (bundle.token is not None or has_account)
+    return response.is_success and (not response.content or data is not None)

@@ -1,0 +1,290 @@
+"""A client of a mintscope service, for asyncio."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from typing import Final, TypeVar
+
+import httpx
+from typing_extensions import Self, Unpack
+
+from mintscope_client.budget import CreditBudget
+from mintscope_client.calls import account, verbs
+from mintscope_client.calls.call import Answered, ApiCall
+from mintscope_client.calls.conversation import (
+    PATIENCE_S,
+    TIMEOUT_S,
+    Conversation,
+    PayingAuth,
+    Reply,
+    Send,
+    converse,
+)
+from mintscope_client.calls.methods import AsyncAccountMethods, AsyncRawResponses
+from mintscope_client.calls.opening import open_session
+from mintscope_client.calls.pages import AsyncPagedLines
+from mintscope_client.calls.streaming import LiveCall
+from mintscope_client.calls.verbs import (
+    BacktestQuery,
+    CandleRange,
+    IndicatorRange,
+    ReportOptions,
+    ScreenQuery,
+    TokenQuery,
+)
+from mintscope_client.results.account import PaymentsPage, WalletPayment
+from mintscope_client.results.backtest import TokenBacktest
+from mintscope_client.results.batch import BatchReports
+from mintscope_client.results.credits import BundleList, CreditHistory, CreditPurchase
+from mintscope_client.results.lists import TokenLine, TokenMetadata, TokensPage
+from mintscope_client.results.live import LiveReport
+from mintscope_client.results.pools import TokenPools
+from mintscope_client.results.prices import PastPrices
+from mintscope_client.results.report import Report
+from mintscope_client.results.screen import ScreenedToken, ScreenPage
+from mintscope_client.results.series import (
+    CandleLine,
+    CandlesPage,
+    IndicatorLine,
+    IndicatorsPage,
+    SwapRecord,
+    SwapsPage,
+)
+from mintscope_client.results.signals import SignalEvent, SignalEventsPage
+from mintscope_client.results.traders import TokenTraders
+from mintscope_client.transport import BoundedTransport
+
+REQUEST_S_MAX: Final = 120.0
+
+Data = TypeVar("Data")
+
+
+class AsyncClient(AsyncAccountMethods):
+    """Does what `mintscope_client.Client` does, with the same arguments, for asyncio.
+
+    A sending takes REQUEST_S_MAX at most, however slowly the service answers.
+    """
+
+    def __init__(  # noqa: PLR0913 - a client has an argument for each thing that it is told
+        self,
+        url: str,
+        *,
+        credential: str | None = None,
+        payer: PayingAuth | None = None,
+        budget: CreditBudget | None = None,
+        patience_s: float = PATIENCE_S,
+        timeout_s: float = TIMEOUT_S,
+        retries_max: int | None = None,
+        transport: httpx.AsyncBaseTransport | None = None,
+    ) -> None:
+        self._session = open_session(
+            url,
+            credential=credential,
+            payer=payer,
+            budget=budget,
+            patience_s=patience_s,
+            timeout_s=timeout_s,
+            retries_max=retries_max,
+        )
+        self._http = httpx.AsyncClient(transport=BoundedTransport(transport))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    @property
+    def budget(self) -> CreditBudget:
+        """The budget, and what was spent of it."""
+        return self._session.budget
+
+    @property
+    def with_raw_response(self) -> AsyncRawResponses:
+        """The same calls, each of which returns `Answered`: the data with status and headers."""
+        return AsyncRawResponses(self)
+
+    async def token(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
+        """Return price, indicators and pressure of *mint*: one credit.
+
+        options    `candles` and `partial`: see `verbs.ReportOptions`
+        """
+        return (await self.send(verbs.token(mint, **options))).data
+
+    async def trial(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
+        """Return the report of *mint* for free, ten times a day and client address by default.
+
+        options    `candles` and `partial`: see `verbs.ReportOptions`
+        """
+        return (await self.send(verbs.trial(mint, **options))).data
+
+    async def batch(self, mints: Sequence[str], **options: Unpack[ReportOptions]) -> BatchReports:
+        """Return the reports of up to 50 mints, or why not: a credit for each delivered."""
+        return (await self.send(verbs.batch(mints, **options))).data
+
+    def candles(
+        self, mint: str, tf: verbs.Timeframe = "m1", **within: Unpack[CandleRange]
+    ) -> AsyncPagedLines[CandlesPage, CandleLine]:
+        """Return candles of *mint*, the newest page first: a credit for a page of up to 1,000.
+
+        within    `from_`, `to`, `limit`, `candles` and `fill`: see `verbs.CandleRange`
+        """
+        return AsyncPagedLines(self.send, verbs.candles(mint, tf, **within))
+
+    def indicators(
+        self, mint: str, tf: verbs.ReportTimeframe = "m1", **within: Unpack[IndicatorRange]
+    ) -> AsyncPagedLines[IndicatorsPage, IndicatorLine]:
+        """Return indicators candle by candle, the newest page first: a credit for up to 1,000.
+
+        within    `names`, `from_`, `to`, `limit`, `candles`, `fill`: see `verbs.IndicatorRange`
+        """
+        return AsyncPagedLines(self.send, verbs.indicators(mint, tf, **within))
+
+    def swaps(
+        self, mint: str, *, limit: int | None = None
+    ) -> AsyncPagedLines[SwapsPage, SwapRecord]:
+        """Return swaps, the newest first: a credit for a page of up to 500."""
+        return AsyncPagedLines(self.send, verbs.swaps(mint, limit=limit))
+
+    def tokens(
+        self, text: str = "", **asked: Unpack[TokenQuery]
+    ) -> AsyncPagedLines[TokensPage, TokenLine]:
+        """Return the tokens with *text* in the name or symbol, or before the mint: free.
+
+        asked    `sort`, `order` and `limit`, as `verbs.TokenQuery` describes them
+        """
+        return AsyncPagedLines(self.send, verbs.tokens(text, **asked))
+
+    async def pools(self, mint: str) -> TokenPools:
+        """Return the pools that decide the price of *mint*, the heaviest first: one credit."""
+        return (await self.send(verbs.pools(mint))).data
+
+    async def past_prices(self, asked: Sequence[tuple[str, verbs.Moment]]) -> PastPrices:
+        """Return prices at times of the past: one credit for up to 100 mints with a time each."""
+        return (await self.send(verbs.past_prices(asked))).data
+
+    async def backtest(
+        self, mint: str, where: str, **asked: Unpack[BacktestQuery]
+    ) -> TokenBacktest:
+        """Return the firings of *where* in the past of *mint*: one credit.
+
+        asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
+        """
+        return (await self.send(verbs.backtest(mint, where, **asked))).data
+
+    async def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
+        """Return the traders of *mint*, those with the most volume first: one credit."""
+        return (await self.send(verbs.traders(mint, limit=limit))).data
+
+    def screen(
+        self, where: str = "", **asked: Unpack[ScreenQuery]
+    ) -> AsyncPagedLines[ScreenPage, ScreenedToken]:
+        """Return the tokens for which *where* is true: a credit for a page of up to 100.
+
+        asked    `sort`, `order`, `fields` and `limit`, as `verbs.ScreenQuery` describes them
+        """
+        return AsyncPagedLines(self.send, verbs.screen(where, **asked))
+
+    async def metadata(self, mint: str) -> TokenMetadata:
+        """Return what the chain says of *mint*: free."""
+        return (await self.send(verbs.metadata(mint))).data
+
+    async def bundles(self) -> BundleList:
+        """Return the bundles for sale, and their prices now: free."""
+        return (await self.send(verbs.BUNDLES)).data
+
+    async def balance(self) -> int:
+        """Return the credits left on the credential: free."""
+        return (await self.send(verbs.BALANCE)).data.balance
+
+    async def history(self) -> CreditHistory:
+        """Return where the credits of the credential came from and went: free."""
+        return (await self.send(verbs.HISTORY)).data
+
+    async def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
+        """Buy the bundle of *credit_count* credits by the wallet.
+
+        They come onto the credential, where there is one.
+
+        key       of a PendingError: go on with that payment
+        """
+        return (await self.send(verbs.purchase(credit_count), key=key)).data
+
+    def payments(self) -> AsyncPagedLines[PaymentsPage, WalletPayment]:
+        """Return payments of the linked wallets, newest first; free."""
+        return AsyncPagedLines(self.send, account.payments())
+
+    def signal_events(self, signal_id: int) -> AsyncPagedLines[SignalEventsPage, SignalEvent]:
+        """Return the firings of a signal, newest first; free."""
+        return AsyncPagedLines(self.send, account.signal_events(signal_id))
+
+    async def stream(
+        self, mints: Sequence[str], **options: Unpack[ReportOptions]
+    ) -> AsyncIterator[LiveReport]:
+        """Yield the report of each mint as it changes: a credit a mint and started minute.
+
+        A connection that is lost is opened again.  Ends by what it raises: NoCreditsError, say.
+        """
+        live = LiveCall(self._session, mints, options)
+        try:
+            while True:
+                try:
+                    async with aclosing(await self._open(live)) as response:
+                        if response.is_success:
+                            async for chunk in response.aiter_raw():
+                                for report in live.feed(chunk):
+                                    yield report
+                        else:
+                            await response.aread()
+                            live.refuse(response)
+                except httpx.RequestError as trouble:
+                    live.lose(trouble)
+                await asyncio.sleep(live.wait_s())
+        finally:
+            live.close()
+
+    async def _open(self, live: LiveCall) -> httpx.Response:
+        return await self._http.send(live.request(), stream=True)
+
+    async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
+        """Send *call*, any of `mintscope_client.calls.verbs`; return all that its answer says."""
+        return await drive(converse(self._session, call, key=key), self._http)
+
+
+async def drive(
+    conversation: Conversation[Data],
+    http: httpx.AsyncClient,
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    request_s_max: float = REQUEST_S_MAX,
+) -> Data:
+    """Return what *conversation* comes to, its requests sent by *http*.
+
+    request_s_max    for each sending, however slowly it is answered
+    """
+    reply: Reply = None
+    try:
+        while True:
+            step = conversation.send(reply)
+            if isinstance(step, Send):
+                reply = await _exchange(http, step, request_s_max)
+            else:
+                await sleep(step.seconds)
+                reply = None
+    except StopIteration as done:
+        data: Data = done.value
+        return data
+
+
+async def _exchange(http: httpx.AsyncClient, step: Send, request_s_max: float) -> Reply:
+    try:
+        return await asyncio.wait_for(http.send(step.request, auth=step.auth), request_s_max)
+    except httpx.RequestError as trouble:
+        return trouble
+    except asyncio.TimeoutError:  # another one than TimeoutError in Python 3.10
+        expected = f"expected the whole answer within {request_s_max:g} s; it goes on"
+        return httpx.ReadTimeout(expected, request=step.request)

@@ -1,0 +1,188 @@
+"""Authentication for both clients of httpx: a credit token, or a payment for each request."""
+
+import secrets
+from collections.abc import Generator, Sequence
+from typing import Final
+
+import httpx
+from typing_extensions import override
+from x402.schemas import PaymentRequirements
+
+from mintscope_client.answers import is_delivered
+from mintscope_client.calls.conversation import IDEMPOTENCY_KEY, KEY_BYTES, PayingAuth
+from mintscope_client.journal import SENT_MAX, Journal, JournalUnusable, Sent
+from mintscope_client.node import (
+    Dialogue,
+    NodeSilent,
+    PaymentFate,
+    Recent,
+    fates,
+    last_height,
+    latest,
+)
+from mintscope_client.wallet import (
+    OverSpendLimit,
+    PayerWallet,
+    WillNotPay,
+    amount_of,
+    blockhash_of,
+    memo_of,
+)
+from mintscope_client.wire import (
+    PAYMENT_REQUIRED,
+    PAYMENT_SIGNATURE,
+    CredentialKind,
+    is_well_formed,
+)
+
+REFUSALS: Final = frozenset({402, 409})  # what a seller says of a payment it will not take
+
+
+class CreditAuth(httpx.Auth):
+    """Sends a credit token: each answered request costs a credit."""
+
+    def __init__(self, token: str) -> None:
+        if not is_well_formed(CredentialKind.CREDIT_TOKEN, token):
+            raise ValueError("expected svc_credit_ and 64 hex digits; a digit is wrong or missing")
+        self._token = token
+
+    @override
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        yield request
+
+
+class PaymentAuth(PayingAuth):
+    """Answers a demand for payment with a payment, within what the wallet allows.
+
+    Every request carries an `Idempotency-Key`.  Sending a request with the
+    same key again, whatever the first one came to, sends the same payment: it
+    is never paid for twice.  A payment is forgotten when its purchase has arrived;
+    else only when the chain proves that it cannot land any more, whatever the
+    seller says, and only then its amount is given back to the wallet.
+
+    rpc_url    a Solana node, asked for a blockhash if the 402 has none, and for what became of
+               payments; None: a payment that brings nothing counts as spent for good
+    journal    where payments on their way are kept; by default in memory
+    """
+
+    requires_response_body = True
+
+    def __init__(
+        self, wallet: PayerWallet, *, rpc_url: str | None = None, journal: Journal | None = None
+    ) -> None:
+        self._wallet = wallet
+        self._rpc_url = rpc_url
+        self._journal = Journal() if journal is None else journal
+        # Looked for on chain before they are sent again: refused by a seller, or left by a process.
+        self._doubted = {sent.key for sent in self._journal}
+        wallet.limit.count(self._journal.atoms)
+
+    @override
+    def holds(self, key: str) -> bool:
+        """Return whether a payment was sent under *key* and its outcome is not known."""
+        return self._journal.find(key) is not None
+
+    @override
+    def adopt(self, method: str, url: httpx.URL) -> str | None:
+        """Return the key of a payment that an earlier process left for such a request, once."""
+        sent = self._journal.adopt(f"{method} {url}")
+        return None if sent is None else sent.key
+
+    @override
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        key = request.headers.setdefault(IDEMPOTENCY_KEY, secrets.token_urlsafe(KEY_BYTES))
+        request.headers.pop(PAYMENT_SIGNATURE, None)
+        sent = self._journal.find(key)
+        if sent is not None and key in self._doubted:
+            yield from self._bury([sent])
+            sent = self._journal.find(key)
+        if sent is None:
+            response = yield request
+            demand = response.headers.get(PAYMENT_REQUIRED)
+            if response.status_code != httpx.codes.PAYMENT_REQUIRED or demand is None:
+                return
+            sent = yield from self._pay(request, key, demand)
+        request.headers[PAYMENT_SIGNATURE] = sent.header
+        self._hear(sent, request, (yield request))  # the last answer is the one that httpx returns
+
+    def _pay(self, request: httpx.Request, key: str, demand: str) -> Dialogue[Sent]:
+        """Sign a payment and remember it, before it is sent."""
+        if self._journal.is_full:
+            yield from self._bury(list(self._journal))
+        try:
+            required, offer = self._wallet.choose(demand)
+        except OverSpendLimit:
+            yield from self._bury(list(self._journal))
+            required, offer = self._wallet.choose(demand)
+        recent = yield from self._recent(offer)
+        sent = self._journal.find(key)  # by the same request, sent twice at once
+        if sent is not None:
+            return sent
+        if self._journal.is_full:
+            raise WillNotPay(f"expected fewer than {SENT_MAX} payments on their way")
+        memo = memo_of(offer)
+        header = self._wallet.pay(required, offer, recent.blockhash, memo=memo)
+        sent = Sent(
+            key=key,
+            request=f"{request.method} {request.url}",
+            header=header,
+            amount=amount_of(offer),
+            memo=memo,
+            source=self._wallet.account,
+            slot=recent.slot,
+            last_valid_height=recent.last_valid_height,
+        )
+        try:
+            self._journal.add(sent)
+        except JournalUnusable:
+            self._wallet.limit.give_back(sent.amount)  # it was never sent
+            raise
+        return sent
+
+    def _recent(self, offer: PaymentRequirements) -> Dialogue[Recent]:
+        """Return the blockhash to sign with: that of the 402, else one of the node."""
+        blockhash = blockhash_of(offer)
+        if blockhash is not None:
+            return Recent(blockhash, slot=0, last_valid_height=0)
+        if self._rpc_url is None:
+            raise WillNotPay("expected extra.recentBlockhash in the demand, or an rpc_url of yours")
+        try:
+            return (yield from latest(self._rpc_url))
+        except NodeSilent as cause:
+            raise WillNotPay(str(cause)) from cause
+
+    def _hear(self, sent: Sent, request: httpx.Request, response: httpx.Response) -> None:
+        """Finish a payment whose purchase has arrived; nothing else that a seller says ends it."""
+        bearer = request.headers.get("Authorization", "")
+        if is_delivered(request.url.path, response, bearer=bearer):
+            self._journal.finish(sent.key)
+            self._doubted.discard(sent.key)
+        elif response.status_code in REFUSALS:
+            self._doubted.add(sent.key)
+
+    def _bury(self, sent: Sequence[Sent]) -> Dialogue[None]:
+        """Forget those of *sent* that provably cannot land, and give back what they hold."""
+        if self._rpc_url is None:
+            return
+        sent = yield from self._bounded(self._rpc_url, sent)
+        found = yield from fates(self._rpc_url, sent)
+        for each in sent:
+            # Another request may have been quicker.
+            if found[each.key] is PaymentFate.DEAD and self._journal.find(each.key) is each:
+                self._journal.drop(each.key)
+                self._doubted.discard(each.key)
+                self._wallet.limit.give_back(each.amount)
+
+    def _bounded(self, rpc_url: str, sent: Sequence[Sent]) -> Dialogue[list[Sent]]:
+        """Return *sent*, each with a last height, counted from now where none was known."""
+        if all(each.last_valid_height for each in sent):
+            return list(sent)
+        try:
+            last = yield from last_height(rpc_url)
+        except NodeSilent:
+            return list(sent)
+        held = [each for each in sent if self._journal.find(each.key) is each]
+        return [
+            each if each.last_valid_height else self._journal.bound(each.key, last) for each in held
+        ]

@@ -1,0 +1,52 @@
+"""The budget of a client in credits: asked before a call is sent.
+
+The limit of a wallet is its own `SpendLimit`, in atoms or in USD, asked before a payment is signed.
+"""
+
+from dataclasses import dataclass, field
+from threading import Lock
+
+from mintscope_client.errors import OverBudgetError
+
+
+@dataclass(slots=True, kw_only=True)
+class CreditBudget:
+    """The most that calls may cost, each and together, in credits; safe in several threads.
+
+    credits_per_call   the most that one call may cost; None: no such bound
+    credits_in_all     the most that all may cost over the life of this object
+    spent              credits of every call that was answered, and of those that may have been
+    """
+
+    credits_per_call: int | None = None
+    credits_in_all: int | None = None
+    spent: int = 0
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False, compare=False)
+
+    @property
+    def left(self) -> int | None:
+        """Credits that may still be spent; None without a bound."""
+        return None if self.credits_in_all is None else self.credits_in_all - self.spent
+
+    def reserve(self, credit_count: int) -> None:
+        """Count *credit_count* as spent, if that is allowed.  Raises OverBudgetError."""
+        if not credit_count:
+            return
+        if self.credits_per_call is not None and credit_count > self.credits_per_call:
+            raise OverBudgetError(
+                f"expected a call of at most {self.credits_per_call} credits;"
+                f" this one may cost {credit_count}. It was not sent"
+            )
+        with self._lock:
+            left = self.left
+            if left is not None and credit_count > left:
+                raise OverBudgetError(
+                    f"expected at most {self.credits_in_all} credits in all; {self.spent} are"
+                    f" spent, this call may cost {credit_count}. It was not sent"
+                )
+            self.spent += credit_count
+
+    def give_back(self, credit_count: int) -> None:
+        """Count *credit_count* of what was reserved as unspent."""
+        with self._lock:
+            self.spent -= credit_count

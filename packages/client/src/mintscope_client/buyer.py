@@ -1,0 +1,89 @@
+"""Buying from a mintscope service, to the end: until the purchase is here or the money is safe."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import httpx
+
+from mintscope_client.async_client import REQUEST_S_MAX, drive
+from mintscope_client.auth import PaymentAuth
+from mintscope_client.calls import verbs
+from mintscope_client.calls.call import ApiCall
+from mintscope_client.calls.clock import Clock, SystemClock
+from mintscope_client.calls.conversation import Data, converse
+from mintscope_client.calls.opening import open_session
+from mintscope_client.wire import CreditToken
+
+NO_PATIENCE: Final = 0.0  # what is not paid yet is not sent again
+
+
+@dataclass(frozen=True, slots=True)
+class BoughtCredits:
+    """The purchase of a bundle; the token is like a password."""
+
+    token: CreditToken
+    credits: int
+    price_paid: int
+
+
+class Buyer:
+    """Pays for requests and bundles at the service that is the base_url of *http*.
+
+    Before anything is paid, what goes wrong is raised at once; afterwards the request is sent
+    again, with the same payment, for as long as that may land.
+
+    request_s_max   for each sending of a request, with all that it asks the seller and the node,
+                    however slowly they answer.  A payment that was sent by then is not lost: the
+                    request is sent again, with it.  A seller may hold an answer for 60 s
+    Raises          ValueError for an invalid base_url
+    """
+
+    def __init__(
+        self,
+        http: httpx.AsyncClient,
+        auth: PaymentAuth,
+        *,
+        clock: Clock = SystemClock(),  # noqa: B008  has no state
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        request_s_max: float = REQUEST_S_MAX,
+    ) -> None:
+        self._http = http
+        session = open_session(str(http.base_url), payer=auth, patience_s=NO_PATIENCE)
+        self._session = replace(session, clock=clock)
+        self._sleep = sleep
+        self._request_s_max = request_s_max
+
+    async def buy_credits(self, credit_count: int, *, key: str | None = None) -> BoughtCredits:
+        """Buy the bundle of *credit_count* credits.
+
+        key       of a PendingError: go on with that payment
+        Raises    WillNotPay, JournalUnusable, and what `mintscope_client.errors` lists
+        """
+        bought = await self._pay(verbs.purchase(credit_count), key)
+        # Else it would not have been delivered; no API key was sent along.
+        assert bought.token is not None
+        return BoughtCredits(CreditToken(bought.token), bought.credits, bought.price_paid)
+
+    async def request(self, mint: str, *, key: str | None = None) -> dict[str, Any]:
+        """Buy one report about *mint*; *key* and what it raises are those of `buy_credits`."""
+        asked = verbs.token(mint)
+        call = ApiCall(
+            name=asked.name,
+            method=asked.method,
+            path=asked.path,
+            kind=dict[str, Any],
+            credits_max=asked.credits_max,
+        )
+        return await self._pay(call, key)
+
+    async def _pay(self, call: ApiCall[Data], key: str | None) -> Data:
+        """Send *call*, with one payment and key, until it is answered; first one left over."""
+        answered = await drive(
+            converse(self._session, call, key=key),
+            self._http,
+            sleep=self._sleep,
+            request_s_max=self._request_s_max,
+        )
+        return answered.data

@@ -1,0 +1,26 @@
+"""Time as an argument; only `SystemClock` reads the machine's clocks."""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Where "now" comes from."""
+
+    def now(self) -> int:
+        """Return the wall time in Unix milliseconds; it may step."""
+
+    def monotonic_s(self) -> float:
+        """Return seconds that never step; for durations and limits."""
+
+
+class SystemClock:
+    """The machine's own clocks."""
+
+    def now(self) -> int:
+        """Return the wall time in Unix milliseconds."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_s(self) -> float:
+        """Return the machine's monotonic time."""
+        return time.monotonic()

@@ -1,0 +1,236 @@
+"""A call until it is answered: what to send, how long to wait, when to give up.
+
+A conversation is a generator.  It yields `Send` and is sent the response, or the `RequestError`
+that came in its place; it yields `Wait` and is sent None.  So it serves clients of both kinds.
+"""
+
+import secrets
+from abc import abstractmethod
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias, TypeVar
+
+import httpx
+
+from mintscope_client.budget import CreditBudget
+from mintscope_client.calls.call import Answered, ApiCall
+from mintscope_client.calls.clock import Clock
+from mintscope_client.calls.pacing import Pacing, backoff_s
+from mintscope_client.calls.reading import read_answer
+from mintscope_client.errors import (
+    ClientError,
+    PendingError,
+    RefusedError,
+    UnreachableError,
+    UnreadableError,
+)
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+KEY_BYTES: Final = 24
+PATIENCE_S: Final = 30.0
+# Within which the chain forgets what it will not take: a blockhash lives 150 blocks, which must be
+# final, so this assumes less than about 0.9 s a slot.  At more it ends too early, with a
+# PendingError, and nothing is lost: the payment is remembered, and its key goes on with it.
+PAYMENT_PATIENCE_S: Final = 180.0
+RETRY_AFTER_S: Final = 2.0
+TIMEOUT_S: Final = 30.0
+PAID_TIMEOUT_S: Final = 90.0  # for each read; a seller may hold a payment's answer for a minute
+ASKED_TO_WAIT: Final = frozenset({408, 425, 429})
+NOT_SENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+Data = TypeVar("Data")
+
+
+class PayingAuth(httpx.Auth):
+    """Answers a demand for payment with a payment, and remembers what may still land."""
+
+    @abstractmethod
+    def holds(self, key: str) -> bool:
+        """Return whether a payment was sent under *key* and its outcome is not known."""
+
+    @abstractmethod
+    def adopt(self, method: str, url: httpx.URL) -> str | None:
+        """Return the key of a payment that an earlier process left for such a request, once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Send *request*; *auth* pays for it, if need be."""
+
+    request: httpx.Request
+    auth: httpx.Auth | None
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Wait."""
+
+    seconds: float
+
+
+Step: TypeAlias = Send | Wait
+Reply: TypeAlias = httpx.Response | httpx.RequestError | None
+Conversation: TypeAlias = Generator[Step, Reply, Data]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallSession:
+    """The settings that the calls of a client share.
+
+    origin       of the service, as in https://api.example
+    credential   a credit token or an API key; None: no call carries one
+    payer        pays for calls that no credential pays for; None: they are not paid for
+    patience_s   seconds for which a call may wait and be sent again, in all
+    timeout_s    seconds that one answer may take; PAID_TIMEOUT_S if a wallet pays for it
+    retries_max  how often a call is sent again; None: as often as the patience allows
+    chance       gives shares of 0 to 1
+    """
+
+    origin: httpx.URL
+    credential: str | None = None
+    payer: PayingAuth | None = None
+    budget: CreditBudget = field(default_factory=CreditBudget)
+    patience_s: float = PATIENCE_S
+    timeout_s: float = TIMEOUT_S
+    retries_max: int | None = None
+    clock: Clock
+    chance: Callable[[], float]
+    pacing: Pacing = field(default_factory=Pacing)
+
+    def payer_of(self, call: ApiCall[Data]) -> PayingAuth | None:
+        """Return who pays for *call*, if a wallet does."""
+        by_wallet = call.is_purchase or (call.is_charged and self.credential is None)
+        return self.payer if by_wallet else None
+
+    def build(
+        self, call: ApiCall[Data], key: str, accept: str = "application/json"
+    ) -> httpx.Request:
+        """Return the request of *call*."""
+        headers = {"Accept": accept, "User-Agent": "mintscope-client"}
+        if call.is_charged or call.takes_key:
+            headers[IDEMPOTENCY_KEY] = key
+        if self.credential is not None:
+            headers["Authorization"] = f"Bearer {self.credential}"
+        if call.body:
+            headers["Content-Type"] = "application/json"
+        is_by_wallet = self.payer_of(call) is not None
+        timeout_s = max(self.timeout_s, PAID_TIMEOUT_S) if is_by_wallet else self.timeout_s
+        return httpx.Request(
+            call.method,
+            self.url(call),
+            headers=headers,
+            content=call.body or None,
+            extensions={"timeout": httpx.Timeout(timeout_s).as_dict()},
+        )
+
+    def url(self, call: ApiCall[Data]) -> httpx.URL:
+        """Return where *call* is sent."""
+        return self.origin.join(call.path).copy_merge_params(dict(call.query))
+
+
+def converse(
+    session: CallSession, call: ApiCall[Data], *, key: str | None = None
+) -> Conversation[Answered[Data]]:
+    """Return the answer to *call*.
+
+    Every request of it carries the same `Idempotency-Key`: what was paid is not paid again.
+
+    key       of an earlier call whose payment is pending: go on with that one
+    Raises    RefusedError, UnreachableError, UnreadableError, OverBudgetError, PendingError;
+              WillNotPay and JournalUnusable where a wallet pays
+    """
+    payer = session.payer_of(call)
+    if key is None and payer is not None:
+        key = payer.adopt(call.method, session.url(call))
+    key = key or secrets.token_urlsafe(KEY_BYTES)
+    patience = _Patience(session, payer, key)
+    wait_s = session.pacing.wait_s(call.name, now_s=session.clock.monotonic_s())
+    if 0 < wait_s <= session.patience_s:
+        yield Wait(wait_s)
+    while True:
+        found = yield from _once(session, call, key, payer)
+        if isinstance(found, Answered):
+            return found
+        yield Wait(patience.wait_s(found))
+
+
+def _once(
+    session: CallSession, call: ApiCall[Data], key: str, payer: PayingAuth | None
+) -> Conversation[Answered[Data] | ClientError]:
+    """Send *call* once; return its answer, or why there is none."""
+    credit_count = call.credits_max if payer is None and session.credential is not None else 0
+    session.budget.reserve(credit_count)
+    spent = credit_count  # what is not known is counted as spent
+    try:
+        reply = yield Send(session.build(call, key), payer)
+        if isinstance(reply, httpx.RequestError):
+            was_sent = not isinstance(reply, NOT_SENT)
+            spent = credit_count if was_sent else 0
+            return UnreachableError(
+                f"{call.method} {session.url(call).host}: {type(reply).__name__}: {reply}",
+                may_be_charged=was_sent and credit_count > 0,
+            )
+        assert reply is not None
+        session.pacing.hear(call.name, reply.headers, now_s=session.clock.monotonic_s())
+        try:
+            answer = read_answer(call, reply, now_ms=session.clock.now())
+        except RefusedError as refused:
+            spent = 0
+            return refused
+        except UnreadableError as unreadable:
+            return unreadable
+        if payer is not None and payer.holds(key):
+            return UnreadableError(
+                f"expected what was paid for by {call.method} {call.path}; it is not in the answer",
+                status=reply.status_code,
+            )
+        spent = min(call.cost(answer.data), credit_count)
+        return answer
+    finally:
+        session.budget.give_back(credit_count - spent)
+
+
+class _Patience:
+    """Decides whether a call that failed is sent again."""
+
+    def __init__(self, session: CallSession, payer: PayingAuth | None, key: str) -> None:
+        self._session = session
+        self._payer = payer
+        self._key = key
+        self._repetitions = 0
+        self._since_s = session.clock.monotonic_s()
+
+    def wait_s(self, failure: ClientError) -> float:
+        """Return how long to wait before the next sending, or raise *failure*."""
+        is_held = self._payer is not None and self._payer.holds(self._key)
+        if not _may_change(failure, is_held=is_held):
+            if isinstance(failure, RefusedError) and is_held:
+                failure.key = self._key
+            raise failure
+        retries_max = self._session.retries_max
+        if retries_max is not None and self._repetitions >= retries_max and not is_held:
+            raise failure
+        asked_s = failure.retry_after_s if isinstance(failure, RefusedError) else None
+        wait_s = max(asked_s or 0.0, self._own_s(is_held=is_held and asked_s is None))
+        until_s = self._since_s + (PAYMENT_PATIENCE_S if is_held else self._session.patience_s)
+        if self._session.clock.monotonic_s() + wait_s > until_s:
+            raise PendingError(self._key) if is_held else failure
+        return wait_s
+
+    def _own_s(self, *, is_held: bool) -> float:
+        repetition = self._repetitions
+        self._repetitions = self._repetitions + 1
+        return RETRY_AFTER_S if is_held else backoff_s(repetition, self._session.chance())
+
+
+def _may_change(failure: ClientError, *, is_held: bool) -> bool:
+    """Return whether asking again may help; a success that cannot be read is not the seller's."""
+    match failure:
+        case UnreachableError():
+            return True
+        case UnreadableError():
+            return is_held
+        case RefusedError(status=status):
+            return status >= 500 or status in ASKED_TO_WAIT  # noqa: PLR2004
+        case _:
+            return False

@@ -1,0 +1,74 @@
+"""Server-sent events, read as they come.
+
+Source    WHATWG HTML, section 9.2, "Server-sent events"
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from mintscope_client.errors import UnreadableError
+
+EVENT_BYTES_MAX: Final = 256 * 1024  # a report has some thousand bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ServerEvent:
+    """One event; its name is "message" where it has none."""
+
+    name: str
+    data: bytes
+
+
+class EventReader:
+    """Takes bytes as they come, gives the events that are whole.
+
+    last_id    what to send as Last-Event-ID when the connection was lost; None: nothing
+    retry_s    how long to wait before; None: the service has not said
+    """
+
+    def __init__(self) -> None:
+        self.last_id: str | None = None
+        self.retry_s: float | None = None
+        self._unread = b""
+        self._name = ""
+        self._data: list[bytes] = []
+
+    def restart(self) -> None:
+        """Forget what was not whole when a connection was lost."""
+        self._unread = b""
+        self._name = ""
+        self._data = []
+
+    def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
+        """Yield the events that *chunk* completes.  Raises UnreadableError."""
+        *lines, self._unread = (self._unread + chunk).split(b"\n")
+        if len(self._unread) + sum(map(len, self._data)) > EVENT_BYTES_MAX:
+            raise UnreadableError("expected shorter events", status=200)
+        for line in lines:
+            event = self._read(line.removesuffix(b"\r"))
+            if event is not None:
+                yield event
+
+    def _read(self, line: bytes) -> ServerEvent | None:
+        if not line:
+            name = self._name or "message"
+            data = b"\n".join(self._data)
+            is_event = bool(self._data)
+            self._name = ""
+            self._data = []
+            return ServerEvent(name, data) if is_event else None
+        field, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        match field:
+            case b"event":
+                self._name = value.decode(errors="replace")
+            case b"data":
+                self._data.append(value)
+            case b"id" if b"\0" not in value:
+                self.last_id = value.decode("latin-1")
+            case b"retry" if value.isdigit() and len(value) < 9:  # noqa: PLR2004 - a day
+                self.retry_s = int(value) / 1000
+            case _:
+                pass  # a comment, which keeps the connection alive, or a newer field
+        return None

@@ -1,0 +1,89 @@
+"""Pages that are fetched as they are looked at, for clients of both kinds."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from typing import Any, Generic
+
+import msgspec
+
+from mintscope_client.calls.call import Answered, ApiCall
+from mintscope_client.calls.paged import Line, PageData, PagedCall
+from mintscope_client.results.frames import Library, choose_library, to_dataframe
+
+
+class PagedLines(Generic[PageData, Line]):
+    """Every line of a listing: iterate over it, or over its `pages`.
+
+    A page is asked for, and paid, when its first line is needed; a budget bounds how many.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[ApiCall[PageData]], Answered[PageData]],
+        listing: PagedCall[PageData, Line],
+    ) -> None:
+        self._send = send
+        self._listing = listing
+
+    def __iter__(self) -> Iterator[Line]:
+        for page in self.pages():
+            yield from self._listing.lines(page)
+
+    def pages(self, cursor: str | None = None) -> Iterator[PageData]:
+        """Yield each page, from *cursor* on: the `next_cursor` of one, None for the first."""
+        while True:
+            page = self._send(self._listing.call_at(cursor)).data
+            yield page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def first(self) -> PageData:
+        """Return the first page."""
+        return next(self.pages())
+
+    def to_dataframe(self, library: Library | None = None) -> Any:
+        """Fetch all; return them as a DataFrame of pandas or polars.
+
+        Raises ImportError, before anything is paid.
+        """
+        chosen = choose_library(library)
+        return to_dataframe(_structs(list(self)), chosen)
+
+
+class AsyncPagedLines(Generic[PageData, Line]):
+    """Does what PagedLines does, for asyncio."""
+
+    def __init__(
+        self,
+        send: Callable[[ApiCall[PageData]], Awaitable[Answered[PageData]]],
+        listing: PagedCall[PageData, Line],
+    ) -> None:
+        self._send = send
+        self._listing = listing
+
+    async def __aiter__(self) -> AsyncIterator[Line]:
+        async for page in self.pages():
+            for line in self._listing.lines(page):
+                yield line
+
+    async def pages(self, cursor: str | None = None) -> AsyncIterator[PageData]:
+        """Yield each page, from *cursor* on: the `next_cursor` of one, None for the first."""
+        while True:
+            page = (await self._send(self._listing.call_at(cursor))).data
+            yield page
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def first(self) -> PageData:
+        """Return the first page."""
+        return await anext(self.pages())
+
+    async def to_dataframe(self, library: Library | None = None) -> Any:
+        """Do what PagedLines.to_dataframe does."""
+        chosen = choose_library(library)
+        return to_dataframe(_structs([line async for line in self]), chosen)
+
+
+def _structs(lines: list[Any]) -> list[msgspec.Struct]:
+    return lines

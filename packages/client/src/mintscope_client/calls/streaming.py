@@ -1,0 +1,200 @@
+"""A stream while it is wanted: events become reports, a lost connection is opened again."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+import httpx
+import msgspec
+
+from mintscope_client.calls.call import ApiCall
+from mintscope_client.calls.conversation import CallSession
+from mintscope_client.calls.events import EventReader, ServerEvent
+from mintscope_client.calls.pacing import backoff_s
+from mintscope_client.calls.reading import refusal
+from mintscope_client.calls.verbs import ReportOptions, report_query
+from mintscope_client.decoding import Undecodable, decode_json
+from mintscope_client.errors import (
+    ClientError,
+    NotNowError,
+    OverBudgetError,
+    RefusedError,
+    TooManyRequestsError,
+    UnreachableError,
+    UnreadableError,
+    refusal_kind,
+)
+from mintscope_client.results.live import LiveReport, StartedMinute, StreamEnd
+from mintscope_client.results.report import Report
+from mintscope_client.transport import ENDLESS
+
+SILENCE_S_MAX: Final = 45.0  # there is a heartbeat every 15 s
+LEAVE_AFTER_S: Final = 40.0  # of a minute after which none may be taken; then comes a heartbeat
+ENDS: Final = {
+    "insufficient_credits": (402, "INSUFFICIENT_CREDITS"),
+    "key_cap_reached": (402, "KEY_CAP_REACHED"),
+    "credential_refused": (401, "INVALID_TOKEN"),
+    "not_tracked": (404, "TOKEN_NOT_FOUND"),
+    "insufficient_data": (404, "INSUFFICIENT_DATA"),
+}  # any other reason passes
+
+Shape = TypeVar("Shape")
+
+
+class LiveCall:
+    """One stream of several mints.
+
+    Open it with `request`, feed it data as it comes, and the reason when a connection ends; then
+    wait for `wait_s`, and open it again.  Each of them raises what ends the stream for good.
+
+    Before a minute begins its credits are reserved.  Where there is no room for the next one, the
+    stream is left before that is taken, up to 20 s early: OverBudgetError.
+    """
+
+    def __init__(
+        self, session: CallSession, mints: Sequence[str], options: ReportOptions | None = None
+    ) -> None:
+        self._session = session
+        self._call = ApiCall(
+            name="stream",
+            method="GET",
+            path="/v1/stream",
+            kind=LiveReport,
+            query=(("mints", ",".join(mints)), *report_query(options or {})),
+            credits_max=len(mints),
+        )
+        self._reader = EventReader()
+        self._known: dict[str, dict[str, Any]] = {}
+        self._credits_left: int | None = None
+        self._reserved = 0
+        self._leave_at_s: float | None = None
+        self._failures = 0
+        self._since_s = session.clock.monotonic_s()
+        self._failure: ClientError = UnreachableError("the stream ended")
+
+    def request(self) -> httpx.Request:
+        """Return what opens the stream, or opens it again where it was lost.
+
+        Raises OverBudgetError.
+        """
+        self._release()
+        self._reserve()
+        self._leave_at_s = None
+        self._reader.restart()
+        request = self._session.build(self._call, "", "text/event-stream")
+        del request.headers["Idempotency-Key"]  # a minute is not given twice
+        if self._reader.last_id is not None:
+            request.headers["Last-Event-ID"] = self._reader.last_id
+        timeout = httpx.Timeout(SILENCE_S_MAX).as_dict()
+        request.extensions |= {"timeout": timeout, ENDLESS: True}
+        return request
+
+    def refuse(self, response: httpx.Response) -> None:
+        """Note that *response*, which was read, is no stream.  Raises RefusedError."""
+        self._release()
+        self._failure = failure = refusal(response, now_ms=self._session.clock.now())
+        if not isinstance(failure, NotNowError | TooManyRequestsError):
+            raise failure
+
+    def lose(self, trouble: httpx.RequestError) -> None:
+        """Note that the connection was lost."""
+        self._failure = UnreachableError(f"{type(trouble).__name__}: {trouble}")
+
+    def feed(self, chunk: bytes) -> Iterator[LiveReport]:
+        """Yield the reports that *chunk* completes.
+
+        Raises RefusedError where the stream has ended for a reason that stays, OverBudgetError,
+        UnreadableError.
+        """
+        for event in self._reader.feed(chunk):
+            report = self._hear(event)
+            if report is not None:
+                yield report
+        if self._leave_at_s is not None and self._session.clock.monotonic_s() >= self._leave_at_s:
+            raise OverBudgetError("expected credits for another minute in the budget; none is left")
+
+    def wait_s(self) -> float:
+        """Return how long to wait before the stream is opened again, or raise why it is not."""
+        now_s = self._session.clock.monotonic_s()
+        asked_s = self._failure.retry_after_s if isinstance(self._failure, RefusedError) else None
+        own_s = backoff_s(self._failures, self._session.chance())
+        self._failures += 1
+        wait_s = max(own_s, asked_s or 0.0, self._reader.retry_s or 0.0)
+        if now_s + wait_s > self._since_s + self._session.patience_s:
+            raise self._failure
+        return wait_s
+
+    def close(self) -> None:
+        """Give back what was reserved for a minute that has not begun."""
+        self._release()
+
+    def _hear(self, event: ServerEvent) -> LiveReport | None:
+        self._failures, self._since_s = 0, self._session.clock.monotonic_s()
+        match event.name:
+            case "minute":
+                self._begin(_decoded(event, StartedMinute))
+            case "snapshot":
+                return self._report(_decoded(event, dict[str, Any]), is_whole=True)
+            case "update":
+                return self._report(_decoded(event, dict[str, Any]), is_whole=False)
+            case "end":
+                self._end(_decoded(event, StreamEnd))
+            case _:
+                pass  # of a newer service
+        return None
+
+    def _begin(self, minute: StartedMinute) -> None:
+        """Count the minute that begins, and look whether there may be another."""
+        self._session.budget.give_back(self._reserved - minute.credits)
+        self._reserved = 0
+        self._credits_left = minute.credits_remaining
+        try:
+            self._reserve()
+        except OverBudgetError:
+            self._leave_at_s = self._session.clock.monotonic_s() + LEAVE_AFTER_S
+
+    def _report(self, told: dict[str, Any], *, is_whole: bool) -> LiveReport:
+        token = str(told.get("token"))
+        if not is_whole and token not in self._known:
+            raise UnreadableError("expected a snapshot before an update", status=200)
+        self._known[token] = whole = told if is_whole else _merged(self._known[token], told)
+        try:
+            report = msgspec.convert(whole, Report)
+            slot = msgspec.convert(whole.get("slot"), int)
+        except msgspec.ValidationError as cause:
+            raise UnreadableError(f"expected a report; {cause}", status=200) from cause
+        return LiveReport(slot, report, self._credits_left)
+
+    def _end(self, end: StreamEnd) -> None:
+        self._session.budget.give_back(end.credits_returned)
+        status, code = ENDS.get(end.reason, (503, "SERVICE_UNAVAILABLE"))
+        kind = refusal_kind(status, code)
+        self._failure = kind(f"{end.reason}: {end.message}"[:500], status=status, code=code)
+        if end.reason in ENDS:
+            raise self._failure
+
+    def _reserve(self) -> None:
+        self._session.budget.reserve(self._call.credits_max)
+        self._reserved = self._call.credits_max
+
+    def _release(self) -> None:
+        self._session.budget.give_back(self._reserved)
+        self._reserved = 0
+
+
+def _decoded(event: ServerEvent, kind: type[Shape]) -> Shape:
+    try:
+        return decode_json(event.data, msgspec.json.Decoder(kind))
+    except Undecodable as cause:
+        raise UnreadableError(f"expected an event {event.name!r}; {cause}", status=200) from cause
+
+
+def _merged(before: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
+    """Return *before* with the fields of *told* in its place."""
+    whole = dict(before)
+    for name, value in told.items():
+        old = whole.get(name)
+        if isinstance(old, dict) and isinstance(value, dict):
+            whole[name] = _merged(old, value)
+        else:
+            whole[name] = value
+    return whole

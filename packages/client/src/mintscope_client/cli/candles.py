@@ -1,0 +1,52 @@
+"""`mintscope candles`: the candles of a token."""
+
+from typing import Annotated, Final
+
+import msgspec
+import typer
+
+from mintscope_client.calls import verbs
+from mintscope_client.calls.conversation import PATIENCE_S
+from mintscope_client.cli.connection import (
+    TIMEFRAME,
+    CredentialFile,
+    MaxCredits,
+    Mint,
+    Patience,
+    Url,
+    connected,
+)
+from mintscope_client.cli.tables import AsJson, Cell, print_json, print_rows
+from mintscope_client.results.series import CandleLine
+
+COLUMNS: Final = ["t", "o", "h", "l", "c", "volume", "buyVolume", "sellVolume", "swaps", "imported"]
+
+app = typer.Typer()
+
+
+@app.command()
+def candles(
+    mint: Mint,
+    url: Url,
+    tf: Annotated[verbs.Timeframe, TIMEFRAME] = "m1",
+    limit: Annotated[
+        int, typer.Option(metavar="N", min=1, max=1_000, help="How many, the newest.")
+    ] = 100,
+    credential_file: CredentialFile = None,
+    max_credits: MaxCredits = None,
+    patience_s: Patience = PATIENCE_S,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Read the newest candles of a token from a service: one credit."""
+    with connected(url, credential_file, max_credits, patience_s) as client:
+        page = client.candles(mint, tf, limit=limit).first()
+    if as_json:
+        print_json(msgspec.to_builtins(page))
+    else:
+        print_rows(COLUMNS, [_row(candle) for candle in page.candles], as_json=False)
+
+
+def _row(candle: CandleLine) -> list[Cell]:
+    said = msgspec.to_builtins(candle)
+    return ["yes" if said[name] is True else said[name] or None for name in COLUMNS]

@@ -1,0 +1,40 @@
+"""Data of strangers: bytes of an unexpected form are one error, always."""
+
+from base64 import b64decode
+from typing import Final, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+# Errors of parsing: bad JSON or shape, bad UTF-8, nesting without end.
+UNPARSABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+class Undecodable(ValueError):
+    """Input from outside has an unexpected form; the message names the problem."""
+
+
+def decode_json(text: "bytes | msgspec.Raw", decoder: "msgspec.json.Decoder[T]") -> T:
+    """Return what *text* holds.  Raises Undecodable, whatever the text, and nothing else."""
+    try:
+        return decoder.decode(text)
+    except UNPARSABLE as cause:
+        raise Undecodable(str(cause)) from cause
+
+
+def decode_base64(text: str) -> bytes:
+    """Return the bytes that *text* spells in standard base64.  Raises Undecodable."""
+    try:
+        return b64decode(text, validate=True)
+    except ValueError as cause:
+        raise Undecodable(f"expected standard base64; {cause}") from cause
+
+
+def visible(text: str) -> str:
+    """Return *text* with its control, bidirectional and hidden characters shown."""
+    return "".join(sign if sign.isprintable() else _number(sign) for sign in text)
+
+
+def _number(sign: str) -> str:
+    return sign.encode("unicode_escape").decode()

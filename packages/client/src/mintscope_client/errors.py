@@ -1,0 +1,265 @@
+"""Why a call of a client failed, as exceptions: first by what helps, below that by code.
+
+RefusedError                 the service answered, with a code; nothing was charged
+  WrongCallError             400 and the like: correct the call
+  CredentialRefusedError     401, 403: send another credential
+  UnpaidError                402: buy credits, or pay
+  NothingThereError          404: the mint is not tracked, or has too little data yet
+  ConflictError              409
+  TooManyRequestsError       429: wait
+  NotNowError                5xx, and a request that arrived too late: try again later
+UnreachableError             no answer came; what became of the request is unknown
+UnreadableError              an answer came that is not what the service documents
+OverBudgetError              the call may cost more than the budget allows; it was not sent
+PendingError                 a payment was sent and its outcome is not known yet
+"""
+
+import sys
+from typing import ClassVar, Final
+
+from typing_extensions import override
+
+if sys.version_info >= (3, 11):
+    from enum import StrEnum
+else:
+    from enum import Enum
+
+    class StrEnum(str, Enum):
+        """An enum of texts, each of which is shown as its text."""
+
+        __str__ = str.__str__
+        __format__ = str.__format__
+
+
+class ErrorCode(StrEnum):
+    """Why a service refuses; an older or newer one may have others."""
+
+    INVALID_TOKEN_ADDRESS = "INVALID_TOKEN_ADDRESS"
+    TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"
+    INSUFFICIENT_DATA = "INSUFFICIENT_DATA"
+    MISSING_TOKEN = "MISSING_TOKEN"
+    INVALID_TOKEN = "INVALID_TOKEN"
+    PAYMENT_REQUIRED = "PAYMENT_REQUIRED"
+    INSUFFICIENT_CREDITS = "INSUFFICIENT_CREDITS"
+    RATE_LIMITED = "RATE_LIMITED"
+    DATA_STALE = "DATA_STALE"
+    SERVICE_UNAVAILABLE = "SERVICE_UNAVAILABLE"
+    INVALID_BUNDLE = "INVALID_BUNDLE"
+    INVALID_PAYMENT = "INVALID_PAYMENT"
+    PAYMENT_FAILED = "PAYMENT_FAILED"
+    PAYMENT_ALREADY_USED = "PAYMENT_ALREADY_USED"
+    PAYMENT_PENDING = "PAYMENT_PENDING"
+    PAYMENT_UNAVAILABLE = "PAYMENT_UNAVAILABLE"
+    PRICE_UNAVAILABLE = "PRICE_UNAVAILABLE"
+    INVALID_PROOF = "INVALID_PROOF"
+    ROTATED_RECENTLY = "ROTATED_RECENTLY"
+    NOTHING_TO_ROTATE = "NOTHING_TO_ROTATE"
+    VALIDATION_ERROR = "VALIDATION_ERROR"
+    DUPLICATE_APPLICATION = "DUPLICATE_APPLICATION"
+    INVALID_CREDENTIALS = "INVALID_CREDENTIALS"
+    NOT_APPROVED = "NOT_APPROVED"
+    INVALID_SECRET_FORMAT = "INVALID_SECRET_FORMAT"
+    KEY_ALREADY_EXISTS = "KEY_ALREADY_EXISTS"
+    ACCOUNT_NOT_FOUND = "ACCOUNT_NOT_FOUND"
+    INSUFFICIENT_SCOPE = "INSUFFICIENT_SCOPE"
+    KEY_CAP_REACHED = "KEY_CAP_REACHED"
+    OWNER_ONLY = "OWNER_ONLY"
+    IDEMPOTENCY_KEY_USED = "IDEMPOTENCY_KEY_USED"
+    BAD_REQUEST = "BAD_REQUEST"
+    NOT_FOUND = "NOT_FOUND"
+    METHOD_NOT_ALLOWED = "METHOD_NOT_ALLOWED"
+    REQUEST_TIMEOUT = "REQUEST_TIMEOUT"
+    PAYLOAD_TOO_LARGE = "PAYLOAD_TOO_LARGE"
+    HEADERS_TOO_LARGE = "HEADERS_TOO_LARGE"
+    INTERNAL_ERROR = "INTERNAL_ERROR"
+
+
+UNKNOWN: Final = "UNKNOWN"  # the code of a refusal that cannot be read
+
+
+class ClientError(Exception):
+    """Base of all that a client raises."""
+
+
+class RefusedError(ClientError):
+    """The service refused.
+
+    status          of HTTP
+    code            the service's word for the reason: an `ErrorCode`, or one that is newer
+    request_id      the operator finds the request by it
+    retry_after_s   how long the service asks to be left alone, if it says so
+    key             of a payment that was sent and may land all the same: the same call with it
+                    sends that payment again.  None where nothing was charged, for certain
+    """
+
+    codes: ClassVar[frozenset[ErrorCode]] = frozenset()
+
+    def __init__(  # noqa: PLR0913 - what an answer says
+        self,
+        message: str,
+        *,
+        status: int,
+        code: str = UNKNOWN,
+        request_id: str | None = None,
+        retry_after_s: float | None = None,
+        key: str | None = None,
+    ) -> None:
+        super().__init__(f"{status} {code}: {message}")
+        self.message = message
+        self.status = status
+        self.code = code
+        self.request_id = request_id
+        self.retry_after_s = retry_after_s
+        self.key = key
+
+    @override
+    def __init_subclass__(cls, *, code: ErrorCode | None = None) -> None:
+        cls.codes = frozenset() if code is None else frozenset({code})
+
+
+class WrongCallError(RefusedError):
+    """The call cannot be answered as it is: correct it."""
+
+
+class InvalidTokenAddressError(WrongCallError, code=ErrorCode.INVALID_TOKEN_ADDRESS):
+    """The mint is not base58 of 32 bytes."""
+
+
+class InvalidBundleError(WrongCallError, code=ErrorCode.INVALID_BUNDLE):
+    """No bundle of this size is for sale."""
+
+
+class InvalidPaymentError(WrongCallError, code=ErrorCode.INVALID_PAYMENT):
+    """The payment header cannot be read."""
+
+
+class CredentialRefusedError(RefusedError):
+    """The credential is missing, unknown, or does not allow this."""
+
+
+class MissingCredentialError(CredentialRefusedError, code=ErrorCode.MISSING_TOKEN):
+    """This call needs a credential."""
+
+
+class UnknownCredentialError(CredentialRefusedError, code=ErrorCode.INVALID_TOKEN):
+    """The service does not know the credential: it was rotated or revoked, or never existed."""
+
+
+class MissingScopeError(CredentialRefusedError, code=ErrorCode.INSUFFICIENT_SCOPE):
+    """The API key is good, but not for this."""
+
+
+class UnpaidError(RefusedError):
+    """This costs a credit or a payment."""
+
+
+class PaymentRequiredError(UnpaidError, code=ErrorCode.PAYMENT_REQUIRED):
+    """Neither a credential nor a payment was sent."""
+
+
+class NoCreditsError(UnpaidError, code=ErrorCode.INSUFFICIENT_CREDITS):
+    """The credential is good and holds too few credits."""
+
+
+class KeyCapError(UnpaidError, code=ErrorCode.KEY_CAP_REACHED):
+    """The API key has spent all that its owner lets it spend in this month."""
+
+
+class PaymentRefusedError(UnpaidError, code=ErrorCode.PAYMENT_FAILED):
+    """The payment is refused, or failed on chain."""
+
+
+class NothingThereError(RefusedError):
+    """There is nothing to deliver."""
+
+
+class NotTrackedError(NothingThereError, code=ErrorCode.TOKEN_NOT_FOUND):
+    """The service does not follow this mint: ask its operator to."""
+
+
+class TooLittleDataError(NothingThereError, code=ErrorCode.INSUFFICIENT_DATA):
+    """The mint has too few trades yet: ask again in some minutes."""
+
+
+class ConflictError(RefusedError):
+    """The call contradicts an earlier one."""
+
+
+class PaymentUsedError(ConflictError, code=ErrorCode.PAYMENT_ALREADY_USED):
+    """The payment or its key belongs to an earlier call."""
+
+
+class TooManyRequestsError(RefusedError, code=ErrorCode.RATE_LIMITED):
+    """The rate limit is reached; `retry_after_s` says how long to wait."""
+
+
+class NotNowError(RefusedError):
+    """The service cannot answer now: try again later."""
+
+
+class StaleDataError(NotNowError, code=ErrorCode.DATA_STALE):
+    """The newest data is too old to be sold."""
+
+
+class NoPriceError(NotNowError, code=ErrorCode.PRICE_UNAVAILABLE):
+    """The payment token has no price now; credits go on."""
+
+
+class OutcomeUnknownError(NotNowError, code=ErrorCode.PAYMENT_PENDING):
+    """A payment was sent and it is not known yet whether it arrives: do not pay again."""
+
+
+class NoPaymentsError(NotNowError, code=ErrorCode.PAYMENT_UNAVAILABLE):
+    """The service can take no payment now; credits go on."""
+
+
+class UnreachableError(ClientError):
+    """No answer came.
+
+    may_be_charged    the request may have arrived, and a credit may have been spent on it
+    """
+
+    def __init__(self, message: str, *, may_be_charged: bool = False) -> None:
+        super().__init__(message)
+        self.may_be_charged = may_be_charged
+
+
+class UnreadableError(ClientError):
+    """The answer is not of the documented form: a proxy's page, say.
+
+    status    of HTTP
+    """
+
+    def __init__(self, message: str, *, status: int) -> None:
+        super().__init__(f"{status}: {message}")
+        self.status = status
+
+
+class OverBudgetError(ClientError):
+    """The call may cost more credits than the budget allows; it was not sent."""
+
+
+class PendingError(ClientError):
+    """A payment was sent and its outcome is still unknown; *key* redeems it later."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__("the payment is still pending; its key redeems it")
+        self.key = key
+
+
+BY_STATUS: Final[dict[int, type[RefusedError]]] = {
+    401: CredentialRefusedError,
+    402: UnpaidError,
+    403: CredentialRefusedError,
+    404: NothingThereError,
+    408: NotNowError,
+    409: ConflictError,
+    425: NotNowError,
+    429: TooManyRequestsError,
+}
+
+
+def refusal_kind(status: int, code: str) -> type[RefusedError]:
+    """Return the exception of *code*; of *status* where the code is new or cannot be read."""
+    group = BY_STATUS.get(status) or (NotNowError if status >= 500 else WrongCallError)  # noqa: PLR2004
+    return next((kind for kind in group.__subclasses__() if code in kind.codes), group)

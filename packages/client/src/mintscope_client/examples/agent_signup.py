@@ -1,0 +1,168 @@
+"""Sign up as an agent, from the application to the first request with the API key.
+
+    python -m mintscope_client.examples.agent_signup http://127.0.0.1:8402
+
+Copy it: it needs httpx and nothing of mintscope.  `mintscope demo` starts a service to try it on.
+There the code is read from the mailbox page, and you approve the application at /admin, or with
+`--approve-with "mintscope applications approve {id}"` the script runs a command that does.
+"""
+
+import argparse
+import re
+import secrets
+import shlex
+import subprocess
+import time
+from typing import Any
+
+import httpx
+
+APPROVAL_S = 48 * 3600
+
+
+class Agent:
+    """An agent with a mailbox, on its way to an API key."""
+
+    def __init__(self, service: httpx.Client, email: str, poll_s: float) -> None:
+        self.service = service
+        self.email = email
+        self.poll_s = poll_s
+        self.secret = ""
+
+    def sign_up(self) -> int:
+        """Apply for access; return the number of the application."""
+        answer = self.post(
+            "/api/public/beta-signup",
+            {
+                "email": self.email,
+                "userType": "trader",
+                "motivation": "I trade by myself and want to read signals and place orders.",
+            },
+            key=secrets.token_urlsafe(24),  # an answer that is lost is asked for again with it
+        )
+        if answer.status_code != 201:
+            raise SystemExit(f"expected 201, was {told(answer)}")
+        self.secret = answer.json()["applicationSecret"]  # shown only here: keep it safe
+        return int(answer.json()["signupId"])
+
+    def read_code(self) -> str:
+        """Return the code in the e-mail, read from the mailbox page of the demo; else use IMAP."""
+        page = self.service.get("/mailbox", params={"to": self.email})
+        number = re.search(r'href="/mailbox/(\d+)"', page.raise_for_status().text)
+        if number is None:
+            raise SystemExit(f"expected an e-mail to {self.email} at {page.url}")
+        text = self.service.get(f"/mailbox/{number[1]}.txt").raise_for_status().text
+        code = re.search(r"^(\d{8})\s*$", text, re.MULTILINE)
+        if code is None:
+            raise SystemExit(f"expected a code of eight digits; the e-mail says:\n{text}")
+        return code[1]
+
+    def confirm(self, code: str) -> httpx.Response:
+        """Show that the mailbox is ours."""
+        return self.post("/api/auth/confirm-email", self.credentials() | {"code": code})
+
+    def status(self) -> httpx.Response:
+        """Ask how far the application is; it costs no attempt at the exchange."""
+        return self.post("/api/auth/application-status", self.credentials())
+
+    def exchange(self, key: str | None = None) -> httpx.Response:
+        """Ask for the API key: 401 until the application is approved, 429 when too fast."""
+        return self.post("/api/auth/exchange-secret", self.credentials(), key=key)
+
+    def wait_for_key(self) -> dict[str, Any]:
+        """Ask until there is one; return the answer, which is given only once."""
+        key = secrets.token_urlsafe(24)
+        waited_until = time.monotonic() + APPROVAL_S
+        while time.monotonic() < waited_until:
+            answer = self.exchange(key)
+            if answer.status_code == 200:
+                return dict(answer.json())
+            if answer.status_code not in {401, 429, 503}:
+                raise SystemExit(f"expected a key, was {told(answer)}")
+            if self.status().json().get("state") == "rejected":
+                raise SystemExit("the application was rejected")
+            time.sleep(max(self.poll_s, int(answer.headers.get("retry-after", 0))))
+        raise SystemExit("the application was not approved within 48 hours")
+
+    def me(self, api_key: str) -> httpx.Response:
+        """Ask whose the key is."""
+        return self.service.get("/v1/me", headers={"authorization": f"Bearer {api_key}"})
+
+    def credentials(self) -> dict[str, str]:
+        return {"email": self.email, "applicationSecret": self.secret}
+
+    def post(self, path: str, body: dict[str, str], key: str | None = None) -> httpx.Response:
+        headers = {} if key is None else {"idempotency-key": key}
+        return self.service.post(path, json=body, headers=headers)
+
+
+def told(answer: httpx.Response) -> str:
+    """Return what an answer says: its status, its code and its message."""
+    body = answer.json()
+    if answer.is_success:
+        return f"{answer.status_code} {body.get('state') or body.get('message', '')}"
+    code = body["error"]["code"] if "error" in body else answer.headers["x-error-code"]
+    wait = f", retryAfter {body['retryAfter']}" if "retryAfter" in body else ""
+    words = body["messages"][0]["message"] if "messages" in body else body["error"]["message"]
+    return f"{answer.status_code} {code}{wait}: {words}"
+
+
+def show(what: str, outcome: object) -> None:
+    print(f"{what:34} {outcome}", flush=True)
+
+
+def run(command: str, **values: object) -> None:
+    """Run a command of an administrator's."""
+    words = [word.format(**values) for word in shlex.split(command)]
+    show("  an administrator", " ".join(words[-4:]))
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
+    options.add_argument("origin", nargs="?", default="http://127.0.0.1:8402")
+    options.add_argument("--email", default=f"agent-{secrets.token_hex(4)}@example.org")
+    options.add_argument("--approve-with", metavar="COMMAND", help="{id} is the application")
+    options.add_argument("--remove-with", metavar="COMMAND", help="{user} is the account")
+    options.add_argument(
+        "--poll-s", type=float, default=5, help="the service takes one exchange in 5 s"
+    )
+    asked = options.parse_args()
+    with httpx.Client(base_url=asked.origin, timeout=20) as service:
+        walk(Agent(service, asked.email, asked.poll_s), asked.approve_with, asked.remove_with)
+
+
+def walk(agent: Agent, approve_with: str | None, remove_with: str | None) -> None:
+    """Go the whole way, and show where it ends."""
+    number = agent.sign_up()
+    show("sign up", f"201 application {number} of {agent.email}, secret {agent.secret[:12]}...")
+    show("exchange, not approved", told(agent.exchange()))
+    show("exchange, too fast", told(agent.exchange()))
+    show("confirm the mailbox", told(agent.confirm(agent.read_code())))
+    show("status", told(agent.status()))
+    if approve_with:
+        run(approve_with, id=number)
+    else:
+        show(
+            "waiting for approval", f"{agent.service.base_url.join('/admin')}, application {number}"
+        )
+    issued = agent.wait_for_key()
+    show("exchange", f"200 {issued['username']} has {issued['keyHint']}: {issued['scopes']}")
+    me = agent.me(issued["apiKey"])
+    show("GET /v1/me", f"{me.status_code} {me.json()['data']}")
+    time.sleep(agent.poll_s)
+    show("exchange again", told(agent.exchange()))
+    again = agent.post(
+        "/api/public/beta-signup",
+        {"email": agent.email, "userType": "both", "motivation": "Once more."},
+    )
+    show("sign up again", told(again))
+    if remove_with:
+        run(remove_with, user=issued["userId"])
+        time.sleep(agent.poll_s)
+        show("exchange, account removed", told(agent.exchange()))
+        show("GET /v1/me, account removed", told(agent.me(issued["apiKey"])))
+
+
+if __name__ == "__main__":
+    main()

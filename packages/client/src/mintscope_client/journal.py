@@ -1,0 +1,226 @@
+"""Payments that were sent and may still land: what a buyer must not forget.
+
+One leaves the journal when its purchase has arrived, or when the chain proves that
+it can land no more; never because of what a seller says.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+from typing_extensions import Self
+
+from mintscope_client.decoding import Undecodable, decode_json
+
+SENT_MAX: Final = 1_000
+SUFFIX: Final = ".payment.json"
+
+
+class JournalUnusable(Exception):
+    """The folder cannot remember payments; the message says why.  Nothing was paid."""
+
+
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """A payment that was signed, and so may land.
+
+    key                its redelivery key: a secret
+    request            what it pays for, as in "POST https://api.example/v1/..."
+    header             the PAYMENT-SIGNATURE, to be sent again
+    amount             in atoms
+    memo               in its message, and on chain if it lands
+    source             the token account it is paid from
+    slot               of the chain as confirmed, before it was signed; 0: unknown
+    last_valid_height  the last block height at which it can land; 0: unknown, because it was
+                       signed with a blockhash of the seller's, whose word is not taken for it
+    """
+
+    key: str
+    request: str
+    header: str
+    amount: int
+    memo: str
+    source: str
+    slot: int
+    last_valid_height: int
+
+
+_SENT: Final = msgspec.json.Decoder(Sent)
+
+
+class Journal:
+    """The payments on their way, oldest first.  Raises JournalUnusable.
+
+    folder    keeps a file for each, written before it is sent, so that another process
+              goes on after this one; readable by its owner alone, since a key redeems what
+              was paid.  A purchase of another process is left to it.  None: in memory
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._sent: dict[str, Sent] = {}
+        self._files: dict[str, int] = {}  # open and locked, by key
+        self._left: list[str] = []  # by an earlier process, oldest first
+        self._finished: list[str] = []
+        if folder is not None:
+            try:
+                self._load(folder)
+            except OSError as cause:
+                raise _unusable(folder, cause) from cause
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __iter__(self) -> Iterator[Sent]:
+        """Return those whose outcome is not known."""
+        return iter(list(self._sent.values()))
+
+    @property
+    def atoms(self) -> int:
+        """Their sum."""
+        return sum(sent.amount for sent in self)
+
+    @property
+    def is_full(self) -> bool:
+        """Return whether there is no room for another."""
+        return len(self._sent) >= SENT_MAX
+
+    def find(self, key: str) -> Sent | None:
+        """Return the payment that was sent under *key*, if its outcome is not known."""
+        return self._sent.get(key)
+
+    def adopt(self, request: str) -> Sent | None:
+        """Return the oldest payment for *request* that an earlier process left, once."""
+        for key in self._left:
+            if self._sent[key].request == request:
+                self._left.remove(key)
+                return self._sent[key]
+        return None
+
+    def add(self, sent: Sent) -> None:
+        """Remember *sent*, durably where there is a folder.  Raises JournalUnusable."""
+        assert sent.key not in self._sent
+        if self._folder is not None:
+            try:
+                self._files[sent.key] = _write(self._path(sent.key), msgspec.json.encode(sent))
+            except OSError as cause:
+                raise _unusable(self._folder, cause) from cause
+        self._sent[sent.key] = sent
+
+    def bound(self, key: str, last_valid_height: int) -> Sent:
+        """Note that the payment of *key* can land until *last_valid_height*; return it.
+
+        A file that cannot be written keeps what it says: the next process asks again.
+        """
+        sent = self._sent[key] = replace(self._sent[key], last_valid_height=last_valid_height)
+        if self._folder is not None:
+            with suppress(OSError):
+                file = _write(self._path(key), msgspec.json.encode(sent))
+                os.close(self._files[key])
+                self._files[key] = file
+        return sent
+
+    def finish(self, key: str) -> None:
+        """Call the payment of *key* answered; its file stays until `tidy`."""
+        if self._forget(key) and self._folder is not None:
+            self._finished.append(key)
+
+    def drop(self, key: str) -> None:
+        """Forget the payment of *key*: nothing more can come of it."""
+        if self._forget(key) and self._folder is not None:
+            self._unlink(key)
+
+    def tidy(self) -> None:
+        """Remove the files of what has been answered: call it once the purchase is safe."""
+        while self._finished:
+            self._unlink(self._finished.pop())
+
+    def close(self) -> None:
+        """Leave what is left to the next process."""
+        while self._files:
+            os.close(self._files.popitem()[1])
+
+    def _forget(self, key: str) -> bool:
+        if key in self._left:
+            self._left.remove(key)
+        return self._sent.pop(key, None) is not None
+
+    def _load(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found: list[tuple[int, Sent]] = []
+        for path in folder.glob(f"*{SUFFIX}"):
+            locked = _lock(path)
+            if locked is not None:
+                try:
+                    sent = decode_json(path.read_bytes(), _SENT)
+                except Undecodable as cause:
+                    os.close(locked)
+                    self.close()
+                    raise JournalUnusable(f"expected a payment in {path}; {cause}") from cause
+                self._files[sent.key] = locked
+                found.append((path.stat().st_mtime_ns, sent))
+        found.sort(key=lambda each: each[0])
+        self._sent = {sent.key: sent for _, sent in found}
+        self._left = list(self._sent)
+
+    def _path(self, key: str) -> Path:
+        assert self._folder is not None
+        return self._folder / (sha256(key.encode()).hexdigest()[:32] + SUFFIX)
+
+    def _unlink(self, key: str) -> None:
+        self._path(key).unlink(missing_ok=True)
+        os.close(self._files.pop(key))
+
+
+def _write(path: Path, content: bytes) -> int:
+    """Write *content*, wait for the disk; return the file, open and locked."""
+    new = path.with_suffix(".new")
+    file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        with os.fdopen(os.dup(file), "wb") as writing:
+            writing.write(content)
+        os.fsync(file)
+        new.replace(path)
+        _sync_folder(path.parent)
+    except BaseException:
+        os.close(file)
+        raise
+    return file
+
+
+def _sync_folder(folder: Path) -> None:
+    directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _lock(path: Path) -> int | None:
+    """Return the file at *path*, open and locked; None if it is locked by another or gone."""
+    try:
+        file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.path.samestat(path.stat(), os.fstat(file)):
+            return file
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(file)
+    return None
+
+
+def _unusable(folder: Path, cause: OSError) -> JournalUnusable:
+    where = f"expected a folder for payments on their way at {folder}"
+    return JournalUnusable(f"{where}; {cause.strerror}")

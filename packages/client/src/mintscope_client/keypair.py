@@ -1,0 +1,36 @@
+"""Solana keypairs as `solana-keygen` and wallets write them."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from solders.keypair import Keypair
+
+FILE_BYTES_MAX: Final = 4_096
+EXPECTED: Final = "expected a Solana keypair: a JSON list of 64 numbers, or base58"
+
+
+class UnusableKeypair(ValueError):
+    """There is no key; the message says where it was expected, and nothing of what was there."""
+
+
+def parse_keypair(text: str) -> Keypair:
+    """Return the key that *text* holds.  Raises UnusableKeypair."""
+    try:
+        if text.lstrip().startswith("["):
+            return Keypair.from_bytes(bytes(msgspec.json.decode(text, type=list[int])))
+        return Keypair.from_base58_string(text.strip())
+    except Exception:  # noqa: BLE001 - solders panics on some texts; none of them is a key
+        raise UnusableKeypair(EXPECTED) from None
+
+
+def read_keypair(path: Path) -> Keypair:
+    """Return the key in the file at *path*.  Raises UnusableKeypair."""
+    where = f"expected a Solana keypair file at {path}"
+    try:
+        with path.open(encoding="utf-8") as file:
+            return parse_keypair(file.read(FILE_BYTES_MAX))
+    except OSError as cause:
+        raise UnusableKeypair(f"{where}; it cannot be read: {cause.strerror}") from cause
+    except (UnusableKeypair, UnicodeDecodeError) as cause:
+        raise UnusableKeypair(f"{where}: a JSON list of 64 numbers, or base58") from cause

@@ -1,0 +1,191 @@
+"""Requests of a buyer to a Solana node: a blockhash to sign with, and the outcome of a payment.
+
+Each is a dialogue: it yields requests and is sent their answers, so that
+it serves `httpx.Client` and `httpx.AsyncClient` alike.
+"""
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Annotated, Any, Final, TypeVar
+
+import httpx
+import msgspec
+
+from mintscope_client.decoding import Undecodable, decode_json
+from mintscope_client.journal import Sent
+from mintscope_client.wire import BLOCKHASH_BLOCKS, CONFIRMED, FINALIZED, INVALID_PARAMS
+
+Answer = TypeVar("Answer")
+Number = Annotated[int, msgspec.Meta(ge=0, le=2**53)]  # of slots and blocks
+Dialogue = Generator[httpx.Request, httpx.Response, Answer]
+
+# How far a node may be behind the one of a seller's blockhash.
+NODES_APART_BLOCKS: Final = 32
+TIP: Final = "processed"  # the newest level, which every node knows
+PAGE: Final = 1_000  # the most that one answer holds
+PAGES_MAX: Final = 20
+
+
+class PaymentFate(Enum):
+    """The proof of the chain about a payment."""
+
+    OPEN = auto()  # nothing: it may still land
+    PAID = auto()  # it landed, for good
+    DEAD = auto()  # it did not, and cannot any more
+
+
+class NodeSilent(Exception):
+    """The node gave no answer that can be used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """A blockhash to sign with, and for how long it is good."""
+
+    blockhash: str
+    slot: int
+    last_valid_height: int
+
+
+class _AccountTransaction(msgspec.Struct, frozen=True):
+    """A transaction that touched an account."""
+
+    signature: str
+    slot: Number
+    err: Any = None
+    memo: str | None = None
+
+
+class _BlockhashContext(msgspec.Struct, frozen=True):
+    slot: Number
+
+
+class _Blockhash(msgspec.Struct, frozen=True, rename="camel"):
+    blockhash: str
+    last_valid_block_height: Number
+
+
+class _Latest(msgspec.Struct, frozen=True):
+    context: _BlockhashContext
+    value: _Blockhash
+
+
+class _EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
+    absolute_slot: Number
+    block_height: Number
+
+
+class _Error(msgspec.Struct, frozen=True):
+    code: int
+    message: str = ""
+
+
+class _Answered(msgspec.Struct, frozen=True):
+    result: msgspec.Raw = msgspec.Raw(b"null")
+    error: _Error | None = None
+
+
+_ANSWERED: Final = msgspec.json.Decoder(_Answered)
+
+
+def latest(url: str) -> Dialogue[Recent]:
+    """Ask for a recent blockhash.  Raises NodeSilent."""
+    found = yield from _ask(url, "getLatestBlockhash", {"commitment": CONFIRMED}, kind=_Latest)
+    value = found.value
+    return Recent(value.blockhash, found.context.slot, value.last_valid_block_height)
+
+
+def last_height(url: str) -> Dialogue[int]:
+    """Ask for the last block height at which anything can land that is signed by now.
+
+    That is of the newest blockhash the node knows; `fates` allows for a block that it does not.
+    Raises NodeSilent.
+    """
+    height = yield from _ask(url, "getBlockHeight", {"commitment": TIP}, kind=int)
+    return height + BLOCKHASH_BLOCKS
+
+
+def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
+    """Ask what became of the payments *sent*; return it by key, OPEN where nothing is proven.
+
+    The finalized height is read first, so that what is missing after that from the finalized
+    history, of a node that has come as far, proves death.
+    """
+    by_source: defaultdict[str, list[Sent]] = defaultdict(list)
+    for each in sent:
+        by_source[each.source].append(each)
+    found = {each.key: PaymentFate.OPEN for group in by_source.values() for each in group}
+    try:
+        tip = yield from _ask(url, "getEpochInfo", {"commitment": FINALIZED}, kind=_EpochInfo)
+        for source, group in by_source.items():
+            since_slot = min(each.slot for each in group)
+            history = yield from _history(url, source, since_slot, tip.absolute_slot)
+            found |= {each.key: _fate(each, tip.block_height, history) for each in group}
+    except NodeSilent:
+        pass
+    return found
+
+
+def _fate(sent: Sent, height: int, history: Sequence[_AccountTransaction]) -> PaymentFate:
+    if any(line.err is None and sent.memo in (line.memo or "") for line in history):
+        return PaymentFate.PAID
+    is_dead = 0 < sent.last_valid_height < height - NODES_APART_BLOCKS
+    return PaymentFate.DEAD if is_dead else PaymentFate.OPEN
+
+
+def _history(
+    url: str, account: str, since_slot: int, until_slot: int
+) -> Dialogue[list[_AccountTransaction]]:
+    """Return all that is final and touched *account* from *since_slot* to *until_slot* at least.
+
+    Nodes behind one address stand at different heights: one that has not come to *until_slot*
+    refuses.  Raises NodeSilent.
+    """
+    lines: list[_AccountTransaction] = []
+    for _ in range(PAGES_MAX):
+        options: dict[str, Any] = {
+            "commitment": FINALIZED,
+            "limit": PAGE,
+            "minContextSlot": until_slot,
+        }
+        options |= {"before": lines[-1].signature} if lines else {}
+        page = yield from _ask(
+            url, "getSignaturesForAddress", account, options, kind=list[_AccountTransaction]
+        )
+        lines += page
+        if len(page) < PAGE or page[-1].slot < since_slot:
+            return lines
+    raise NodeSilent(f"{account}: its history has no end")
+
+
+def _ask(url: str, method: str, *params: object, kind: type[Answer]) -> Dialogue[Answer]:
+    """Return the result of *method*, at `finalized` if the node does not know `confirmed`."""
+    asked = list(params)
+    final = [_as_final(each) for each in params]
+    try:
+        answered = yield from _answered(url, method, asked)
+        is_refused = answered.error is not None and answered.error.code == INVALID_PARAMS
+        if is_refused and final != asked:
+            answered = yield from _answered(url, method, final)
+        return decode_json(answered.result, msgspec.json.Decoder(kind))
+    except Undecodable as cause:
+        raise NodeSilent(f"{method}: expected a result from the Solana node") from cause
+
+
+def _answered(url: str, method: str, params: list[object]) -> Dialogue[_Answered]:
+    question = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+    response = yield httpx.Request("POST", url, json=question)
+    return decode_json(response.content, _ANSWERED)
+
+
+def _as_final(param: object) -> object:
+    """Return *param* with the level `finalized` if it names `confirmed`.
+
+    Announced releases of Solana may drop the level `confirmed`: then a block is confirmed when it
+    is final.
+    """
+    if isinstance(param, dict) and param.get("commitment") == CONFIRMED:
+        return {**param, "commitment": FINALIZED}
+    return param

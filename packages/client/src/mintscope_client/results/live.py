@@ -1,0 +1,31 @@
+"""Events of a stream: reports as they change."""
+
+import msgspec
+
+from mintscope_client.results.report import Report
+
+
+class LiveReport(msgspec.Struct, frozen=True):
+    """The whole report of a token, as of *slot*; at most four a second for each token.
+
+    credits_left    on the credential when the minute began that is under way
+    """
+
+    slot: int
+    report: Report
+    credits_left: int | None
+
+
+class StartedMinute(msgspec.Struct, frozen=True, rename="camel"):
+    """Data of the event `minute`: what was taken for it, and what is left."""
+
+    credits: int
+    credits_remaining: int
+
+
+class StreamEnd(msgspec.Struct, frozen=True, rename="camel"):
+    """Data of the event `end`: why, and how many credits were given back."""
+
+    reason: str
+    message: str
+    credits_returned: int = 0

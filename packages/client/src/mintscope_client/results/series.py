@@ -1,0 +1,156 @@
+"""Series of a token: candles, indicators and swaps, the newest page first."""
+
+import msgspec
+
+from mintscope_client.results.report import FibonacciLevels, MacdValues
+
+
+class PricesInSol(msgspec.Struct, frozen=True):
+    """The prices of a candle in SOL a whole token."""
+
+    o: float
+    h: float
+    l: float  # noqa: E741 - as charts do
+    c: float
+
+
+class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
+    """One candle: prices in USD a whole token, volumes in USD.
+
+    t              when it begins, Unix seconds
+    sol            None where prices in SOL were not kept
+    buy_volume, sell_volume, swaps    None in imported candles
+    imported       a provider gave it, or a part of it
+    is_open        it has not ended, and may change
+    """
+
+    t: int
+    o: float
+    h: float
+    l: float  # noqa: E741 - as charts do
+    c: float
+    sol: PricesInSol | None
+    volume: float
+    buy_volume: float | None
+    sell_volume: float | None
+    swaps: int | None
+    imported: bool
+    is_open: bool
+
+
+class CandlesPage(msgspec.Struct, frozen=True, rename="camel"):
+    """Candles of a token, oldest first; the next page has those before them."""
+
+    token: str
+    tf: str
+    candles: list[CandleLine]
+    next_cursor: str | None
+
+
+class BollingerBands(msgspec.Struct, frozen=True):
+    """20 candles, 2 standard deviations, USD."""
+
+    upper: float
+    middle: float
+    lower: float
+
+
+class StochasticValues(msgspec.Struct, frozen=True):
+    """Stochastic RSI (14, 14, 3, 3), 0 to 100; `d` is None until there are three `k`."""
+
+    k: float
+    d: float | None
+
+
+class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
+    """The values after the candle that begins at *t*, Unix seconds.
+
+    None were not asked for, or had too short a history.
+    is_open    the candle has not ended, and its values may change
+    values     indicators with parameters, by the names that they were asked for
+    """
+
+    t: int
+    is_open: bool = False
+    ema9: float | None = None
+    ema21: float | None = None
+    ema50: float | None = None
+    ema200: float | None = None
+    rsi: float | None = None
+    macd: MacdValues | None = None
+    fibonacci: FibonacciLevels | None = None
+    atr: float | None = None
+    bollinger: BollingerBands | None = None
+    vwap: float | None = None
+    stoch_rsi: StochasticValues | None = None
+    values: dict[str, float | dict[str, float | None] | None] = {}
+
+
+class IndicatorsPage(msgspec.Struct, frozen=True, rename="camel"):
+    """Indicators candle by candle, oldest first; the next page has those before them.
+
+    exact_from    before this time there are none, because older candles were dropped
+    """
+
+    token: str
+    tf: str
+    points: list[IndicatorLine]
+    exact_from: int | None
+    next_cursor: str | None
+
+
+class AmountOfToken(msgspec.Struct, frozen=True):
+    """How much: *raw* in the smallest unit, *decimal* in whole tokens, exact."""
+
+    raw: str
+    decimal: str | None
+
+
+class PriceOfSwap(msgspec.Struct, frozen=True):
+    """The price of a whole token in one swap, in dollars and in SOL."""
+
+    usd: float
+    sol: float
+
+
+class SwapRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """One swap: one trade against one pool.
+
+    t             Unix seconds
+    side          "buy" or "sell", of the token
+    quote         the mint that it was traded for
+    price         of this swap alone; None if too little moved, or decimals are not known
+    sets_price    it is in a candle
+    is_final      its block is final; else it is confirmed
+    recognised_by "table", or "transfers" if what moved made it a swap
+    reason        why it sets no price: "otherPool", "roundTrip" or "noPrice"; None if it does, or
+                  if the service is older
+    excluded_volume   USD that changed hands and are in no volume; None: the swap counts
+    excluded_reason   "otherPool", "roundTrip" or "noPrice" as in *reason*, or "quote" if it was
+                  paid for with a token whose trades count no volume
+    """
+
+    slot: int
+    t: int
+    signature: str
+    program: str
+    pool: str | None
+    side: str
+    token_amount: AmountOfToken
+    quote: str
+    quote_amount: AmountOfToken
+    price: PriceOfSwap | None
+    sets_price: bool
+    is_final: bool
+    recognised_by: str = "table"
+    reason: str | None = None
+    excluded_volume: float | None = None
+    excluded_reason: str | None = None
+
+
+class SwapsPage(msgspec.Struct, frozen=True, rename="camel"):
+    """Swaps of a token, newest first; the next page has those before them."""
+
+    token: str
+    swaps: list[SwapRecord]
+    next_cursor: str | None

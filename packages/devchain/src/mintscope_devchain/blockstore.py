@@ -1,0 +1,143 @@
+"""The blocks of the chain: which exist, which are final, and how they are linked."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from math import ceil
+from typing import Final, Literal, NamedTuple
+
+from mintscope.kit.primitives import Slot, UnixS
+from mintscope_devchain.transaction import MarketTransaction
+
+SLOT_MS: Final = 200  # of mainnet since October 2026
+FINALITY_MS: Final = 150  # of Alpenglow
+ALPENGLOW_MS_MAX: Final = 1_000  # no chain of votes is final within it
+
+CommitmentLevel = Literal["processed", "confirmed", "finalized"]
+
+
+class SlotPace(NamedTuple):
+    """How long things take, in milliseconds; the defaults are mainnet's.
+
+    slot       from one slot to the next
+    land       from the node until the next block may hold a transaction
+    confirm    from the block to `confirmed`
+    finalize   from the block to `finalized`
+    finality   that was asked for, which sets the kind of chain: `finalize` is two slots at least
+    """
+
+    slot: int = SLOT_MS
+    land: int = SLOT_MS
+    confirm: int = SLOT_MS
+    finalize: int = 2 * SLOT_MS
+    finality: int = FINALITY_MS
+
+    @property
+    def is_alpenglow(self) -> bool:
+        """Whether such a chain has migrated to Alpenglow."""
+        return self.finality <= ALPENGLOW_MS_MAX
+
+    def lag(self, commitment: CommitmentLevel) -> int:
+        """Return how many slots *commitment* is behind the tip."""
+        match commitment:
+            case "processed":
+                return 0
+            case "confirmed":
+                return ceil(self.confirm / self.slot)
+            case "finalized":
+                return ceil(self.finalize / self.slot)
+
+
+def slot_pace(slot_ms: int = SLOT_MS, finality_ms: int = FINALITY_MS) -> SlotPace:
+    """Return the pace of a chain that is final *finality_ms* after each block.
+
+    A block is confirmed by the next one, and final a block later at the earliest: 400 and 12,800
+    make mainnet before Alpenglow.  With *finality_ms* 0 whatever is confirmed is final.
+    """
+    final_ms = max(2 * slot_ms, finality_ms) if finality_ms else slot_ms
+    return SlotPace(
+        slot=slot_ms, land=slot_ms, confirm=slot_ms, finalize=final_ms, finality=finality_ms
+    )
+
+
+class ChainBlock(NamedTuple):
+    """One block; its JSON is rendered on request."""
+
+    slot: Slot
+    parent_slot: Slot
+    height: int
+    time: UnixS
+    blockhash: str
+    parent_blockhash: str
+    transactions: tuple[MarketTransaction, ...]
+
+
+class Blockstore:
+    """The newest *kept* blocks, oldest first, of a chain with *pace*."""
+
+    def __init__(self, kept: int, pace: SlotPace = SlotPace()) -> None:  # noqa: B008  # immutable
+        assert kept > pace.lag("finalized")
+        self._kept = kept
+        self._pace = pace
+        self._blocks: list[ChainBlock] = []
+        self._slots: list[Slot] = []
+        self._tip = Slot(0)
+
+    @property
+    def tip(self) -> Slot:
+        """The newest slot that had a block; a fork never lowers it."""
+        return self._tip
+
+    @property
+    def last(self) -> ChainBlock:
+        """The newest block."""
+        return self._blocks[-1]
+
+    @property
+    def first(self) -> Slot:
+        """The oldest slot still kept."""
+        return self._slots[0]
+
+    @property
+    def slots(self) -> Sequence[Slot]:
+        """Every slot that has a block."""
+        return self._slots
+
+    def append(self, block: ChainBlock) -> None:
+        """Add *block* on top, and forget the oldest beyond what is kept."""
+        self._blocks.append(block)
+        self._slots.append(block.slot)
+        self._tip = max(self._tip, block.slot)
+        # Forgetting in strides keeps appending cheap.
+        if len(self._blocks) > self._kept + self._kept // 10:
+            del self._blocks[: -self._kept], self._slots[: -self._kept]
+
+    def drop(self, depth: int) -> list[ChainBlock]:
+        """Take away the newest *depth* blocks and return them, newest first."""
+        dropped = self._blocks[: -depth - 1 : -1]
+        del self._blocks[-depth:], self._slots[-depth:]
+        return dropped
+
+    def reached(self, commitment: CommitmentLevel) -> Slot:
+        """Return the newest slot with a block at *commitment*."""
+        newest = bisect_right(self._slots, self._tip - self._pace.lag(commitment)) - 1
+        return self._slots[max(newest, 0)]
+
+    def before(self, time: UnixS) -> ChainBlock | None:
+        """Return the newest block made at *time* or earlier, None where none is kept."""
+        where = bisect_right(self._blocks, time, key=lambda block: block.time) - 1
+        return self._blocks[where] if where >= 0 else None
+
+    def unfinalized(self) -> int:
+        """Return how many blocks a fork may still replace."""
+        return len(self._slots) - bisect_right(self._slots, self.reached("finalized"))
+
+    def block(self, slot: int) -> ChainBlock | None:
+        """Return the block of *slot*, None where there is none."""
+        where = bisect_left(self._slots, slot)
+        if where < len(self._slots) and self._slots[where] == slot:
+            return self._blocks[where]
+        return None
+
+    def between(self, first: int, last: int) -> Sequence[Slot]:
+        """Return the slots with a block from *first* to *last*, both included."""
+        return self._slots[bisect_left(self._slots, first) : bisect_right(self._slots, last)]

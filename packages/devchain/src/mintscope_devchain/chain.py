@@ -1,0 +1,212 @@
+"""The devchain: a seeded market that makes one block after the other.
+
+The history is made at once and rendered on demand: hourly blocks at first,
+then every 15, 5 and 1 minutes up to the present, so that 200 candles of every
+width exist.  After it, blocks come one slot apart.
+
+Memory   bounded by *kept_blocks*; nothing that was rendered is kept
+Order    everything follows from the seed, the start and the calls made
+"""
+
+from collections.abc import Iterator
+from functools import partial
+from hashlib import sha512
+from random import Random
+from typing import Final
+
+import msgspec
+from solders.hash import Hash
+from starlette.applications import Starlette
+
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import Signature, Slot, UnixMs, UnixS
+from mintscope.kit.time import DAY_S, HOUR_S
+from mintscope_devchain.addresses import address, text
+from mintscope_devchain.blockstore import FINALITY_MS, SLOT_MS, Blockstore, ChainBlock, slot_pace
+from mintscope_devchain.market.accounts import account
+from mintscope_devchain.market.listing import SOL
+from mintscope_devchain.market.pool import Token
+from mintscope_devchain.market.traffic import Traffic
+from mintscope_devchain.market.world import World
+from mintscope_devchain.methods.blocks import head
+from mintscope_devchain.methods.table import Methods
+from mintscope_devchain.render import render
+from mintscope_devchain.server import answering
+from mintscope_devchain.svm.vm import Closed, Vm
+from mintscope_devchain.transaction import Json
+
+HISTORY: Final = ((205 * 60, 60), (17 * HOUR_S, 300), (51 * HOUR_S, 900))
+"""Up to how many seconds before the present blocks are how many seconds apart; beyond: an hour."""
+HISTORY_DAYS_MAX: Final = 90
+MINTS_MAX: Final = 1_000
+FIRST_SLOT: Final = 380_000_000
+FIRST_HEIGHT: Final = 358_000_000
+SKIPPED: Final = 0.03  # share of the leaders that miss their slots
+LEADER_SLOTS: Final = 4
+KEPT_BLOCKS: Final = 10_000
+
+
+class Devchain:
+    """A chain in memory; call `tick` for its next block.
+
+    slot_ms, finality_ms   how fast it is: see `slot_pace`
+    has_votes              blocks hold votes; None: as they do before Alpenglow
+    """
+
+    def __init__(  # noqa: PLR0913 - one argument for each thing that can be set
+        self,
+        *,
+        seed: int = 0,
+        now: UnixMs,
+        mints: int = 20,
+        history_days: float = 10,
+        kept_blocks: int = KEPT_BLOCKS,
+        slot_ms: int = SLOT_MS,
+        finality_ms: int = FINALITY_MS,
+        has_votes: bool | None = None,
+    ) -> None:
+        assert 0 <= history_days <= HISTORY_DAYS_MAX
+        assert 1 <= mints <= MINTS_MAX
+        self.seed = seed
+        self.genesis_hash = address(seed, now, "genesis")
+        self._random = Random(seed)  # noqa: S311  # a market, not a secret
+        self._now = now
+        self.world = World(seed=seed, mints=mints)
+        pace = slot_pace(slot_ms, finality_ms)
+        self._slot_ms = slot_ms
+        self.blockstore = Blockstore(kept_blocks, pace)
+        # Until a clock is set, a transaction that is sent is due in the next block.
+        self.vm = Vm(
+            clock=ManualClock(now),
+            seed=seed,
+            pace=pace,
+            reached=self.blockstore.reached,
+            elsewhere=partial(account, self.world),
+        )
+        opens = UnixS(now // 1_000)
+        has_votes = not pace.is_alpenglow if has_votes is None else has_votes
+        self._traffic = Traffic(self.world, self._random, opens=opens, has_votes=has_votes)
+        self._make_history(opens, history_days)
+        self.opened_slot: int = self.blockstore.tip
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        """The tokens of the market, busiest first; SOL before all."""
+        return (SOL, *(listed.token for listed in self.world.listed))
+
+    @property
+    def app(self) -> Starlette:
+        """The chain as JSON-RPC over HTTP."""
+        return answering(Methods(self.vm, self), self.vm.faults)
+
+    def tick(self, now: UnixMs | None = None) -> Slot:
+        """Make the next block, at *now* or one slot later; leaders may skip slots before it."""
+        depth = self.vm.fork_depth()
+        if depth:
+            self.fork(depth)
+        slots = 1
+        while self._random.random() < SKIPPED:
+            slots += self._random.randint(1, LEADER_SLOTS)
+        self._now = (
+            UnixMs(self._now + slots * self._slot_ms) if now is None else max(self._now, now)
+        )
+        return self._append(Slot(self.blockstore.tip + slots), self._now)
+
+    def fork(self, depth: int) -> None:
+        """Replace the newest *depth* blocks by as many others, in later slots.
+
+        Raises ValueError where one of them is final.
+        """
+        if not 0 < depth <= self.blockstore.unfinalized():
+            raise ValueError(
+                f"expected a depth of 1 to {self.blockstore.unfinalized()}"
+                f" blocks that are not final; was {depth}"
+            )
+        for block in self.blockstore.drop(depth):
+            self.world.undo(reversed(block.transactions))
+        self.vm.rewind(depth)
+        for _ in range(depth):
+            self.tick()
+
+    def entries(self, block: ChainBlock) -> list[Json]:
+        """Return the transactions of *block* as getBlock shows them."""
+        landed = (each.entry for each in self.vm.held(block.slot))
+        signed = zip(block.transactions, _signatures(block), strict=True)
+        parent = block.parent_blockhash
+        return [
+            *(render(each, signature, parent, self.world) for each, signature in signed),
+            *landed,
+        ]
+
+    def signatures(self, block: ChainBlock) -> list[Signature]:
+        """Return the signatures of the transactions of *block*."""
+        landed = (Signature(each.signature) for each in self.vm.held(block.slot))
+        return [*_signatures(block), *landed]
+
+    def _make_history(self, opens: UnixS, days: float) -> None:
+        times = sorted(_history(opens, days))
+        start = FIRST_SLOT + int((times[0] - opens) * 1_000 / self._slot_ms)
+        for at in times:
+            slot = start + (at - times[0]) * 1_000 // self._slot_ms
+            self._append(Slot(slot), UnixMs(at * 1_000))
+
+    def _append(self, slot: Slot, at_ms: UnixMs) -> Slot:
+        blockstore = self.blockstore
+        at = UnixS(at_ms // 1_000)
+        if blockstore.slots:
+            parent = blockstore.last
+            parent_slot = parent.slot
+            height = parent.height + 1
+            parent_hash = parent.blockhash
+            after_s = max(at - parent.time, self._slot_ms / 1_000)
+        else:
+            parent_slot = Slot(slot - 1)
+            height = FIRST_HEIGHT
+            parent_hash = address(self.seed, "before the first")
+            after_s = 0.0
+        blockstore.append(
+            ChainBlock(
+                slot=slot,
+                parent_slot=parent_slot,
+                height=height,
+                time=at,
+                blockhash=address(parent_hash, slot, self._random.getrandbits(64)),
+                parent_blockhash=parent_hash,
+                transactions=self._traffic.block(slot, at, parent_hash, after_s),
+            )
+        )
+        self.vm.close_block(
+            Closed(slot, height, Hash.from_string(blockstore.last.blockhash), at_ms)
+        )
+        return slot
+
+
+def lines(chain: Devchain, blocks: int, *, after: int = 0) -> Iterator[bytes]:
+    """Yield *blocks* lines of a block file, oldest first, making those that are missing.
+
+    after   how many of them to leave out: the oldest
+    """
+    blockstore = chain.blockstore
+    made = list(blockstore.slots[:blocks])
+    for number in range(after, blocks):
+        block = blockstore.block(made[number] if number < len(made) else chain.tick())
+        assert block is not None
+        shown = {"slot": block.slot} | head(block) | {"transactions": chain.entries(block)}
+        yield msgspec.json.encode(shown) + b"\n"
+
+
+def _history(opens: UnixS, days: float) -> set[UnixS]:
+    """Return the block times of the last *days*, ending at *opens*."""
+    times = {opens}
+    span = int(days * DAY_S)
+    reached = 0
+    for until, step in (*HISTORY, (span, HOUR_S)):
+        times |= {UnixS(opens - age) for age in range(reached, min(until, span) + 1, step)}
+        reached = until
+    return times
+
+
+def _signatures(block: ChainBlock) -> Iterator[Signature]:
+    """Yield the signatures of what the market did in *block*."""
+    for index in range(len(block.transactions)):
+        yield Signature(text(sha512(f"{block.blockhash}/{index}".encode()).digest()))

@@ -1,0 +1,73 @@
+"""The accounts of the market, as JSON-RPC shows them: vaults, mints and their names, wallets.
+
+They are shown as they are now, at every commitment, and no transaction of the
+virtual machine finds them: the market moves them by itself.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from solders.account import Account
+from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM
+from solders.token.state import Mint, TokenAccount, TokenAccountState
+
+from mintscope.solana.blocks import WSOL
+from mintscope_devchain.addresses import METAPLEX
+from mintscope_devchain.market.pool import Token
+from mintscope_devchain.market.world import World
+from mintscope_devchain.shapes.bytes import keys, string, u8
+from mintscope_devchain.transaction import OTHER_RENT, TOKEN_ACCOUNT_RENT, Holding
+
+NAMES: Final = {"SOL": "Wrapped SOL", "USDC": "USD Coin"}
+METADATA_V1: Final = 4  # the first byte of Metaplex's account `Metadata`
+
+
+def account(world: World, address: Pubkey) -> Account | None:
+    """Return what the market has at *address*."""
+    key = str(address)
+    token = world.mints.get(key)
+    if token is not None:
+        return _mint(world, token)
+    named = _places_of_names(tuple(world.mints.values())).get(key)
+    if named is not None:
+        return _name(named)
+    balance = world.balances.get(key)
+    if balance is None:
+        return None
+    holding = world.holdings.get(key)
+    return Account(balance, b"", SYSTEM) if holding is None else _tokens(holding, balance)
+
+
+def _mint(world: World, token: Token) -> Account:
+    held = (key for key, holding in world.holdings.items() if holding.token == token)
+    supply = sum(world.balances[key] for key in held)
+    mint = Mint(None, supply, token.decimals, is_initialized=True)
+    return Account(OTHER_RENT, bytes(mint), Pubkey.from_string(token.program))
+
+
+@lru_cache(maxsize=4)
+def _places_of_names(tokens: tuple[Token, ...]) -> dict[str, Token]:
+    """Return *tokens* by the accounts in which Metaplex keeps their names."""
+    program = Pubkey.from_string(METAPLEX)
+    seeds = {each: [b"metadata", bytes(program), keys(each.mint)] for each in tokens}
+    return {
+        str(Pubkey.find_program_address(parts, program)[0]): token for token, parts in seeds.items()
+    }
+
+
+def _name(token: Token) -> Account:
+    """Return what Metaplex keeps of *token*: its key, its authority, the mint and two texts."""
+    name = NAMES.get(token.symbol, token.symbol.capitalize())
+    data = u8(METADATA_V1) + keys(token.mint, token.mint) + string(name) + string(token.symbol)
+    return Account(OTHER_RENT, data, Pubkey.from_string(METAPLEX))
+
+
+def _tokens(holding: Holding, amount: int) -> Account:
+    mint = Pubkey.from_string(holding.token.mint)
+    owner = Pubkey.from_string(holding.owner)
+    reserve = TOKEN_ACCOUNT_RENT if holding.token.mint == WSOL else None
+    state = TokenAccountState.Initialized
+    tokens = TokenAccount(mint, owner, amount, None, state, reserve, 0)
+    lamports = TOKEN_ACCOUNT_RENT + (amount if reserve is not None else 0)
+    return Account(lamports, bytes(tokens), Pubkey.from_string(holding.token.program))

@@ -1,0 +1,135 @@
+"""A token, a pool, and one trade against it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from mintscope.kit.primitives import Mint, UnixS
+from mintscope_devchain.addresses import SPL
+
+BASIS_POINTS = 10_000
+
+
+class Venue(StrEnum):
+    """The programs this market trades on."""
+
+    PUMP_FUN = "pumpfun"
+    PUMP_SWAP = "pumpswap"
+    RAYDIUM_V4 = "raydium_v4"
+    RAYDIUM_CLMM = "raydium_clmm"
+    WHIRLPOOL = "orca_whirlpool"
+    METEORA_DLMM = "meteora_dlmm"
+
+
+FEE_BPS = {
+    Venue.PUMP_FUN: 0,  # taken beside the curve, not from it
+    Venue.PUMP_SWAP: 20,
+    Venue.RAYDIUM_V4: 25,
+    Venue.RAYDIUM_CLMM: 4,
+    Venue.WHIRLPOOL: 4,
+    Venue.METEORA_DLMM: 10,
+}
+# A bonding curve prices with more than it holds.
+VIRTUAL_BASE = {Venue.PUMP_FUN: 73_000_000_000_000}
+VIRTUAL_QUOTE = {Venue.PUMP_FUN: 30_000_000_000}
+
+
+class Token(NamedTuple):
+    """A mint and what the market needs to know of it."""
+
+    mint: Mint
+    symbol: str
+    decimals: int
+    program: str = SPL
+
+
+class Reserves(NamedTuple):
+    """The reserves that price a pool, in raw units."""
+
+    base: int
+    quote: int
+
+
+class Pool(NamedTuple):
+    """A constant-product pool dressed as one of *venue*.
+
+    parts   its other accounts, in no particular order: order books, tick arrays, oracles
+    """
+
+    venue: Venue
+    address: str
+    base: Token
+    quote: Token
+    base_vault: str
+    quote_vault: str
+    parts: tuple[str, ...]
+
+    def reserves(self, balances: Mapping[str, int]) -> Reserves:
+        """Return what it prices with at *balances*."""
+        return Reserves(
+            balances[self.base_vault] + VIRTUAL_BASE.get(self.venue, 0),
+            balances[self.quote_vault] + VIRTUAL_QUOTE.get(self.venue, 0),
+        )
+
+    def amount_out(self, reserves: Reserves, amount_in: int, *, is_buy: bool) -> int:
+        """Return what it pays for *amount_in*: base when *is_buy*, else quote."""
+        net = amount_in * (BASIS_POINTS - FEE_BPS[self.venue]) // BASIS_POINTS
+        have, want = (reserves.quote, reserves.base) if is_buy else reserves
+        return want * net // (have + net)
+
+
+class Fill(NamedTuple):
+    """A trade that the market intends: a decoder has to find it.
+
+    is_buy     the base leaves the pool
+    amount_in  what the vaults receive, amount_out what they pay
+    reserves   before it
+    source     the trader's account that pays, target the one that receives
+    """
+
+    pool: Pool
+    trader: str
+    is_buy: bool
+    amount_in: int
+    amount_out: int
+    reserves: Reserves
+    source: str
+    target: str
+    at: UnixS
+
+    @property
+    def received(self) -> Token:
+        """The amount that the pool receives."""
+        return self.pool.quote if self.is_buy else self.pool.base
+
+    @property
+    def paid(self) -> Token:
+        """The amount that the pool pays."""
+        return self.pool.base if self.is_buy else self.pool.quote
+
+    @property
+    def vault_in(self) -> str:
+        """Where it is received."""
+        return self.pool.quote_vault if self.is_buy else self.pool.base_vault
+
+    @property
+    def vault_out(self) -> str:
+        """Where it is paid from."""
+        return self.pool.base_vault if self.is_buy else self.pool.quote_vault
+
+    @property
+    def held(self) -> tuple[str, str]:
+        """The trader's accounts of base and quote."""
+        return (self.target, self.source) if self.is_buy else (self.source, self.target)
+
+    @property
+    def amounts(self) -> tuple[int, int]:
+        """How much base and quote changes hands."""
+        both = self.amount_in, self.amount_out
+        return both[::-1] if self.is_buy else both
+
+    @property
+    def after(self) -> Reserves:
+        """The reserves after it."""
+        base, quote = self.amounts if self.is_buy else (-amount for amount in self.amounts)
+        return Reserves(self.reserves.base - base, self.reserves.quote + quote)

@@ -1,0 +1,195 @@
+"""The market: what is traded in a block.
+
+Traders push pools towards the price of their token, and some trade for no
+reason.  Amounts come from the reserves of the pools, never from the price.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from math import exp, log
+from random import Random
+from typing import Final
+
+from mintscope.kit.primitives import Slot, UnixS
+from mintscope_devchain.addresses import raw
+from mintscope_devchain.market.listing import DOLLAR, SOL
+from mintscope_devchain.market.noise import Noise
+from mintscope_devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Pool, Venue
+from mintscope_devchain.market.prices import Prices
+from mintscope_devchain.market.world import Listed, World
+from mintscope_devchain.shapes import order
+from mintscope_devchain.shapes.pumpfun import RESERVED_BASE
+from mintscope_devchain.transaction import MarketTransaction, Submission
+
+NOISE: Final = 0.0012  # share of the reserves a trade without a reason moves
+SHARE_MIN = 0.0004
+SHARE_MAX = 0.03
+GAP_MIN: Final = 0.006  # a pool this near to the price is left alone
+DUST: Final = 0.002
+DUST_AMOUNTS: Final = (200, 1_000)
+PAID_MIN: Final = 10  # raw units: below, fees rounded up would eat it all
+ROUTED: Final = 0.18
+FAILED: Final = 0.3  # a block
+WRAPPED: Final = 0.3
+TIPPED: Final = 0.2
+TIPS: Final = (1_000, 2_000_000)
+UNIT_PRICES: Final = (1_000, 200_000)
+AFFORDABLE: Final = 0.9  # of what a trader holds; the rest is for fees
+
+
+class Traffic:
+    """Makes the transactions of one block after the other."""
+
+    def __init__(self, world: World, random: Random, *, opens: UnixS, has_votes: bool) -> None:
+        """Trade in *world*; *opens* is when the history ends and the market goes live."""
+        self._world = world
+        self._random = random
+        self._opens = opens
+        self._prices = Prices(world, random)
+        self._noise = Noise(world, random, has_votes=has_votes)
+
+    def block(
+        self, slot: Slot, at: UnixS, parent: str, after_s: float
+    ) -> tuple[MarketTransaction, ...]:
+        """Return what happens in *slot*, *after_s* seconds after the block *parent*."""
+        self._prices.advance(after_s)
+        intents: list[Callable[[], Iterable[MarketTransaction]]] = [
+            partial(self._trade, listed, at)
+            for listed in self._world.listed
+            for _ in range(self._count(listed, at))
+        ]
+        intents.append(partial(self._trade_sol, at))
+        intents.append(partial(self._noise.transactions, slot, at, raw(parent)))
+        if self._random.random() < FAILED:
+            intents.append(partial(self._fail, at))
+        self._random.shuffle(intents)
+        return tuple(transaction for intent in intents for transaction in intent())
+
+    def _count(self, listed: Listed, at: UnixS) -> int:
+        listing = listed.listing
+        age = self._opens - at
+        if listing.born is not None and age > listing.born:
+            return 0
+        if listing.died is not None and age < listing.died:
+            return 0
+        expected = listing.history if age >= 0 else listing.live
+        return int(expected) + (self._random.random() < expected % 1)
+
+    def _trade_sol(self, at: UnixS) -> Iterator[MarketTransaction]:
+        """Yield the swap that gives every block a rate of SOL in dollars."""
+        fill = None
+        while fill is None:
+            fill = self._fill(self._random.choice(self._world.sol_pools), 0.5, at, dust=0)
+        yield self._direct(fill)
+
+    def _trade(self, listed: Listed, at: UnixS) -> Iterator[MarketTransaction]:
+        fill = self._fill(self._choose(listed), listed.listing.buys, at)
+        if fill is None:
+            return
+        legs = self._legs(fill) if self._random.random() < ROUTED else None
+        yield self._direct(fill) if legs is None else self._route(legs)
+
+    def _fail(self, at: UnixS) -> Iterator[MarketTransaction]:
+        """Yield a route that ends below its minimum and so moves nothing but its fee."""
+        listed = self._random.choice(self._world.listed)
+        fill = self._fill(self._choose(listed), listed.listing.buys, at)
+        legs = None if fill is None else self._legs(fill)
+        if legs is not None:
+            yield self._route(legs, failed_at=order.ROUTE_POSITION)
+
+    def _choose(self, listed: Listed) -> Pool:
+        """Return one of its pools, the deeper the likelier."""
+        return self._random.choices(listed.pools, weights=range(len(listed.pools), 0, -1))[0]
+
+    def _fill(self, pool: Pool, buys: float, at: UnixS, dust: float = DUST) -> Fill | None:
+        """Return a trade that moves *pool* towards its price, or one without a reason."""
+        random = self._random
+        base, quote = pool.reserves(self._world.balances)
+        gap = log(self._prices.raw(pool.base, pool.quote) * base / quote)
+        share = NOISE * random.lognormvariate(0, 1)
+        is_buy = random.random() < buys
+        if abs(gap) > GAP_MIN:
+            # Where buying is the habit, rare large sells answer many small buys.
+            size = 2 * (1 - buys) if gap > 0 else 2 * buys
+            pull = abs(exp(gap / 2) - 1) * random.uniform(0.4, 1) * size
+            if pull > share or is_buy is not (gap > 0):
+                share = pull
+                is_buy = gap > 0
+        share = max(SHARE_MIN, min(SHARE_MAX, share))
+        amount_in = int((quote if is_buy else base) * share)
+        if random.random() < dust:
+            amount_in = random.randrange(*DUST_AMOUNTS)
+        pays = pool.quote if is_buy else pool.base
+        trader = max(
+            random.sample(self._world.wallets, 3),
+            key=lambda wallet: self._world.balances[self._world.held(wallet, pays)],
+        )
+        return self._settle(pool, amount_in, at, trader, is_buy=is_buy)
+
+    def _settle(
+        self, pool: Pool, amount_in: int, at: UnixS, trader: str, *, is_buy: bool
+    ) -> Fill | None:
+        """Return what *trader* gets for *amount_in*; None where a party cannot pay."""
+        world = self._world
+        reserves = pool.reserves(world.balances)
+        amount_out = pool.amount_out(reserves, amount_in, is_buy=is_buy)
+        pays, gets = (pool.quote, pool.base) if is_buy else (pool.base, pool.quote)
+        source = world.held(trader, pays)
+        target = world.held(trader, gets)
+        if pool.venue is Venue.PUMP_FUN:
+            source, target = (trader, target) if is_buy else (source, trader)
+        if amount_out < PAID_MIN or amount_in > world.balances[source] * AFFORDABLE:
+            return None
+        fill = Fill(pool, trader, is_buy, amount_in, amount_out, reserves, source, target, at)
+        return fill if _possible(fill) else None
+
+    def _legs(self, fill: Fill) -> tuple[Fill, Fill] | None:
+        """Return *fill* as one of two hops between dollars and its token, by way of SOL."""
+        pool = fill.pool
+        trader = fill.trader
+        at = fill.at
+        if pool.venue not in order.ROUTED or pool.quote is not SOL:
+            return None
+        sol_pool = self._random.choice(self._world.sol_pools)
+        if not fill.is_buy:
+            second = self._settle(sol_pool, fill.amount_out, at, trader, is_buy=False)
+            return None if second is None else (fill, second)
+        dollars = int(fill.amount_in * self._prices.raw(SOL, DOLLAR))
+        first = self._settle(sol_pool, dollars, at, trader, is_buy=True)
+        if first is None:
+            return None
+        second = self._settle(pool, first.amount_out, at, trader, is_buy=True)
+        return None if second is None else (first, second)
+
+    def _direct(self, fill: Fill) -> MarketTransaction:
+        random = self._random
+        wrapped = random.random() < WRAPPED and self._can_wrap(fill)
+        tip = random.randrange(*TIPS) if random.random() < TIPPED else 0
+        price = random.randrange(*UNIT_PRICES)
+        return self._world.transact(
+            partial(order.direct, fill, wrapped=wrapped, tip=tip, price=price),
+            Submission(fill.trader, order.fee(price), version=random.choice((None, 0))),
+        )
+
+    def _can_wrap(self, fill: Fill) -> bool:
+        if fill.pool.venue is Venue.PUMP_FUN:
+            return False
+        if fill.received is SOL:
+            return fill.amount_in < self._world.balances[fill.trader] * AFFORDABLE
+        return fill.paid is SOL
+
+    def _route(self, legs: tuple[Fill, Fill], failed_at: int | None = None) -> MarketTransaction:
+        price = self._random.randrange(*UNIT_PRICES)
+        return self._world.transact(
+            partial(order.routed, legs, price=price),
+            Submission(legs[0].trader, order.fee(price), uses_table=True, failed_at=failed_at),
+        )
+
+
+def _possible(fill: Fill) -> bool:
+    """Return whether a bonding curve can give that: some of it is not for sale."""
+    if fill.pool.venue is not Venue.PUMP_FUN:
+        return True
+    base, quote = fill.after
+    for_sale = base - VIRTUAL_BASE[Venue.PUMP_FUN] - RESERVED_BASE
+    return for_sale > 0 and quote > VIRTUAL_QUOTE[Venue.PUMP_FUN]

@@ -1,0 +1,192 @@
+"""The market: tokens, wallets, pools, and all holdings.
+
+All of it follows from the seed, so a token has the same address in every run.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from mintscope.kit.primitives import Mint
+from mintscope.solana.blocks import LAMPORTS_PER_SOL
+from mintscope_devchain.addresses import JITO_TIPS, PUMP_FUN_FEES, RAYDIUM_V4_AUTHORITY, address
+from mintscope_devchain.market.listing import DOLLAR, SOL, SOL_USD, Listing, numbered
+from mintscope_devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Pool, Token, Venue
+from mintscope_devchain.shapes.pumpswap import LP_MINT
+from mintscope_devchain.transaction import (
+    OTHER_RENT,
+    Holding,
+    Invocation,
+    MarketTransaction,
+    Move,
+    Submission,
+    moves,
+)
+
+WALLETS: Final = 40
+PROVIDERS: Final = 3  # wallets that give liquidity to pools and take it back
+WALLET_SOL: Final = 50_000
+WALLET_DOLLARS: Final = 5_000_000
+PARTS: Final = 9
+DEPTH_USD: Final = 90_000  # on either side of the first pool of a token
+CURVE_PRODUCT: Final = 30 * 1_073_000_000  # SOL x tokens of every bonding curve
+
+
+class Listed(NamedTuple):
+    """A token with its listing and its pools."""
+
+    token: Token
+    listing: Listing
+    pools: tuple[Pool, ...]
+
+
+class World:
+    """Everybody's balances, and the one place where they change."""
+
+    def __init__(self, *, seed: int, mints: int) -> None:
+        self._address: Callable[..., str] = partial(address, seed)
+        self.wallets = tuple(self._address("wallet", number) for number in range(WALLETS))
+        self.providers = self.wallets[:PROVIDERS]
+        self.holdings: dict[str, Holding] = {}
+        self.balances: dict[str, int] = dict.fromkeys(self.wallets, WALLET_SOL * LAMPORTS_PER_SOL)
+        self.balances |= {PUMP_FUN_FEES: OTHER_RENT, JITO_TIPS: OTHER_RENT}
+        self._held: dict[tuple[str, Mint], str] = {}
+        for token, amount in ((SOL, WALLET_SOL), (DOLLAR, WALLET_DOLLARS)):
+            self._endow(token, amount * 10**token.decimals)
+        self.sol_pools = tuple(
+            self._pool((venue, DOLLAR), SOL, price=SOL_USD, depth=depth)
+            for venue, depth in (
+                (Venue.WHIRLPOOL, 6_000_000.0),
+                (Venue.RAYDIUM_CLMM, 4_000_000.0),
+                (Venue.RAYDIUM_V4, 2_000_000.0),
+            )
+        )
+        self.listed = tuple(self._list(number) for number in range(mints))
+        self.mints: Mapping[str, Token] = {
+            token.mint: token for token in (SOL, DOLLAR, *(each.token for each in self.listed))
+        }
+        self.validators = tuple(
+            (self._address("validator", number), self._address("vote account", number))
+            for number in range(2)
+        )
+        self.balances |= {voter: 30 * LAMPORTS_PER_SOL for voter, _ in self.validators}
+
+    def held(self, owner: str, token: Token) -> str:
+        """Return the token account of *owner*."""
+        return self._held[owner, token.mint]
+
+    def lp_account(self, owner: str, pool: Pool) -> str:
+        """Return where *owner* holds the pool token of *pool*."""
+        return self._held[owner, Mint(pool.parts[LP_MINT])]
+
+    def transact(
+        self, build: Callable[[], tuple[Invocation, ...]], envelope: Submission
+    ) -> MarketTransaction:
+        """Apply what *build* returns, and remember how things were before."""
+        moved = list(moves(build()))
+        balances = self.balances
+        before = {envelope.payer: balances[envelope.payer]}
+        for source, target, _ in moved:
+            for account in (source, target):
+                if account and account not in before:
+                    before[account] = balances.get(account, 0)
+        balances[envelope.payer] -= envelope.fee
+        if envelope.failed_at is None:
+            self._apply(moved)
+            self._forget_closed(before)
+        return MarketTransaction(build, envelope, before)
+
+    def _apply(self, moved: Iterable[Move]) -> None:
+        balances = self.balances
+        for source, target, amount in moved:
+            if source:
+                balances[source] = balances.get(source, 0) - amount
+                assert balances[source] >= 0, f"{source} cannot pay {amount}"
+            if target:
+                balances[target] = balances.get(target, 0) + amount
+
+    def undo(self, transactions: Iterable[MarketTransaction]) -> None:
+        """Take back *transactions*, the newest ones, given newest first."""
+        for transaction in transactions:
+            self.balances |= transaction.before
+            self._forget_closed(transaction.before)
+
+    def _forget_closed(self, accounts: Iterable[str]) -> None:
+        """Drop what was opened and closed within one transaction."""
+        for account in accounts:
+            if not self.balances[account] and account not in self.holdings:
+                del self.balances[account]
+
+    def _list(self, number: int) -> Listed:
+        listing = numbered(number)
+        mint = Mint(self._address("mint", listing.symbol))
+        token = Token(mint, listing.symbol, listing.decimals)
+        self._endow(token, int(20_000 / listing.price * 10**token.decimals))
+        pools = tuple(
+            self._pool(place, token, price=listing.price, depth=DEPTH_USD / (1 + rank))
+            for rank, place in enumerate(listing.venues)
+        )
+        return Listed(token, listing, pools)
+
+    def _endow(self, token: Token, amount: int) -> None:
+        for wallet in self.wallets:
+            self._open(wallet, token, amount)
+
+    def _open(self, owner: str, token: Token, amount: int, label: str = "held") -> str:
+        account = self._address(label, owner, token.mint)
+        self.holdings[account] = Holding(owner, token)
+        self.balances[account] = amount
+        self._held[owner, token.mint] = account
+        return account
+
+    def _pool(self, place: tuple[Venue, Token], base: Token, *, price: float, depth: float) -> Pool:
+        """Return a pool that holds *depth* US dollars on either side at *price*."""
+        venue, quote = place
+        where = self._address("pool", venue, base.mint, quote.mint)
+        parts = tuple(self._address("part", where, number) for number in range(PARTS))
+        quote_price = SOL_USD if quote is SOL else 1.0
+        base_amount = int(depth / price * 10**base.decimals)
+        quote_amount = int(depth / quote_price * 10**quote.decimals)
+        quote_vault = where
+        authority = RAYDIUM_V4_AUTHORITY if venue is Venue.RAYDIUM_V4 else where
+        if venue is Venue.PUMP_FUN:
+            sol = (CURVE_PRODUCT * price / quote_price) ** 0.5
+            base_amount = int(CURVE_PRODUCT / sol * 10**base.decimals) - VIRTUAL_BASE[venue]
+            self.balances[where] = int(sol * 10**quote.decimals) - VIRTUAL_QUOTE[venue]
+        else:
+            quote_vault = self._vault(authority, quote, where, quote_amount)
+        pool = Pool(
+            venue=venue,
+            address=where,
+            base=base,
+            quote=quote,
+            base_vault=self._vault(authority, base, where, base_amount),
+            quote_vault=quote_vault,
+            parts=parts,
+        )
+        self._furnish(pool)
+        return pool
+
+    def _vault(self, authority: str, token: Token, pool: str, amount: int) -> str:
+        account = self._address("vault", pool, token.mint)
+        self.holdings[account] = Holding(authority, token)
+        self.balances[account] = amount
+        return account
+
+    def _furnish(self, pool: Pool) -> None:
+        """Open the fee accounts of *pool*, and one of its pool token for each provider."""
+        if pool.venue is Venue.PUMP_FUN:
+            self.balances[pool.parts[0]] = OTHER_RENT
+        if pool.venue is Venue.PUMP_SWAP:
+            for part in pool.parts[:2]:
+                self.holdings[part] = Holding(pool.parts[2], pool.quote)
+                self.balances[part] = 0
+            lp = Token(Mint(pool.parts[LP_MINT]), "LP", 9)
+            for wallet in self.providers:
+                self._open(wallet, lp, 0)
+
+    def pools(self) -> Iterator[Pool]:
+        """Yield every pool."""
+        yield from self.sol_pools
+        for listed in self.listed:
+            yield from listed.pools

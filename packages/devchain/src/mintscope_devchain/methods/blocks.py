@@ -1,0 +1,179 @@
+"""JSON-RPC: the blocks of a market's chain, with the answers and refusals of a real node.
+
+Clients distinguish skipped slots from faults by the codes.
+"""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from mintscope.kit.primitives import Signature, UnixS
+from mintscope_devchain.blockstore import Blockstore, ChainBlock, CommitmentLevel
+from mintscope_devchain.methods.params import (
+    INVALID_PARAMS,
+    BlockOptions,
+    ContextOptions,
+    Natural,
+    RpcError,
+    confirmed,
+    table,
+    unsupported_version,
+)
+from mintscope_devchain.svm.vm import Vm
+from mintscope_devchain.transaction import Json
+
+BLOCK_CLEANED_UP: Final = -32001
+BLOCK_NOT_AVAILABLE: Final = -32004
+SLOT_SKIPPED: Final = -32007
+LONG_TERM_SLOT_SKIPPED: Final = -32009
+RANGE_MAX: Final = 500_000
+
+SAMPLE_S: Final = 60
+SAMPLES_MAX: Final = 720
+
+_Slot = Natural
+
+
+class Chain(Protocol):
+    """The chain that is asked."""
+
+    genesis_hash: str
+    blockstore: Blockstore
+    opened_slot: int
+    vm: Vm
+
+    def entries(self, block: ChainBlock) -> Sequence[Json]:
+        """Return its transactions as getBlock shows them."""
+        ...
+
+    def signatures(self, block: ChainBlock) -> Sequence[Signature]:
+        """Return their signatures."""
+        ...
+
+
+class BlockMethods:
+    """Answers calls about the blocks of one chain."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._blockstore = chain.blockstore
+        self.by_name = table(
+            {
+                "getBlock": self._block,
+                "getBlockTime": self._time,
+                "getBlocks": self._blocks,
+                "getBlocksWithLimit": self._blocks_with_limit,
+                "getFirstAvailableBlock": lambda: chain.blockstore.first,
+                "getGenesisHash": lambda: chain.genesis_hash,
+                "getRecentPerformanceSamples": self._samples,
+                "minimumLedgerSlot": lambda: chain.blockstore.first,
+            }
+        )
+
+    def _samples(self, limit: Natural | None = None) -> Sequence[Json]:
+        """Answer the slots of each of the last minutes, newest first; fewer on a young chain."""
+        count = min(SAMPLES_MAX if limit is None else limit, SAMPLES_MAX)
+        newest = self._blockstore.last
+        samples = list[Json]()
+        while len(samples) < count:
+            oldest = self._blockstore.before(UnixS(newest.time - SAMPLE_S))
+            if oldest is None:
+                break
+            slots = newest.slot - oldest.slot
+            samples.append(
+                {
+                    "slot": newest.slot,
+                    "numSlots": slots,
+                    "numTransactions": slots,
+                    "numNonVoteTransactions": slots,
+                    "samplePeriodSecs": newest.time - oldest.time,
+                }
+            )
+            newest = oldest
+        return samples
+
+    def _time(self, slot: _Slot) -> int:
+        return self._find(slot, "confirmed").time
+
+    def _blocks(
+        self,
+        first: _Slot,
+        last: _Slot | ContextOptions | None = None,
+        options: ContextOptions | None = None,
+    ) -> Sequence[int]:
+        if isinstance(last, ContextOptions):
+            last, options = None, last
+        last = first + RANGE_MAX if last is None else last
+        if last - first > RANGE_MAX:
+            raise RpcError(INVALID_PARAMS, f"Slot range too large; max {RANGE_MAX}")
+        return self._blockstore.between(first, min(last, self._reached(options)))
+
+    def _blocks_with_limit(
+        self, first: _Slot, limit: _Slot, options: ContextOptions | None = None
+    ) -> Sequence[int]:
+        if limit > RANGE_MAX:
+            raise RpcError(INVALID_PARAMS, f"Limit too large; max {RANGE_MAX}")
+        return self._blockstore.between(first, self._reached(options))[:limit]
+
+    def _reached(self, options: ContextOptions | None) -> int:
+        return self._blockstore.reached(confirmed(options.commitment if options else None))
+
+    def _block(self, slot: _Slot, options: BlockOptions | str | None = None) -> Json:
+        if isinstance(options, str):  # the older form: the encoding alone
+            options = BlockOptions(encoding=options)
+        options = options or BlockOptions()
+        commitment = confirmed(options.commitment)
+        details = options.transaction_details
+        _expect("this node encodes `json`", options.encoding, {"json"})
+        said = "transactionDetails is `full`, `signatures` or `none` here"
+        _expect(said, details, {"full", "signatures", "none"})
+        block = self._find(slot, commitment)
+        shown = head(block)
+        if details == "full":
+            shown["transactions"] = self._entries(block, options.max_supported_transaction_version)
+        elif details == "signatures":
+            shown["signatures"] = self._chain.signatures(block)
+        return shown | {"rewards": []} if options.rewards else shown
+
+    def _entries(self, block: ChainBlock, version_max: int | None) -> Sequence[Json]:
+        entries = self._chain.entries(block)
+        if version_max is not None:
+            return entries
+        if any(entry["version"] != "legacy" for entry in entries):
+            raise unsupported_version()
+        return [{key: entry[key] for key in ("transaction", "meta")} for entry in entries]
+
+    def _find(self, slot: int, commitment: CommitmentLevel) -> ChainBlock:
+        blockstore = self._blockstore
+        if slot > blockstore.reached(commitment):
+            raise RpcError(BLOCK_NOT_AVAILABLE, f"Block not available for slot {slot}")
+        if slot < blockstore.first:
+            raise RpcError(
+                BLOCK_CLEANED_UP,
+                f"Block {slot} cleaned up, does not exist on node. First available block:"
+                f" {blockstore.first}",
+            )
+        block = blockstore.block(slot)
+        if block is not None:
+            return block
+        code = SLOT_SKIPPED
+        why = "missing due to ledger jump to recent snapshot"
+        if slot < self._chain.opened_slot:
+            code = LONG_TERM_SLOT_SKIPPED
+            why = "missing in long-term storage"
+        raise RpcError(code, f"Slot {slot} was skipped, or {why}")
+
+
+def head(block: ChainBlock) -> Json:
+    """Return what getBlock answers for *block* besides its transactions."""
+    return {
+        "blockHeight": block.height,
+        "blockTime": block.time,
+        "blockhash": block.blockhash,
+        "parentSlot": block.parent_slot,
+        "previousBlockhash": block.parent_blockhash,
+    }
+
+
+def _expect(said: str, given: str, known: set[str]) -> None:
+    if given not in known:
+        raise RpcError(INVALID_PARAMS, f"Invalid params: {said}, was {given!r:.40}")

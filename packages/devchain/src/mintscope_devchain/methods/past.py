@@ -1,0 +1,97 @@
+"""The transactions of a market's chain, by signature and newest first."""
+
+from collections.abc import Iterator
+from itertools import chain as joined
+from typing import Any, NamedTuple
+
+from mintscope_devchain.blockstore import ChainBlock
+from mintscope_devchain.methods.blocks import Chain
+from mintscope_devchain.svm.entry import memo
+from mintscope_devchain.svm.vm import LandedTransaction
+from mintscope_devchain.transaction import Json
+
+
+class Done(NamedTuple):
+    """A transaction in a block, as a list of them shows it.
+
+    keys   every account it names, those of lookup tables too
+    """
+
+    signature: str
+    slot: int
+    time: int
+    error: object
+    memo: str | None
+    keys: frozenset[str]
+
+
+def done(landed: LandedTransaction) -> Done:
+    """Return what was sent and landed in that form."""
+    keys = frozenset(map(str, landed.outcome.keys.all))
+    at = landed.block
+    shown = memo(landed.transaction)
+    return Done(landed.signature, at.slot, at.at_ms // 1_000, landed.outcome.error, shown, keys)
+
+
+class ChainPast:
+    """The transactions in the blocks that a chain keeps; each is rendered once for its keys."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._blocks: dict[str, tuple[Done, ...]] = {}
+        self._slots: dict[str, int] = {}
+
+    def newest_first(self) -> Iterator[Done]:
+        """Yield every transaction still known, newest first."""
+        blockstore = self._chain.blockstore
+        vm = self._chain.vm
+        slots = list(blockstore.slots)
+        older = (done(each) for each in vm.history() if each.block.slot < slots[0])
+        return joined(joined.from_iterable(map(self._of, reversed(slots))), older)
+
+    def entry(self, signature: str) -> tuple[ChainBlock, Json] | None:
+        """Return the block of a transaction and how getBlock shows it there."""
+        if signature not in self._slots:
+            all(each.signature != signature for each in self.newest_first())
+        block = self._chain.blockstore.block(self._slots.get(signature, -1))
+        if block is None:
+            return None
+        signatures = self._chain.signatures(block)
+        if signature not in signatures:  # of a fork that died
+            return None
+        at = [str(each) for each in signatures].index(signature)
+        return block, self._chain.entries(block)[at]
+
+    def _of(self, slot: int) -> tuple[Done, ...]:
+        """Return what the block of *slot* holds, newest first."""
+        block = self._chain.blockstore.block(slot)
+        if block is None:
+            return ()
+        known = self._blocks.get(block.blockhash)
+        if known is None:
+            self._forget()
+            shown = zip(self._chain.signatures(block), self._chain.entries(block), strict=True)
+            sent = {each.signature: done(each) for each in self._chain.vm.held(slot)}
+            known = tuple(
+                sent.get(signature) or _of_market(signature, block, entry)
+                for signature, entry in shown
+            )[::-1]
+            self._blocks[block.blockhash] = known
+            self._slots |= {each.signature: slot for each in known}
+        return known
+
+    def _forget(self) -> None:
+        """Drop what the chain no longer keeps, once that is half of it."""
+        blockstore = self._chain.blockstore
+        if len(self._blocks) <= 2 * len(blockstore.slots):
+            return
+        kept = {block.blockhash for slot in blockstore.slots if (block := blockstore.block(slot))}
+        self._blocks = {name: each for name, each in self._blocks.items() if name in kept}
+        self._slots = {one.signature: one.slot for each in self._blocks.values() for one in each}
+
+
+def _of_market(signature: str, block: ChainBlock, entry: Any) -> Done:  # Any: JSON
+    loaded = entry["meta"]["loadedAddresses"]
+    keys = [*entry["transaction"]["message"]["accountKeys"]]
+    keys += [*loaded["writable"], *loaded["readonly"]]
+    return Done(signature, block.slot, block.time, entry["meta"]["err"], None, frozenset(keys))

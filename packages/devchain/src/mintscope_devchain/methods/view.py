@@ -1,0 +1,37 @@
+"""The chain as of a commitment: what every answer with a context is about."""
+
+from typing import Final
+
+from solders.account import Account
+from solders.pubkey import Pubkey
+
+from mintscope_devchain.methods.params import ContextOptions, RpcError
+from mintscope_devchain.svm.vm import Closed, Vm
+from mintscope_devchain.transaction import Json
+
+MIN_CONTEXT_SLOT: Final = -32016
+API_VERSION: Final = "4.3.1"
+
+
+class View:
+    """*vm* at the commitment that *options* ask for; `finalized` when it does not say."""
+
+    def __init__(self, vm: Vm, options: ContextOptions | None) -> None:
+        options = options or ContextOptions()
+        self._vm = vm
+        self.commitment = options.commitment or "finalized"
+        self.block: Closed = vm.block(self.commitment)
+        if (options.min_context_slot or 0) > self.block.slot:
+            raise RpcError(
+                MIN_CONTEXT_SLOT,
+                "Minimum context slot has not been reached",
+                {"contextSlot": self.block.slot},
+            )
+
+    def account(self, address: Pubkey) -> Account | None:
+        """Return what is at *address*."""
+        return self._vm.account(address, self.commitment)
+
+    def answer(self, value: object) -> Json:
+        """Return *value* with the slot it is about."""
+        return {"context": {"apiVersion": API_VERSION, "slot": self.block.slot}, "value": value}

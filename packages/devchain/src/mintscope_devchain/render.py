@@ -1,0 +1,228 @@
+"""How getBlock shows a transaction.
+
+Instruction trees go in; keys, index lists, balances before and after, logs and
+the flattened inner instructions come out.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from mintscope.kit.primitives import Signature
+from mintscope.solana.blocks import WSOL
+from mintscope_devchain.addresses import (
+    ASSOCIATED,
+    COMPUTE_BUDGET,
+    JUPITER,
+    READ_ONLY,
+    SPL,
+    SPL_2022,
+    SYSTEM,
+    VOTE,
+    address,
+    text,
+)
+from mintscope_devchain.market.world import World
+from mintscope_devchain.svm.tokens import ui_amount
+from mintscope_devchain.transaction import (
+    OTHER_RENT,
+    TOKEN_ACCOUNT_RENT,
+    Holding,
+    Invocation,
+    Json,
+    MarketTransaction,
+    Submission,
+    moves,
+)
+
+NATIVE: Final = frozenset({SYSTEM, COMPUTE_BUDGET, VOTE})
+UNITS: Final = {SPL: 4_645, SPL_2022: 3_484, ASSOCIATED: 4_357, JUPITER: 26_000}
+UNITS_NATIVE: Final = 150
+UNITS_OTHER: Final = 29_000
+UNITS_MAX: Final = 300_000
+SLIPPAGE_EXCEEDED: Final = 6001
+LOOKUP_TABLE: Final = address("lookup table")
+
+
+def render(
+    transaction: MarketTransaction, signature: Signature, recent_blockhash: str, world: World
+) -> Json:
+    """Return the getBlock entry of *transaction*."""
+    envelope = transaction.envelope
+    calls = transaction.build()
+    flat = [list(_flatten(call.inner, 2)) for call in calls]
+    keys = _keys(calls, envelope, world)
+    position = {key: number for number, key in enumerate(keys.all)}
+    message: Json = {
+        "header": keys.header,
+        "accountKeys": keys.static,
+        "recentBlockhash": recent_blockhash,
+        "instructions": [_instruction(1, call, position) for call in calls],
+    }
+    if envelope.version is not None:
+        message["addressTableLookups"] = keys.lookups
+    inner = [
+        {"index": outer, "instructions": [_instruction(*each, position) for each in below]}
+        for outer, below in enumerate(flat)
+        if below
+    ]
+    meta = _outcome(envelope) | {
+        "fee": envelope.fee,
+        "innerInstructions": inner,
+        "logMessages": list(_logs(calls, 1, envelope.failed_at)),
+        "rewards": None,
+        "loadedAddresses": {"writable": keys.loaded_writable, "readonly": keys.loaded_readonly},
+        "computeUnitsConsumed": sum(map(_units, calls)),
+    }
+    after = _after(transaction, calls)
+    for when, balances in (("pre", transaction.before), ("post", after)):
+        meta[f"{when}Balances"] = _lamports(keys.all, balances, world.holdings)
+        meta[f"{when}TokenBalances"] = _token_balances(keys.all, balances, world.holdings)
+    return {
+        "transaction": {"signatures": [signature], "message": message},
+        "meta": meta,
+        "version": "legacy" if envelope.version is None else envelope.version,
+    }
+
+
+class _Keys(NamedTuple):
+    """The account keys in the order a message has them."""
+
+    static: list[str]
+    loaded_writable: list[str]
+    loaded_readonly: list[str]
+    header: Json
+    lookups: list[Json]
+
+    @property
+    def all(self) -> list[str]:
+        return self.static + self.loaded_writable + self.loaded_readonly
+
+
+def _keys(calls: Sequence[Invocation], envelope: Submission, world: World) -> _Keys:
+    nodes = [call for _, call in _flatten(calls, 1)]
+    named = dict.fromkeys(key for call in nodes for key in call.accounts)
+    named |= dict.fromkeys(call.program for call in nodes)
+    del named[envelope.payer]
+    writable = [key for key in named if key not in READ_ONLY and key not in world.mints]
+    readonly = [key for key in named if key in READ_ONLY or key in world.mints]
+    loaded_writable: list[str] = []
+    loaded_readonly: list[str] = []
+    if envelope.uses_table:
+        own = {key for key in writable if _owner(key, world) == envelope.payer}
+        invoked = {call.program for call in calls}
+        loaded_writable = [key for key in writable if key not in own]
+        loaded_readonly = [key for key in readonly if key not in invoked]
+        writable = [key for key in writable if key in own]
+        readonly = [key for key in readonly if key in invoked]
+    split = len(loaded_writable)
+    lookup: Json = {
+        "accountKey": LOOKUP_TABLE,
+        "writableIndexes": list(range(split)),
+        "readonlyIndexes": list(range(split, split + len(loaded_readonly))),
+    }
+    return _Keys(
+        static=[envelope.payer, *writable, *readonly],
+        loaded_writable=loaded_writable,
+        loaded_readonly=loaded_readonly,
+        header={
+            "numRequiredSignatures": 1,
+            "numReadonlySignedAccounts": 0,
+            "numReadonlyUnsignedAccounts": len(readonly),
+        },
+        lookups=[lookup] if envelope.uses_table else [],
+    )
+
+
+def _owner(key: str, world: World) -> str | None:
+    holding = world.holdings.get(key)
+    return None if holding is None else holding.owner
+
+
+def _flatten(calls: Iterable[Invocation], height: int) -> Iterator[tuple[int, Invocation]]:
+    for call in calls:
+        yield height, call
+        yield from _flatten(call.inner, height + 1)
+
+
+def _instruction(height: int, call: Invocation, position: Mapping[str, int]) -> Json:
+    return {
+        "programIdIndex": position[call.program],
+        "accounts": [position[key] for key in call.accounts],
+        "data": text(call.data),
+        "stackHeight": height,
+    }
+
+
+def _after(transaction: MarketTransaction, calls: Sequence[Invocation]) -> Mapping[str, int]:
+    after = dict(transaction.before)
+    after[transaction.envelope.payer] -= transaction.envelope.fee
+    if transaction.envelope.failed_at is None:
+        for source, target, amount in moves(calls):
+            if source:
+                after[source] -= amount
+            if target:
+                after[target] += amount
+    return after
+
+
+def _outcome(envelope: Submission) -> Json:
+    if envelope.failed_at is None:
+        return {"err": None, "status": {"Ok": None}}
+    error = {"InstructionError": [envelope.failed_at, {"Custom": SLIPPAGE_EXCEEDED}]}
+    return {"err": error, "status": {"Err": error}}
+
+
+def _lamports(
+    keys: Sequence[str], balances: Mapping[str, int], holdings: Mapping[str, Holding]
+) -> list[int]:
+    lamports = []
+    for key in keys:
+        holding = holdings.get(key)
+        if holding is None:
+            lamports.append(balances.get(key, 1 if key in NATIVE else OTHER_RENT))
+        elif holding.token.mint == WSOL:
+            lamports.append(TOKEN_ACCOUNT_RENT + balances.get(key, 0))
+        else:
+            lamports.append(TOKEN_ACCOUNT_RENT)
+    return lamports
+
+
+def _token_balances(
+    keys: Sequence[str], balances: Mapping[str, int], holdings: Mapping[str, Holding]
+) -> list[Json]:
+    return [
+        {
+            "accountIndex": number,
+            "mint": holdings[key].token.mint,
+            "owner": holdings[key].owner,
+            "programId": holdings[key].token.program,
+            "uiTokenAmount": _ui_amount(balances.get(key, 0), holdings[key].token.decimals),
+        }
+        for number, key in enumerate(keys)
+        if key in holdings
+    ]
+
+
+def _ui_amount(amount: int, decimals: int) -> Json:
+    shown = ui_amount(amount, decimals)
+    return shown if amount else shown | {"uiAmount": None}
+
+
+def _units(call: Invocation) -> int:
+    own = UNITS_NATIVE if call.program in NATIVE else UNITS.get(call.program, UNITS_OTHER)
+    return own + sum(map(_units, call.inner))
+
+
+def _logs(calls: Sequence[Invocation], height: int, failed_at: int | None = None) -> Iterator[str]:
+    for number, call in enumerate(calls):
+        yield f"Program {call.program} invoke [{height}]"
+        if call.says:
+            yield f"Program log: {call.says}"
+        yield from _logs(call.inner, height + 1)
+        yield from call.log
+        if call.program not in NATIVE:
+            yield f"Program {call.program} consumed {_units(call)} of {UNITS_MAX} compute units"
+        if number == failed_at:
+            yield f"Program {call.program} failed: custom program error: {SLIPPAGE_EXCEEDED:#x}"
+            return
+        yield f"Program {call.program} success"

@@ -1,0 +1,53 @@
+"""Little-endian fields, and the instructions and events of Anchor programs."""
+
+from collections.abc import Callable
+from functools import cache
+from hashlib import sha256
+from typing import Final
+
+from mintscope_devchain.addresses import raw
+from mintscope_devchain.transaction import Invocation
+
+SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
+
+
+def _integers(size: int, *, signed: bool = False) -> Callable[..., bytes]:
+    """Return what writes integers in *size* bytes each."""
+    return lambda *values: b"".join(v.to_bytes(size, "little", signed=signed) for v in values)
+
+
+u8, u16, u32, u64, u128 = map(_integers, (1, 2, 4, 8, 16))
+i32 = _integers(4, signed=True)
+
+
+def keys(*public_keys: str) -> bytes:
+    """Return *public_keys* in 32 bytes each."""
+    return b"".join(map(raw, public_keys))
+
+
+def string(value: str) -> bytes:
+    """Return *value* behind its length."""
+    return u32(len(value)) + value.encode()
+
+
+@cache
+def instruction(name: str) -> bytes:
+    """Return the discriminator of the Anchor instruction *name*."""
+    return sha256(f"global:{name}".encode()).digest()[:8]
+
+
+@cache
+def event(name: str) -> bytes:
+    """Return the discriminator of the Anchor event *name*."""
+    return sha256(f"event:{name}".encode()).digest()[:8]
+
+
+def emit(program: str, authority: str, data: bytes) -> Invocation:
+    """Return the call by which *program* sends itself an event."""
+    return Invocation(program, (authority,), SELF_CALL + data)
+
+
+def anchor(program: str, name: str, accounts: tuple[str, ...], data: bytes) -> Invocation:
+    """Return the instruction *name* of an Anchor program."""
+    says = f"Instruction: {name.title().replace('_', '')}"
+    return Invocation(program, accounts, instruction(name) + data, says)

@@ -1,0 +1,80 @@
+"""The pump.fun bonding curve: SOL moves as lamports, and in a sell without any instruction."""
+
+from mintscope_devchain.addresses import (
+    PUMP_FEE_PROGRAM,
+    PUMP_FUN,
+    PUMP_FUN_EVENTS,
+    PUMP_FUN_FEES,
+    PUMP_FUN_GLOBAL,
+    SYSTEM,
+)
+from mintscope_devchain.market.pool import BASIS_POINTS, VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Venue
+from mintscope_devchain.shapes import spl
+from mintscope_devchain.shapes.bytes import anchor, emit, event, keys, u8, u64
+from mintscope_devchain.transaction import Invocation, Move, logged
+
+PROTOCOL_FEE_BPS = 95
+CREATOR_FEE_BPS = 30
+RESERVED_BASE = 206_900_000_000_000  # held by the curve, not for sale
+
+
+def swap(fill: Fill) -> Invocation:
+    """Return a buy or a sell."""
+    curve = fill.pool
+    trader = fill.trader
+    told = _trade_event(fill)
+    held, _ = fill.held
+    tokens, sol = fill.amounts
+    protocol_fee, creator_fee = _fees(sol)
+    creator_vault, *volumes, fee_config = curve.parts[:4]
+    programs = (PUMP_FUN_EVENTS, PUMP_FUN)
+    inner: tuple[Invocation, ...]
+    moves: tuple[Move, ...] = ()
+    if fill.is_buy:
+        middle = (SYSTEM, curve.base.program, creator_vault, *programs, *volumes)
+        inner = (
+            spl.transfer(curve.base_vault, held, tokens, curve.address, curve.base),
+            spl.pay(trader, creator_vault, creator_fee),
+            spl.pay(trader, curve.address, sol),
+            spl.pay(trader, PUMP_FUN_FEES, protocol_fee),
+        )
+    else:
+        middle = (SYSTEM, creator_vault, curve.base.program, *programs)
+        inner = (spl.transfer(held, curve.base_vault, tokens, trader, curve.base),)
+        moves = (
+            Move(curve.address, trader, sol - protocol_fee - creator_fee),
+            Move(curve.address, PUMP_FUN_FEES, protocol_fee),
+            Move(curve.address, creator_vault, creator_fee),
+        )
+    accounts = (
+        *(PUMP_FUN_GLOBAL, PUMP_FUN_FEES, curve.base.mint, curve.address, curve.base_vault),
+        *(held, trader, *middle, fee_config, PUMP_FEE_PROGRAM),
+    )
+    name, limit = ("buy", sol * 11 // 10) if fill.is_buy else ("sell", sol * 9 // 10)
+    return anchor(PUMP_FUN, name, accounts, u64(tokens, limit))._replace(
+        inner=(*inner, emit(PUMP_FUN, PUMP_FUN_EVENTS, told)),
+        moves=moves,
+        log=(logged(told),),
+        fill=fill,
+    )
+
+
+def _fees(sol: int) -> tuple[int, int]:
+    return -(-sol * PROTOCOL_FEE_BPS // BASIS_POINTS), -(-sol * CREATOR_FEE_BPS // BASIS_POINTS)
+
+
+def _trade_event(fill: Fill) -> bytes:
+    tokens, sol = fill.amounts
+    base, quote = fill.after
+    protocol_fee, creator_fee = _fees(sol)
+    real_base = base - VIRTUAL_BASE[Venue.PUMP_FUN] - RESERVED_BASE
+    return b"".join(
+        (
+            event("TradeEvent") + keys(fill.pool.base.mint),
+            u64(sol, tokens) + u8(fill.is_buy) + keys(fill.trader),
+            u64(fill.at, quote, base, quote - VIRTUAL_QUOTE[Venue.PUMP_FUN], real_base),
+            keys(PUMP_FUN_FEES) + u64(PROTOCOL_FEE_BPS, protocol_fee),
+            keys(fill.pool.parts[4]) + u64(CREATOR_FEE_BPS, creator_fee),
+            u8(0) + u64(0, 0, 0, 0),
+        )
+    )

@@ -1,0 +1,230 @@
+"""Accounts after the newest block, and the effect of a transaction on them.
+
+The real virtual machine (LiteSVM) does the work.  Two steps that it leaves out are done
+here: the priority fee, and going back.  Whether a blockhash is still good is
+the BlockhashQueue's to say, whether a signature is right its caller's.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
+
+import msgspec
+from solders.account import Account
+from solders.instruction import CompiledInstruction
+from solders.litesvm import LiteSVM
+from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM
+from solders.token import ID as TOKEN
+from solders.transaction import VersionedTransaction
+from solders.transaction_metadata import (
+    FailedTransactionMetadata,
+    InnerInstruction,
+    TransactionMetadata,
+)
+
+from mintscope_devchain.svm.message import Keys, base_fee, priority_fee, resolve
+from mintscope_devchain.svm.tokens import read_holding
+
+TransactionError = str | dict[str, object]
+
+NOTHING: Final = Account(0, b"", SYSTEM)
+ACCOUNTS_MAX: Final = 64
+LOG_BYTES_MAX: Final = 10_000
+INSUFFICIENT_FUNDS: Final = 1
+
+
+class Inner(NamedTuple):
+    """An instruction that a program invoked."""
+
+    instruction: CompiledInstruction
+    stack_height: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execution:
+    """The effect of a transaction, done or simulated.
+
+    landed   it becomes part of a block: it succeeded, or failed and paid its fee
+    before   every account it may write; `after` has the same ones
+    inner    one list per instruction
+    """
+
+    keys: Keys
+    before: Mapping[Pubkey, Account | None]
+    after: Mapping[Pubkey, Account | None]
+    fee: int
+    landed: bool = False
+    error: TransactionError | None = None
+    logs: Sequence[str] = ()
+    inner: Sequence[Sequence[Inner]] = ()
+    units: int = 0
+    returned: tuple[Pubkey, bytes] | None = None
+
+
+class Bank:
+    """The accounts as the newest block left them.
+
+    token_accounts   every address that ever was one; LiteSVM cannot list them
+    """
+
+    def __init__(self) -> None:
+        self.token_accounts: dict[Pubkey, None] = {}
+        self._svm = (
+            LiteSVM()
+            .with_sigverify(sigverify=False)
+            .with_blockhash_check(check=False)
+            .with_transaction_history(0)
+            .with_log_bytes_limit(LOG_BYTES_MAX)
+        )
+
+    def account(self, address: Pubkey) -> Account | None:
+        """Return what is at *address*; an account without lamports does not exist."""
+        account = self._svm.get_account(address)
+        return account if account is not None and account.lamports else None
+
+    def put(self, address: Pubkey, account: Account | None) -> None:
+        """Write an account past every rule: for genesis, and for going back."""
+        self._svm.set_account(address, NOTHING if account is None else account)
+        self._note({address: account})
+
+    def rent_exempt(self, data_bytes: int) -> int:
+        """Return the lamports that an account of *data_bytes* must hold."""
+        return self._svm.minimum_balance_for_rent_exemption(data_bytes)
+
+    def tell_time(self, *, slot: int, time_s: int) -> None:
+        """Set what programs read as the clock."""
+        clock = self._svm.get_clock()
+        clock.slot = slot
+        clock.unix_timestamp = time_s
+        self._svm.set_clock(clock)
+
+    def simulate(self, transaction: VersionedTransaction) -> Execution:
+        """Say what *transaction* would do now, and change nothing."""
+        outcome = self.execute(transaction)
+        self.undo(outcome)
+        return outcome
+
+    def execute(self, transaction: VersionedTransaction) -> Execution:
+        """Run *transaction* and keep what it did."""
+        case = self._open(transaction)
+        if case.error is not None:
+            return case
+        payer = case.keys.static[0]
+        self._take(payer, priority_fee(transaction.message))
+        taken = self.account(payer)
+        result = self._svm.send_transaction(transaction)
+        if isinstance(result, TransactionMetadata):
+            return replace(_told(case, result), landed=True, after=self._now(case))
+        failed = replace(_told(case, result.meta()), error=_error(result))
+        if self.account(payer) == taken:  # no fee was paid, so no block holds it
+            self.put(payer, case.before[payer])
+            return failed
+        return replace(failed, landed=True, after=self._now(case))
+
+    def fail(self, transaction: VersionedTransaction) -> Execution:
+        """Let *transaction* land as if its funds were gone: its fee is all that moves."""
+        case = self._open(transaction)
+        if case.error is not None:
+            return case
+        self._take(case.keys.static[0], case.fee)
+        place, program = _transfer(transaction)
+        return replace(
+            case,
+            landed=True,
+            error={"InstructionError": [place, {"Custom": INSUFFICIENT_FUNDS}]},
+            after=self._now(case),
+            logs=[
+                f"Program {program} invoke [1]",
+                "Program log: TransactionError: insufficient funds",
+                f"Program {program} failed: custom program error: {INSUFFICIENT_FUNDS:#x}",
+            ],
+        )
+
+    def undo(self, outcome: Execution) -> None:
+        """Put back what *outcome* changed; the newest first where there are several."""
+        for address, account in outcome.before.items():
+            if account != outcome.after[address]:
+                self.put(address, account)
+
+    def _open(self, transaction: VersionedTransaction) -> Execution:
+        """Return the case of *transaction* before it ran, with an error if it cannot run."""
+        message = transaction.message
+        keys = resolve(message, self.account)
+        before = {address: self.account(address) for address in keys.writable}
+        fee = base_fee(message) + priority_fee(message)
+        payer = before[keys.static[0]]
+        error = None
+        if len(keys.all) > ACCOUNTS_MAX:
+            error = "TooManyAccountLocks"
+        elif len(set(keys.all)) < len(keys.all):
+            error = "AccountLoadedTwice"
+        elif payer is None:
+            error = "AccountNotFound"
+        elif payer.lamports < fee:
+            error = "InsufficientFundsForFee"
+        return Execution(keys=keys, before=before, after=before, fee=fee, error=error)
+
+    def _now(self, case: Execution) -> dict[Pubkey, Account | None]:
+        now = {address: self.account(address) for address in case.before}
+        self._note(now)
+        return now
+
+    def _note(self, accounts: Mapping[Pubkey, Account | None]) -> None:
+        found = (address for address, account in accounts.items() if read_holding(account))
+        self.token_accounts.update(dict.fromkeys(found))
+
+    def _take(self, payer: Pubkey, lamports: int) -> None:
+        account = self.account(payer)
+        assert account is not None
+        self.put(payer, Account(account.lamports - lamports, account.data, account.owner))
+
+
+class _Failed(msgspec.Struct):
+    err: TransactionError
+
+
+class _ReturnData(msgspec.Struct):
+    program_id: list[int]
+    data: list[int]
+
+
+class _ReturningMeta(msgspec.Struct):
+    """The parts of the machine's own JSON that the types of solders leave out."""
+
+    return_data: _ReturnData
+
+
+class _Height(msgspec.Struct, rename="camel"):
+    stack_height: int
+
+
+def _error(result: FailedTransactionMetadata) -> TransactionError:
+    return msgspec.json.decode(result.to_json(), type=_Failed).err
+
+
+def _told(case: Execution, meta: TransactionMetadata) -> Execution:
+    """Return *case* with what the machine says about the run."""
+    returned = msgspec.json.decode(meta.to_json(), type=_ReturningMeta).return_data
+    return replace(
+        case,
+        logs=meta.logs(),
+        inner=[[_inner(call) for call in calls] for calls in meta.inner_instructions()],
+        units=meta.compute_units_consumed(),
+        returned=(
+            (Pubkey(bytes(returned.program_id)), bytes(returned.data)) if returned.data else None
+        ),
+    )
+
+
+def _inner(call: InnerInstruction) -> Inner:
+    height = msgspec.json.decode(call.to_json(), type=_Height).stack_height
+    return Inner(call.instruction(), height)
+
+
+def _transfer(transaction: VersionedTransaction) -> tuple[int, Pubkey]:
+    """Return the place and program of the first token instruction, else of the last one."""
+    message = transaction.message
+    programs = [message.account_keys[call.program_id_index] for call in message.instructions]
+    place = programs.index(TOKEN) if TOKEN in programs else max(len(programs) - 1, 0)
+    return place, programs[place] if programs else SYSTEM

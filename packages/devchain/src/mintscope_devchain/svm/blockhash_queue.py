@@ -1,0 +1,60 @@
+"""The blockhashes a transaction may still name, and what was processed under each."""
+
+from typing import Final, Literal
+
+from solders.hash import Hash
+
+from mintscope_devchain.svm.message import AnyMessage
+
+BLOCKHASH_AGE_MAX: Final = 150
+FORK_DEPTH_MAX: Final = 64
+
+Refusal = Literal["BlockhashNotFound", "AlreadyProcessed"]
+
+
+class BlockhashQueue:
+    """The newest blockhashes, each with the messages processed under it.
+
+    LiteSVM by itself accepts its newest blockhash only.  The chain accepts one
+    for 150 blocks, and remembers a message exactly as long as its blockhash is
+    good: after that the age alone refuses it.
+    """
+
+    def __init__(self) -> None:
+        self._heights: dict[Hash, int] = {}
+        self._processed: dict[Hash, set[Hash]] = {}
+
+    def open(self, blockhash: Hash, *, height: int) -> None:
+        """Accept *blockhash*, of the block at *height*, from now on."""
+        self._heights[blockhash] = height
+        self._processed[blockhash] = set()
+        # A fork lowers the height, and then older ones are good again.
+        horizon = height - BLOCKHASH_AGE_MAX - FORK_DEPTH_MAX
+        for old in [known for known, at in self._heights.items() if at < horizon]:
+            self.close(old)
+
+    def close(self, blockhash: Hash) -> None:
+        """Refuse *blockhash*: its block is gone, or too old."""
+        del self._heights[blockhash], self._processed[blockhash]
+
+    def last_valid_height(self, blockhash: Hash) -> int | None:
+        """Return the height of the last block *blockhash* is good for; None if it is unknown."""
+        height = self._heights.get(blockhash)
+        return None if height is None else height + BLOCKHASH_AGE_MAX
+
+    def refusal(self, message: AnyMessage, *, height: int) -> Refusal | None:
+        """Say why the block at *height* cannot hold *message*."""
+        last = self.last_valid_height(message.recent_blockhash)
+        if last is None or not last - BLOCKHASH_AGE_MAX < height <= last:
+            return "BlockhashNotFound"
+        if message.hash() in self._processed[message.recent_blockhash]:
+            return "AlreadyProcessed"
+        return None
+
+    def remember(self, message: AnyMessage) -> None:
+        """Refuse *message* from now on."""
+        self._processed[message.recent_blockhash].add(message.hash())
+
+    def forget(self, message: AnyMessage) -> None:
+        """Accept *message* again: the block that held it is gone."""
+        self._processed.get(message.recent_blockhash, set()).discard(message.hash())

@@ -1,0 +1,107 @@
+"""Accounts of a devchain before its first block: made from a seed, so always the same.
+
+None of these keys is a secret: all follow from the seed.
+"""
+
+from hashlib import sha256
+from typing import Final
+
+from solders.account import Account
+from solders.hash import Hash
+from solders.keypair import Keypair
+from solders.pubkey import Pubkey
+from solders.system_program import ID as SYSTEM
+from solders.token import ID as TOKEN
+from solders.token.associated import get_associated_token_address
+from solders.token.state import Mint, TokenAccount, TokenAccountState
+
+from mintscope.solana.blocks import USDC
+from mintscope_devchain.addresses import address
+from mintscope_devchain.svm.bank import Bank
+from mintscope_devchain.svm.tokens import ACCOUNT_BYTES, MINT_BYTES, read_holding, read_mint
+
+PAYMENT_SYMBOL: Final = "MINT"
+PAYMENT_DECIMALS: Final = 6
+FAUCET_LAMPORTS: Final = 10**17
+FEE_PAYER_LAMPORTS: Final = 10 * 10**9
+
+
+class Genesis:
+    """The keys of a devchain, and the accounts it starts with.
+
+    mint       of the payment token: classic SPL, it has no freeze authority, and the one
+               that the market of the same seed trades under PAYMENT_SYMBOL
+    usdc       mint of USDC, at the address that it has on mainnet
+    treasury   receives payments, in the token account `treasury_tokens`, and in one of USDC
+    fee_payer  sponsors the fees of payments, with 10 SOL to begin with
+    faucet     mints the payment token and USDC, and gives SOL away
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.mint = Pubkey.from_string(address(seed, "mint", PAYMENT_SYMBOL))
+        self.usdc = Pubkey.from_string(USDC)
+        self.treasury = self.key("treasury")
+        self.fee_payer = self.key("fee payer")
+        self.faucet = self.key("faucet")
+        self.treasury_tokens = self.tokens_of(self.treasury.pubkey())
+
+    def key(self, role: str) -> Keypair:
+        """Return the key of *role*, whatever that is: a buyer, say."""
+        return Keypair.from_seed(self._digest(role))
+
+    def blockhash(self, number: int) -> Hash:
+        """Return the hash of block *number*, on a chain that has no other."""
+        return Hash(self._digest(f"block {number}"))
+
+    def tokens_of(self, owner: Pubkey, mint: Pubkey | None = None) -> Pubkey:
+        """Return the account in which *owner* keeps tokens of *mint*; None: payment tokens."""
+        return get_associated_token_address(owner, mint or self.mint)
+
+    def apply(self, bank: Bank) -> None:
+        """Write the first accounts."""
+        mint = Mint(self.faucet.pubkey(), 0, PAYMENT_DECIMALS, is_initialized=True)
+        for each in (self.mint, self.usdc):
+            bank.put(each, Account(bank.rent_exempt(MINT_BYTES), bytes(mint), TOKEN))
+        self.endow(bank, self.faucet.pubkey(), lamports=FAUCET_LAMPORTS)
+        self.endow(bank, self.fee_payer.pubkey(), lamports=FEE_PAYER_LAMPORTS)
+        for each in (self.mint, self.usdc):
+            self.endow(bank, self.treasury.pubkey(), lamports=0, atoms=0, mint=each)
+
+    def endow(
+        self,
+        bank: Bank,
+        owner: Pubkey,
+        *,
+        lamports: int,
+        atoms: int | None = None,
+        mint: Pubkey | None = None,
+    ) -> None:
+        """Let *owner* have that much more, without a transaction.
+
+        A token account is made where *atoms* is not None and there is none.
+
+        mint    of the atoms; None: of the payment token
+        """
+        mint = mint or self.mint
+        wallet = bank.account(owner) or Account(0, b"", SYSTEM)
+        bank.put(owner, Account(wallet.lamports + lamports, wallet.data, wallet.owner))
+        if atoms is None:
+            return
+        at = self.tokens_of(owner, mint)
+        holding = read_holding(bank.account(at))
+        held = atoms + (0 if holding is None else holding.amount)
+        tokens = TokenAccount(mint, owner, held, None, TokenAccountState.Initialized, None, 0)
+        bank.put(at, Account(bank.rent_exempt(ACCOUNT_BYTES), bytes(tokens), TOKEN))
+        self._issue(bank, mint, atoms)
+
+    def _issue(self, bank: Bank, at: Pubkey, atoms: int) -> None:
+        account = bank.account(at)
+        mint = read_mint(account)
+        assert account is not None
+        assert mint is not None
+        more = Mint(mint.mint_authority, mint.supply + atoms, mint.decimals, is_initialized=True)
+        bank.put(at, Account(account.lamports, bytes(more), TOKEN))
+
+    def _digest(self, name: str) -> bytes:
+        return sha256(f"mintscope devchain {self.seed} {name}".encode()).digest()

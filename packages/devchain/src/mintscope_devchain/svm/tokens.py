@@ -1,0 +1,96 @@
+"""Token accounts and mints, as the token programs write them."""
+
+from typing import Final
+
+from solders.account import Account
+from solders.pubkey import Pubkey
+from solders.token import ID as TOKEN
+from solders.token.state import Mint, TokenAccount, TokenAccountState
+
+from mintscope_devchain.transaction import Json
+
+TOKEN_2022: Final = Pubkey.from_string("TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb")
+PROGRAMS: Final = {TOKEN: "spl-token", TOKEN_2022: "spl-token-2022"}
+MINT_BYTES: Final = 82
+ACCOUNT_BYTES: Final = 165
+MINT_MARK = b"\x01"
+ACCOUNT_MARK = b"\x02"
+
+
+def read_holding(account: Account | None) -> TokenAccount | None:
+    """Return *account* as a token account, if it is an initialised one."""
+    data = _data(account, ACCOUNT_BYTES, ACCOUNT_MARK)
+    if data is None or data[108] == 0:
+        return None
+    return TokenAccount.from_bytes(data)
+
+
+def read_mint(account: Account | None) -> Mint | None:
+    """Return *account* as a mint, if it is an initialised one."""
+    data = _data(account, MINT_BYTES, MINT_MARK)
+    if data is None or data[45] == 0:
+        return None
+    return Mint.from_bytes(data)
+
+
+def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
+    """Return the first *size* bytes if they are what *mark* says.
+
+    Token-2022 pads whatever has extensions to a token account's length, and
+    writes its kind after it.
+    """
+    if account is None or account.owner not in PROGRAMS:
+        return None
+    data = bytes(account.data)
+    extended = len(data) > ACCOUNT_BYTES and data[ACCOUNT_BYTES : ACCOUNT_BYTES + 1] == mark
+    return data[:size] if len(data) == size or extended else None
+
+
+def ui_amount(atoms: int, decimals: int) -> Json:
+    """Return *atoms* the way RPC shows them."""
+    digits = f"{atoms:0{decimals + 1}}"
+    split = len(digits) - decimals
+    fraction = digits[split:].rstrip("0")
+    return {
+        "amount": str(atoms),
+        "decimals": decimals,
+        "uiAmount": atoms / 10**decimals,
+        "uiAmountString": digits[:split] + ("." + fraction if fraction else ""),
+    }
+
+
+def parsed_holding(holding: TokenAccount, decimals: int) -> Json:
+    """Return *holding* as `jsonParsed` shows it."""
+    info: Json = {
+        "isNative": holding.is_native is not None,
+        "mint": str(holding.mint),
+        "owner": str(holding.owner),
+        "state": "frozen" if holding.state == TokenAccountState.Frozen else "initialized",
+        "tokenAmount": ui_amount(holding.amount, decimals),
+    }
+    if holding.is_native is not None:
+        info["rentExemptReserve"] = ui_amount(holding.is_native, decimals)
+    if holding.delegate is not None:
+        info["delegate"] = str(holding.delegate)
+        info["delegatedAmount"] = ui_amount(holding.delegated_amount, decimals)
+    if holding.close_authority is not None:
+        info["closeAuthority"] = str(holding.close_authority)
+    return {"info": info, "type": "account"}
+
+
+def parsed_mint(mint: Mint) -> Json:
+    """Return *mint* as `jsonParsed` shows it."""
+    return {
+        "info": {
+            "decimals": mint.decimals,
+            "freezeAuthority": _text(mint.freeze_authority),
+            "isInitialized": mint.is_initialized,
+            "mintAuthority": _text(mint.mint_authority),
+            "supply": str(mint.supply),
+        },
+        "type": "mint",
+    }
+
+
+def _text(key: Pubkey | None) -> str | None:
+    return None if key is None else str(key)

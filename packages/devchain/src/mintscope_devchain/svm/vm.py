@@ -1,0 +1,246 @@
+"""Transactions on their way into blocks, and what became of them.
+
+The maker of the blocks calls `close_block` for each, and `rewind` for those
+that a fork takes back: the market's chain, or a Pulse where there is no market.
+Its time is that of the newest block; the clock only says when a transaction came.
+"""
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
+from typing import Final, NamedTuple, TypeVar
+
+from solders.account import Account
+from solders.hash import Hash
+from solders.pubkey import Pubkey
+from solders.transaction import VersionedTransaction
+
+from mintscope.kit.clock import Clock
+from mintscope_devchain.blockstore import CommitmentLevel, SlotPace
+from mintscope_devchain.faults import Faults, Landing
+from mintscope_devchain.svm.bank import Bank, Execution
+from mintscope_devchain.svm.blockhash_queue import BlockhashQueue, Refusal
+from mintscope_devchain.svm.entry import entry
+from mintscope_devchain.svm.genesis import Genesis
+from mintscope_devchain.transaction import Json
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+BLOCKS_KEPT: Final = 600
+LANDED_KEPT: Final = 10_000  # about 17 kB each
+PENDING_MAX: Final = 10_000
+ON_TIME: Final = Landing("late")
+
+
+class Closed(NamedTuple):
+    """A block, as far as transactions care."""
+
+    slot: int
+    height: int
+    blockhash: Hash
+    at_ms: int
+
+
+class LandedTransaction(NamedTuple):
+    """A transaction in a block."""
+
+    signature: str
+    transaction: VersionedTransaction
+    outcome: Execution
+    entry: Json
+    block: Closed
+    landing: Landing
+
+
+class Busy(Exception):
+    """Too many transactions are on their way."""
+
+
+class Vm:
+    """A Solana that pays: accounts, blockhashes, transactions and their status.
+
+    reached     says which slot has a commitment; by default the *pace* says it
+    elsewhere   finds accounts that no transaction here can touch: those of a market
+    """
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        seed: int = 0,
+        pace: SlotPace = SlotPace(),  # noqa: B008  # immutable
+        reached: Callable[[CommitmentLevel], int] | None = None,
+        elsewhere: Callable[[Pubkey], Account | None] = lambda _: None,
+    ) -> None:
+        self.clock = clock
+        self.pace = pace
+        self.faults = Faults()
+        self.genesis = Genesis(seed)
+        self.bank = Bank()
+        self.genesis.apply(self.bank)
+        self._reached = reached or self._aged
+        self._elsewhere = elsewhere
+        self._blockhashes = BlockhashQueue()
+        self._blocks: deque[Closed] = deque(maxlen=BLOCKS_KEPT)
+        self._pending: dict[str, _Pending] = {}
+        self._fates: dict[str, Landing] = {}
+        self._landed: dict[str, LandedTransaction] = {}
+        self._held: dict[int, Sequence[LandedTransaction]] = {}
+
+    def close_block(self, block: Closed) -> Sequence[LandedTransaction]:
+        """Run what is due in *block*, make its hash good, and return what landed."""
+        self.bank.tell_time(slot=block.slot, time_s=block.at_ms // 1_000)
+        due = [each for each in self._pending.values() if each.due_ms <= block.at_ms]
+        landed = []
+        for each in sorted(due, key=lambda each: each.due_ms):
+            del self._pending[each.signature]
+            if (one := self._land(each, block)) is not None:
+                self._landed[one.signature] = one
+                landed.append(one)
+        self._blockhashes.open(block.blockhash, height=block.height)
+        self._blocks.append(block)
+        if landed:
+            self._held[block.slot] = landed
+        _trim(self._landed)
+        _trim(self._fates)
+        _trim(self._held)
+        return landed
+
+    def fork_depth(self) -> int:
+        """Return how many blocks must be taken back for what has to vanish now."""
+        slots = [landed.block.slot for landed in self._to_vanish()]
+        return sum(block.slot >= min(slots) for block in self._blocks) if slots else 0
+
+    def rewind(self, depth: int) -> None:
+        """Take the newest *depth* blocks back; what they held is on its way again.
+
+        A transaction that had to vanish is not: a client would have to send it again.
+        """
+        gone = {landed.signature for landed in self._to_vanish()}
+        dropped = [self._blocks.pop() for _ in range(depth)]
+        undone = list(self._since(dropped[-1].slot - 1))
+        for landed in undone:
+            self.bank.undo(landed.outcome)
+            self._blockhashes.forget(landed.transaction.message)
+            del self._landed[landed.signature]
+        for landed in reversed(undone):
+            if landed.signature in gone:
+                self._fates.pop(landed.signature, None)
+            else:
+                self._enqueue(landed.transaction, landed.landing, due_ms=0)
+        for block in dropped:
+            self._blockhashes.close(block.blockhash)
+            self._held.pop(block.slot, None)
+
+    def send(self, transaction: VersionedTransaction) -> None:
+        """Take *transaction* on its way; one that is known, or forged, is left alone.
+
+        Raises Busy where too many are on their way.
+        """
+        signature = str(transaction.signatures[0])
+        if signature in self._landed or signature in self._pending:
+            return
+        if not all(transaction.verify_with_results()):
+            return
+        if len(self._pending) >= PENDING_MAX:
+            raise Busy
+        landing = self._fates.get(signature) or self.faults.landing() or ON_TIME
+        if landing.kind == "dropped":
+            return
+        self._fates[signature] = landing
+        late_ms = landing.ms if landing.kind == "late" else 0
+        due_ms = self.clock.now() + self.pace.land + late_ms
+        self._enqueue(transaction, landing, due_ms=due_ms)
+
+    def refusal(
+        self, transaction: VersionedTransaction, *, after: Closed | None = None
+    ) -> Refusal | None:
+        """Say why the block after *after*, by default the newest, could not hold *transaction*."""
+        height = (after or self._blocks[-1]).height + 1
+        return self._blockhashes.refusal(transaction.message, height=height)
+
+    def last_valid_height(self, blockhash: Hash) -> int | None:
+        """Return the height of the last block *blockhash* is good for; None if it is unknown."""
+        return self._blockhashes.last_valid_height(blockhash)
+
+    def block(self, commitment: CommitmentLevel) -> Closed:
+        """Return the newest block that has *commitment*."""
+        reached = self._reached(commitment)
+        at = (block for block in reversed(self._blocks) if block.slot <= reached)
+        return next(at, self._blocks[0])
+
+    def commitment(self, slot: int) -> CommitmentLevel:
+        """Return how sure the cluster is of the block of *slot*."""
+        if slot <= self._reached("finalized"):
+            return "finalized"
+        return "confirmed" if slot <= self._reached("confirmed") else "processed"
+
+    def account(self, address: Pubkey, commitment: CommitmentLevel) -> Account | None:
+        """Return what was at *address* in the newest block that has *commitment*."""
+        account = self.bank.account(address)
+        for landed in self._since(self.block(commitment).slot):
+            account = landed.outcome.before.get(address, account)
+        return account or self._elsewhere(address)
+
+    def landed(self, signature: str) -> LandedTransaction | None:
+        """Return the transaction of *signature*, if a block holds it."""
+        return self._landed.get(signature)
+
+    def held(self, slot: int) -> Sequence[LandedTransaction]:
+        """Return what landed in the block of *slot*, in its order."""
+        return self._held.get(slot, ())
+
+    def history(self) -> Iterator[LandedTransaction]:
+        """Yield every transaction still known, newest first."""
+        return reversed(self._landed.values())
+
+    def _land(self, pending: "_Pending", block: Closed) -> LandedTransaction | None:
+        signature, transaction, landing, _ = pending
+        message = transaction.message
+        if landing.kind == "never" or self._blockhashes.refusal(message, height=block.height):
+            return None
+        run = self.bank.fail if landing.kind == "failed" else self.bank.execute
+        outcome = run(transaction)
+        if not outcome.landed:
+            return None
+        self._blockhashes.remember(message)
+        shown = entry(transaction, outcome, self.bank.account)
+        return LandedTransaction(signature, transaction, outcome, shown, block, landing)
+
+    def _enqueue(self, transaction: VersionedTransaction, landing: Landing, *, due_ms: int) -> None:
+        signature = str(transaction.signatures[0])
+        self._pending[signature] = _Pending(signature, transaction, landing, due_ms)
+
+    def _to_vanish(self) -> list[LandedTransaction]:
+        latest_ms = self._blocks[-1].at_ms - self.pace.confirm
+        return [
+            landed
+            for landed in self._since(self._reached("finalized"))
+            if landed.landing.kind == "vanish"
+            and landed.block.at_ms + landed.landing.ms <= latest_ms
+        ]
+
+    def _since(self, slot: int) -> Iterator[LandedTransaction]:
+        """Yield what landed after *slot*, newest first."""
+        return takewhile(lambda landed: landed.block.slot > slot, self.history())
+
+    def _aged(self, commitment: CommitmentLevel) -> int:
+        """Return the newest slot old enough for *commitment*; the first block always is."""
+        age_ms = {"processed": 0, "confirmed": self.pace.confirm, "finalized": self.pace.finalize}
+        before = self._blocks[-1].at_ms - age_ms[commitment]
+        aged = (block.slot for block in reversed(self._blocks) if block.at_ms <= before)
+        return next(aged, self._blocks[0].slot)
+
+
+class _Pending(NamedTuple):
+    signature: str
+    transaction: VersionedTransaction
+    landing: Landing
+    due_ms: int
+
+
+def _trim(kept: dict[K, V]) -> None:
+    """Forget the oldest beyond what is kept."""
+    for _ in range(len(kept) - LANDED_KEPT):
+        del kept[next(iter(kept))]

@@ -1,0 +1,63 @@
+"""The client stands alone and repeats some facts of the wire; they are those of the service."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.kit.credentials import (
+    CredentialKind,
+    is_well_formed,
+    make_api_key,
+    make_application_secret,
+    make_credit_token,
+)
+from mintscope.kit.errors import ErrorCode
+from mintscope.payments.protocol import envelope, headers
+from mintscope.solana import finality_meter, pace
+from mintscope_client import errors, wire
+
+
+def test_codes_are_those_of_the_service() -> None:
+    assert {each.name: each.value for each in errors.ErrorCode} == {
+        each.name: each.value for each in ErrorCode
+    }
+
+
+def test_names_and_numbers_are_those_of_the_service() -> None:
+    named = {
+        headers: ("PAYMENT_REQUIRED", "PAYMENT_SIGNATURE", "AMOUNT_MAX"),
+        envelope: ("SCHEME", "TOKEN_PROGRAM"),
+        finality_meter: ("INVALID_PARAMS", "CONFIRMED", "FINALIZED"),
+        pace: ("BLOCKHASH_BLOCKS",),
+    }
+    pairs = {
+        name: (getattr(wire, name), getattr(module, name))
+        for module, names in named.items()
+        for name in names
+    }
+
+    assert {name for name in vars(wire) if name.isupper()} == {*pairs, "CHECKSUM_LENGTH"}
+    assert [name for name, (ours, theirs) in pairs.items() if ours != theirs] == []
+
+
+MADE = {
+    "CREDIT_TOKEN": make_credit_token,
+    "APPLICATION_SECRET": make_application_secret,
+    "API_KEY": make_api_key,
+}
+
+
+@pytest.mark.parametrize("kind", CredentialKind)
+@given(data=st.data())
+def test_a_credential_is_well_formed_for_both_or_neither(
+    kind: CredentialKind, data: st.DataObject
+) -> None:
+    size = kind.entropy_bytes
+    good = MADE[kind.name](data.draw(st.binary(min_size=size, max_size=size)))
+    at = data.draw(st.integers(0, len(good)))
+    bad = good[:at] + data.draw(st.sampled_from(["", "0", "A", "\n"])) + good[at + 1 :]
+    ours = wire.CredentialKind[kind.name]
+
+    assert wire.is_well_formed(ours, good)
+    assert wire.is_well_formed(ours, bad) == is_well_formed(kind, bad)
+    assert {each.value for each in wire.CredentialKind} == {each.value for each in CredentialKind}
