@@ -20,7 +20,7 @@ FiringId = NewType("FiringId", int)
 
 
 class Fires(StrEnum):
-    """How often an alert fires."""
+    """How often an alert fires: once, hourly, or each time."""
 
     ONCE = "once"  # then it has ended, until its owner resumes it
     HOURLY = "hourly"  # at the first crossing in any hour
@@ -28,7 +28,7 @@ class Fires(StrEnum):
 
 
 class AlertDenied(Enum):
-    """Why a signal is not made or changed."""
+    """The reason why a signal is not made or changed."""
 
     NOT_FOUND = auto()
     TOO_MANY = auto()  # of the user
@@ -165,7 +165,7 @@ class AlertChanges(TypedDict, total=False):
 
 
 class FiredHour(NamedTuple):
-    """When a signal fired last, and how often in the hour that began with *since*."""
+    """The time of a signal's last firing, and its firings in the hour that began with *since*."""
 
     fired_at: UnixMs
     since: UnixMs
@@ -249,7 +249,7 @@ class Firing:
 
 
 class Crowd(NamedTuple):
-    """How many signals are evaluated, and of how many mints; whether one mint is among these."""
+    """The number of evaluated signals, and of their mints; whether one mint is among these."""
 
     signals: int
     mints: int
@@ -282,7 +282,7 @@ class ActiveRows(Protocol):
     """Signals that are evaluated, of all users, inside one transaction."""
 
     def crowd(self, mint: Mint) -> Crowd:
-        """Return how many there are."""
+        """Return the number of signals and mints."""
 
     def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
         """Return the revisions of up to *limit*, in the order of their numbers, behind *after*."""
@@ -297,7 +297,7 @@ class ActiveRows(Protocol):
         """Return those of *numbers* that are there."""
 
     def note_fired(self, fired: Mapping[SignalId, FiredHour]) -> None:
-        """Note when each of these has fired last, and how often in its hour."""
+        """Store the last firing of each signal, and its count in its hour."""
 
 
 class FiringRows(Protocol):
@@ -324,7 +324,7 @@ class FiringRows(Protocol):
         """Let no webhook be sent of what a signal has fired, wherever it waits."""
 
     def purge(self, before: UnixMs) -> None:
-        """Delete what fired before then."""
+        """Delete firings before then."""
 
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
         """Delete all but the newest *kept_max* firings of each of the next signals behind *after*.
@@ -372,12 +372,12 @@ class AlertEmailRows(Protocol):
         """Return up to *limit* signals that are evaluated and have expired."""
 
     def refused(self, user_id: UserId, since: UnixMs) -> int:
-        """Return how many firings of a user since then are in no e-mail for a limit."""
+        """Return the firings of a user since then that no e-mail has because of a limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertStanding:
-    """How far the signals have been evaluated.
+    """The progress of the evaluation of signals.
 
     seq        the position in the swap log that every state of a signal is as of
     version    one more at each change of the signals
@@ -409,13 +409,13 @@ class LeaseRows(Protocol):
         """Let *holder* be the process that evaluates."""
 
     def advance(self, seq: int) -> None:
-        """Note how far the signals have been evaluated."""
+        """Store the progress of the evaluation of signals."""
 
     def touch(self) -> None:
         """Note that a signal was made, changed or deleted."""
 
     def bases(self) -> Sequence[MintBase]:
-        """Return what mints can be begun from."""
+        """Return the starting points of mints."""
 
     def keep_bases(self, changed: Sequence[MintBase], seqs: Mapping[Mint, int]) -> None:
         """Replace the bases of *changed*, and the positions of others."""

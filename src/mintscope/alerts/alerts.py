@@ -48,7 +48,7 @@ TESTS: Final = Limit(name="signal-tests", count=10, window_s=HOUR_S)  # that a u
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertBounds:
-    """How much is offered.
+    """The limits of alerts.
 
     per_user_max     signals of a user
     of_all_max       signals of all users that are evaluated
@@ -82,11 +82,11 @@ class Alerts:
     queue: WebhookQueue | None = None
 
     def flaw(self, asked: AlertRule) -> str | None:
-        """Return what is wrong with *asked*, for people and programs; None if nothing is."""
+        """Return the flaw of *asked*, for people and programs; None if there is none."""
         return flaw_of(asked, allows_loopback=self.bounds.allows_loopback)
 
     def secret(self, signal: Alert) -> str:
-        """Return what its webhooks are signed with; shown when it is made or renewed, only then."""
+        """Return the secret that signs its webhooks; shown only when it is made or renewed."""
         return secret_text(self.secrets.webhook_secret(signal.nonce))
 
     async def of_user(self, user_id: UserId) -> Sequence[Alert]:
@@ -178,7 +178,7 @@ class Alerts:
         return await self.store.read(lambda rows: rows.signals.get(SignalId(int(number))))
 
     async def refused(self, user_id: UserId) -> int:
-        """Return how many firings of a user within 24 hours are in no e-mail for a limit."""
+        """Return the firings of a user within 24 hours that no e-mail has because of a limit."""
         since = UnixMs(self.clock.now() - DAY_MS)
         return await self.store.read(lambda rows: rows.told.refused(user_id, since))
 
@@ -279,7 +279,7 @@ class Alerts:
     def _denied(
         self, rows: AccountRows, user_id: UserId, asked: AlertRule, before: AlertRule | None
     ) -> AlertDenied | None:
-        """Return why *asked* is not offered to this user now; *before*: None for a new signal."""
+        """Return the reason to refuse *asked* to this user; *before*: None for a new signal."""
         if before is None and len(rows.signals.of_user(user_id)) >= self.bounds.per_user_max:
             return AlertDenied.TOO_MANY
         kept = rows.users.get(user_id)
@@ -409,7 +409,7 @@ def packed(outcome: Outcome) -> PackedOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertWriter:
-    """Where one process at a time writes down what it has seen.
+    """The results of one process at a time that evaluates alerts.
 
     That reports are looked at once does not rest on the lease: what is written down must begin
     where the last ended.  The lease only spares others the work.
@@ -432,7 +432,7 @@ class AlertWriter:
 
     @property
     def bounds(self) -> EmailBounds:
-        """How many e-mails are written."""
+        """The limits of e-mails about alerts."""
         return EmailBounds(
             day_max=self.emails_day_max,
             of_alert_max=self.emails_of_alert_max,
@@ -440,7 +440,7 @@ class AlertWriter:
         )
 
     async def take(self) -> AlertStanding | None:
-        """Return where the evaluation stands if it is this process's turn."""
+        """Return the position of the evaluation if it is this process's turn."""
         now = self.clock.now()
         standing = await self.store.read(lambda rows: rows.turn.standing())
         is_ours = standing.holder == self.holder
@@ -455,7 +455,7 @@ class AlertWriter:
         await self.store.transact(self._leave)
 
     async def standing(self) -> AlertStanding:
-        """Return where the evaluation stands, in whichever process it is."""
+        """Return the position of the evaluation, in whichever process it is."""
         return await self.store.read(lambda rows: rows.turn.standing())
 
     async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
@@ -471,7 +471,7 @@ class AlertWriter:
         return some, [number for number in wanted if number > last]
 
     async def bases(self) -> Sequence[MintBase]:
-        """Return what mints can be begun from."""
+        """Return the starting points of mints."""
         return await self.store.read(lambda rows: rows.turn.bases())
 
     async def write(self, packed: PackedOutcome) -> bool:
@@ -530,7 +530,7 @@ class AlertWriter:
         return True
 
     def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: Symbols) -> None:
-        """Note what fired, to be sent where owners want it; of no signal changed meanwhile."""
+        """Store firings, for the channels that owners want; none of a signal changed meanwhile."""
         numbers = {firing.signal_id for firing in outcome.fired}
         unchanged = {
             signal.signal_id: signal

@@ -62,7 +62,7 @@ CLOSED: Final = "closed"
 
 
 def rule_of(body: NewSignal) -> AlertRule:
-    """Return what *body* asks for.  Raises InvalidTokenAddress."""
+    """Return the rule that *body* asks for.  Raises InvalidTokenAddress."""
     return AlertRule(
         name=body.name.strip(),
         mint=mint_of(body.mint),
@@ -85,7 +85,7 @@ def rule_of(body: NewSignal) -> AlertRule:
 
 
 def changes_of(body: ChangedSignal) -> dict[str, Any]:
-    """Return what *body* names, by the names of AlertRule."""
+    """Return the changes in *body*, by the names of AlertRule."""
     named = {name: getattr(body, name) for name in body.__struct_fields__}
     if isinstance(body.name, str):
         named["name"] = body.name.strip()

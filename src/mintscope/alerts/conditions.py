@@ -258,7 +258,10 @@ def pack(loaded: LoadedMint) -> bytes:
 
 
 def unpack(packed: bytes) -> LoadedMint:
-    """Return what `pack` was given.  Raises ValueError for what an earlier version has packed."""
+    """Return the mint that `pack` was given.
+
+    Raises ValueError for what an earlier version has packed.
+    """
     try:
         return msgspec.msgpack.decode(zlib.decompress(packed), type=LoadedMint)
     except (zlib.error, msgspec.MsgspecError) as cause:
@@ -279,14 +282,14 @@ class SignalKind(StrEnum):
 
 
 class RuleSide(Enum):
-    """Where a value is, seen from the level."""
+    """The place of a value, seen from the level."""
 
     UNDER = -1
     OVER = 1
 
 
 class Direction(StrEnum):
-    """Which way a value went."""
+    """The direction in which a value went."""
 
     UP = "up"
     DOWN = "down"
@@ -328,7 +331,7 @@ class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """Why a rule fires; *reference* is the level, or the value that this one is so far from."""
+    """The reason for a firing; *reference* is the level, or the value at the other end."""
 
     value: float
     direction: Direction
@@ -355,7 +358,7 @@ def look(
 
 
 def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
-    """Return where *value* is; within the margin it is where it was."""
+    """Return the side of *value*; within the margin it is the side of before."""
     level = rule.level
     margin = 0.0 if before is None else rule.margin
     match rule.kind:

@@ -121,7 +121,7 @@ def signed(
 
 
 def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
-    """Return what keeps *url* from being a webhook, None if nothing does.
+    """Return the reason why *url* cannot be a webhook, None if it can.
 
     The address of a name is checked at each sending; a literal address, here.
 
@@ -292,7 +292,7 @@ class Deliveries:
         return [turn for turn in turns if turn is not None]
 
     async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
-        """Note what came of turns, all at once; return those that were the last of a signal."""
+        """Store the outcomes of turns, all at once; return those that were the last of a signal."""
         now = self.clock.now()
         last = [each for each in ended if self._is_over(each, now)]
         if last:  # first, for it is done again where the rest is not noted
@@ -302,11 +302,11 @@ class Deliveries:
         return last
 
     async def length(self) -> QueueLength:
-        """Return how many wait."""
+        """Return the length of the queue."""
         return await self.queue.read(lambda queue: queue.length())
 
     async def sweep(self) -> None:
-        """Forget what was sent long ago, and what is no longer kept of a signal."""
+        """Delete deliveries of long ago, and those of a signal that are no longer kept."""
         before = UnixMs(self.clock.now() - KEEP_MS)
         numbers = await self.queue.read(lambda queue: queue.signals())
         deleted = await self.store.read(lambda rows: rows.fired.deleted(numbers))
@@ -337,7 +337,7 @@ class Deliveries:
     def _turn(
         self, rows: AccountRows, due: DueAlert, signed_at: UnixMs, over: dict[FiringId, Told]
     ) -> Turn | None:
-        """Return what is sent for a signal; None: it was deleted, or has no webhook any more.
+        """Return the delivery that is due for a signal; None: it was deleted, or has no webhook.
 
         over   takes what is not sent: it is no longer kept, its account was taken back, or a
                process of the version before has sent it
@@ -404,7 +404,7 @@ class Deliveries:
                 rows.schedule(turn.signal_id, *self._next(turn, attempts, now))
 
     def _next(self, turn: Turn, attempts: Sequence[Attempt], now: UnixMs) -> tuple[int, UnixMs]:
-        """Return how often in a row it has failed, and when it is tried again.
+        """Return the failures in a row, and the time of the next try.
 
         Later and later, the last time when *retry_ms_max* is over for what waits longest.
         """

@@ -85,7 +85,7 @@ def bounds_of(field: Field) -> tuple[float, float]:
 
 
 def field_words(field: Field, spans: Mapping[str, str] = SPANS) -> str:
-    """Return what *field* of a report is: RSI, 1 hour."""
+    """Return the name of *field* of a report for people: RSI, 1 hour."""
     *parts, last = field.split(".")
     if parts == ["price"]:
         return NAMES[last]
@@ -118,7 +118,7 @@ def value_words(field: Field, value: float) -> str:
 
 
 def symbol_words(symbol: str | None, mint: str) -> str:
-    """Return what a token is called: its symbol, without what is never shown, or its address.
+    """Return the name of a token: its symbol without unsafe characters, or its address.
 
     An issuer writes symbols: dots are left out, so that none reads as the address of a site.
     """
@@ -127,7 +127,7 @@ def symbol_words(symbol: str | None, mint: str) -> str:
 
 
 def event_words(asked: AlertRule, firing: Firing, symbol: str) -> str:
-    """Return what happened: SOL fell below $161.50 (now $160.50)."""
+    """Return the event in words: SOL fell below $161.50 (now $160.50)."""
     fired = firing.fired
     if fired.kind is FiringKind.TEST:
         return f"this is a test for {symbol}"
@@ -160,7 +160,7 @@ Symbols = Mapping[Mint, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmailBounds:
-    """How many e-mails about alerts are written.
+    """The limits of e-mails about alerts.
 
     day_max        to one account in 24 hours
     of_alert_max   of one alert in 24 hours
@@ -254,7 +254,7 @@ def _is_of(draft: Draft, signal: Alert) -> bool:
 
 
 def _silent(rows: AccountRows, signal: Alert, written: Sequence[Draft]) -> int:
-    """Return how many other alerts of the owner send e-mails and have not."""
+    """Return the number of other alerts of the owner that send e-mails and have sent none."""
     heard = {each.facts.get("signal") for each in written}
     return sum(
         each.rule.by_email and each.rule.is_active and str(each.signal_id) not in heard
@@ -322,7 +322,7 @@ WINDOW_S_MAX: Final = 86_400
 
 
 def flaw_of(asked: AlertRule, *, allows_loopback: bool) -> str | None:
-    """Return what is wrong with *asked*, None if nothing is."""
+    """Return the flaw of *asked*, None if there is none."""
     name = asked.name
     if not name.strip() or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
         return f"expected name to be printable, of 1 to {NAME_LENGTH_MAX} characters"

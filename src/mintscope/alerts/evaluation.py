@@ -221,7 +221,7 @@ class Evaluation:
         self.looked_until = event.seq
 
     def take(self, loaded: LoadedMint) -> bool:
-        """Take what was loaded of a mint; False if it is older than the last event applied.
+        """Apply the loaded state of a mint; False if it is older than the last event applied.
 
         If the mint begins with it, `look_at_begun` is to be run next.
         """
@@ -261,7 +261,7 @@ class Evaluation:
             yield from self._look(mint, now)
 
     def look_at_new(self, now: UnixMs) -> Iterator[None]:
-        """Look at what signals have not seen yet, if it is there."""
+        """Evaluate events that signals have not seen yet, if there are any."""
         if self.tracks.seq < self.looked_until:
             return
         new: dict[Mint, list[_Watched]] = {}
@@ -272,7 +272,7 @@ class Evaluation:
             yield from self._look_with(mint, watching, now)
 
     def outcome(self, since_seq: int, *, with_idle: bool) -> Outcome:
-        """Return what is to be written down; it stays to be until `written`."""
+        """Return the results to be written; they stay until `written`."""
         states = {
             number: (watched.revision, watched.state)
             for number, watched in self._changed.items()
@@ -301,7 +301,7 @@ class Evaluation:
         self.tracks.keep(outcome.bases, outcome.idle, outcome.seq)
 
     def _firing(self) -> Iterator[_Watched]:
-        """Yield what has fired and is evaluated, once for each firing."""
+        """Yield signals that have fired and are evaluated, once for each firing."""
         for firing in self._fired:
             watched = self._watched.get(firing.signal_id)
             if watched is not None:
@@ -403,7 +403,7 @@ T = TypeVar("T")
 
 
 class QueueLength(NamedTuple):
-    """How many webhooks wait.
+    """The number of waiting webhooks.
 
     oldest   when the first of them fired; None: none waits
     """
@@ -439,7 +439,7 @@ class DueAlert(NamedTuple):
 
 
 class DueWanted(NamedTuple):
-    """Which signals a process can send for now.
+    """The signals that a process can send for now.
 
     webhooks     that can be sent, at most
     of_each      webhooks of one signal, at most
@@ -473,13 +473,13 @@ class QueueView(Protocol):
         """Return whether the turn of any signal has come."""
 
     def time(self, now: UnixMs) -> UnixMs:
-        """Return what the clock says that all processes share, when ours says *now*."""
+        """Return the clock that all processes share, when ours says *now*."""
 
     def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
         """Return the deliveries of these firings, of those that were taken in."""
 
     def length(self) -> QueueLength:
-        """Return how many wait."""
+        """Return the length of the queue."""
 
     def signals(self) -> Sequence[SignalId]:
         """Return the signals of which anything is kept."""
@@ -512,17 +512,17 @@ class QueueRows(Protocol):
         """Let no further attempt be made of any that waits of a signal."""
 
     def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
-        """Forget what fired before then, and of each signal all but *kept_max* that are over.
+        """Delete firings before then, and of each signal all but *kept_max* that are over.
 
         Of *deleted* signals nothing is kept.
         """
 
 
 class WebhookQueue(Protocol):
-    """Where the queue is kept."""
+    """The store of the queue."""
 
     async def transact(self, work: Callable[[QueueRows, QueueView], T]) -> T:
-        """Return what *work* returns, once it is committed.  Raises ServiceUnavailable."""
+        """Return the result of *work*, once it is committed.  Raises ServiceUnavailable."""
 
     async def read(self, work: Callable[[QueueView], T]) -> T:
-        """Return what *work* returns, which changes nothing.  Raises ServiceUnavailable."""
+        """Return the result of *work*, which changes nothing.  Raises ServiceUnavailable."""

@@ -159,7 +159,7 @@ class AlertEvaluator:
         await asyncio.sleep(0)
 
     async def _bases(self) -> list[LoadedMint]:
-        """Return what was written down of mints, as far as this version can read it."""
+        """Return the stored starting points of mints, those that this version can read."""
         return await asyncio.to_thread(_unpacked, await self.writer.bases())
 
     async def _follow(self) -> None:

@@ -57,7 +57,7 @@ EXPIRES: Final = "%Y-%m-%dT%H:%M"  # as browsers send a datetime-local; in UTC
 
 
 def filled(form: FormData) -> dict[str, str]:
-    """Return what was typed, by field."""
+    """Return the typed values, by field."""
     return {name: form.line(name) for name in NAMES}
 
 
@@ -118,7 +118,7 @@ def parse_alert(values: Mapping[str, str]) -> AlertRule:
 
 
 def _numbers(values: Mapping[str, str], kind: SignalKind, errors: dict[str, str]) -> dict[str, Any]:
-    """Return what *kind* takes; what is no number goes into *errors*."""
+    """Return the numbers that *kind* takes; invalid ones go into *errors*."""
     if kind is SignalKind.CHANGES_BY:
         window = values["window"]
         if not (window.isascii() and window.isdigit() and len(window) <= WINDOW_DIGITS_MAX):
@@ -225,7 +225,7 @@ class AlertPages:
         return Page("alerts/list.html", {**facts, "refused": refused})
 
     async def ask(self, request: PageRequest) -> PageResponse:
-        """Ask what the new alert is to wait for; `mint` of the query is filled in."""
+        """Ask for the condition of the new alert; `mint` of the query is filled in."""
         mint = request.query_params.line("mint")
         values = {**filled(request.form), **FIRST, "mint": mint, "once": _once()}
         if request.signed_in.user.verified_at is None:
@@ -324,12 +324,12 @@ class AlertPages:
         return self._secret(renewed)
 
     async def ask_change(self, request: PageRequest) -> PageResponse:
-        """Ask what it is to wait for from now on.  Raises NotFound."""
+        """Ask for the new condition of an alert.  Raises NotFound."""
         alert = await self._own(request)
         return await self._ask(values_of(alert.rule), alert=alert)
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Change what it waits for; token, values and kind stay.  Raises NotFound."""
+        """Change the condition of an alert; token, values and kind stay.  Raises NotFound."""
         alert = await self._own(request)
         kept = values_of(alert.rule)
         values = filled(request.form) | {name: kept[name] for name in STAYS}
@@ -406,7 +406,7 @@ class AlertPages:
         return {field: value_words(field, value) for field, value in present.values.items()}
 
     async def _unread(self, request: PageRequest, asked: AlertRule) -> Sequence[Remark]:
-        """Return what is to be read before *asked* is made, unless the form says that it was.
+        """Return remarks to be read before *asked* is made, unless the form confirms them.
 
         The form of an earlier version says nothing of it, and is not asked.
         """
@@ -441,7 +441,7 @@ class AlertPages:
 
 
 def _once() -> str:
-    """Return what a form carries so that, sent twice, it makes one alert."""
+    """Return a number for a form, so that the form sent twice makes one alert."""
     return token_hex(ONCE_BYTES)
 
 

@@ -82,7 +82,7 @@ class SqlWebhookQueue:
         self._tidy = tidy
 
     async def transact(self, work: Callable[[QueueRows, QueueView], T]) -> T:
-        """Return what *work* returns, once it is committed; in the thread of the queue's writer."""
+        """Return the result of *work*, once it is committed; runs in the thread of the writer."""
 
         def written(db: Database) -> T:
             rows = SqlQueueRows(db)
@@ -94,7 +94,7 @@ class SqlWebhookQueue:
         return await self._connections.write(written)
 
     async def read(self, work: Callable[[QueueView], T]) -> T:
-        """Return what *work* returns, which changes nothing."""
+        """Return the result of *work*, which changes nothing."""
         return await self._connections.read(lambda db: work(SqlQueueRows(db)))
 
     async def close(self) -> None:
@@ -118,7 +118,7 @@ class SqlQueueRows:
         return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
 
     def time(self, now: UnixMs) -> UnixMs:
-        """Return what the clock says that all processes share."""
+        """Return the clock that all processes share."""
         return UnixMs(now - ahead_ms(self._db))
 
     def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
@@ -133,7 +133,7 @@ class SqlQueueRows:
         return {FiringId(number): Told(*columns) for number, *columns in found}
 
     def length(self) -> QueueLength:
-        """Return how many wait."""
+        """Return the length of the queue."""
         return QueueLength(*self._db.execute(LENGTH).get)
 
     def signals(self) -> Sequence[SignalId]:
@@ -212,7 +212,7 @@ class SqlQueueRows:
         self._db.execute(REST, (signal_id,))
 
     def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
-        """Forget what fired before then, and of each signal all but *kept_max* that are over."""
+        """Delete firings before then, and of each signal all but *kept_max* that are over."""
         self._db.execute(PURGE, (before,))
         for statement in CLEAR:
             self._db.executemany(statement, [(number,) for number in sorted(deleted)])

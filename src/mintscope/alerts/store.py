@@ -144,7 +144,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return None if due_at is None else self._shared(due_at)
 
     def purge(self, before: UnixMs) -> None:
-        """Delete what fired before then."""
+        """Delete firings before then."""
         self._db.execute(PURGE, (before,))
 
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
@@ -197,7 +197,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         self._db.execute(DELETE, (signal_id,))
 
     def crowd(self, mint: Mint) -> Crowd:
-        """Return how many are evaluated."""
+        """Return the number of signals and mints under evaluation."""
         signals, mints, has_mint = self._db.execute(CROWD, (mint,)).get
         return Crowd(signals, mints, bool(has_mint))
 
@@ -233,7 +233,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return found
 
     def note_fired(self, fired: Mapping[SignalId, FiredHour]) -> None:
-        """Note when each of these has fired last, and how often in its hour."""
+        """Store the last firing of each signal, and its count in its hour."""
         self._db.executemany(NOTE_FIRED, [(*hour, number) for number, hour in fired.items()])
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
@@ -284,7 +284,7 @@ class SqlLeaseRows:
         self._db.execute(HOLD, (holder, until - ahead_ms(self._db)))
 
     def advance(self, seq: int) -> None:
-        """Note how far the signals have been evaluated."""
+        """Store the progress of the evaluation of signals."""
         self._db.execute(ADVANCE, (seq,))
 
     def touch(self) -> None:
@@ -293,7 +293,7 @@ class SqlLeaseRows:
         self._db.execute(TOUCH)
 
     def bases(self) -> Sequence[MintBase]:
-        """Return what mints can be begun from."""
+        """Return the starting points of mints."""
         found = self._db.execute(BASES)
         return [MintBase(Mint(mint), seq, bytes(packed)) for mint, seq, packed in found]
 
@@ -347,5 +347,5 @@ class SqlAlertEmailRows:
         return self._signals.expired(now, limit)
 
     def refused(self, user_id: UserId, since: UnixMs) -> int:
-        """Return how many firings of a user since then are in no e-mail for a limit."""
+        """Return the firings of a user since then that no e-mail has because of a limit."""
         return int(self._db.execute(REFUSED, (user_id, since)).get)

@@ -339,7 +339,7 @@ class WebhookSender:
             await asyncio.gather(*self._sending, return_exceptions=True)
 
     async def take(self) -> int:
-        """Note what has ended, and begin to send what is due and has a place; return how many.
+        """Store ended deliveries, and begin due ones that have a place; return their number.
 
         A webhook that this process is still sending, though its lease is over, is not sent twice.
         Raises ServiceUnavailable.
@@ -398,7 +398,7 @@ class WebhookSender:
                 )
 
     async def _keep(self) -> None:
-        """Count what waits, and forget what is not kept any more, each in its turn."""
+        """Count waiting webhooks, and delete expired ones, each in its turn."""
         now_s = self.clock.monotonic_s()
         if self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
             waiting, oldest = await self.deliveries.length()

@@ -325,6 +325,6 @@ class EventsQuery(Wire):
 
 
 class EventPosition(msgspec.Struct, tag="signal events"):
-    """Where a page of events ends."""
+    """The end of a page of events."""
 
     event_id: int

@@ -73,7 +73,7 @@ GROUPS: Final = _groups()
 
 
 def rule_words(asked: AlertRule) -> str:
-    """Return what *asked* waits for: RSI, 1 hour rises above 70.0."""
+    """Return the condition of *asked* in words: RSI, 1 hour rises above 70.0."""
     what = field_words(asked.field)
     kind = KINDS[asked.kind]
     if asked.kind is SignalKind.CHANGES_BY:
@@ -93,13 +93,13 @@ def _candles_words(asked: AlertRule) -> str:
 
 
 def ways_words(asked: AlertRule) -> str:
-    """Return how it notifies."""
+    """Return the channels of *asked* in words."""
     ways = ["by e-mail"] * asked.by_email + ["by webhook"] * (asked.webhook_url is not None)
     return " and ".join(ways) or "only on this page"
 
 
 def standing(signal: Alert) -> tuple[str, str]:
-    """Return how an alert stands, in a word or two, and its tone."""
+    """Return the state of an alert, in a word or two, and its tone."""
     if not signal.rule.is_active and signal.ended_at is not None:
         expires_at = signal.rule.expires_at
         has_expired = expires_at is not None and signal.ended_at >= expires_at
@@ -112,7 +112,7 @@ def standing(signal: Alert) -> tuple[str, str]:
 
 
 def delivery_words(firing: Firing) -> str:
-    """Return what became of the webhook of *firing*."""
+    """Return the outcome of the webhook of *firing* in words."""
     if firing.delivered_at is not None:
         return "accepted"
     if firing.given_up_at is not None:
@@ -124,7 +124,7 @@ def delivery_words(firing: Firing) -> str:
 
 
 def email_words(firing: Firing) -> str:
-    """Return what became of the e-mail about *firing*."""
+    """Return the outcome of the e-mail about *firing* in words."""
     email = firing.email
     if email is None:
         return "-"
@@ -186,7 +186,7 @@ async def read_present(reports: Reports | None, mint: Mint | None) -> Present | 
 
 
 def impossible(asked: AlertRule) -> str | None:
-    """Return why *asked* could never fire; None: it could."""
+    """Return the reason why *asked* can never fire; None: it can."""
     if asked.kind not in VERBS:
         return None
     low, high = bounds_of(asked.field)
@@ -204,7 +204,7 @@ def impossible(asked: AlertRule) -> str | None:
 
 
 def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
-    """Return what is to be read before *asked* is made."""
+    """Return remarks to be read before *asked* is made."""
     found = []
     if asked.webhook_url is None and not asked.by_email:
         text = "Nothing notifies you: neither e-mail nor webhook is set. It is only listed here."

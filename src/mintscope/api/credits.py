@@ -197,7 +197,7 @@ class RotateRoutes:
     async def _rotate_by_wallet(
         self, request: Request, merchant: Merchant, proof: Proof
     ) -> Rotated:
-        """Move what a signed challenge proves.
+        """Move the credits that a signed challenge proves to be one's own.
 
         Raises InvalidProof, RotatedRecently and NothingToRotate.
         """
@@ -412,7 +412,7 @@ class CreditRoutes:
         return success(request, purchase, at=self.clock.now(), status=201)
 
     async def _handed_out(self, settled: Settled, caller: Caller) -> Purchase:
-        """Return what *settled* has bought, and which credit token or user has it.
+        """Return the purchase of *settled*, and its credit token or user.
 
         Raises MissingToken where that is one that *caller* has not shown.
         """
@@ -460,7 +460,7 @@ class CreditRoutes:
         scope=Scope.TRADE_READ,
     )
     async def get_credit_history(self, request: Request) -> Response:
-        """Where credits came from and went, of a credit token or of the user of an API key.
+        """The sources and uses of credits, of a credit token or of the user of an API key.
 
         Returns what moved the balance of the credit token, or of the user of the API key, newest
         first, and the sum of what requests have spent. Costs nothing.

@@ -30,7 +30,7 @@ from mintscope.market.updates import Broadcast
 
 
 class EndReason(StrEnum):
-    """Why a stream ended; in its last event."""
+    """The reason why a stream ended; in its last event."""
 
     INSUFFICIENT_CREDITS = "insufficient_credits"
     KEY_CAP_REACHED = "key_cap_reached"
@@ -200,7 +200,7 @@ Renew = Callable[[], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamBounds:
-    """How many streams there may be, and how long their clients may leave unread what was sent.
+    """The limits of streams, and of the time in which a client must read its data.
 
     streams_max               of this process
     streams_per_account_max   of one account of credits, say, or one person
@@ -235,12 +235,12 @@ class Streams:
 
     @property
     def open_count(self) -> int:
-        """How many streams there are."""
+        """The number of open streams."""
         return self._counts.total()
 
     @property
     def behind_count(self) -> int:
-        """How many have something to be made up for."""
+        """The number of streams that are behind."""
         return len(self._behind)
 
     async def expect_room(self) -> None:
@@ -308,7 +308,7 @@ class Streams:
             self.look()
 
     def look(self) -> None:
-        """Do what is due now."""
+        """Do the work that is due now."""
         if not self._beats:
             return
         now_s = self._clock.monotonic_s()

@@ -122,7 +122,7 @@ class AccountFailure(Wire, kw_only=True):
 
 
 class ErrorFormat(NamedTuple):
-    """How the failures of a route are written.
+    """The format of failures of a route.
 
     body_type    the type of the body
     body         makes one of an error, the time and the request id
@@ -195,7 +195,10 @@ class ErrorWriter:
 
 
 def _challenge(error: ServiceError) -> Header:
-    """Return how to authenticate.  Source: RFC 9110 section 11.6.1, RFC 6750 section 3."""
+    """Return the header that names the way to authenticate.
+
+    Source: RFC 9110 section 11.6.1, RFC 6750 section 3.
+    """
     is_presented = error.code is ErrorCode.INVALID_TOKEN
     return (b"www-authenticate", CHALLENGE + (b', error="invalid_token"' if is_presented else b""))
 
@@ -216,7 +219,7 @@ def write_refusal(
 
 
 def _wait(error: ServiceError) -> list[Header]:
-    """Return how long to wait where the service does not answer for now; payments say more."""
+    """Return the time to wait if the service is unavailable for now; payments say more."""
     wait_s = RETRY_S.get(error.code)
     return [] if wait_s is None else [(b"retry-after", b"%d" % wait_s)]
 
@@ -325,7 +328,7 @@ def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
 
 
 def _refusal_text(refused: Refused) -> str:
-    """Return why a payment is refused, and what to do differently where that can be said."""
+    """Return the reason of a refused payment, and the remedy if there is one."""
     named = _named(refused.reason)
     match refused:
         case Refused(reason=RefusalReason.VERSION, version=version):

@@ -100,7 +100,7 @@ class TokenFastPath:
         return True
 
     def _caller(self, head: Head) -> Remembered | None:
-        """Return whose credit token stands in *head*; None if that, or another header, is odd."""
+        """Return the caller by the credit token in *head*; None if it or another header is odd."""
         if head.is_repetitive() or not UNUSUAL.isdisjoint(head.by_name):
             return None
         credential = head.by_name.get(b"authorization", b"")

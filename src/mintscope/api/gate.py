@@ -119,7 +119,7 @@ class Gate:
         self._key_ring = key_ring
 
     async def admit(self, request: Request) -> Caller:
-        """Return who calls.
+        """Return the caller.
 
         Raises RateLimited, by credit token if it exists and pays, by API key if it is good and
         pays, else by address: a client can invent any number of unverified credentials. Credit
@@ -136,7 +136,7 @@ class Gate:
         return caller
 
     async def look_again(self, caller: Caller) -> Caller:
-        """Return who *caller* is now: an API key may have been revoked; nothing is counted."""
+        """Return the present state of *caller*: a key may have been revoked; nothing is counted."""
         return await self._recognise(caller.bearer)
 
     async def _recognise(self, bearer: str | None, client: str = "") -> Caller:
@@ -151,7 +151,7 @@ class Gate:
         return Caller(bearer, account, holder)
 
     async def _window(self, caller: Caller) -> LimitKey | None:
-        """Return what the requests of *caller* count against, None for its address."""
+        """Return the limit that requests of *caller* count against, None for its address."""
         if caller.holder is not None:
             return f"key {caller.holder.key.key_id}"
         return None if caller.account is None else await self._ledger.root(caller.account)
@@ -173,7 +173,7 @@ class Gate:
         return 0 if account is None else await self._ledger.balance(account)
 
     def payer(self, caller: Caller) -> Payer:
-        """Return whose credits *caller* may spend.
+        """Return the payer whose credits *caller* may spend.
 
         Raises MissingToken, InvalidToken or InsufficientScope.
         """
@@ -271,7 +271,7 @@ class KeptAnswers:
             self.forget(next(iter(self._answers)))
 
     def forget(self, name: str) -> None:
-        """Keep what is called *name* no longer."""
+        """Remove the entry with the name *name*."""
         kept = self._answers.pop(name, None)
         if kept is not None:
             self._bytes -= _size(kept.report)
@@ -305,7 +305,7 @@ class SignIns:
         self._kept = kept
 
     def challenge(self, order: Order) -> dict[str, Any]:
-        """Return what a wallet signs to get *order* for its credits, as an extension of a 402."""
+        """Return the challenge that a wallet signs to get *order* for its credits, for a 402."""
         merchant = self._expect_merchant()
         facilitator = merchant.facilitator
         now = facilitator.clock.now()

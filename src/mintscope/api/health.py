@@ -45,7 +45,7 @@ class HealthRoutes:
 
     @Operation("GET", "/v1/health", Health, refusals=(ErrorCode.RATE_LIMITED,))
     async def get_health(self, request: Request) -> Response:
-        """How well the service works.
+        """The health of the service.
 
         Returns ok or degraded, and each part of the service with ok or what is wrong with it.
         Always 200 while the service answers; costs nothing.

@@ -38,7 +38,7 @@ UNREAD: Final = "The chain has not been asked yet what this token is; ask again 
 
 
 class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
-    """Where a page ended, and of which list it was one."""
+    """The end of a page, and the list to which the page belongs."""
 
     query: str
     sort: str
@@ -162,7 +162,7 @@ def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> Tok
 
 
 def _place(asked: ListQuery) -> ListPlace | None:
-    """Return where the page before ended.  Raises BadRequest for one of another list."""
+    """Return the end of the page before.  Raises BadRequest for one of another list."""
     if not asked.cursor:
         return None
     at = decode_cursor(asked.cursor, ListPosition)

@@ -135,7 +135,7 @@ class ScreenPage(Wire):
 
 
 class ScreenPosition(msgspec.Struct, tag="screen", frozen=True):
-    """Where a page ended, and of which condition and order it was one: a digest of them."""
+    """The end of a page, with a digest of its condition and order."""
 
     digest: str
     value: float | None
@@ -273,7 +273,7 @@ def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
 
 
 def read_screen(asked: ScreenQuery) -> ReadScreen:
-    """Return what is *asked*.  Raises BadRequest."""
+    """Return the parsed screen.  Raises BadRequest."""
     condition = _condition(asked.where)
     sort = _field("sort", asked.sort)
     names = [_field("fields", name) for name in asked.fields]
@@ -310,7 +310,7 @@ def _field(where: str, name: str) -> str:
 
 
 def _place(cursor: str, digest: str) -> Place | None:
-    """Return where the page before ended.  Raises BadRequest for one of another screen."""
+    """Return the end of the page before.  Raises BadRequest for one of another screen."""
     if not cursor:
         return None
     at = decode_cursor(cursor, ScreenPosition)

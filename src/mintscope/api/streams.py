@@ -145,7 +145,7 @@ class PaidMinutes:
             self._note_sent(self._paid)
 
     def returned_count(self, stream: EventStream) -> int:
-        """Return how many credits are given back of *stream*, which we end."""
+        """Return the credits to give back of *stream*, which the service ends."""
         paid = self._paid
         if paid is None or stream.has_told:
             return 0

@@ -47,7 +47,7 @@ class ListQuery(Wire):
 
 
 class PriceChange(Wire):
-    """How the price has changed."""
+    """The change of the price."""
 
     m5: Annotated[
         float | None,

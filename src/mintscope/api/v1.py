@@ -206,7 +206,7 @@ class V1:
 
 
 def kind_of(asked: ReportQuery) -> ReportKind:
-    """Return which report is *asked* for."""
+    """Return the kind of report that is *asked* for."""
     return ReportKind(is_partial=asked.partial, is_closed=asked.candles == "closed")
 
 
@@ -360,7 +360,7 @@ def _line(mint: Mint, found: ReadReport | ServiceError) -> bytes:
 
 
 def _asked(request: Request, body: bytes) -> BatchRequest:
-    """Return what *body* asks for.  Raises BadRequest."""
+    """Return the batch that *body* asks for.  Raises BadRequest."""
     try:
         return parse_shape(request, body, BatchRequest)
     except UnreadableBody as flaw:

@@ -256,7 +256,7 @@ class DayLine(Wire):
 
 
 class History(Wire):
-    """Where the credits of a credit token came from and went."""
+    """The sources and uses of the credits of a credit token."""
 
     balance: Annotated[int, about("Credits left.", 7)]
     spent: Annotated[int, about("Credits spent by requests, all together.", 3)]
@@ -283,7 +283,7 @@ class Challenge(Wire):
 
 
 class Claimed(Wire, forbid_unknown_fields=True):
-    """Which purchase is claimed."""
+    """The purchase that is claimed."""
 
     purchase: Annotated[
         str,
@@ -324,7 +324,7 @@ class HealthCoverage(
     Wire,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
 ):
-    """How much of what was exchanged was read lately, overall."""
+    """The share of exchanges that was read lately, overall."""
 
     from_: Annotated[
         int,
@@ -341,7 +341,7 @@ class HealthCoverage(
 
 
 class Health(Wire):
-    """How well the service works."""
+    """The health of the service."""
 
     status: Annotated[str, about("ok, or degraded where a check fails.", "ok")]
     version: Annotated[str, about("The version of mintscope.", "0.1.0")]
@@ -381,7 +381,7 @@ def success_with_body(data: bytes, *, at: UnixMs, request_id: bytes) -> bytes:
 
 
 def health_coverage(coverage: Coverage | None) -> HealthCoverage | msgspec.UnsetType:
-    """Return what /v1/health says of *coverage*."""
+    """Return the coverage as /v1/health shows it."""
     if coverage is None:
         return msgspec.UNSET
     return HealthCoverage(
@@ -503,7 +503,7 @@ def _range(field: Mapping[str, object]) -> str | None:
 
 
 def _told(problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]) -> str:
-    """Return what is wrong with one of *values*, the field before it: `limit: expected ...`."""
+    """Return the flaw of one of *values*, the field before it: `limit: expected ...`."""
     what, at, where = problem.partition(" - at `$.")
     if not at:
         return what.replace("Object missing required field", "expected the query field")

@@ -95,17 +95,17 @@ QUERY_MAX: Final = 256  # characters: a resource stands in headers
 
 
 def bundle_resource(bundle: Bundle) -> Resource:
-    """Return where *bundle* is sold."""
+    """Return the resource that sells *bundle*."""
     return Resource(f"/v1/credits/purchase?bundle={bundle.credits}")
 
 
 def report_resource(mint: Mint) -> Resource:
-    """Return where the report of *mint* is sold."""
+    """Return the resource that sells the report of *mint*."""
     return Resource(f"/v1/token/{mint}")
 
 
 def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
-    """Return where a page of a series of *mint* is sold: its path, and what was asked for.
+    """Return the resource that sells a page of a series of *mint*: its path, and its query.
 
     A long query is named by its digest.
     """
@@ -113,7 +113,7 @@ def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
 
 
 def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resource:
-    """Return where a page of a screen is sold: its path, and what was asked for of *shape*.
+    """Return the resource that sells a page of a screen: its path, and its query of *shape*.
 
     A long query is named by its digest.
     """
@@ -122,13 +122,13 @@ def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resou
 
 
 def _named(query: msgspec.Struct) -> str:
-    """Return what *query* says other than by default, or its digest if that is long."""
+    """Return the values of *query* other than defaults, or their digest if they are long."""
     asked = _asked(query)
     return f"sha256={sha256(asked.encode()).hexdigest()}" if len(asked) > QUERY_MAX else asked
 
 
 def _asked(query: msgspec.Struct) -> str:
-    """Return what *query* says other than by default."""
+    """Return the values of *query* other than defaults."""
     defaults = {
         field.name: field.default if field.default_factory is NODEFAULT else field.default_factory()
         for field in msgspec.structs.fields(query)
@@ -164,7 +164,7 @@ def bundle_offers() -> Iterator[SoldItem]:
 
 
 def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
-    """Return what is sold of tokens: each costs what a credit costs.
+    """Return the offers of tokens: each costs as much as a credit.
 
     By their names the reports of *mints*, and their newest pages.  The last two stand for all
     others: pages that were asked for by a range, a cursor or a limit, mints that are tracked no
@@ -248,7 +248,7 @@ class ResourceServer:
     async def sell_report(
         self, request: Request, caller: Caller, order: Order, work: Work
     ) -> ReadReport:
-        """Return what *work* delivers, for the credits that it costs of *caller*, or a payment.
+        """Return the result of *work*, for the credits that it costs of *caller*, or a payment.
 
         Nothing is taken for a delivery that costs none, and nothing unless all credits are there.
         If the response cannot be sent, its credits are given back.

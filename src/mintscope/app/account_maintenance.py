@@ -59,7 +59,7 @@ class AccountMaintenance:
             await self._flush()
 
     async def round(self) -> None:
-        """Do what is due now; what fails is tried again in its next turn."""
+        """Do the work that is due now; failed work is retried in its next turn."""
         await self._flush()
         await self._fold_days()
         now_s = self.clock.monotonic_s()

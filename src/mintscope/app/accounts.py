@@ -104,7 +104,7 @@ class Accounts:
     writes: WriteBudget
 
     def web_parts(self) -> WebParts:
-        """Return what the pages use."""
+        """Return the parts of accounts for the pages."""
         return WebParts(
             people=self.people,
             signup=self.signup,
@@ -141,7 +141,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     hasher: Hasher | None = None,
     queue: WebhookQueue | None = None,
 ) -> AsyncIterator[Accounts]:
-    """Build what answers for accounts; links in e-mails begin with *origin*.
+    """Build the services of accounts; links in e-mails begin with *origin*.
 
     hasher   of passwords; None: `open_hasher()`, for the time of the block
     """
@@ -212,7 +212,7 @@ def _factors(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def _origins(origin: str) -> list[str]:
-    """Return where pages are seen: at *origin*, and by name on the machine itself."""
+    """Return the origins of the pages: *origin*, and the names of the machine itself."""
     parts = urlsplit(origin)
     if not is_loopback(parts.hostname or ""):
         return [origin]
@@ -241,12 +241,12 @@ def _people(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def open_hasher() -> AbstractContextManager[Hasher]:
-    """Return what hashes passwords; its threads end with the block."""
+    """Return the hasher of passwords; its threads end with the block."""
     return closing(Argon2Hasher())
 
 
 def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
-    """Return what the API uses, with the limits of *config*."""
+    """Return the parts of accounts for the API, with the limits of *config*."""
     return AccountParts(
         signup=accounts.signup,
         exchange=accounts.exchange,
@@ -269,7 +269,7 @@ def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
 
 
 def write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
-    """Return what counts the writes of accounts, of those on pages and those by key together."""
+    """Return the budget of writes to accounts, on pages and by key together."""
     return WriteBudget(
         limits,
         of_account=replace(WRITES, count=config.writes_per_day_max),
@@ -290,7 +290,7 @@ def _lifetimes(web: WebConfig) -> Lifetimes:
 
 
 def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Clock) -> Delivery:
-    """Return what delivers the e-mails in *outbox*; with delivery "none", what counts them."""
+    """Return the delivery of e-mails in *outbox*; with delivery "none", one that counts them."""
     transport: Transport | None = None
     if mail.delivery == "smtp":
         transport = SmtpTransport(mail_server_of(mail), clock)
@@ -306,7 +306,7 @@ def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Cl
 
 
 async def mail_server_trouble(mail: MailConfig) -> str | None:
-    """Return why the mail server cannot be used, None if it can; sends nothing.
+    """Return the reason why the mail server cannot be used, None if it can; sends nothing.
 
     Connects, protects the connection and signs in.
     """

@@ -302,13 +302,13 @@ def create_api(  # noqa: PLR0913 - one argument for each part
 
 
 def _trial(config: Config) -> TrialBounds | None:
-    """Return what is given away, None if nothing is."""
+    """Return the bounds of free reports, None if there are none."""
     per_day = config.api.trial_reports_per_day
     return TrialBounds(per_day, config.web.free_views_per_day) if per_day else None
 
 
 def _identity(config: Config, merchant: Merchant | None) -> Identity:
-    """Return who sells here; without sales at the address that is configured."""
+    """Return the identity of the seller; without sales, of the configured address."""
     origin = config.api.origin or DEFAULT_ORIGIN if merchant is None else merchant.origin
     return Identity(
         origin=origin,

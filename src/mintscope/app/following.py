@@ -73,7 +73,7 @@ def make_signals(
     secrets: AccountSecrets,
     clock: Clock,
 ) -> Alerts:
-    """Return who keeps signals; *queue*: None where no webhooks are sent."""
+    """Return the alerts of accounts; *queue*: None where no webhooks are sent."""
     bounds = AlertBounds(
         per_user_max=config.per_account_max,
         of_all_max=config.of_all_max,
@@ -123,7 +123,7 @@ def make_watcher(
     clock: Clock,
     symbols: ReadSymbols = no_symbols,
 ) -> AlertEvaluator:
-    """Return what looks at signals; *symbols* returns what tokens are called."""
+    """Return the evaluator of signals; *symbols* returns the symbols of tokens."""
     return AlertEvaluator(
         reader=reader,
         writer=AlertWriter(
@@ -147,7 +147,7 @@ def make_watcher(
 def make_deliveries(
     config: SignalsConfig, store: AccountStore, queue: WebhookQueue, pepper: bytes, clock: Clock
 ) -> Deliveries:
-    """Return what leases webhooks and notes what came of them."""
+    """Return the deliveries: leases of webhooks and their outcomes."""
     return Deliveries(
         store=store,
         queue=queue,
@@ -163,7 +163,7 @@ def make_deliveries(
 def make_sender(
     config: SignalsConfig, deliveries: Deliveries, receivers: Receivers, clock: Clock
 ) -> WebhookSender:
-    """Return what sends webhooks."""
+    """Return the sender of webhooks."""
     post = WebhookPost(
         timeout_s=config.webhook_timeout_s,
         allows_loopback=config.webhook_loopback,
@@ -237,7 +237,7 @@ class StatusReader:
 
 
 def age_rules(api: ApiConfig) -> AgeRules:
-    """Return what is done with data of what age."""
+    """Return the rules for old data."""
     return AgeRules(api.degraded_after_s, api.stale_after_s, RETRY_S[ErrorCode.DATA_STALE])
 
 
@@ -283,7 +283,7 @@ async def kept_list(config: Config, clock: Clock) -> int | None:
 
 
 def symbols_of(lists: ListParts) -> ReadSymbols:
-    """Return what finds the symbols of mints in the list; of none while it is loaded."""
+    """Return a lookup of the symbols of mints in the list; of none while it is loaded."""
 
     async def read(mints: Collection[Mint]) -> Mapping[Mint, str]:
         try:
@@ -345,7 +345,7 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
     ledger: CreditLedger,
     limits: Limits,
 ) -> MarketParts:
-    """Return what pages show of the market, and to whom."""
+    """Return the parts of the market for pages, and the rules of views."""
     return MarketParts(
         reports=reports,
         series=series,

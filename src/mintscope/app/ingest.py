@@ -184,7 +184,7 @@ def _first_mints(config: Config) -> list[Mint]:
 
 @asynccontextmanager
 async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Read what the tracked mints are beside the block, over connections of its own."""
+    """Read facts of tracked mints beside the blocks, over connections of its own."""
     if chain.source == "files":
         yield
         return

@@ -46,7 +46,7 @@ def has_mcp(config: McpConfig) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class McpService:
-    """Where MCP clients are served: on the listener of the API, or nowhere.
+    """The server of MCP clients: on the listener of the API, or none.
 
     limit   of messages, by address; what a tool asks is counted by the API as well
     """

@@ -204,7 +204,7 @@ def price_source(
 def adopter_of(
     chain: RpcSettlement, known: Sequence[Terms], money: Money, reader: LogReader, clock: Clock
 ) -> Adopter:
-    """Build what adopts payments; reports are recognised of those mints that are tracked.
+    """Build the adopter of payments; reports are recognised of tracked mints.
 
     known    the terms of every token that may have been paid with
     """
@@ -318,7 +318,7 @@ class Sales:
             raise ServiceUnavailable("the chain's node does not answer") from trouble
 
     def merchant(self, origin: str) -> Merchant:
-        """Return what the API sells with; clients reach it at *origin*."""
+        """Return the merchant of the API; clients reach it at *origin*."""
         return Merchant(
             facilitator=self.facilitator,
             payment_tokens=self.payment_tokens,
@@ -349,7 +349,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
     pace: Measured = unmeasured,
     limits: Limits | None = None,
 ) -> AsyncIterator[Sales]:
-    """Build what sells; *pace* returns the pace of the chain as the log's follower measures it.
+    """Build the sales; *pace* returns the pace of the chain by the follower of the log.
 
     limits    counts payments that fail; None: they are not counted
 
@@ -420,7 +420,7 @@ def _facilitator(  # noqa: PLR0913 - one argument for each part
 
 
 def budget_of(payments: PaymentsConfig) -> Budget:
-    """Return what may be lost in any hour."""
+    """Return the budget of losses in any hour."""
     return Budget(
         failures=payments.failures_per_hour_max,
         in_flight_new_payer=payments.in_flight_per_new_payer_max,
@@ -435,7 +435,7 @@ def budget_of(payments: PaymentsConfig) -> Budget:
 async def open_adopter(
     config: Config, *, money: Money, reader: LogReader, clock: Clock
 ) -> AsyncIterator[Adopter]:
-    """Build what adopts payments, for a command.  Raises CannotSell, UnusableKeypair."""
+    """Build the adopter of payments, for a command.  Raises CannotSell, UnusableKeypair."""
     known = known_terms(config.payments, fee_payer_of(config.payments))
     async with open_settlement(config.chain, known, clock) as chain:
         yield adopter_of(chain, known, money, reader, clock)

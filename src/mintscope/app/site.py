@@ -65,7 +65,7 @@ class Site:
             await self._api(scope, receive, send)
 
     async def _answer_program(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send what is at a path of the pages, the envelope if there is nothing."""
+        """Answer a path of the pages, or the envelope if there is none."""
         is_missing = False
 
         async def send_what_is_there(message: Message) -> None:
@@ -95,7 +95,7 @@ def _accepts_html(scope: Scope) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """Where the pages are served: on the listener of the API, or administration on its own."""
+    """The listeners of the pages: that of the API, or one of administration alone."""
 
     web: WebConfig
     accounts: Accounts
@@ -115,7 +115,7 @@ class Pages:
         return NO_OPERATOR if self.operations is None else self.operations.operator
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-        """Return what answers on the listener of *api*: it alone, or with the pages."""
+        """Return the application on the listener of *api*: it alone, or with the pages."""
         if not self.web.enabled:
             return api
         features = Features(
@@ -128,7 +128,7 @@ class Pages:
         return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)
 
     def administration(self, origins: Sequence[str]) -> HttpApplication:
-        """Return what answers on a listener of its own for administrators."""
+        """Return the application on a listener of its own for administrators."""
         return self._create(
             Features(
                 has_people=False,
@@ -186,7 +186,7 @@ class Pages:
 def credit_sales(
     merchant: Merchant, ledger: CreditLedger, expect_open: Callable[[], Awaitable[None]]
 ) -> CreditSales:
-    """Return what the pages sell with: what the API does, under the same names."""
+    """Return the sales of credits for the pages, under the same names as the API's."""
     return CreditSales(
         checkout=open_checkout(ledger, merchant),
         merchant=merchant,
@@ -196,7 +196,7 @@ def credit_sales(
 
 
 def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | None:
-    """Return what makes the OpenAPI document of *api*, which people reach at *origin*.
+    """Return a writer of the OpenAPI document of *api*, which people reach at *origin*.
 
     None where something stands before it that does not say what it serves.
     """
@@ -207,7 +207,7 @@ def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | No
 
 
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:
-    """Return where people see the pages: as configured, else as this machine reaches *host*.
+    """Return the origins of the pages: as configured, else as this machine reaches *host*.
 
     The first is the one for links in e-mails.
     """
@@ -221,7 +221,7 @@ def origins_of(configured: str | None, host: str, port: int) -> list[str]:
 
 
 def resource_origin(configured: str | None, host: str, port: int) -> str:
-    """Return what the URL of a resource for sale begins with: by default where the API listens."""
+    """Return the origin of resources for sale: by default the listener of the API."""
     return configured or f"http://{in_url(host)}:{port}"
 
 

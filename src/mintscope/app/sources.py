@@ -136,7 +136,7 @@ class BackfillReading:
         pools: Collection[str] = (),
         rate_pools: Collection[str] = (),
     ) -> Survey:
-        """Return what to read since *from_time*, as far as the node reaches back, and its cost.
+        """Return the slots to read since *from_time*, as far as the node reaches, and their cost.
 
         pools, rate_pools   what to read; where none is named, what is found
         Raises              ValueError in words where there is nothing to read
@@ -209,7 +209,7 @@ class BackfillReading:
 
 
 async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool = False) -> UnixS:
-    """Return where a past of *mint* begins that was asked for since *from_time*.
+    """Return the begin of a past of *mint* that was asked for since *from_time*.
 
     again     from before the first candle, which is replaced
     Raises    ValueError in words where nothing is missing, or it can have no past
@@ -226,7 +226,7 @@ async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool 
 
 
 async def _first_candle(market: Market, mint: Mint) -> UnixS | None:
-    """Return when the first candle of *mint* is, None without one."""
+    """Return the time of the first candle of *mint*, None without one."""
     tracked = await market.tracking.one(mint)
     if mint == WSOL:
         raise ValueError(
@@ -317,7 +317,7 @@ class _Source:
 
 @asynccontextmanager
 async def reading_backfills(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Read what administrators ask for beside the block, over connections of its own."""
+    """Read backfills beside the blocks, over connections of its own."""
     if config.chain.source == "files":
         yield
         return
@@ -390,7 +390,7 @@ class NodeProbe:
         return await self._rpc.slot(Commitment.CONFIRMED)
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if the node does not know."""
+        """Return the pace of the chain; None if the node does not know."""
         return await self._rpc.pace()
 
     async def finality(self) -> Finality:
@@ -404,7 +404,7 @@ class NodeProbe:
         return self._rpc.knows_confirmed
 
     async def block_time(self, slot: Slot) -> UnixS | None:
-        """Return when *slot* was made, None where the chain does not know."""
+        """Return the time of *slot*, None if the chain does not know it."""
         return await self._rpc.block_time(slot)
 
     async def probe_block(self, slot: Slot) -> BlockProbe:
@@ -427,7 +427,10 @@ async def open_node(chain: ChainConfig, clock: Clock) -> AsyncIterator[NodeProbe
 
 
 async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:
-    """Return what each of *mints* is, or why it is no mint.  Raises SourceError."""
+    """Return the facts of each of *mints*, or the reason why it is not a mint.
+
+    Raises SourceError.
+    """
     clock = SystemClock()
     timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
     endpoint = replace(node_endpoint(chain), timeout_s=timeout_s, attempts_max=1)

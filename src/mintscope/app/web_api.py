@@ -82,7 +82,7 @@ class AccountParts:
     writes_of_all: Limit = WRITES_OF_ALL
 
     def gate(self, limits: AddressLimits) -> KeyGate:
-        """Return who lets the holders of API keys in."""
+        """Return the gate for holders of API keys."""
         budget = WriteBudget(limits.limits, of_account=self.writes, of_all=self.writes_of_all)
         return KeyGate(keys=self.keys, limit=self.key_limit, limits=limits, writes=budget)
 
@@ -285,7 +285,7 @@ def _key_ring(accounts: AccountParts | None) -> KeyRing | None:
 
 
 def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenFastPath | None:
-    """Return what answers plain requests; None where ledger or limiter must be awaited."""
+    """Return the fast path of plain requests; None where ledger or limiter must be awaited."""
     if not isinstance(ledger, InstantLedger) or not isinstance(limiter, InstantLimiter):
         return None
     return TokenFastPath(
@@ -300,7 +300,7 @@ def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenFastPath | 
 def _advertise(
     adverts: Adverts, operations: Sequence[Operation], identity: Identity, trial: TrialBounds | None
 ) -> None:
-    """Write what a 402 says of *operations*."""
+    """Write the adverts of *operations* for 402 answers."""
     adverts.add(operations, identity)
     if trial is not None:
         adverts.give_away(REPORT_PATH, TRIAL_PATH)

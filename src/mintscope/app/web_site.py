@@ -221,7 +221,7 @@ class OperatorPages:
 
 
 def _reader(describe: Callable[[], Mapping[str, Any]]) -> Callable[[], Reference]:
-    """Return what reads the document of *describe* once, when it is first asked for."""
+    """Return a reader of the document of *describe*, which reads it once, at first use."""
 
     @cache
     def read() -> Reference:

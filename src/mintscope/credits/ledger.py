@@ -55,7 +55,7 @@ class DayUse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Statement(msgspec.Struct, frozen=True, gc=False):
-    """Where the credits of an account came from and went, as of one moment.
+    """The sources and uses of the credits of an account, as of one moment.
 
     spent      in all, in requests; what was given back counts as an entry
     entries    the newest STATEMENT_LINES that were no spends, newest first
@@ -97,7 +97,7 @@ class CreditLedger(Protocol):
         """Return the credits left."""
 
     async def statement(self, account: CreditAccount) -> Statement:
-        """Return where the credits came from and went."""
+        """Return the sources and uses of the credits."""
 
     async def expect_writable(self) -> None:
         """Write something durably, or raise ServiceUnavailable."""
@@ -199,7 +199,7 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
     is_repeat: bool = False
 
     def reversal(self, credit_count: int | None = None) -> Reversal:
-        """Return what gives *credit_count* of them back, by default all."""
+        """Return the reversal of *credit_count* of them, by default all."""
         taken = self.debit
         count = credit_count
         if count is None:
@@ -239,7 +239,7 @@ class DebitLedger(Protocol):
         """
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
-        """Do what `debit` does, for a minute of a stream that begins.
+        """Debit as `debit` does, for a minute of a stream that begins.
 
         The same commit notes that it is under way. Debits that a dead process has noted are given
         back by the next one, or by another, so that nothing is taken of which nothing was sent.

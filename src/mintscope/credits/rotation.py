@@ -22,7 +22,7 @@ SETTLED_MS: Final = 600_000  # while it is younger and in use, its buyer has the
 
 
 class RotationDenied(Enum):
-    """Why nothing is moved."""
+    """The reason why nothing is moved."""
 
     FORGED = auto()  # not a text of ours, or one for something else
     EXPIRED = auto()
@@ -34,7 +34,7 @@ class RotationDenied(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Purchased:
-    """Where the credits of a purchase are now.
+    """The present holder of the credits of a purchase.
 
     holder        the account that holds them, beside whatever else came to it
     rotated_at    None for never
@@ -70,7 +70,7 @@ class RotationStore(Protocol):
     async def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:
-        """Move what the payer of *purchase* proves to a new token; return how many credits.
+        """Move the credits of the payer of *purchase* to a new token; return their number.
 
         All its purchases count whose credits are where those of *purchase* are. `decide` is
         asked in the transaction that moves them.
@@ -94,7 +94,7 @@ def write_challenge(key: bytes, claim: Claim, *, now: UnixMs, nonce: bytes) -> s
 def find_flaw(
     key: bytes, claim: Claim, *, text: str, signature: bytes, now: UnixMs
 ) -> RotationDenied | None:
-    """Say why *text* and *signature*, both as sent, do not prove *claim*."""
+    """Return the flaw of *text* and *signature*, both as sent, as a proof of *claim*."""
     flaw = find_text_flaw(
         key, _body(claim), wallet=claim.wallet, text=text, signature=signature, now=now
     )
@@ -102,7 +102,7 @@ def find_flaw(
 
 
 def decide(purchased: Purchased, *, now: UnixMs) -> RotationDenied | None:
-    """Say why the wallet that paid may not rotate this purchase now."""
+    """Return the reason why the wallet that paid may not rotate this purchase now."""
     if purchased.rotated_at is not None and now - purchased.rotated_at < EVERY_MS:
         return RotationDenied.TOO_SOON
     if purchased.is_used and now - purchased.bought_at < SETTLED_MS:

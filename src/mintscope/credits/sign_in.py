@@ -64,7 +64,7 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SignInFlaw(StrEnum):
-    """Why a sign-in proves nothing; the values of the official words."""
+    """The flaw of a sign-in; the values of the official words."""
 
     DOMAIN = "invalid_siwx_domain_mismatch"
     URI = "invalid_siwx_uri_mismatch"
@@ -88,7 +88,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def uri(self) -> str:
-        """Where it is sold, without the query."""
+        """The URL at which it is sold, without the query."""
         return self.origin + self.path
 
 
@@ -116,7 +116,7 @@ def write_challenge(key: bytes, target: Target, *, now: UnixMs, drawn: bytes) ->
 
 
 def decode_sign_in(header: str) -> SignIn:
-    """Return what SIGN-IN-WITH-X holds.  Raises Undecodable, whatever the text."""
+    """Return the sign-in in SIGN-IN-WITH-X.  Raises Undecodable, whatever the text."""
     if len(header) > HEADER_BYTES_MAX:
         raise Undecodable(f"expected at most {HEADER_BYTES_MAX} characters; was {len(header)}")
     return decode_json(decode_base64(header), _DECODER)
@@ -125,7 +125,7 @@ def decode_sign_in(header: str) -> SignIn:
 def find_flaw(
     keys: Iterable[bytes], sign_in: SignIn, target: Target, *, now: UnixMs
 ) -> SignInFlaw | None:
-    """Return why *sign_in* proves nothing for *target*; None if it is good.
+    """Return the flaw of *sign_in* for *target*; None if it is good.
 
     keys    those that challenges are good of, as `write_challenge` took them
     """
@@ -197,7 +197,7 @@ _LAST_LINE: Final = re.compile(r"Proof: (\d{1,16})-([0-9a-f]{32})-[0-9a-f]{64}")
 
 
 class ChallengeFlaw(Enum):
-    """Why a text proves nothing."""
+    """The flaw of a text."""
 
     FORGED = auto()  # not a text of ours, or one for something else
     EXPIRED = auto()
@@ -213,7 +213,7 @@ def write_text(key: bytes, body: str, *, now: UnixMs, nonce: bytes) -> str:
 def find_text_flaw(  # noqa: PLR0913 - one argument for each part
     key: bytes, body: str, *, wallet: Wallet, text: str, signature: bytes, now: UnixMs
 ) -> ChallengeFlaw | None:
-    """Say why *text* and *signature*, both as sent, are not *body* signed by *wallet*."""
+    """Return the flaw of *text* and *signature*, both as sent, as *body* signed by *wallet*."""
     last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
     if last_line is None:
         return ChallengeFlaw.FORGED

@@ -160,7 +160,7 @@ def _calls_unlisted(transaction: Transaction, roles: Sequence[Role]) -> bool:
 
 
 def _migrated(call: Call, token_accounts: TokenAccounts) -> Iterator[Swap]:
-    """Yield what *call* moves from a curve to a pool, if it does."""
+    """Yield the move of *call* from a curve to a pool, if it is one."""
     if not call.program.migrations:
         return
     names = call.program.migrations.get(base58.head(call.instruction.data))

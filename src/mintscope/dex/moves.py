@@ -145,7 +145,7 @@ def _named_fee(data: bytes, at: int, size: int) -> int | None:
 
 
 def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
-    """Return what *account* gained by the one transfer it took part in.
+    """Return the gain of *account* by the one transfer it took part in.
 
     The balances decide; *named*, the amount less the fee that the transfer
     names, where they cannot: other instructions touched the account too.
@@ -183,7 +183,7 @@ def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: To
 
 
 def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
-    """Return what *token* adds to *account*, and whether a fee of it may be kept unnamed.
+    """Return the amount that *token* adds to *account*, and whether its fee may be kept unnamed.
 
     None if the instruction is not understood.
     """
@@ -206,7 +206,7 @@ def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
 def _transferred(
     data: bytes, shape: tuple[int, int, int], accounts: Sequence[int], account: int
 ) -> tuple[int, bool]:
-    """Return what the transfer *data* adds to *account*, and whether a fee may be kept unnamed."""
+    """Return the amount that the transfer *data* adds to *account*, and if a fee may be unnamed."""
     size, to, at = shape
     (amount,) = U64(data, at)
     fee = _named_fee(data, at, size)
@@ -217,7 +217,7 @@ def _transferred(
 
 
 def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
-    """Return how much of *kept* was kept of each of *amounts*, sent to one account.
+    """Return the part of *kept* for each of *amounts*, sent to one account.
 
     A mint keeps a rate in 1/100 percent of each, rounded up.  Where no rate gives the sum (fees
     have a maximum), it is shared in proportion.
@@ -291,7 +291,7 @@ def _unwrapped(
     moved: Sequence[Move],
     token_accounts: TokenAccounts,
 ) -> Iterator[Move]:
-    """Yield what left accounts of wrapped SOL as lamports, beside what *moved* otherwise.
+    """Yield the lamports that left accounts of wrapped SOL, beside the rest of *moved*.
 
     To its owner it is no movement.  SOL that a signer unwraps for another is a part of the trade
     only if that one took part in it: else it pays for the fee of the transaction, say.
@@ -315,13 +315,13 @@ def _unwrapped(
 
 
 def _taker(account: int, synced: frozenset[int], token_accounts: TokenAccounts) -> str:
-    """Return who gains lamports sent to *account*: its owner if they are wrapped, else itself."""
+    """Return the receiver of lamports sent to *account*: its owner if wrapped, else itself."""
     holder = _holder(account, token_accounts) if account in synced else None
     return holder or token_accounts.key(account)
 
 
 def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
-    """Return who owns the wrapped SOL in *account*, None if it is no account of wrapped SOL."""
+    """Return the owner of the wrapped SOL in *account*, None if it is no account of wrapped SOL."""
     balance = token_accounts.book.get(account)
     if balance is None or balance.mint != WSOL:
         return None
@@ -329,7 +329,7 @@ def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
 
 
 def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAccounts) -> int:
-    """Return what *unwrap* took out of *account*: the amount it names, else all there was.
+    """Return the amount that *unwrap* took out of *account*: the one it names, else all there was.
 
     There was what the balance before shows, and what came and went until then.  Lamports with
     which an account is created are its reserve.
@@ -371,7 +371,7 @@ def _lamports_to(account: int, instruction: Instruction) -> int:
 
 
 def _taken(unwrap: Instruction, account: int, held: int) -> int:
-    """Return what *unwrap* took out of *account*, in which there was *held*."""
+    """Return the amount that *unwrap* took out of *account*, in which there was *held*."""
     if unwrap.accounts[0] != account:
         return 0
     named = _named_amount(unwrap)
@@ -379,7 +379,7 @@ def _taken(unwrap: Instruction, account: int, held: int) -> int:
 
 
 def _named_amount(unwrap: Instruction) -> int | None:
-    """Return how much *unwrap* takes by its own data; None if that is all there is."""
+    """Return the amount in the data of *unwrap*; None if it takes all there is."""
     data = data_of(unwrap)
     if data[:2] != UNWRAP + b"\x01":
         return None

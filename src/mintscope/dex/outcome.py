@@ -17,7 +17,7 @@ from mintscope.kit.primitives import Mint, Signature
 
 
 class QuarantineReason(StrEnum):
-    """Why a transaction, or one call of a DEX in it, could not be read."""
+    """The reason why a transaction, or one call of a DEX in it, could not be read."""
 
     MALFORMED = "malformed"  # not in the form of a transaction
     NO_META = "no_meta"  # the outcome was not recorded
@@ -40,7 +40,7 @@ class QuarantineReason(StrEnum):
 
 
 class Moved(NamedTuple):
-    """How much of *quote*, SOL or a dollar, an exchange moved; raw units."""
+    """The amount of *quote*, SOL or a dollar, that an exchange moved; raw units."""
 
     quote: str
     amount: int

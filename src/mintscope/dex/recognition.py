@@ -216,7 +216,7 @@ def _may_exchange(call: Call) -> bool:
 
 
 def _take_in(call: Call, inner: Sequence[Call]) -> None:
-    """Count what moved under *inner* calls as moved under *call*."""
+    """Count moves under *inner* calls as moves under *call*."""
     for one in inner:
         call.tokens = [*call.tokens, *one.tokens]
         call.lamports = [*call.lamports, *one.lamports]
@@ -234,7 +234,7 @@ def described(
 
 
 def _height(call: Call) -> int:
-    """Return how deep *call* stands, 1 at the top; 0 if unknown."""
+    """Return the depth of *call*, 1 at the top; 0 if unknown."""
     return 1 if call.inner < 0 else call.instruction.stack_height or 0
 
 
@@ -285,7 +285,7 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 def _sides(
     exchanges: dict[str, Exchange], moved: Sequence[Move], token_accounts: TokenAccounts
 ) -> tuple[str, str] | None:
-    """Return who traded and who owns the vaults; None unless it is one of each."""
+    """Return the trader, and the owner of the vaults; None unless it is one of each."""
     signers = token_accounts.signers
     pairs = _mirrored(exchanges, token_accounts)
     signed = [pair for pair in pairs if pair[0] in signers]

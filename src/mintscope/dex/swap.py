@@ -10,7 +10,7 @@ from mintscope.kit.primitives import Mint, Signature
 
 
 class RecognisedBy(StrEnum):
-    """How a swap was found.
+    """The way in which a swap was found.
 
     TABLE       by an instruction of a program that the decoder knows
     TRANSFERS   by what moved under a program that it does not know

@@ -118,7 +118,7 @@ class TokenAccounts:
             return ()
 
     def owner(self, account: int) -> str:
-        """Return who owns token *account*; its own address if unknown."""
+        """Return the owner of token *account*; its own address if unknown."""
         balance = self.book.get(account)
         return (balance and balance.owner) or self.key(account)
 
@@ -148,14 +148,14 @@ class TokenAccounts:
             self.book.setdefault(balance.account_index, balance)
 
     def before(self, account: int) -> int | None:
-        """Return what *account* held before the transaction; None if it did not exist."""
+        """Return the balance of *account* before the transaction; None if it did not exist."""
         for balance in self._earlier():
             if balance.account_index == account:
                 return _amount(balance)
         return None
 
     def after(self, account: int) -> int | None:
-        """Return what *account* held after the transaction; None if it did not exist."""
+        """Return the balance of *account* after the transaction; None if it did not exist."""
         for balance in self._transaction.balances:
             if balance.account_index == account:
                 return _amount(balance)
@@ -242,7 +242,7 @@ class TokenAccounts:
         return self._tokens
 
     def moving_instructions(self) -> Sequence[Instruction]:
-        """Return what `token_instructions` does, with those of the system program between them."""
+        """Return `token_instructions`, with those of the system program between them."""
         return batch.expand_readable(self._run(self._indices(MOVING_PROGRAMS)), self.opened)
 
     def _indices(self, programs: Container[str | bytes]) -> set[int]:

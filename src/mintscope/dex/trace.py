@@ -45,7 +45,7 @@ Frame: TypeAlias = tuple[int, Role, Call | None]
 
 
 class Roles:
-    """Which role each address has, where *programs* are the DEXes."""
+    """The role of each address, where *programs* are the DEXes."""
 
     def __init__(self, programs: Iterable[Program]) -> None:
         self.dexes = frozenset(programs)

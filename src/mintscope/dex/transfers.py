@@ -119,7 +119,7 @@ def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts
 
 
 def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, ...]:
-    """Return who owns the vaults of *leg*."""
+    """Return the owners of the vaults of *leg*."""
     accounts = call.instruction.accounts
     if len(accounts) < leg.size:
         raise Unreadable(QuarantineReason.TRUNCATED_INSTRUCTION)
@@ -135,7 +135,7 @@ def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, .
 
 
 def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
-    """Return what *owners* gained of each mint."""
+    """Return the gain of *owners* of each mint."""
     flow: dict[str, int] = {}
     for source, target, mint, sent, received in moved:
         if source in owners:
@@ -146,7 +146,7 @@ def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
 
 
 def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
-    """Return what those gained of each mint who dealt with *owner*: what arrived, if fees are kept.
+    """Return the gain of *owner*'s partners of each mint: arrivals, if fees are kept.
 
     Other dealings of theirs are left out.
     """
@@ -303,7 +303,7 @@ def makes_shares(
 
 
 def exchange_in(swap: Swap) -> Exchange:
-    """Return what was exchanged in *swap*."""
+    """Return the exchange in *swap*."""
     return swap.in_mint, swap.in_amount, swap.out_mint, swap.out_amount
 
 

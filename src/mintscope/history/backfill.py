@@ -108,7 +108,7 @@ class Backfill:
         return self._fold.changed()
 
     def folded(self) -> FoldedBackfill | None:
-        """Return what it came to so far; None before the first slot."""
+        """Return the candles so far; None before the first slot."""
         if self._since is None:
             return None
         return FoldedBackfill(
@@ -207,7 +207,7 @@ def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> 
 
 
 def _volume(swap: PricedSwap, *, sets: bool) -> int:
-    """Return what a logged *swap* counts; one of before `Uncounted` counts what it did."""
+    """Return the volume of a logged *swap*; for one before `Uncounted`, the volume it had then."""
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None:
         return swap.volume
@@ -215,7 +215,7 @@ def _volume(swap: PricedSwap, *, sets: bool) -> int:
 
 
 def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
-    """Return what a logged *swap* offers; one of before decision 60 shows its volume alone."""
+    """Return the offer of a logged *swap*; one of before decision 60 shows its volume alone."""
     if swap.evidence is None:
         return Offer(pool, pool, *price, swap.volume, None, time)
     return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)
@@ -240,7 +240,7 @@ class BackfillIsRead(ValueError):
 
 
 class BackfillState(StrEnum):
-    """How far what was asked for has come."""
+    """The states of a backfill."""
 
     ASKED = "asked"  # ingest has not looked yet what it costs
     ESTIMATED = "estimated"  # an administrator has not said yes yet
@@ -323,13 +323,13 @@ class HistoryQueue(Protocol):
         """Return the one in one of *states* that was asked for first, None without any."""
 
     async def estimated(self, ask_id: int, from_time: UnixS, cost: Cost) -> None:
-        """Note what it costs, if it is still asked for."""
+        """Store the estimated cost, if the backfill is still asked for."""
 
     async def began(self, ask_id: int, from_time: UnixS) -> bool:
         """Note that it is read now, since *from_time*; False if it is no longer wanted."""
 
     async def progress(self, ask_id: int, listed: int, read: int, words: str) -> bool:
-        """Note how far it is; False where it is to be cancelled, or has ended."""
+        """Store the progress; False if the backfill is to be cancelled, or has ended."""
 
     async def end(self, ask_id: int, state: BackfillState, words: str, now: UnixMs) -> None:
         """End it in *state*, unless it has ended; ENDED_MAX are kept."""
@@ -376,7 +376,7 @@ class Imports(Protocol):
         """
 
     async def counts(self, mint: Mint) -> Mapping[Timeframe, Imported]:
-        """Return what was imported for *mint*."""
+        """Return the candles imported for *mint*."""
 
 
 def expect_candle(candle: ImportedCandle, timeframe: Timeframe) -> None:
@@ -434,7 +434,7 @@ class CallsSpent(SourceError):
 
 
 class MendPlan(NamedTuple):
-    """How often it is tried.
+    """The schedule of attempts at a gap.
 
     after_s         from a gap to the first attempt; doubles with each further one
     attempts_max    in vain, then the gap is given up
@@ -446,12 +446,12 @@ class MendPlan(NamedTuple):
     calls_per_day: int
 
     def pause_ms(self, attempts: int) -> int:
-        """Return how long to wait after so many *attempts* in vain, 0 for a gap that is new."""
+        """Return the pause after so many vain *attempts*, 0 for a gap that is new."""
         return round(self.after_s * SECOND_MS) << attempts
 
 
 class GapMend(NamedTuple):
-    """How far an open gap is.
+    """The state of an open gap.
 
     attempts      in vain
     next_at       when the next one is due; None: ingest has not seen the gap yet
@@ -467,7 +467,7 @@ class GapMend(NamedTuple):
 
 
 class GapCounts(NamedTuple):
-    """How many gaps are open, and how many of them are given up."""
+    """The number of open gaps, and of those that are given up."""
 
     open: int
     given_up: int
@@ -489,7 +489,7 @@ class GapMends(Protocol):
         """Note the last attempt, in vain: there is no other."""
 
     async def counts(self) -> GapCounts:
-        """Return how many gaps are open."""
+        """Return the number of open gaps."""
 
     async def newest(self, limit: int) -> Sequence[GapMend]:
         """Return up to *limit* open gaps, newest first."""

@@ -181,7 +181,7 @@ class SqlHistory:
         await self._write(work)
 
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[Cursor]]:
-        """Return how far the present round reaches, *slot* if it begins now, and what is left."""
+        """Return the reach of the present round, *slot* if it begins now, and the cursors left."""
 
         def work(db: Database) -> tuple[Slot, Sequence[Cursor]]:
             mint_id = number(db, mint)
@@ -219,7 +219,7 @@ class SqlHistory:
         ]
 
     async def save(self, mint: Mint, transactions: Sequence[ReadTransaction]) -> None:
-        """Keep what was read, and what was asked for in vain."""
+        """Store the transactions, and the failed requests."""
 
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
@@ -240,7 +240,7 @@ class SqlHistory:
         await self._write(work)
 
     async def drop(self, mint: Mint) -> bool:
-        """Drop what was read of *mint*; False where that is joined already."""
+        """Drop the transactions of *mint*; False if they are joined already."""
 
         def work(db: Database) -> bool:
             mint_id = _id(db, mint)
@@ -308,7 +308,7 @@ class SqlHistory:
         await self._write(work)
 
     async def one(self, mint: Mint) -> HistoryJob | None:
-        """Return how far the past of *mint* has come, None if none was asked for."""
+        """Return the progress of the past of *mint*, None if none was asked for."""
         row = await self._read(lambda db: db.execute(JOB, (TRIES_MAX, _id(db, mint))).fetchone())
         if row is None:
             return None
@@ -451,7 +451,7 @@ class SqlBackfillJobs:
         return None if row is None else _ask(row)
 
     async def estimated(self, ask_id: int, from_time: UnixS, cost: Cost) -> None:
-        """Note what it costs, if it is still asked for."""
+        """Store the estimated cost, if the backfill is still asked for."""
         values = {"id": ask_id, "from_time": from_time, **cost._asdict()}
         await self._write(lambda db: db.execute(ESTIMATED, values | {"seconds": int(cost.seconds)}))
 
@@ -461,7 +461,7 @@ class SqlBackfillJobs:
         return await self._write(lambda db: db.execute(BEGAN, values).get is not None)
 
     async def progress(self, ask_id: int, listed: int, read: int, words: str) -> bool:
-        """Note how far it is; False where it is to be cancelled, or has ended."""
+        """Store the progress; False if the backfill is to be cancelled, or has ended."""
         values = {"id": ask_id, "listed": listed, "read": read, "words": words}
         return await self._write(lambda db: db.execute(PROGRESS, values).get is not None)
 

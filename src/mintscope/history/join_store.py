@@ -130,7 +130,7 @@ class SqlImports:
             await self._access.run(lambda db: _in_transaction(db, work))
 
     async def counts(self, mint: Mint) -> Mapping[Timeframe, Imported]:
-        """Return what was imported for *mint*."""
+        """Return the candles imported for *mint*."""
         with unavailable_on_database_error(UNAVAILABLE):
             rows = await self._access.run(lambda db: db.execute(COUNTS, (mint,)))
         return {Timeframe(timeframe): Imported(*counted) for timeframe, *counted in rows}
@@ -444,7 +444,7 @@ class SqlGapMends:
         await self._note(GIVE_UP, gap, at, words)
 
     async def counts(self) -> GapCounts:
-        """Return how many gaps are open."""
+        """Return the number of open gaps."""
         count, given_up = await self._read(lambda db: db.execute(MENDING_COUNTS).get)
         return GapCounts(count, given_up)
 

@@ -53,19 +53,22 @@ log = structlog.get_logger()
 
 
 class GapSource(Protocol):
-    """Where blocks and pasts come from.  Raises SourceError, CallsSpent from every verb."""
+    """The source of blocks and pasts.  Raises SourceError, CallsSpent from every verb."""
 
     async def traded(self, gap: Gap) -> Collection[Mint]:
         """Return the mints with a swap in *gap*.  Raises NotMendable for a gap that is too long."""
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        """Return where the past of *mint* begins: before its first candle, *since* at the latest.
+        """Return the begin of the past of *mint*: before its first candle, *since* at the latest.
 
         Raises ValueError in words if it can have no past.
         """
 
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
-        """Return what to read, and its cost.  Raises ValueError in words if there is nothing."""
+        """Return the slots to read, and their cost.
+
+        Raises ValueError in words if there is nothing.
+        """
 
     async def read(self, mint: Mint, from_time: UnixS) -> object:
         """Read and fold it; it goes on where it was.  Raises IncompleteBackfill."""
@@ -76,7 +79,7 @@ class _Waits(Exception):
 
 
 class _Moment(NamedTuple):
-    """When a gap was.
+    """The time of a gap.
 
     time      of its first slot, about
     settled   the first slot whose rate of SOL rests on no swap of the gap
@@ -87,7 +90,7 @@ class _Moment(NamedTuple):
 
     @property
     def since(self) -> UnixS:
-        """When the past of a token begins at the latest: prices rest on rates before the gap."""
+        """The latest begin of a token's past: prices rest on rates before the gap."""
         return UnixS(self.time - HOUR_S)
 
 
@@ -143,7 +146,7 @@ class GapMending:
                 await self.pause(LOOK_S)
 
     async def count(self) -> bool:
-        """Show how many gaps are open, an attempt under way or not; return False."""
+        """Export the number of open gaps, an attempt under way or not; return False."""
         counts = await self.mends.counts()
         GAPS_OPEN.set(counts.open)
         GAPS_GIVEN_UP.set(counts.given_up)
@@ -214,7 +217,7 @@ class GapMending:
         tell.warning("gap_not_mended", again_in_s=pause_ms / SECOND_MS)
 
     async def _moment(self, gap: Gap) -> _Moment:
-        """Return when *gap* was.  Raises _Waits while it is too new."""
+        """Return the time of *gap*.  Raises _Waits while it is too new."""
         overview, pace = await self.reader.overview(), await _pace(self.reader)
         folded = overview.folded_slot
         slot = overview.slot

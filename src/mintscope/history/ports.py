@@ -51,14 +51,14 @@ class FoldedBackfill(NamedTuple):
 
 
 class Kind(StrEnum):
-    """Why an address is read: it is a pool of the mint, or shows the price of SOL."""
+    """The reason why an address is read: it is a pool of the mint, or shows the price of SOL."""
 
     POOL = "pool"
     RATE = "rate"
 
 
 class Stage(StrEnum):
-    """How far a past has come: joined is the end; ingest sends a late one back to reading."""
+    """The stage of a past: joined is the end; ingest sends a late one back to reading."""
 
     READING = "reading"
     READY = "ready"
@@ -66,7 +66,7 @@ class Stage(StrEnum):
 
 
 class Cursor(NamedTuple):
-    """How far an address is listed in the present round.
+    """The progress of listing an address in the present round.
 
     before   go on below this signature; None: from the newest on
     until    listed in an earlier round, and everything below
@@ -148,7 +148,7 @@ class HistoryReading(Protocol):
         """Read the past of *mint*, a tracked one, again; what was read before is dropped."""
 
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[Cursor]]:
-        """Return how far the present round reaches, *slot* if it begins now, and what is left.
+        """Return the reach of the present round, *slot* if it begins now, and the cursors left.
 
         Requests that failed before are made again.
         """
@@ -163,10 +163,10 @@ class HistoryReading(Protocol):
         """
 
     async def save(self, mint: Mint, transactions: Sequence[ReadTransaction]) -> None:
-        """Keep what was read, and what was asked for in vain."""
+        """Store the transactions, and the failed requests."""
 
     async def drop(self, mint: Mint) -> bool:
-        """Drop what was read of *mint*; False where that is joined already."""
+        """Drop the transactions of *mint*; False if they are joined already."""
 
 
 class BackfillFolding(Protocol):
@@ -189,7 +189,7 @@ class HistoryJobs(Protocol):
     """Requests of an operator on pasts.  Raises ServiceUnavailable from every verb."""
 
     async def one(self, mint: Mint) -> HistoryJob | None:
-        """Return how far the past of *mint* has come, None if none was asked for."""
+        """Return the progress of the past of *mint*, None if none was asked for."""
 
     async def pools(self, mint: Mint) -> Mapping[str, int]:
         """Return the pools of *mint* in the log, each with its number of swaps."""
@@ -199,7 +199,7 @@ class HistoryJobs(Protocol):
 
 
 class BackfillMerge(Protocol):
-    """How ingest takes in a past: between two folds, in one transaction."""
+    """The merge of a past by ingest: between two folds, in one transaction."""
 
     async def join(self) -> Mint | None:
         """Join a past that is ready, and return its mint; None if there is none to join now.

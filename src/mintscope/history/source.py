@@ -203,7 +203,7 @@ class PacedNode(Rpc):
 
 
 def _result(answer: Answer[T], method: str) -> T | None:
-    """Return what was answered.  Raises RpcRefused for an error."""
+    """Return the result of *answer*.  Raises RpcRefused for an error."""
     if answer.error is not None:
         raise RpcRefused(f"{method}: it said {answer.error.message[:200]!r}")
     return answer.result
@@ -272,7 +272,7 @@ class HistoryReader:
             before = page.before
 
     async def _lines(self, cursor: Cursor, before: Signature | None) -> Sequence[LineWire]:
-        """Return what is older than *before*, all from the newest on if the node does not know it.
+        """Return lines older than *before*, all from the newest on if the node does not know it.
 
         Another node may answer than the one that named it; what is listed twice changes nothing.
         One that is unknown a second time is a failure.
@@ -303,7 +303,7 @@ class HistoryReader:
         return ReadTransaction(one.slot, one.signature, places.get(one.signature, 0), swaps)
 
     async def _all(self, items: Sequence[A], ask: Callable[[A], Awaitable[B]]) -> list[B]:
-        """Return what *ask* gives for each of *items*; raises the first failure."""
+        """Return the results of *ask* for *items*; raises the first failure."""
 
         async def one(item: A) -> B:
             async with self._in_flight:

@@ -55,10 +55,13 @@ log = structlog.get_logger()
 
 
 class BackfillSource(Protocol):
-    """Where a past comes from.  Raises SourceError from every verb."""
+    """The source of a past.  Raises SourceError from every verb."""
 
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
-        """Return what to read, and its cost.  Raises ValueError in words if there is nothing."""
+        """Return the slots to read, and their cost.
+
+        Raises ValueError in words if there is nothing.
+        """
 
     async def read(
         self, mint: Mint, from_time: UnixS, progress: Callable[[str, int], None]
@@ -104,7 +107,7 @@ class BackfillQueue:
             tasks.create_task(self._forever(self.read_one))
 
     async def estimate_one(self) -> bool:
-        """Say what the next one costs; False if none is asked for."""
+        """Estimate the cost of the next backfill; False if none is asked for."""
         ask = await self.queue.first(BackfillState.ASKED)
         if ask is not None:
             doing = _Doing(ask)
@@ -238,7 +241,7 @@ class BackfillQueue:
             raise
 
     async def _patiently(self, doing: _Doing, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return what *ask* does; while the node fails, wait and ask again."""
+        """Return the result of *ask*; while the node fails, wait and ask again."""
         failures = 0
         before = doing.read
         while True:

@@ -34,7 +34,7 @@ ADDRESSES_MAX: Final = 100
 def slot_coverage(
     header: SlotHeader, decoded: Decoded, dollars: frozenset[Mint] = STABLES
 ) -> SlotCoverage:
-    """Return what the block of *header* held; its SOL is worth what *header* says.
+    """Return the coverage of the block of *header*; its SOL has the price in *header*.
 
     dollars   the mints that are worth a dollar now, each of 6 decimals
     """
@@ -121,7 +121,7 @@ class CoverageMetrics:
         self._addresses: set[str] = set()
 
     def count(self, coverage: SlotCoverage) -> None:
-        """Add what one block held."""
+        """Add the coverage of one block."""
         for (program, outcome), tally in coverage.calls.items():
             labels = self._named(program), outcome if outcome in {READ, UNLISTED} else MISSED
             EXCHANGES.labels(*labels).inc(tally.calls)
@@ -236,7 +236,7 @@ class UnreadCounters:
     """One block's; a kind is a program, a reason and the first bytes of an instruction."""
 
     def __init__(self, decoded: Decoded, dollars: frozenset[Mint]) -> None:
-        """Count what *decoded* leaves out, and what it read without a name.
+        """Count the calls that *decoded* leaves out, and those that it read without a name.
 
         dollars   the mints that are worth a dollar now, each of 6 decimals
         """

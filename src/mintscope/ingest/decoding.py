@@ -54,7 +54,7 @@ class Heard(NamedTuple):
 
 
 class AskedBlock(msgspec.Struct, array_like=True):
-    """Where a block lies; an empty form stands for one that found no room.
+    """The place of a block; an empty form stands for one that found no room.
 
     ends   of its transactions, in bytes from where the place begins
     """
@@ -103,7 +103,7 @@ class DecodeWorker:
         os.close(memory)  # what is mapped stays
 
     def ask(self, transactions: Transactions) -> None:
-        """Ask what *transactions* decode to; at most PLACES may not be answered yet.
+        """Ask for *transactions* to be decoded; at most PLACES may be unanswered.
 
         Raises WorkerLost.
         """
@@ -160,7 +160,7 @@ def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: in
 
 
 def _answer(link: "_WorkerLink", asked: AskedBlock, decode: Decode, unpack: Unpack) -> int:
-    """Put what *asked* decodes to in its place; return how long that is."""
+    """Put the decoded *asked* in its place; return its length."""
     if not asked.form:
         return NOTHING
     try:
@@ -193,7 +193,7 @@ class _WorkerLink:
         return AskedBlock(place, form, ends)
 
     def parts(self, asked: AskedBlock) -> list[memoryview]:
-        """Return what was put there."""
+        """Return the parts at that place."""
         room = self._memory[asked.place * PLACE_BYTES :]
         return [room[begin:end] for begin, end in zip([0, *asked.ends], asked.ends, strict=False)]
 
@@ -239,7 +239,7 @@ class Worker(Protocol):
         """Begin; what it answers first is that it is ready.  Raises OSError."""
 
     def ask(self, transactions: Transactions) -> None:
-        """Ask what *transactions* decode to.  Raises WorkerLost."""
+        """Ask for *transactions* to be decoded.  Raises WorkerLost."""
 
     def hear(self, wait_s: float) -> Heard | None:
         """Return the next answer, in the order asked, if it comes within *wait_s*.
@@ -300,7 +300,7 @@ class DecodeAhead:
             self._go_on()
 
     def decoded(self, block: Block) -> Decoded:
-        """Return what *block* decodes to, at the latest once the worker's patience ends.
+        """Return the decoded *block*, at the latest once the worker's patience ends.
 
         Raises what the decoder raises.
         """

@@ -116,7 +116,7 @@ class FinalFold:
         return STEP_S + self._late * max(0.0, late_step_s - STEP_S)
 
     def _wait_s(self) -> float:
-        """Return how long after the begin of a batch the next one begins, if few slots wait."""
+        """Return the pause between the begins of two batches, if few slots wait."""
         behind = self._finality()
         if behind is None or not behind.is_fast:
             return WAIT_S
@@ -272,7 +272,7 @@ class _Batch:
     def _count(
         self, mint: Mint, slot: FinalizedSlot, swaps: Sequence[PricedSwap], floor: Floor
     ) -> None:
-        """Count what *mint* traded, and follow it from the slot in which it traded enough."""
+        """Count the trades of *mint*, and follow it from the slot in which it traded enough."""
         activity: Activity = count(
             self._activity[mint],
             day=day_of(slot.time),

@@ -212,7 +212,7 @@ class Ingest:
             log.info("hole", slot=hole.slot, parent_slot=hole.parent_slot)
 
     async def _expect_same_chain(self) -> None:
-        """Record which chain the log is of; raise WrongChain where the source is of another."""
+        """Record the chain of the log; raise WrongChain if the source is of another."""
         genesis_hash = await self.source.genesis_hash()
         if genesis_hash is None:
             return
@@ -224,7 +224,7 @@ class Ingest:
             )
 
     async def _follow(self, chain: Slots, fold: FinalFold) -> Block | None:
-        """Apply what the source yields; return a block that cannot join, None at the end."""
+        """Apply the events of the source; return a block that cannot join, None at the end."""
         try:
             offer = None if self.ahead is None else self.ahead.offer
             async with read_ahead(self.source.updates(chain.tip), offer=offer) as queue:

@@ -47,7 +47,7 @@ TOLD_EVERY_S: Final = 60  # of one dollar: at the edge of its peg it may come an
 
 
 class Pegs:
-    """How far each dollar is off, as of the newest block."""
+    """The distance of each dollar from its peg, as of the newest block."""
 
     def __init__(self) -> None:
         self._shown: Mapping[Mint, float] = {}
@@ -139,7 +139,7 @@ class Slots:
 
     @property
     def pace(self) -> Pace | None:
-        """How fast the chain makes slots; None before there are enough blocks."""
+        """The pace of the chain; None before there are enough blocks."""
         return self._meter.pace
 
     @property
@@ -275,7 +275,7 @@ class Slots:
 
 
 def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
-    """Return what of *decoded* is kept one by one."""
+    """Return the parts of *decoded* that are kept one by one."""
     return [
         Unread(slot=slot, signature=one.signature, program=one.program, reason=one.reason)
         for one in decoded.quarantined[:UNREAD_PER_BLOCK_MAX]

@@ -25,12 +25,12 @@ MAILBOX: Final = Actor("mailbox")  # followed a link that was sent by e-mail
 
 
 def user_actor(user_id: int) -> Actor:
-    """Return how the log names a signed-in person."""
+    """Return the name of a signed-in person in the log."""
     return Actor(f"user:{user_id}")
 
 
 def key_actor(key_id: int) -> Actor:
-    """Return how the log names a program with an API key."""
+    """Return the name of a program with an API key in the log."""
     return Actor(f"key:{key_id}")
 
 
@@ -47,7 +47,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """Which events are wanted; an empty text wants all.
+    """The events to return; an empty text means all.
 
     who      did it, or it was done to: `user:7`
     action   what was done begins with

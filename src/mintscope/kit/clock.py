@@ -7,7 +7,7 @@ from mintscope.kit.primitives import UnixMs
 
 
 class Clock(Protocol):
-    """Where "now" comes from."""
+    """The source of "now"."""
 
     def now(self) -> UnixMs:
         """Return the wall time; it may step."""

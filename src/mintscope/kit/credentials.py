@@ -39,7 +39,7 @@ class CredentialKind(Enum):
 
     @property
     def entropy_bytes(self) -> int:
-        """How many random bytes one takes: all its digits but the checksum's."""
+        """The number of random bytes in one: all its digits but the checksum's."""
         return (self.value[1] - CHECKSUM_LENGTH) // 2
 
 

@@ -45,7 +45,7 @@ class Denied(msgspec.Struct, frozen=True, gc=False):
 
 
 def site_key(client: str) -> str:
-    """Return what a limit of many clients together is keyed by: the /48 of an IPv6 network."""
+    """Return the key of a limit of many clients together: the /48 of an IPv6 network."""
     if not client.endswith(f"/{IPV6_PREFIX}"):
         return client
     return str(IPv6Network(client).supernet(new_prefix=IPV6_SITE_PREFIX))
@@ -73,10 +73,10 @@ class InstantLimiter(Limiter, Protocol):
     """A limiter that has its windows at hand, and so need not be awaited."""
 
     def take_now(self, key: LimitKey) -> Admitted | Denied:
-        """Do what `take` does, at once."""
+        """Take as `take` does, at once."""
 
     def give_back_now(self, key: LimitKey) -> None:
-        """Do what `give_back` does, at once."""
+        """Give back as `give_back` does, at once."""
 
 
 async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
@@ -150,7 +150,7 @@ class MovingWindow:
         self.give_back_now(key)
 
     def take_now(self, key: LimitKey) -> Admitted | Denied:
-        """Do what `take` does, at once."""
+        """Take as `take` does, at once."""
         now = self._clock.monotonic_s()
         window_s = self.limit.window_s
         admitted = self._young.get(key) or self._admitted(key, now)
@@ -162,7 +162,7 @@ class MovingWindow:
         return Admitted(self.limit.count - len(admitted), ceil(window_s - (now - admitted[0])))
 
     def give_back_now(self, key: LimitKey) -> None:
-        """Do what `give_back` does, at once."""
+        """Give back as `give_back` does, at once."""
         admitted = self._young.get(key) or self._old.get(key)
         if not admitted:
             return

@@ -266,7 +266,7 @@ def trim() -> None:
 
 
 def freeze_startup_objects() -> None:
-    """Take what the start has made out of every later garbage collection.
+    """Take the objects of the start out of every later garbage collection.
 
     It stays until the end anyway, and looking through all of it stops the
     loop for 75 ms; called once, before the first work comes.

@@ -325,7 +325,7 @@ class RequestTally(Collector):
             SPANS.ended(route, elapsed_s, attributes)
 
     def by_status(self) -> dict[int, int]:
-        """Return how many answers there were of each status."""
+        """Return the number of answers of each status."""
         found: dict[int, int] = {}
         for (_, status), counts in list(self._counts.items()):
             found[status] = found.get(status, 0) + sum(counts)
@@ -333,7 +333,7 @@ class RequestTally(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        """Yield what Prometheus reads; the histogram's count is the number of answers."""
+        """Yield the metrics for Prometheus; the histogram's count is the number of answers."""
         seconds = HistogramMetricFamily(
             "mintscope_request_s", "Time to answer", labels=["route", "status"]
         )

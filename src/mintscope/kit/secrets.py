@@ -55,7 +55,7 @@ def is_example(text: str) -> bool:
 
 
 def flaw_of_key(key: bytes) -> str | None:
-    """Return why *key*, at least 32 bytes, is no secret; None: nothing is known against it."""
+    """Return the reason why *key*, at least 32 bytes, is no secret; None: none is known."""
     if is_example(key.hex()):
         return IS_EXAMPLE
     differences = {(after - before) % 256 for before, after in itertools.pairwise(key)}
@@ -65,7 +65,7 @@ def flaw_of_key(key: bytes) -> str | None:
 
 
 def flaw_of_password(text: str) -> str | None:
-    """Return why the password *text* of a store is no secret; None: nothing is known against it."""
+    """Return the reason why the password *text* of a store is no secret; None: none is known."""
     if is_example(text):
         return IS_EXAMPLE
     if len(text) < PASSWORD_LENGTH_MIN or len(set(text)) < PASSWORD_CHARACTERS_MIN:
@@ -120,7 +120,7 @@ class Root(msgspec.Struct, frozen=True, order=True):
 
     @property
     def since(self) -> UnixMs:
-        """When it begins to sign."""
+        """The time at which it begins to sign."""
         return UnixMs(self.since_s * 1000)
 
     @override

@@ -27,7 +27,7 @@ def month_of(at: UnixMs) -> Month:
 
 
 def month_end(month: Month) -> UnixMs:
-    """Return when the month after *month* begins."""
+    """Return the begin of the month after *month*."""
     year, number = divmod(month + 1, MONTHS)
     return UnixMs(int(datetime(year, number + 1, 1, tzinfo=UTC).timestamp()) * SECOND_MS)
 

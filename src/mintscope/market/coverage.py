@@ -1,4 +1,4 @@
-"""How much of what exchanged tokens was read, by hour and program, and as a share of all.
+"""The part of all exchanges that was read, by hour and program, and as a share of all.
 
 Call      of a program that exchanged tokens, or of one in the table that should have
 Read      under the name of the table, or by its transfers where the table has no such program
@@ -162,7 +162,7 @@ class Shares(NamedTuple):
 
 
 class ReadShare(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """How much of what was exchanged was read, from 0 to 1, rounded down to 4 digits."""
+    """The share of exchanges that was read, from 0 to 1, rounded down to 4 digits."""
 
     by_calls: Annotated[
         float | None, about("The part of the calls; null if there was none.", 0.9987)
@@ -179,7 +179,7 @@ class ReportCoverage(
     gc=False,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
 ):
-    """How much of what was exchanged was read lately, of this token and overall."""
+    """The share of exchanges that was read lately, of this token and of all."""
 
     from_: Annotated[
         UnixS,
@@ -228,7 +228,7 @@ class Totals(NamedTuple):
 
     @property
     def shares(self) -> Shares:
-        """How much of it was read, by whatever way."""
+        """The share of it that was read, by whatever way."""
         return shares_of(summed((self.read, self.unlisted)), self.missed)
 
 
@@ -267,7 +267,7 @@ def summed(tallies: Iterable[Tally]) -> Tally:
 
 
 def shares_of(read: Tally, missed: Tally) -> Shares:
-    """Return what part *read* is of both."""
+    """Return the share of *read* in both."""
     return Shares(part(read.calls, missed.calls), part(read.volume, missed.volume))
 
 
@@ -344,7 +344,7 @@ def jumps(coverage: Coverage) -> list[Jump]:
 
 
 def report_coverages(coverage: Coverage, missed: MissedMints) -> ReportCoverages:
-    """Return what reports say.
+    """Return the coverages of reports.
 
     coverage   of the window
     """
@@ -370,7 +370,7 @@ def _read_share(shares: Shares) -> ReadShare:
 
 
 def window_start(time: UnixS) -> UnixS:
-    """Return when the window of a block at *time* begins."""
+    """Return the begin of the window of a block at *time*."""
     return first_hour(time, WINDOW_HOURS)
 
 

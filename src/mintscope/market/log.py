@@ -35,7 +35,7 @@ class SwapDetail(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class Uncounted(IntEnum):
-    """Why what changed hands in a swap is no volume, whatever its price.
+    """The reason why a swap adds no volume, whatever its price.
 
     NOT          it is, if the price is not rejected
     ROUND_TRIP   its signer bought and sold the token in one transaction
@@ -230,7 +230,7 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogTip(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the log stands.
+    """The position of the log.
 
     follows_files   True when the market clock follows the files being replayed,
                     so that the age of the data is not measured against the wall
@@ -248,7 +248,7 @@ class LogTip(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LogReader(Protocol):
-    """How a follower reads the log; safe while ingest writes.
+    """The log as a follower reads it; safe while ingest writes.
 
     Raises ServiceUnavailable from every verb when the store does not answer.
     """
@@ -269,7 +269,7 @@ class LogReader(Protocol):
         """Return the first living slot of each second of the newest *span_s*, oldest first."""
 
     async def load(self, mint: Mint) -> LoadedMint | None:
-        """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
+        """Return the stored data of *mint*, from one snapshot; None if it is not tracked."""
 
 
 class LogTrimmed(Exception):

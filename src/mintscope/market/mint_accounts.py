@@ -63,7 +63,10 @@ async def refresh_facts(rpc: Rpc, store: MintFactStore, clock: Clock) -> None:
 
 
 async def read_facts(rpc: Rpc, mints: Sequence[Mint], clock: Clock) -> Read:
-    """Return what each of *mints*, at most 50, is, or why it is no mint.  Raises SourceError."""
+    """Return the facts of each of *mints*, at most 50, or the reason why it is not a mint.
+
+    Raises SourceError.
+    """
     addresses = [address for mint in mints for address in (mint, metadata_address(mint))]
     answer = await rpc.accounts(addresses)
     if len(answer.value) != len(addresses):

@@ -60,7 +60,7 @@ class ChainAccount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How many tokens wallets show for each that the mint counts.
+    """The number of tokens that wallets show for each that the mint counts.
 
     multiplier       until *effective_at*; positive, finite
     new_multiplier   from then on
@@ -127,7 +127,7 @@ class MintFactStore(Protocol):
         """Note that *mint* was no mint then; what was kept of it stays."""
 
     async def one(self, mint: Mint) -> MintFacts | None:
-        """Return what is kept of *mint*."""
+        """Return the stored facts of *mint*."""
 
     async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
         """Return up to *mints_max* tracked mints not read since *before_ms*, the oldest first."""
@@ -147,7 +147,7 @@ def facts_of(
     slot: Slot,
     read_at_ms: UnixMs,
 ) -> MintFacts:
-    """Return what *account* says of *mint*.
+    """Return the facts of *mint* in *account*.
 
     metadata   the account at `metadata_address`; ignored unless it is Metaplex's, of this mint
     Raises     NotAMint

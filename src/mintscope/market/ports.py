@@ -191,7 +191,7 @@ class Folding(Protocol):
         """Return the swaps of *slot* by mint, each in order."""
 
     async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
-        """Return what is kept of each of *mints*."""
+        """Return the stored data of each of *mints*."""
 
     async def followed(self) -> dict[Mint, Activity]:
         """Return the mints a rule may drop: tracked, and not listed by an operator."""
@@ -204,10 +204,10 @@ class Folding(Protocol):
 
 
 class MarketStore(Protocol):
-    """Where the market is kept."""
+    """The store of the market."""
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
-        """Return where the log stands; track *mints* before the first slot ever.
+        """Return the position of the log; track *mints* before the first slot ever.
 
         A store that logs tracked mints alone drops those that a rule chose.
 
@@ -215,7 +215,7 @@ class MarketStore(Protocol):
         """
 
     async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
-        """Return which pools decided after which living slots, oldest first.
+        """Return the price pools after living slots, oldest first.
 
         For each mint at least what held after the newest slot that is not kept.
         """
@@ -294,7 +294,7 @@ class Tracking(Protocol):
 
 
 class MarketOverview(NamedTuple):
-    """Where the market stands.
+    """The position of the market.
 
     slot, time     of the newest block, None before the first
     folded_slot    how far the finalized fold has come
@@ -319,7 +319,7 @@ class MarketReader(LogReader, Protocol):
     """The log, and the market as an operator asks for it; safe while ingest writes."""
 
     async def overview(self) -> MarketOverview:
-        """Return where the market stands.  Raises ServiceUnavailable, UnusableStore."""
+        """Return the position of the market.  Raises ServiceUnavailable, UnusableStore."""
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
         """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable.
@@ -329,7 +329,7 @@ class MarketReader(LogReader, Protocol):
 
 
 class Retention(msgspec.Struct, frozen=True):
-    """How long candles are kept, seconds behind a mint's newest; the newest 101 always are.
+    """The retention of candles, seconds behind a mint's newest; the newest 101 always stay.
 
     swaps_s   how long swaps are kept, seconds behind the newest that is folded
     """
@@ -362,7 +362,7 @@ CANDLES_FOR_ALL: Final = 200  # of the longest, EMA-200
 
 
 def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | None]:
-    """Return when each timeframe is ready at the earliest: a swap in every bucket until then.
+    """Return the earliest time at which each timeframe is ready: a swap in every bucket until then.
 
     A bucket without a swap has no candle, and moves the moment on.  One that has volume and no
     price yet counts as over: the moment is then said one bucket late.

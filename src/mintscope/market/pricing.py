@@ -81,7 +81,7 @@ class _ExactRate(NamedTuple):
 
 
 class Unpriced(StrEnum):
-    """Why a swap sets no price; the first three add no volume either."""
+    """The reason why a swap sets no price; the first three add no volume either."""
 
     NO_ANCHOR = "no_anchor"
     NO_RATE = "no_rate"
@@ -278,7 +278,7 @@ def offer_of(
     *,
     is_buy: bool = True,
 ) -> Offer:
-    """Return what a swap of *pool* at *price*, in USD and SOL, offers."""
+    """Return the offer of a swap of *pool* at *price*, in USD and SOL."""
     usd, sol = price
     return Offer(
         pool,
@@ -332,7 +332,7 @@ def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Qu
 
 
 def _uncounted(seen: Oriented, quotes: Quotes, *, is_wash: bool) -> Uncounted:
-    """Return why what changed hands is no volume, whatever the price."""
+    """Return the reason why the amount is no volume, whatever the price."""
     if is_wash:
         return Uncounted.ROUND_TRIP
     if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
@@ -510,6 +510,6 @@ def _ratio(seen: Oriented) -> float | Unpriced:
 
 
 def _usd_of_quote(seen: Oriented, quotes: Quotes) -> float:
-    """Return what the quote of *seen*, another token of known decimals, is worth."""
+    """Return the value of the quote of *seen*, another token of known decimals."""
     scale: int = 10 ** (seen.quote_decimals or 0)
     return seen.quote_amount / scale * quotes.worth(seen.quote)

@@ -83,11 +83,11 @@ class Quotes:
         self.dollars = _on_peg(self.off_peg, mints.dollars)
 
     def kind(self, mint: Mint) -> QuoteKind | None:
-        """Return what *mint* is as a quote; None: it is none."""
+        """Return the kind of *mint* as a quote; None: it is none."""
         return KIND_OF_RANK[self.rank(mint)]
 
     def rank(self, mint: Mint) -> int:
-        """Return how far out *mint* is as a quote: of two, the nearer is the quote.
+        """Return the rank of *mint* as a quote: of two, the nearer is the quote.
 
         0 a dollar, 1 SOL, 2 a staking token, 3 a token with a robust price, 4 none.
         """

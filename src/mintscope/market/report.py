@@ -258,7 +258,7 @@ CANDLES_MIN: Final = 9
 
 
 class ReportKind(NamedTuple):
-    """Which report is asked for.
+    """The kind of report.
 
     is_partial   from the first priced swap on, with null for what cannot be computed yet
     is_closed    indicators without the candles that are still open, so that no value changes later

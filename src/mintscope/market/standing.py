@@ -1,4 +1,4 @@
-"""Which swaps set the price of a mint: those of the pools that it is costly to be.
+"""The swaps that set the price of a mint: those of the pools that are costly to be.
 
 Anyone may open a pool and trade there alone, at any price and of any volume.  The cost is to let
 money stand where others can trade against it.
@@ -351,7 +351,7 @@ def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
 
 
 def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
-    """Return what each of *pools* weighs at *time*, in micro-USD."""
+    """Return the weight of each of *pools* at *time*, in micro-USD."""
     oldest_s = YOUNG_S  # or as long as the oldest pool has stood that trades
     weighed: list[float] = []
     silent: list[int] = []
@@ -405,7 +405,7 @@ def _awaited(
 
 
 def _times_seen(weighed: Sequence[float], silent: Sequence[int]) -> float:
-    """Return how often one sum may be seen in the pools that trade: all of them over the heaviest.
+    """Return the number of pools that may show one sum: all that trade over the heaviest.
 
     Money that goes from pool to pool is seen in each, as it stands there.  So a silent pool is
     outweighed only by one that does so alone.

@@ -55,7 +55,7 @@ def pack(standing: Standing) -> bytes:
 
 
 def unpack(packed: bytes) -> Standing:
-    """Return what `pack` was given; of before decision 60, the one pool that decided."""
+    """Return the standing that `pack` was given; of before decision 60, the one price pool."""
     try:
         return _standing.decode(packed)
     except msgspec.ValidationError:
@@ -96,7 +96,7 @@ OLD_BASIS_S: Final = HOUR_S
 
 
 class Confidence(StrEnum):
-    """How good a price is."""
+    """The quality of a price."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -128,7 +128,7 @@ class PriceBasis(NamedTuple):
     flow: HourFlow
 
     def confidence(self, now: UnixS) -> Confidence:
-        """Return how good the price is at *now*."""
+        """Return the confidence of the price at *now*."""
         age_s = now - self.at
         is_young = self.at - self.since < YOUNG_S
         if self.depth is None or not self.is_agreed or is_young:
@@ -165,12 +165,12 @@ class PriceBasis(NamedTuple):
 
 
 def basis_of(packed: bytes | None) -> PriceBasis | None:
-    """Return what the price rests on by the pools in *packed*; None if the log names none."""
+    """Return the basis of the price by the pools in *packed*; None if the log names none."""
     return None if packed is None else basis_by(unpack(packed))
 
 
 def basis_by(standing: Standing) -> PriceBasis:
-    """Return what the price rests on by *standing*."""
+    """Return the basis of the price by *standing*."""
     pools = standing.pools
     newest = max(one.at for one in pools)
     weighed = weights(pools, newest)
@@ -217,7 +217,7 @@ class Standings:
             self._set(mint, state)
 
     def begin(self, slot: Slot) -> None:
-        """Take what follows as said by *slot*, the newest."""
+        """Begin the events of *slot*, the newest."""
         self._forget()
         self._before.append((slot, {}))
 
@@ -233,7 +233,7 @@ class Standings:
         return sets
 
     def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
-        """Return what says whether the next swaps agree with the price of *mint*, whatever weighs.
+        """Return a test of whether the next swaps agree with the price of *mint*, whatever weighs.
 
         Asked of each in order; nothing changes here.  Wider than what sets a price: a log that
         begins later, whose pools weigh less at first, has to take the same samples, because a past

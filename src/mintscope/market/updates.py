@@ -172,4 +172,4 @@ class Broadcast(Protocol):
         """
 
     def age_ms(self) -> int | None:
-        """Return how old the last applied slot is; None before there is one."""
+        """Return the age of the last applied slot; None before there is one."""

@@ -86,7 +86,7 @@ def _server_like(service: Client) -> Server[Any]:
 
 
 def _why(cause: BaseException) -> str:
-    """Return what is said of the first of what went wrong together."""
+    """Return the message of the first of the errors that happened together."""
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     return str(cause) or type(cause).__name__

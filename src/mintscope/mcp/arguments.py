@@ -49,7 +49,7 @@ class Arguments(msgspec.Struct, frozen=True):
 
 
 def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str]) -> Arguments:
-    """Return what *tool* is called with.
+    """Return the arguments for *tool*.
 
     The API says itself what is wrong with the fields of its query.  An argument that is not among
     *known*, or OWN, may be a budget with a slip in its name: it is not passed over.

@@ -103,7 +103,7 @@ class CallPrice(msgspec.Struct, frozen=True):
 
 
 def price_of(cost: ToolCost, arguments: Arguments, *, is_by_credits: bool) -> CallPrice:
-    """Return what the call takes; nothing for a bundle that is not sold, which the API refuses."""
+    """Return the price of the call; nothing for a bundle that is not sold: the API refuses it."""
     match cost:
         case ToolCost.NOTHING:
             return CallPrice()

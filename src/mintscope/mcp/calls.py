@@ -68,7 +68,7 @@ class ToolCalls:
         *,
         known: Collection[str],
     ) -> CallResult:
-        """Return what a call of *tool* ends with.
+        """Return the result of a call of *tool*.
 
         given    the arguments
         known    the names of those that there are
@@ -106,12 +106,12 @@ class ToolCalls:
         )
 
     def _caller(self, client: Scope) -> str:
-        """Return who states a budget: a credential, else an address."""
+        """Return the holder of a budget: a credential, else an address."""
         return " ".join(_values(client, b"authorization")) or self._addresses.key(client)
 
 
 async def _within(reserved: Reservation, call: Callable[[], Awaitable[ApiAnswer]]) -> ApiAnswer:
-    """Return what *call* returns; what it does not charge is reserved no longer."""
+    """Return the result of *call*; the part that it does not charge is no longer reserved."""
     try:
         answer = await call()
     except ClientDisconnected:
@@ -231,7 +231,7 @@ def _response(pieces: list[Message]) -> Response:
 def create_mcp(
     endpoint: McpEndpoint, *, limit: AddressLimit, write_error: ErrorWriter
 ) -> HttpApplication:
-    """Return what answers at PATH."""
+    """Return the application at PATH."""
     router = Router([Route("POST", PATH, endpoint.answer)])
     return HttpApplication(router, limit=limit, write_error=write_error, cors=CORS)
 
@@ -239,7 +239,7 @@ def create_mcp(
 def create_endpoint(
     api: ASGIApp, limits: AddressLimits, on_loaded: Callable[[], None]
 ) -> McpEndpoint:
-    """Return what answers MCP requests by asking *api*."""
+    """Return the endpoint of MCP, whose tools ask *api*."""
     exchange = ApiExchange(api)
     calls = ToolCalls(exchange, limits.limits, limits.addresses)
     return McpEndpoint(calls, exchange, on_loaded)

@@ -55,7 +55,7 @@ Context = ServerRequestContext[Any, Any]
 def create_manager(
     calls: ToolCalls, description: Mapping[str, Any]
 ) -> StreamableHTTPSessionManager:
-    """Return what answers MCP over HTTP.
+    """Return the manager of MCP sessions over HTTP.
 
     description   the API's OpenAPI document; a tool whose operation it lacks is not there
     """

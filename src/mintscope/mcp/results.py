@@ -180,7 +180,7 @@ OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 
 
 def input_schema(tool: Tool, operation: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what *tool* takes: the parameters of its operation, and what limits its cost."""
+    """Return the input schema of *tool*: parameters of its operation, and limits of its cost."""
     names = {field: name for name, field in tool.arguments.items()}
     properties: dict[str, Any] = {}
     required = []

@@ -66,7 +66,7 @@ class SoldItem(NamedTuple):
 
     @property
     def name(self) -> Resource:
-        """Return what was bought, or the path of its kind where no more is known."""
+        """The resource that was bought, or the path of its kind if no more is known."""
         return (
             Resource(self.resource.path)
             if isinstance(self.resource, ResourceKind)
@@ -127,7 +127,7 @@ class OrphanBooks(Protocol):
 def recognise(
     wire: bytes, offers: Iterable[SoldItem], *, terms: Terms, quote_key: bytes
 ) -> Recognised | None:
-    """Return what the transaction *wire* has paid for, if it is a payment of one of *offers*.
+    """Return the order that the transaction *wire* paid for, if it is a payment of one of *offers*.
 
     terms    of one token; payments in another are not recognised
 
@@ -171,7 +171,7 @@ PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # in one audit; the nex
 
 
 def compare(ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]) -> list[Violation]:
-    """Return what is wrong beyond doubt with arrivals: *ours*, and those that have no row."""
+    """Return violations beyond doubt among arrivals: *ours*, and those that have no row."""
     unknown = [signature for signature, is_ours in sponsored.items() if is_ours]
     short = [each.signature for each in ours if _is_short(each)]
     return [
@@ -266,7 +266,7 @@ class Auditor:
                 await self._scan(ScanScope.ALL, asset, scan, violations)
 
     async def _settle_issued(self) -> None:
-        """Look at what was issued and should be final by now; doubt what is not even then."""
+        """Check issued payments that should be final by now; doubt those that are not."""
         height = await self.history.finalized_height()
         before = UnixMs(self.clock.now() - SETTLED_AFTER_MS)
         late = await self.books.unsettled(before=before, height=height, count_max=BATCH)
@@ -355,13 +355,13 @@ class Closure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def violation_of(why_stopped: str | None) -> str | None:
-    """Return what an audit found, of why sales are stopped; None if it was not an audit."""
+    """Return the finding of an audit in the reason of a stop; None if it was not an audit."""
     is_by_hand = why_stopped is None or why_stopped.startswith(PAUSED)
     return None if is_by_hand else why_stopped
 
 
 def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Closure | None:
-    """Return why the usual payment would be turned away, None while none is."""
+    """Return the reason why the usual payment would be refused, None if it would not."""
     if is_stopped:
         return Closure(
             why="stopped by an audit or an administrator: credits go on working", is_for_all=True

@@ -59,7 +59,7 @@ class TreasuryHistory(Protocol):
 
 
 class ScanScope(StrEnum):
-    """How much of the history a scan is for."""
+    """The part of the history that a scan covers."""
 
     NEW = "new"
     ALL = "all"
@@ -67,7 +67,7 @@ class ScanScope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Scan:
-    """How far a scan has come.
+    """The progress of a scan.
 
     mark           where the one before began, and this one ends; None for the beginning of time
     head           the newest arrival when it began; None before its first page
@@ -113,7 +113,7 @@ class AuditBooks(Protocol):
         """
 
     async def walked(self) -> Walked:
-        """Return how far the walk through all books has come."""
+        """Return the progress of the walk through all books."""
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
         """Delete some spends of months closed over *kept_months* ago; return if more may be."""
@@ -121,23 +121,23 @@ class AuditBooks(Protocol):
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
     ) -> Sequence[Signature]:
-        """Return what was issued before *before*, had to land by *height*, and is not final."""
+        """Return payments issued before *before*, due to land by *height*, that are not final."""
 
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
         """Stop sales until an operator resumes them; the first reason is kept."""
 
 
 class TreasuryBooks(Protocol):
-    """How far the treasury's history has been compared, and what is still in doubt."""
+    """The comparison of the treasury's history with payments, and the payments in doubt."""
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return how far the scan of *scope* has come, None where there was none.
+        """Return the progress of the scan of *scope*, None if there is none.
 
         asset    whose treasury account is scanned; None: the payment token's
         """
 
     async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
-        """Remember how far the scan of *scope* has come."""
+        """Store the progress of the scan of *scope*."""
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
         """Note that *signatures* were looked at in vain, except those that are settled by now."""
@@ -153,20 +153,20 @@ class SalesState(Protocol):
     """Whether anything is sold, and what is under way."""
 
     async def why_stopped(self) -> str | None:
-        """Return why sales are stopped, None while they are open."""
+        """Return the reason why sales are stopped, None while they are open."""
 
     async def pending(self) -> tuple[int, UnixMs | None]:
-        """Return how many payments have no outcome yet, and when the oldest was begun."""
+        """Return the number of payments without an outcome, and the begin of the oldest."""
 
     async def fund(self) -> int | None:
         """Return the lamports not reserved for payments yet, None before the first look."""
 
     async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
-        """Return what all payers together have burned within the hour, or may burn yet."""
+        """Return the fees that all payers together burned within the hour, or may burn yet."""
 
 
 class AuditLease(Protocol):
-    """Which process audits."""
+    """The lease of the audit."""
 
     async def is_auditor(self) -> bool:
         """Return whether this process is the one that audits, of all that run."""
@@ -176,7 +176,7 @@ class MaintenanceBooks(SalesState, Protocol):
     """Reads and measures of payment maintenance, and the fee payer's balance that it keeps."""
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return how far the scan of *scope* has come, None where there was none.
+        """Return the progress of the scan of *scope*, None if there is none.
 
         asset    whose treasury account is scanned; None: the payment token's
         """
@@ -185,7 +185,7 @@ class MaintenanceBooks(SalesState, Protocol):
         """Return the mark after which the fee payer's balance is to be read."""
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
-        """Note what the fee payer had after *mark*."""
+        """Store the balance of the fee payer after *mark*."""
 
 
 class SalesBooks(SalesState, Protocol):

@@ -112,7 +112,7 @@ Cause = (
 
 
 class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
-    """How the client may pay instead.
+    """The payment that the client may make instead.
 
     requirements      the terms of a payment, for each token; empty: only credits are taken now
     is_for_credits    only credits are ever taken
@@ -362,7 +362,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def option(self, order: Order) -> PaymentOption | None:
-        """Return how *order* can be paid for; None where nothing is sold now."""
+        """Return the payment for *order*; None if nothing is sold now."""
         if self.merchant is not None:
             with suppress(PriceUnavailable):
                 requirements = await self.merchant.quote(order)
@@ -397,7 +397,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _pack(report: ReadReport, *, now: UnixMs) -> bytes:
-    """Return what is kept of a report that was paid for: its slot, its time, its body."""
+    """Return a paid report in its stored form: its slot, its time, its body."""
     return b"%d %d\n%b" % (report.slot, now - report.age_ms, report.body)
 
 
@@ -416,7 +416,7 @@ class Proposal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotProposed(Enum):
-    """Why no payment is written out for a wallet."""
+    """The reason why no payment is proposed to a wallet."""
 
     OURS = auto()  # it is the one that is paid, or the one that pays the fees
     UNFUNDED = auto()  # it has no account for the payment token, or too little in it

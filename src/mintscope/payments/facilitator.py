@@ -116,7 +116,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def paid_item(wanted: Wanted, secrets: Secrets, message_hash: MessageHash, key: str) -> PaidItem:
-    """Return what the payment *message_hash* of the holder of *key* buys."""
+    """Return the item that the payment *message_hash* of the holder of *key* buys."""
     if not isinstance(wanted, Credits):
         return wanted
     token = secrets.credit_token(message_hash, key)
@@ -160,7 +160,7 @@ class Contradiction(Exception):
 
 
 def answer(payment: Payment, key: str, secrets: Secrets, *, is_key_ours: bool = False) -> Outcome:
-    """Say what *payment* is, as the store knows it, to the holder of *key*.
+    """Return the outcome of *payment*, as stored, for the holder of *key*.
 
     is_key_ours    the client has sent none, and learns it only if it needs it
     """
@@ -291,7 +291,7 @@ class Facilitator:
     def _verify(
         self, envelope: Envelope, terms: Terms, demand: Demand, presented: Presented
     ) -> tuple[Asked, Verified | Refused]:
-        """Return what is found of a payment, and with which key its quote was compared."""
+        """Return the findings about a payment, and the key of its quote."""
         now = self.clock.now()
         keys = [each.quote for each in self.secrets.in_force(now)]
         asked = Asked(
@@ -389,7 +389,7 @@ class Facilitator:
         return not_begun(begun)
 
     async def _untried(self, candidate: VerifiedPayment, trial: Failing, wanted: Wanted) -> Outcome:
-        """Say whose fault it is that the payment would fail now, unless it has landed before."""
+        """Return the outcome of a payment that would fail now, by its cause, unless it landed."""
         why = not_simulated(trial)
         is_lost = not isinstance(trial, TreasuryUnusable) and lost.may_be_lost(trial)
         found = await self.refuse(candidate, why) if is_lost else why
@@ -471,7 +471,7 @@ class Facilitator:
         return BLOCKHASH_BLOCKS * self.slot_s()
 
     def _pauses_s(self, end_s: float) -> Iterator[float]:
-        """Return what is waited after each broadcast: more each time, then little until *end_s*."""
+        """Return the pauses after broadcasts: longer each time, then short until *end_s*."""
         alive_s = min(self._life_s(), self.patience_s)
         look_s = LOOK_SLOTS * self.slot_s()
         yield from (part * alive_s for part in PATIENCE_PARTS)

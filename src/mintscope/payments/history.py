@@ -44,7 +44,7 @@ class Assets(NamedTuple):
         return f"{whole:,}.{digits} {coin.symbol}" if digits else f"{whole:,} {coin.symbol}"
 
     def symbol(self, asset: Mint | None) -> str:
-        """Return what *asset* is called."""
+        """Return the symbol of *asset*."""
         coin = self.coin(asset)
         return coin.symbol if coin is not None else str(asset)
 
@@ -73,7 +73,7 @@ class Takings(NamedTuple):
 
 
 def price_usd(credit_count: int) -> Decimal:
-    """Return what so many credits are sold for, in US dollars; 0: one answer."""
+    """Return the price of so many credits, in US dollars; 0: one answer."""
     if credit_count == 0:
         return REQUEST_USD
     return BUNDLE_USD.get(credit_count, REQUEST_USD * credit_count)
@@ -99,4 +99,4 @@ class PaymentHistory(Protocol):
         """Return up to *limit* payments in a *state*, or all, newest first, behind *before*."""
 
     async def takings(self, since: UnixMs) -> Sequence[Takings]:
-        """Return what issued payments that were begun since then have brought, newest first."""
+        """Return the takings of issued payments that were begun since then, newest first."""

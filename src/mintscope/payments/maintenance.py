@@ -115,7 +115,7 @@ class PaymentMaintenance:
             raise ServiceUnavailable(f"the last audit of the books failed: {self._no_audit}")
 
     async def look_at_fees(self) -> int:
-        """Note what the fee payer has, in lamports, and say if that is little."""
+        """Store the balance of the fee payer, in lamports, and warn if it is low."""
         mark = await self.books.fund_mark()
         lamports = await self.chain.lamports(self.fee_payer)
         await self.books.fill_fund(lamports, mark=mark)

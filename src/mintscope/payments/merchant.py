@@ -97,7 +97,7 @@ def bundle_order(resource: Resource, bundle: Bundle) -> Order:
 
 
 class NotAdopted(Enum):
-    """Why a payment is given no row."""
+    """The reason why a payment is given no row."""
 
     NOT_FOUND = auto()  # the chain has no such transaction
     NOT_FINAL = auto()  # a fork may take it back, or it failed

@@ -29,7 +29,7 @@ MISSED_BLOCKS: Final = 32  # finalized between two looks in vain
 
 
 class State(StrEnum):
-    """Where a payment stands."""
+    """The states of a payment."""
 
     PENDING = "pending"
     ISSUED = "issued"
@@ -139,7 +139,7 @@ Evidence = Landed | Reverted | Dead
 
 
 def weigh(payment: Payment, sighting: Sighting) -> Evidence | None:
-    """Return what *sighting* proves about *payment*; None where it proves nothing."""
+    """Return the evidence of *sighting* about *payment*; None if it proves nothing."""
     match sighting:
         case Landed() | Reverted():
             return sighting

@@ -23,7 +23,7 @@ SPARE_LAMPORTS: Final = 2_000_000  # a hundred payments at the highest fee
 
 
 def final_after_ms(slot_s: float) -> int:
-    """Return how long after a resolution its finality is looked for, at *slot_s* a slot."""
+    """Return the time from a resolution to the check of its finality, at *slot_s* a slot."""
     return int(FINAL_AFTER_SLOTS * slot_s * 1000)
 
 
@@ -102,7 +102,7 @@ class Conduct(msgspec.Struct, frozen=True):
     def find_excess(
         self, budget: Budget, *, fee_lamports: int, is_address: bool
     ) -> RefusalReason | None:
-        """Say what speaks against one more payment that costs *fee_lamports*.
+        """Return the reason against one more payment that costs *fee_lamports*.
 
         So a payer reverts no more often in an hour than may be in flight and once
         for each payment of the hour that was good.

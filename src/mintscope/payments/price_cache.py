@@ -179,7 +179,7 @@ class PoolReserves(Protocol):
     """Reads what the pools of the payment token hold."""
 
     async def read(self) -> TokenReserves:
-        """Return what all the pools hold together.
+        """Return the reserves of all the pools together.
 
         Raises ChainUnavailable, and UnusablePaymentToken for a pool of another token.
         """

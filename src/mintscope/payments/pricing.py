@@ -64,7 +64,7 @@ class Quote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Doubt(StrEnum):
-    """Why there is no price; for the operator, and in a metric."""
+    """The reason why there is no price; for the operator, and in a metric."""
 
     NO_ANSWER = "the source does not answer"
     BROKEN = "a bug, or an unforeseen answer"

@@ -128,7 +128,7 @@ class PaymentChain(Protocol):
         """Return the time of the newest confirmed block, in Unix seconds."""
 
     async def lamports(self, wallet: Wallet) -> int:
-        """Return what *wallet* has to pay network fees with."""
+        """Return the lamports of *wallet* for network fees."""
 
 
 class Settled(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +169,7 @@ class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Obstacle(Enum):
-    """Why no payment can be taken just now."""
+    """The reason why no payment can be taken just now."""
 
     CHAIN = auto()
     NODE_BEHIND = auto()  # it does not know the blockhash, and is short of what others know
@@ -201,7 +201,7 @@ def not_begun(why: Objection) -> Outcome:
 
 
 def not_simulated(trial: Failing) -> Outcome:
-    """Say whose fault it is that the payment would not succeed now."""
+    """Return the outcome of a payment that would not succeed now, by the party at fault."""
     match trial:
         case TreasuryUnusable():
             return Unavailable(Obstacle.TREASURY)

@@ -1,4 +1,4 @@
-"""How many payments that come to nothing may ask the chain, and who may send them.
+"""The number of vain payments that may ask the chain, and their senders.
 
 The node is asked about a payment before it is known to be good, and payers can be made up.  So
 trials that do not succeed are counted, in three parts of what a minute allows:
@@ -122,7 +122,7 @@ class Trials:
         return None
 
     async def _kept(self, address: str, payer: Wallet | None) -> Sequence[Windows]:
-        """Return what is kept that a trial may count against, in the order in which it does."""
+        """Return the windows that a trial may count against, in the order in which it does."""
         if not self._keeps_some:
             return []
         found = list[Windows]()

@@ -66,7 +66,7 @@ class _Pane(NamedTuple):
     high: float
 
     def y(self, value: float) -> float:
-        """Return where *value* is."""
+        """Return the place of *value*."""
         span = self.high - self.low
         part = (value - self.low) / span if span > 0 else 0.5
         return self.bottom - part * (self.bottom - self.top)
@@ -250,7 +250,7 @@ def _path(kind: str, drawn: str) -> Markup:
 
 
 def _prices(points: Sequence[ChartPoint], panes: _Panes, levels: Mapping[str, float]) -> Markup:
-    """Return what is written right of the plot: prices, and what each pane below shows."""
+    """Return the labels right of the plot: prices, and the values of each pane below."""
     price = panes.price
     texts = [
         _text("tick", 8, price.y(value) / 10, short_price(value))

@@ -131,7 +131,7 @@ class PageEndpoints:
     def _detour(
         self, page: PageRoute, request: Request, session: Session | None
     ) -> Redirect | Page | None:
-        """Return where to go first, if the session does not suffice."""
+        """Return the page to go to first, if the session does not suffice."""
         if page.access is Access.ANYONE:
             return None
         if session is None:

@@ -104,7 +104,7 @@ def percent(fraction: float | None) -> Markup:
 
 
 def no_value() -> Markup:
-    """Return what stands where a number is not known."""
+    """Return the mark for an unknown number."""
     return Markup('<span class="level" title="not known yet">{}</span>').format(NOTHING)
 
 
@@ -208,7 +208,7 @@ def _path(parts: Sequence[Stretch], *, is_quiet: bool) -> str:
 
 
 def _area(stretch: Stretch) -> str:
-    """Return what is below a stretch in which something was traded."""
+    """Return the area below a stretch in which something was traded."""
     if stretch.is_quiet:
         return ""
     begin, end = (point.split()[0] for point in (stretch.points[0], stretch.points[-1]))
@@ -216,7 +216,7 @@ def _area(stretch: Stretch) -> str:
 
 
 def _clocks(count: int, begin: UnixS, step_s: int) -> list[tuple[str, str, str]]:
-    """Return where the times stand that divide the plot, and what is written there."""
+    """Return the times that divide the plot, their places, and their labels."""
     found = []
     for part in range(TIMES):
         place = part / TIMES

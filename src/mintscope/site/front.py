@@ -80,7 +80,7 @@ class LiveFront:
             await self._market.streams.serve(stream)
 
     async def _look(self, macros: Macros, _views: Collection[str]) -> Mapping[str, News]:
-        """Return what is new since the last look."""
+        """Return the news since the last look."""
         sol, movers, before = await self._sol.read(), await self._movers(), self._newest
         if sol is None:
             return {}
@@ -102,7 +102,7 @@ class LiveFront:
 
 
 def _parts(macros: Macros, sol: SolNow, movers: LinePage | None) -> Mapping[str, str]:
-    """Return what `front/live.html` has in its parts."""
+    """Return the parts of `front/live.html`."""
     drawn = macros("front/parts.html")
     parts = {name: getattr(drawn, name)(sol) for name in ("slot", "price", "answer")}
     parts["chart"] = sol.chart
@@ -161,7 +161,7 @@ class PersonCredits:
     ledger: CreditLedger | None
 
     async def facts(self, user_id: UserId, now: UnixMs) -> dict[str, Any]:
-        """Return what the page shows of the credits and keys of a user."""
+        """Return the facts of the page about the credits and keys of a user."""
         holdings = await self.account_credits.holdings(user_id)
         account = await self.account_credits.find(user_id)
         days: dict[int, int] = {}
@@ -259,7 +259,7 @@ class FrontPages:
             return None
 
     async def _waiting(self) -> int:
-        """Return how many applications wait for a decision."""
+        """Return the number of applications that wait for a decision."""
         return (await self._reviews.counts()).get(ApplicationState.AWAITING_APPROVAL, 0)
 
 

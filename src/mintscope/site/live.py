@@ -107,7 +107,7 @@ class Channel(Generic[View]):
         self._is_due = False
 
     def __len__(self) -> int:
-        """Return how many read."""
+        """Return the number of readers."""
         return len(self._readers)
 
     @property

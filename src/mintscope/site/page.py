@@ -216,12 +216,12 @@ def utc_text(at: UnixMs) -> str:
 
 
 def ago_text(at: UnixMs, now: UnixMs) -> str:
-    """Return how long before *now* it was."""
+    """Return the time from then to *now* in words."""
     return "just now" if now - at < MINUTE_MS else f"{_span(now - at)} ago"
 
 
 def old_text(age_ms: int) -> str:
-    """Return how old the newest block is; its time is known in whole seconds."""
+    """Return the age of the newest block in words; its time is known in whole seconds."""
     seconds = age_ms // SECOND_MS
     if seconds < 1:
         return "under a second old"
@@ -233,7 +233,7 @@ def old_text(age_ms: int) -> str:
 
 
 def until_text(at: UnixMs, now: UnixMs) -> str:
-    """Return how long after *now* it will be."""
+    """Return the time from *now* to then in words."""
     return "now" if at <= now else f"in {_span(at - now, rounds=True)}"
 
 

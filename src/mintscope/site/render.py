@@ -225,7 +225,7 @@ class PageWriter:
         return self._environment.get_template(template).module
 
     def _body(self, page: Page, context: PageContext) -> bytes:
-        """Return what is sent of *page*; of a template the newest text that is kept."""
+        """Return the body of *page*; of a template the newest text that is kept."""
         name, body = self._kept.get(page.template, ("", b""))
         if not page.kept_as or page.kept_as != name:
             body = self._render(page, context).encode()
@@ -340,7 +340,7 @@ class StaticFiles:
         return name in self._bodies
 
     def address(self, name: str) -> str:
-        """Return where pages find *name*: another address for other content."""
+        """Return the address of *name* for pages: another address for other content."""
         return f"/static/{name}?v={self._versions[name]}"
 
     async def get(self, request: Request) -> Response:

@@ -91,7 +91,7 @@ def parse_form(body: bytes) -> FormData:
 
 
 def parse_place(text: str) -> int | None:
-    """Return where a list goes on; "" is its beginning.  Raises as `parse_id` does."""
+    """Return the place at which a list goes on; "" is its beginning.  Raises as `parse_id` does."""
     return parse_id(text) if text else None
 
 
@@ -266,7 +266,7 @@ class SentEmail(NamedTuple):
 
 
 class Mailbox(Protocol):
-    """Where e-mails are read."""
+    """The place to read e-mails."""
 
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
         """Return the newest e-mails, newest first."""
@@ -286,7 +286,7 @@ class MailboxPages:
         yield get("/mailbox/{email}", self.show)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show what was written; with `to` to that address, with `after` if any is newer."""
+        """Show e-mails; with `to` those to that address, with `after` if any is newer."""
         wanted = request.query_params.line("to").lower()
         after = request.query_params.line("after")
         sent = await self._mailbox.recent(limit=SHOWN_MAX)

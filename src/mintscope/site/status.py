@@ -102,7 +102,7 @@ FAULTS: Final = {
 
 
 class Lateness(Enum):
-    """How late the data is, by what that means to those who ask for it.
+    """The lateness of data, by its meaning for those who ask for it.
 
     UNKNOWN   no block was read yet, or it cannot be read
     """
@@ -126,7 +126,7 @@ class AgeRules(NamedTuple):
     retry_after_s: int = 5
 
     def of(self, age_ms: int | None) -> Lateness:
-        """Return how late data of that age is; None: it is not known."""
+        """Return the lateness of data of that age; None: it is not known."""
         if age_ms is None:
             return Lateness.UNKNOWN
         if age_ms > self.stale_after_s * SECOND_MS:
@@ -136,7 +136,7 @@ class AgeRules(NamedTuple):
 
 
 class MarketStatus(NamedTuple):
-    """Where the market stands.
+    """The position of the market.
 
     slot, folded_slot   the newest block, and the newest that is final and in the list of tokens
     age_ms              of the newest block; None before the first
@@ -157,7 +157,7 @@ class MarketStatus(NamedTuple):
 
     @property
     def behind(self) -> int | None:
-        """How many blocks the chain has made since, at its pace; None if either is unknown."""
+        """The number of blocks the chain has made since, at its pace; None if either is unknown."""
         if self.age_ms is None or self.pace is None:
             return None
         return int(self.age_ms / SECOND_MS / self.pace.slot_s)
@@ -210,7 +210,7 @@ class StatusPages:
         yield get(PATH, self.show)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show how well the service works."""
+        """Show the health of the service."""
         async with self._reading:
             kept = self._newest
             if kept is None or request.now - kept[0] >= REMEMBERED_MS:
@@ -239,14 +239,14 @@ class StatusPages:
 
 
 def _newest_at(market: MarketStatus | None, read_at: UnixMs) -> UnixMs | None:
-    """Return when the newest block was made; None where it is not known."""
+    """Return the time of the newest block; None if it is not known."""
     if market is None or market.age_ms is None:
         return None
     return UnixMs(read_at - market.age_ms)
 
 
 def _coverage(coverage: Coverage | None) -> dict[str, object] | None:
-    """Return what the page says of what was read lately."""
+    """Return the coverage of late for the page."""
     if coverage is None:
         return None
     found = totals(coverage.rows)
@@ -274,6 +274,6 @@ def _missed(one: MissedProgram) -> dict[str, object]:
 
 
 def _why_closed(wrong: Mapping[str, str]) -> str:
-    """Return why nothing is sold, for the page says by itself that it is so; "" if it is sold."""
+    """Return the reason why nothing is sold, without the fact itself; "" if sales are open."""
     why = wrong.get("sales") or wrong.get("chain") or ""
     return why.removeprefix("closed: ").removesuffix(": credits go on working")

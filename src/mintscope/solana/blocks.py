@@ -83,13 +83,13 @@ class SourceError(Exception):
 
 
 class Source(Protocol):
-    """Where blocks come from."""
+    """The source of blocks."""
 
     async def genesis_hash(self) -> str | None:
         """Return the name of the chain, None where the source cannot know it."""
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield what follows *after*, oldest first; from its own start when None.
+        """Yield updates after *after*, oldest first; from its own start when None.
 
         Ends when the source is exhausted (files) and never while it is live.
         A source that finds the chain forked below *after* simply yields the
@@ -99,7 +99,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where a node listens and how it wants to be asked."""
+    """The address of a node, and its limits."""
 
     url: str = field(repr=False)  # providers put the key into it
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)

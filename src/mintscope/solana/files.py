@@ -80,7 +80,7 @@ class FileSource:
         return None
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield what the files hold after *after*; ends with them.
+        """Yield the blocks of the files after *after*; ends with them.
 
         Raises FileError where a file cannot be read on, after everything before it; for
         files in the wrong order before anything.
@@ -248,7 +248,7 @@ class _Reader:
             raise FileError(f"{cause.filename}: cannot be read: {cause.strerror}") from cause
 
     def bytes_done(self) -> int:
-        """Return how many bytes of the files have been read, as they lie on disk."""
+        """Return the bytes of the files read so far, as they lie on disk."""
         return self._finished_bytes + (0 if self._open is None else self._open.tell())
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
@@ -333,7 +333,7 @@ class Arrivals:
         self._newest = slot, max(due_at_s, asked_at_s + self._share_s(LATER))
 
     def due_at_s(self, slot: Slot) -> float | None:
-        """Return when to ask for *slot*; None before the pace and a slot's time are known."""
+        """Return the time to ask for *slot*; None before the pace and a slot's time are known."""
         if self.pace is None or self._newest is None:
             return None
         newest, at_s = self._newest

@@ -37,7 +37,7 @@ class Position:
 
 
 class Fit(Enum):
-    """How a block stands to the newest one delivered."""
+    """The relation of a block to the newest one delivered."""
 
     FOLLOWS = auto()
     HOLE = auto()  # its parent is newer: something between is still missing
@@ -69,7 +69,7 @@ class Lineage:
         self.tip = Position(tip.slot, tip.blockhash)
 
     def judge(self, block: Block) -> Fit:
-        """Return how *block*, newer than the tip, stands to it."""
+        """Return the relation of *block*, newer than the tip, to it."""
         if block.slot == 0:  # the genesis block is its own parent
             return Fit.FOLLOWS
         if block.parent_slot > self.tip.slot:
@@ -96,7 +96,7 @@ class Lineage:
         return position == self.floor or (link is not None and link.blockhash == position.blockhash)
 
     def rewind(self, position: Position) -> None:
-        """Forget what was delivered after *position*, to deliver what replaces it."""
+        """Forget deliveries after *position*, to deliver their replacement."""
         assert position == self.floor or self.holds(position)
         self._links = {slot: link for slot, link in self._links.items() if slot <= position.slot}
         self.tip = position
@@ -158,7 +158,7 @@ async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
 
 
 async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
-    """Return how far `finalized` is behind `confirmed` now, in seconds at *pace*.
+    """Return the distance of `finalized` from `confirmed` now, in seconds at *pace*.
 
     None if there is no pace.  Raises RpcFailure.
     """
@@ -168,7 +168,7 @@ async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
 
 
 class Finality:
-    """How far the chain is final, and what was delivered of it.
+    """The final part of the chain, and the delivered one.
 
     fast_every_s   how often a node is asked that is final soon after it has confirmed
     meter          measures how soon that is; by default one of its own
@@ -193,7 +193,7 @@ class Finality:
         self._undecided = 0
 
     def commitment(self, slot: Slot) -> Commitment:
-        """Return how to ask for *slot*: final ones as final, for nothing there can change."""
+        """Return the commitment to ask for *slot* with: final ones as final, as these stay."""
         return Commitment.FINALIZED if slot <= self._head else Commitment.CONFIRMED
 
     def note_delivered(self) -> None:
@@ -236,7 +236,7 @@ class Finality:
         return final, run[count] if count < len(run) else None
 
     async def fate(self, position: Position) -> Fate:
-        """Return what became of the block at *position*, at or below the final head."""
+        """Return the fate of the block at *position*, at or below the final head."""
         header = await self._rpc.header(position.slot, Commitment.FINALIZED)
         if isinstance(header, Missing):
             return FATES[header.absence]
@@ -250,7 +250,7 @@ class Finality:
             FINALITY_SECONDS.set(behind.seconds)
 
     async def _count_final(self, run: Sequence[Position]) -> int:
-        """Return how many of *run*, from its start, are final; they are linked, so bisect."""
+        """Return the number of final positions at the start of *run*: linked, so by bisection."""
         low = 0
         high = len(run)
         while low < high:

@@ -1,4 +1,4 @@
-"""How far a chain's finality is behind what is confirmed, measured from what its node says.
+"""The distance of a chain's finality from its confirmed head, measured by the answers of its node.
 
 Before Alpenglow a block was final 32 slots after it; since then a slot or two after.  So neither a
 date nor a version says how long to wait: all that waits for finality asks a `FinalityMeter`.
@@ -23,7 +23,7 @@ FINALIZED: Final = "finalized"
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """How far `finalized` is behind `confirmed`, as a reader sees it.
+    """The distance of `finalized` from `confirmed`, as a reader sees it.
 
     slots     of the chain
     seconds   from when it learned of a confirmed slot until it learned that it is final

@@ -46,7 +46,7 @@ class Node(Protocol):
         ...
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if the node does not know."""
+        """Return the pace of the chain; None if the node does not know."""
         ...
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
@@ -93,7 +93,7 @@ class PreferredNodes:
         return await self._first(lambda node: node.genesis_hash())
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if no node knows."""
+        """Return the pace of the chain; None if no node knows."""
         return await self._first(
             lambda node: node.pace(), is_enough=lambda answer: answer is not None
         )
@@ -318,7 +318,7 @@ class WatchedSource:
         return await self.source.genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield what the source does; ends and raises as it does."""
+        """Yield the updates of the source; ends and raises as it does."""
         tip = after
         factor = 1
         while True:

@@ -1,4 +1,4 @@
-"""How fast a chain makes slots, measured from what it says of itself.
+"""The pace of a chain, measured by its own answers.
 
 Mainnet took 400 ms a slot until 2026, then 350, 300, 250, 200.  So no constant holds: whatever
 needs seconds of slots, or slots of seconds, asks a `PaceMeter` or the node.
@@ -24,7 +24,7 @@ SLOT_S_MAX: Final = 10.0
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How long a slot takes, whether it has a block or not.
+    """The duration of a slot, whether it has a block or not.
 
     slot_s   seconds, SLOT_S_MIN to SLOT_S_MAX
     over_s   seconds of the chain that it was measured over
@@ -34,11 +34,11 @@ class Pace(msgspec.Struct, frozen=True):
     over_s: float
 
     def slots(self, seconds: float) -> int:
-        """Return how many slots *seconds* take, rounded up."""
+        """Return the number of slots that take *seconds*, rounded up."""
         return ceil(seconds / self.slot_s)
 
     def seconds(self, slots: int) -> float:
-        """Return how many seconds *slots* take."""
+        """Return the seconds that *slots* take."""
         return slots * self.slot_s
 
 

@@ -102,7 +102,7 @@ class Poller:
                 await patience.wait(failure)
 
     async def _locate(self, after: Tip | None) -> tuple[Lineage, Gap | None]:
-        """Return where to go on, and what is given up to do so."""
+        """Return the point to go on at, and the slots given up for it."""
         head = (await self.rpc.head(Commitment.CONFIRMED)).slot
         if after is None:
             return Lineage(Position(Slot(await self._first(head) - 1), None)), None
@@ -126,7 +126,7 @@ class Poller:
             raise Unreachable(f"expected blocks at the newest slot; it lists none before {head}")
 
     async def _slots(self, seconds: float) -> int:
-        """Return how many slots the chain makes in *seconds* at its pace of now.
+        """Return the number of slots that the chain makes in *seconds* at its present pace.
 
         0 if the node does not know its pace: then nothing is read back, and every gap is caught up.
         """

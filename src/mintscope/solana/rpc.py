@@ -79,7 +79,7 @@ class Trouble(Exception):
 
 
 class Throttle:
-    """When one client may ask: a limit that a node names holds for all requests to it."""
+    """The time at which a client may ask: a node's limit holds for all requests to it."""
 
     def __init__(self, clock: Clock, jitter: Callable[[], float], sleep: Sleep) -> None:
         self._clock = clock
@@ -121,7 +121,7 @@ class Patience:
 
 
 def retry_after_s(text: str, now_s: float) -> float:
-    """Return what a Retry-After header asks to wait, in either form; 0 if it asks nothing."""
+    """Return the seconds of a Retry-After header, in either form; 0 if it asks for nothing."""
     if text.isascii() and text.isdigit():
         return float(text)
     try:
@@ -163,7 +163,7 @@ class RpcRefused(RpcFailure):
 
 
 class Commitment(StrEnum):
-    """How sure the cluster must be; `processed` is never enough for us."""
+    """The commitment to ask for; `processed` is never enough for us."""
 
     CONFIRMED = "confirmed"
     FINALIZED = "finalized"
@@ -284,12 +284,12 @@ class Rpc:
         return _some(await self._call("getHealth", [], TEXT))
 
     async def block_time(self, slot: Slot) -> UnixS | None:
-        """Return when *slot* was made, None where the chain does not know."""
+        """Return the time of *slot*, None if the chain does not know it."""
         answer = await self._call("getBlockTime", [slot], SLOT)
         return None if answer.result is None else UnixS(answer.result)
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if the node does not know.
+        """Return the pace of the chain; None if the node does not know.
 
         From the chain's own samples of the last minutes; if the node keeps none, from the times of
         two blocks some minutes apart.
@@ -347,7 +347,7 @@ class Rpc:
         return await self._get_block(slot, commitment, "none", HEADER)
 
     async def accounts(self, addresses: Sequence[str]) -> AccountsWire:
-        """Return what is at each of *addresses*, at most 100, at one confirmed slot."""
+        """Return the account at each of *addresses*, at most 100, at one confirmed slot."""
         params = [list(addresses), {"commitment": "confirmed", "encoding": "base64"}]
         return _some(await self._call("getMultipleAccounts", params, ACCOUNTS))
 

@@ -119,4 +119,4 @@ class Transactions(Protocol):
     def __iter__(self) -> Iterator[Transaction | UnreadableTransaction]: ...
 
     def __len__(self) -> int:
-        """Return how many transactions the source delivered, left out or not."""
+        """Return the number of transactions that the source delivered, left out or not."""

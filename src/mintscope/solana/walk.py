@@ -47,7 +47,7 @@ class OtherChain(RpcFailure):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polling:
-    """How to follow.
+    """The options of polling.
 
     start            where to begin with nothing delivered yet: a slot, the oldest
                      the node has, or *backfill_s* before the newest
@@ -145,7 +145,7 @@ class Walk:
         self._window.retry(self._plan)
 
     async def reset(self) -> None:
-        """Forget what is planned and in flight."""
+        """Drop planned and pending requests."""
         self._owed_since.clear()
         await self._clear()
 
@@ -230,7 +230,7 @@ class Walk:
         return True
 
     async def _replan(self) -> None:
-        """Learn what follows the tip; wait first if nothing came of the last plan."""
+        """Plan the slots after the tip; wait first if nothing came of the last plan."""
         tip = self._lineage.tip.slot
         if tip == self._planned_from:
             await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
@@ -240,7 +240,7 @@ class Walk:
             self._plan.append(self.head)  # if there is a block, its parent proves the others
 
     async def _after(self, slot: Slot) -> list[Slot]:
-        """Return where the node may have blocks after *slot*, ascending."""
+        """Return the slots after *slot* at which the node may have blocks, ascending."""
         asked_at_s = self._clock.monotonic_s()
         head = (await self._rpc.head(Commitment.CONFIRMED)).slot
         self._arrivals.note_named(head, asked_at_s)
@@ -260,7 +260,7 @@ class Walk:
         return listed
 
     def _look_ahead(self) -> None:
-        """Learn what follows what is in flight before all of that has come."""
+        """Plan the slots after the pending ones before all of these have come."""
         if self._ahead is not None and self._ahead.done():
             ahead = self._ahead
             self._ahead = None
@@ -408,7 +408,7 @@ class Walk:
         return False
 
     async def _lost(self, missing: Missing, owed_since: float) -> str | None:
-        """Return why a block that must exist will never come, None while it still may."""
+        """Return the reason why a block that must exist never comes, None while it still may."""
         if missing.absence is Absence.PURGED or missing.slot < await self._rpc.first_available():
             return "the node no longer has these slots"
         if self._clock.monotonic_s() - owed_since > self._polling.gap_after_s:
@@ -444,7 +444,7 @@ class Walk:
             )
 
     async def _settle(self, settled: Settled) -> Sequence[Update]:
-        """Say how far what was delivered is final; go back to there if the rest has died."""
+        """Report the final part of the deliveries; go back to there if the rest has died."""
         final, dead = settled
         if dead is not None and self._lineage.holds(dead):
             log.warning("confirmed_block_died", slot=dead.slot)

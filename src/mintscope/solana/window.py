@@ -52,7 +52,7 @@ class Window:
             self._ask(plan.popleft())
 
     def _room(self) -> int:
-        """Return how many slots may be asked for or held."""
+        """Return the number of slots that may be asked for or held."""
         sizes = [size for task in self._tasks.values() if (size := _size(task))]
         self._largest = max(self._largest, *sizes, 1)
         held = sum(sizes)

@@ -41,7 +41,7 @@ SlotNumber = Annotated[Slot, msgspec.Meta(ge=0, le=2**53)]
 
 
 class Absence(StrEnum):
-    """Why a node says it has no block at a slot."""
+    """The reason of a node for having no block at a slot."""
 
     SKIPPED = "skipped"
     NOT_READY = "not ready"
@@ -122,7 +122,7 @@ class CertificateWire(msgspec.Struct, frozen=True):
 
 
 class PerformanceSample(msgspec.Struct, rename="camel"):
-    """How many slots the chain made in some seconds, a minute as a rule."""
+    """The number of slots that the chain made in some seconds, a minute as a rule."""
 
     num_slots: int
     sample_period_secs: float
@@ -296,7 +296,7 @@ class TransactionMeta(NodeRecord):
 
 
 class MessageHeader(NodeRecord):
-    """How many of the first accounts sign."""
+    """The number of the first accounts that sign."""
 
     num_required_signatures: Index = 1
 

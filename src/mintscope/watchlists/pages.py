@@ -70,7 +70,7 @@ class WatchlistPages:
         return Redirect(_address(made), notice="watchlist-made")
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show what is on a watchlist.  Raises NotFound."""
+        """Show the tokens of a watchlist.  Raises NotFound."""
         return await self._show(await self._own(request))
 
     async def rename(self, request: PageRequest) -> PageResponse:
@@ -165,7 +165,7 @@ class WatchlistPages:
         return Page("watchlists/show.html", facts, errors=errors, values=values)
 
     async def _shown(self, found: Watchlist) -> Iterable[ShownToken]:
-        """Return what the list says of those that are followed; nothing while it is loaded."""
+        """Return the list's lines of tracked tokens; nothing while it is loaded."""
         if self._lines is None or not found.mints:
             return []
         asked = ListQuestion(among=tuple(found.mints), limit=WATCHED_MAX)

@@ -16,7 +16,7 @@ WatchlistId = NewType("WatchlistId", int)
 
 
 class WatchDenied(Enum):
-    """Why nothing is changed."""
+    """The reason why nothing is changed."""
 
     NOT_FOUND = auto()
     TOO_MANY = auto()

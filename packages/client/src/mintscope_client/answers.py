@@ -28,7 +28,7 @@ _PURCHASED: Final = msgspec.json.Decoder(_Purchased)
 
 
 def data_of(response: httpx.Response) -> dict[str, Any] | None:
-    """Return what *response* delivers; None where it is no success, or cannot be read."""
+    """Return the data of *response*; None if it is an error, or cannot be read."""
     if not response.is_success:
         return None
     try:

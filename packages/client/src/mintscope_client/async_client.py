@@ -190,7 +190,7 @@ class AsyncClient(AsyncAccountMethods):
         return AsyncPagedLines(self.send, verbs.screen(where, **asked))
 
     async def metadata(self, mint: str) -> TokenMetadata:
-        """Return what the chain says of *mint*: free."""
+        """Return the metadata of *mint* from the chain: free."""
         return (await self.send(verbs.metadata(mint))).data
 
     async def bundles(self) -> BundleList:
@@ -202,7 +202,7 @@ class AsyncClient(AsyncAccountMethods):
         return (await self.send(verbs.BALANCE)).data.balance
 
     async def history(self) -> CreditHistory:
-        """Return where the credits of the credential came from and went: free."""
+        """Return the sources and uses of the credits of the credential: free."""
         return (await self.send(verbs.HISTORY)).data
 
     async def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
@@ -262,7 +262,7 @@ async def drive(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     request_s_max: float = REQUEST_S_MAX,
 ) -> Data:
-    """Return what *conversation* comes to, its requests sent by *http*.
+    """Return the result of *conversation*, its requests sent by *http*.
 
     request_s_max    for each sending, however slowly it is answered
     """

@@ -194,7 +194,7 @@ class Client(AccountMethods):
         return PagedLines(self.send, verbs.screen(where, **asked))
 
     def metadata(self, mint: str) -> TokenMetadata:
-        """Return what the chain says of *mint*: free."""
+        """Return the metadata of *mint* from the chain: free."""
         return self.send(verbs.metadata(mint)).data
 
     def bundles(self) -> BundleList:
@@ -206,7 +206,7 @@ class Client(AccountMethods):
         return self.send(verbs.BALANCE).data.balance
 
     def history(self) -> CreditHistory:
-        """Return where the credits of the credential came from and went: free."""
+        """Return the sources and uses of the credits of the credential: free."""
         return self.send(verbs.HISTORY).data
 
     def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:

@@ -1,4 +1,4 @@
-"""Why a call of a client failed, as exceptions: first by what helps, below that by code.
+"""Failures of the calls of a client, as exceptions: first by remedy, below that by code.
 
 RefusedError                 the service answered, with a code; nothing was charged
   WrongCallError             400 and the like: correct the call

@@ -108,7 +108,7 @@ def last_height(url: str) -> Dialogue[int]:
 
 
 def fates(url: str, sent: Iterable[Sent]) -> Dialogue[dict[str, PaymentFate]]:
-    """Ask what became of the payments *sent*; return it by key, OPEN where nothing is proven.
+    """Return the fates of the payments *sent* by key, OPEN if nothing is proven.
 
     The finalized height is read first, so that what is missing after that from the finalized
     history, of a node that has come as far, proves death.

@@ -59,7 +59,7 @@ class Pin:
         return get_associated_token_address(owner, Pubkey.from_string(self.asset), program)
 
     def atoms_of(self, usd: Decimal) -> int:
-        """Return how many atoms *usd* buys, rounded down.  Raises ValueError."""
+        """Return the atoms that *usd* buys, rounded down.  Raises ValueError."""
         if self.usd_per_token is None or not self.usd_per_token > 0 or not usd >= 0:
             raise ValueError("expected an amount in USD, and usd_per_token of the asset")
         atoms = (usd / self.usd_per_token).scaleb(self.decimals)
@@ -227,7 +227,7 @@ def blockhash_of(offer: PaymentRequirements) -> str | None:
 
 
 def amount_of(offer: PaymentRequirements) -> int:
-    """Return what *offer* asks for, in atoms.  Raises WillNotPay."""
+    """Return the amount that *offer* asks for, in atoms.  Raises WillNotPay."""
     text = offer.amount
     if not (text.isascii() and text.isdecimal() and len(text) <= len(str(AMOUNT_MAX))):
         raise WillNotPay("expected an amount in atoms")

@@ -16,7 +16,7 @@ CommitmentLevel = Literal["processed", "confirmed", "finalized"]
 
 
 class SlotPace(NamedTuple):
-    """How long things take, in milliseconds; the defaults are mainnet's.
+    """The durations of the chain, in milliseconds; the defaults are mainnet's.
 
     slot       from one slot to the next
     land       from the node until the next block may hold a transaction
@@ -37,7 +37,7 @@ class SlotPace(NamedTuple):
         return self.finality <= ALPENGLOW_MS_MAX
 
     def lag(self, commitment: CommitmentLevel) -> int:
-        """Return how many slots *commitment* is behind the tip."""
+        """Return the slots by which *commitment* is behind the tip."""
         match commitment:
             case "processed":
                 return 0
@@ -128,7 +128,7 @@ class Blockstore:
         return self._blocks[where] if where >= 0 else None
 
     def unfinalized(self) -> int:
-        """Return how many blocks a fork may still replace."""
+        """Return the number of blocks that a fork may still replace."""
         return len(self._slots) - bisect_right(self._slots, self.reached("finalized"))
 
     def block(self, slot: int) -> ChainBlock | None:

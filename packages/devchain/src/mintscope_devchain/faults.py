@@ -118,18 +118,18 @@ class Faults:
         return bool(self.knobs.calls or self.knobs.latency_ms)
 
     def landing(self) -> Landing | None:
-        """Return what shall happen to the next transaction."""
+        """Return the fault for the next transaction."""
         landing = self.knobs.landing
         return landing if landing and self._strikes("landing", landing.times) else None
 
     def answering(self, method: str) -> Answering | None:
-        """Return what shall happen to this call of *method*."""
+        """Return the fault for this call of *method*."""
         row = method if method in self.knobs.calls else EVERY_METHOD
         answering = self.knobs.calls.get(row)
         return answering if answering and self._strikes(f"call {row}", answering.times) else None
 
     def latency_ms(self, method: str) -> int:
-        """Return how long an answer of *method* takes."""
+        """Return the duration of an answer of *method*."""
         rows = self.knobs.latency_ms
         return rows.get(method, rows.get(EVERY_METHOD, 0))
 
@@ -138,7 +138,7 @@ class Faults:
         return method in self.knobs.blind
 
     def streaming(self, *kinds: StreamFault) -> StreamFault | None:
-        """Return what of *kinds* shall happen to a subscription now."""
+        """Return one of *kinds* as the fault of a subscription now."""
         stream = self.knobs.stream
         if stream is None or stream.kind not in kinds or not self._strikes("stream", stream.times):
             return None

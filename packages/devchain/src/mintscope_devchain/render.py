@@ -1,4 +1,4 @@
-"""How getBlock shows a transaction.
+"""The getBlock form of a transaction.
 
 Instruction trees go in; keys, index lists, balances before and after, logs and
 the flattened inner instructions come out.

@@ -51,7 +51,7 @@ class Invocation(NamedTuple):
 
 
 class Submission(NamedTuple):
-    """How a transaction is sent.
+    """The envelope of a transaction.
 
     version      None for a legacy one
     uses_table   its pools and mints come from a lookup table
@@ -78,7 +78,7 @@ class MarketTransaction(NamedTuple):
 
 
 def moves(calls: Iterable[Invocation]) -> Iterator[Move]:
-    """Yield what *calls* move, in order of execution."""
+    """Yield the moves of *calls*, in order of execution."""
     for call in calls:
         yield from moves(call.inner)
         yield from call.moves

@@ -84,7 +84,7 @@ def new_key(
     scopes: frozenset[Scope],
     expires_at: UnixMs | None,
 ) -> NewKey:
-    """Return what is kept of *api_key*."""
+    """Return the row of *api_key*, as it is stored."""
     digest = secrets.hash(api_key)
     last = f"...{hint(api_key)}"
     return NewKey(key_hash=digest, hint=last, name=name, scopes=scopes, expires_at=expires_at)
@@ -142,7 +142,7 @@ class ApiKeyRows(Protocol):
         """Change columns of a key."""
 
     def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
-        """Set when keys were last used, where that is later than before."""
+        """Set the time of the last use of keys, unless a later one is stored."""
 
 
 class KeyAddressRows(Protocol):
@@ -165,10 +165,10 @@ class UserKeyRows(Protocol):
         """Return up to *limit* keys, those active at *now* first, newest first."""
 
     def count_active(self, user_id: UserId, now: UnixMs) -> int:
-        """Return how many keys are active at *now*."""
+        """Return the number of keys that are active at *now*."""
 
     def count_made(self, user_id: UserId, since: UnixMs) -> int:
-        """Return how many keys were made after *since*, except those of applications."""
+        """Return the number of keys made after *since*, except those of applications."""
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
         """Set `revoked_at` of every key active at *at*; return how many there were."""

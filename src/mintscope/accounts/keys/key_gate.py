@@ -47,7 +47,7 @@ class KeyGate:
         self._addresses = limits.addresses
 
     async def admit(self, request: Request) -> Holder:
-        """Return who calls; the limit counts by key if it is good, else by address.
+        """Return the caller; the limit counts by key if it is valid, else by address.
 
         Never by what is not verified: callers could make up as many limits as they like.
         Raises    RateLimited, MissingToken, InvalidToken, ServiceUnavailable

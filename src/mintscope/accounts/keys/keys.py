@@ -89,7 +89,7 @@ class ApiKeys:
                 del used_from[next(iter(used_from))]
 
     async def flush(self) -> None:
-        """Store when and from which address keys were last used, or at the next call.
+        """Store the time and address of the last use of keys, or at the next call.
 
         Raises    ServiceUnavailable
         """

@@ -130,7 +130,7 @@ def parse_name(name: str) -> str:
 
 
 def parse_cap(text: str) -> int | None:
-    """Return how many credits *text* allows a month, None for an empty one.
+    """Return the credits that *text* allows a month, None for an empty text.
 
     Raises    InvalidForm
     """
@@ -163,7 +163,7 @@ OVERLAP_WORDS: Final = {"1h": "for an hour", "24h": "for 24 hours", "7d": "for 7
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """How a key stands, in a word or two; *tone* is good, wait or plain."""
+    """The state of a key, in a word or two; *tone* is good, wait or plain."""
 
     text: str
     tone: str
@@ -193,7 +193,7 @@ def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
 
 
 def badge(key: KeyLine, now: UnixMs) -> Badge:
-    """Return how *key* stands at *now*."""
+    """Return the state of *key* at *now*."""
     match key.status(now):
         case KeyStatus.REVOKED:
             return Badge("Revoked", "plain")
@@ -260,7 +260,7 @@ class KeyPages:
         return Page("keys/list.html", {"active": active, "archive": archive})
 
     async def ask(self, request: PageRequest) -> PageResponse:
-        """Ask what the new key is to be."""
+        """Ask for the name, scopes and limits of the new key."""
         preset = request.query_params.line("preset")
         values = blank(preset) if preset else filled(request.query_params)
         return _form(values)
@@ -305,7 +305,7 @@ class KeyPages:
         return self._shown_once(issued, request.now)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show what may be shown of a key."""
+        """Show the public facts of a key."""
         keys = await self._own(request)
         key = _chosen(keys, request)
         can, cannot = abilities(key.scopes)
@@ -318,7 +318,7 @@ class KeyPages:
         return Page("keys/show.html", facts | {"key": _facts(key, request.now)})
 
     async def ask_rename(self, request: PageRequest) -> PageResponse:
-        """Ask what the key shall be called."""
+        """Ask for the new name of the key."""
         key = _chosen(await self._own(request), request)
         if key.status(request.now) is not KeyStatus.ACTIVE:
             return Redirect(f"{LIST}/{key.key_id}")
@@ -338,7 +338,7 @@ class KeyPages:
         return Redirect(f"{LIST}/{key.key_id}", notice="key-renamed")
 
     async def ask_cap(self, request: PageRequest) -> PageResponse:
-        """Ask how much the key may spend in a month."""
+        """Ask for the cap of the key, in credits a month."""
         key = _chosen(await self._own(request), request)
         if key.status(request.now) is not KeyStatus.ACTIVE:
             return Redirect(f"{LIST}/{key.key_id}")
@@ -346,7 +346,7 @@ class KeyPages:
         return Page("keys/cap.html", {"key": _facts(key, request.now)}, values={"cap": cap})
 
     async def cap(self, request: PageRequest) -> PageResponse:
-        """Change how much the key may spend in a month."""
+        """Change the cap of the key, in credits a month."""
         key, text = _chosen(await self._own(request), request), request.form.line("cap")
         facts = {"key": _facts(key, request.now)}
         try:
@@ -358,7 +358,7 @@ class KeyPages:
         return Redirect(f"{LIST}/{key.key_id}", notice="key-capped")
 
     async def ask_rotate(self, request: PageRequest) -> PageResponse:
-        """Ask how long the old key shall go on beside the new one."""
+        """Ask for the time for which the old key stays valid beside the new one."""
         key = _chosen(await self._own(request), request)
         if not _may_rotate(key, request.now):
             return Redirect(f"{LIST}/{key.key_id}")
@@ -433,7 +433,7 @@ def _may_rotate(key: KeyLine, now: UnixMs) -> bool:
 
 
 def _ended_at(key: KeyLine) -> UnixMs | None:
-    """Return when the key ended, or will."""
+    """Return the time at which the key ended, or will end."""
     ends = [at for at in (key.revoked_at, key.expires_at) if at is not None]
     return min(ends, default=None)
 

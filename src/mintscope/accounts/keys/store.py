@@ -76,7 +76,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return line
 
     def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
-        """Set when keys were last used, where that is later than before."""
+        """Set the time of the last use of keys, unless a later one is stored."""
         self._db.executemany(NOTE_USE, list(used_at.items()))
 
     def shown(self, user_id: UserId, now: UnixMs, limit: int) -> Sequence[KeyLine]:
@@ -85,11 +85,11 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return self._all(f'"user" = ?1 ORDER BY {order} LIMIT ?3', user_id, now, limit)
 
     def count_active(self, user_id: UserId, now: UnixMs) -> int:
-        """Return how many keys are active at *now*."""
+        """Return the number of keys that are active at *now*."""
         return int(self._db.execute(COUNT_ACTIVE, (user_id, now)).get)
 
     def count_made(self, user_id: UserId, since: UnixMs) -> int:
-        """Return how many keys were made after *since*, except those of applications."""
+        """Return the number of keys made after *since*, except those of applications."""
         return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:

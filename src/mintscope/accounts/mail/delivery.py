@@ -259,7 +259,7 @@ class Delivery:
         return len(taken)
 
     def _room(self, now_s: float) -> int:
-        """Return how many may be tried now."""
+        """Return the number of e-mails that may be tried now."""
         tried = self._tried_at_s
         while tried and now_s - tried[0] >= HOUR_S:
             tried.popleft()

@@ -28,7 +28,7 @@ GOOD_MS: Final = Purpose.RESET_PASSWORD.lifetime_ms // 2  # what must be left of
 
 
 class EmailKind(StrEnum):
-    """Why an e-mail is written."""
+    """The reason for an e-mail."""
 
     CONFIRM_APPLICATION = "confirm_application"
     APPLICATION_APPROVED = "application_approved"
@@ -154,7 +154,7 @@ class OutboxRows(Protocol):
         """Return the newest e-mails, sent or not."""
 
     def count_waiting(self) -> int:
-        """Return how many e-mails were neither sent nor given up."""
+        """Return the number of e-mails that were neither sent nor given up."""
 
 
 class EmailLimit:

@@ -45,7 +45,7 @@ class Outbox:
     async def failed(
         self, email_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
     ) -> None:
-        """Note why the mail server did not accept it, and when to try again; None: never."""
+        """Note the reason of a refusal by the mail server, and the next try; None: never."""
 
         def note(rows: AccountRows) -> None:
             draft = rows.emails.get(email_id)
@@ -77,12 +77,12 @@ class Outbox:
         return await self._store.read(lambda rows: rows.outbox.newest(limit))
 
     async def count_waiting(self) -> int:
-        """Return how many e-mails were neither sent nor given up."""
+        """Return the number of e-mails that were neither sent nor given up."""
         return await self._store.read(lambda rows: rows.outbox.count_waiting())
 
 
 def retry_at(draft: Draft, now: UnixMs) -> UnixMs | None:
-    """Return when to try again what failed *now*; None: three days are enough.
+    """Return the time to retry a delivery that failed *now*; None: three days are enough.
 
     A minute later, then twice as long each time, at most six hours; the last time three days
     after the e-mail was written.

@@ -129,5 +129,5 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all("TRUE ORDER BY letter.id DESC LIMIT ?", limit)
 
     def count_waiting(self) -> int:
-        """Return how many e-mails were neither sent nor given up."""
+        """Return the number of e-mails that were neither sent nor given up."""
         return int(self._db.execute(COUNT_WAITING).get)

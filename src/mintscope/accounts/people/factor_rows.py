@@ -324,7 +324,10 @@ class PasskeyVerifier(Protocol):
         """Return the question for a proof by one of *known*."""
 
     def credential_of(self, answer: str) -> bytes:
-        """Return which credential *answer* claims to be of.  Raises PasskeyRefused."""
+        """Return the id of the credential that *answer* claims to come from.
+
+        Raises PasskeyRefused.
+        """
 
     def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> int:
         """Return the new `sign_count` of *passkey*, which *answer* proves.

@@ -230,7 +230,7 @@ class Factors:
         self._code_limit = CodeLimit(limits)
 
     async def state(self, session: Session) -> FactorState:
-        """Return what the person has."""
+        """Return the second factors of the person."""
         return await self.store.read(lambda rows: state_of(rows, session.user.user_id))
 
     async def begin_app(self, session: Session) -> None:
@@ -314,13 +314,13 @@ class Factors:
         )
 
     def _challenge(self, session: Session, known: Sequence[Passkey]) -> bytes:
-        """Return what a new passkey signs: another one for each session, and after each passkey."""
+        """Return the challenge for a new passkey: new for each session, and after each passkey."""
         newest = max((passkey.passkey_id for passkey in known), default=0)
         return self.secrets.challenge("registration", f"{session.csrf} {newest}")
 
 
 def state_of(rows: AccountRows, user_id: UserId) -> FactorState:
-    """Return what a user has."""
+    """Return the second factors of a user."""
     app = rows.apps.of_user(user_id)
     return FactorState(
         app=None if app is None or app.confirmed_at is None else app,

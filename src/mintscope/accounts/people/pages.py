@@ -42,7 +42,7 @@ NOT_TOLD_APART: Final = "The e-mail address or the password is wrong."
 
 
 class EntryPages:
-    """How a session begins and ends."""
+    """Pages on which a session begins and ends."""
 
     def __init__(self, people: People, second_step: SecondStepPages, *, may_sign_up: bool) -> None:
         self._people = people
@@ -179,7 +179,7 @@ class AccountPages:
         yield post(f"{SESSIONS}/end-others", self.end_other_sessions, signed_in)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show what the account is, and what can be done with it."""
+        """Show the account, and the actions on it."""
         return await self._show(request, {"username": request.signed_in.user.username})
 
     async def rename(self, request: PageRequest) -> PageResponse:
@@ -312,7 +312,7 @@ class AddressPages:
         return Redirect(ACCOUNT, notice="address-changed") if is_done else link_gone("address")
 
     async def ask_undo(self, request: PageRequest) -> PageResponse:
-        """Say what the button does."""
+        """Show the effect of the button."""
         email = await self._changes.find_undo(request.path_params["link"])
         return link_gone("undo") if email is None else _undo(email)
 
@@ -333,7 +333,7 @@ class AddressPages:
 
 
 def told(ended: Ended) -> list[str]:
-    """Return what was ended, a line for each kind."""
+    """Return a line for each kind of thing that was ended."""
     lines = []
     for name, (one, many) in KINDS.items():
         count = getattr(ended, name)
@@ -424,7 +424,7 @@ class LinkPages:
         return Redirect("/settings/api-keys", notice="claimed")
 
     async def ask_address(self, request: PageRequest) -> PageResponse:
-        """Ask whose password it is."""
+        """Ask for the e-mail address of the account."""
         values = {"email": request.session.user.email} if request.session else {}
         return Page("forgot.html", values=values)
 
@@ -468,7 +468,7 @@ DELETE: Final = f"{ACCOUNT}/delete"
 
 
 class AccountDeletionPages:
-    """How a person leaves; the credits may be taken along, as a credit token."""
+    """Deletion of an account; its credits may be withdrawn to a credit token before."""
 
     def __init__(self, leaving: AccountDeletion, credits_: AccountCredits) -> None:
         self._leaving = leaving
@@ -480,7 +480,7 @@ class AccountDeletionPages:
         yield post(DELETE, self.leave, Access.FRESH)
 
     async def ask(self, request: PageRequest) -> PageResponse:
-        """Say what goes with the account."""
+        """Show the things that are deleted with the account."""
         return await self._page(request)
 
     async def leave(self, request: PageRequest) -> PageResponse:

@@ -113,7 +113,10 @@ class WebAuthn:
         return options_to_json(options)
 
     def credential_of(self, answer: str) -> bytes:
-        """Return which credential *answer* claims to be of.  Raises PasskeyRefused."""
+        """Return the id of the credential that *answer* claims to come from.
+
+        Raises PasskeyRefused.
+        """
         from webauthn.helpers import parse_authentication_credential_json
 
         credential = _expect_short(answer)
@@ -151,7 +154,7 @@ def _proving() -> Iterator[None]:
 
 
 def passkeys_at(origins: Iterable[str], name: str) -> WebAuthn | None:
-    """Return what checks passkeys of pages at *origins*; None: all are addresses by number.
+    """Return a verifier of passkeys for pages at *origins*; None: all are addresses by number.
 
     A passkey belongs to the name of a host; of several, the first.
     """
@@ -203,7 +206,7 @@ class Argon2Hasher:
         self._places = BoundedSemaphore(waiting_max)
 
     async def hash(self, password: str) -> str:
-        """Return what may be stored of *password*."""
+        """Return the hash of *password*, for storage."""
         return await self._run(lambda: ARGON2.hash(_one_form(password)))
 
     async def matches(self, password: str, stored: str | None) -> bool:

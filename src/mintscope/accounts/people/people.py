@@ -184,7 +184,7 @@ class People:
         )
 
     async def find_reset(self, link: str) -> EmailAddress | None:
-        """Return whose password the link resets; None: it is unknown, used, or has expired."""
+        """Return the address whose password the link resets; None: unknown, used, or expired."""
         proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
         return None if proof is None else proof.email
 

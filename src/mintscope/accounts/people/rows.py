@@ -70,17 +70,17 @@ class IdempotencyRows(Protocol):
     """Results by their keys, inside one transaction."""
 
     def find(self, key_hash: CredentialHash) -> IdempotencyRecord | None:
-        """Return what was made with that Idempotency-Key."""
+        """Return the record of an earlier request with that Idempotency-Key."""
 
     def insert(self, key_hash: CredentialHash, made: IdempotencyRecord, at: UnixMs) -> None:
-        """Note what was made with it."""
+        """Store the record of a request with that Idempotency-Key."""
 
     def purge(self, before: UnixMs) -> None:
-        """Forget what was made before then."""
+        """Delete the records of requests before then."""
 
 
 def asked_for(kind: str, body: object) -> bytes:
-    """Return what names a request for a *kind* of thing; *body* has a `repr` that says it all."""
+    """Return a digest of a request for a *kind* of thing; `repr(body)` must be complete."""
     return sha256(f"{kind}\n{body!r}".encode()).digest()
 
 
@@ -124,7 +124,7 @@ class AccountRows:
 
 
 class AccountStore(Protocol):
-    """Where accounts are kept.
+    """The store of accounts.
 
     Leases and due times are given by the clock of the process that asks, and
     kept by one clock for all processes.
@@ -132,7 +132,7 @@ class AccountStore(Protocol):
     """
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
-        """Return what *work* returns, once what it changed is durable.
+        """Return the result of *work*, once its changes are durable.
 
         It runs as if no other transaction ran at the same time, in any process.  An error that it
         raises undoes all that it did, and is raised here.  It does nothing but compute and call row
@@ -143,7 +143,7 @@ class AccountStore(Protocol):
         """Transact beside other transactions: *work* changes only rows that it has claimed."""
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
-        """Return what *work* returns, which changes nothing; it sees one commit throughout."""
+        """Return the result of *work*, which changes nothing; it sees one commit throughout."""
 
 
 async def find_application(
@@ -180,7 +180,7 @@ def names_of(rows: AccountRows, subjects: Collection[str]) -> Mapping[str, str]:
 
 
 def named_by(rows: AccountRows, email: EmailAddress) -> str | None:
-    """Return how the audit log names the person, or else the application, of an address."""
+    """Return the name of the person, or else of the application, of an address in the audit log."""
     person = find_person(rows.users, email)
     if person is not None:
         return f"user:{person.user.user_id}"

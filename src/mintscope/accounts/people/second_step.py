@@ -54,7 +54,7 @@ class SecondStep:
         self._code_limit = CodeLimit(limits)
 
     async def waiting(self, ticket: str) -> Waiting | None:
-        """Return what the sign-in waits for; None: it is over, or was never begun."""
+        """Return the sign-in that waits for its second step; None: it is over, or never began."""
         half = await self._find(ticket)
         if half is None:
             return None

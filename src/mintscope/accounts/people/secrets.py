@@ -123,7 +123,7 @@ class AccountSecrets:
         return f"{int.from_bytes(drawn[:16]) % 10**CODE_DIGITS:0{CODE_DIGITS}d}"
 
     def webhook_secret(self, nonce: bytes) -> bytes:
-        """Return what the webhooks of a signal are signed with."""
+        """Return the secret that signs the webhooks of a signal."""
         return hmac.digest(self.webhook, nonce, "sha256")
 
     def pause_proof(self, signal_id: int) -> str:
@@ -151,11 +151,11 @@ class AccountSecrets:
         return CredentialHash(hmac.digest(self.factor, text, "sha256"))
 
     def passkey_handle(self, user_id: int) -> bytes:
-        """Return what a device keeps of whose passkey it holds: no number, no name."""
+        """Return the handle of the user that a device keeps with a passkey: no number, no name."""
         return hmac.digest(self.factor, f"handle {user_id}".encode(), "sha256")
 
     def challenge(self, use: str, text: str) -> bytes:
-        """Return what a passkey signs for *use*, bound to *text*: a ticket or a session."""
+        """Return the challenge of a passkey for *use*, bound to *text*: a ticket or a session."""
         return hmac.digest(self.factor, f"challenge {use}\n{text}".encode(), "sha256")
 
     def is_link_of(self, nonce: bytes, link: str) -> bool:

@@ -68,7 +68,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Browser:
-    """Where a session begins: the client's address, and what it says it is."""
+    """The client at the start of a session: its address, and its user agent."""
 
     address: str
     agent: str
@@ -94,7 +94,7 @@ def draw_cookie(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetimes:
-    """How long sessions last: unused, and at all."""
+    """The lifetimes of sessions: without use, and in all."""
 
     idle_ms: int = IDLE_MS
     absolute_ms: int = ABSOLUTE_MS
@@ -159,7 +159,7 @@ class Purpose(StrEnum):
 
     @property
     def lifetime_ms(self) -> int:
-        """How long it may be used."""
+        """The time for which it may be used, in milliseconds."""
         return {
             Purpose.CONFIRM_APPLICATION: 72 * HOUR_MS,
             Purpose.VERIFY_EMAIL: 24 * HOUR_MS,
@@ -206,7 +206,7 @@ class NewProof:
 
     @property
     def expires_at(self) -> UnixMs:
-        """When it stops to be good."""
+        """The time at which it expires."""
         return UnixMs(self.made_at + self.purpose.lifetime_ms)
 
 
@@ -259,7 +259,7 @@ def link_text(proof_id: ProofId, link: str) -> str:
 
 
 def parse_link(text: str) -> tuple[ProofId, str] | None:
-    """Return what `link_text` was made of, or None for anything else."""
+    """Return the parts of a text made by `link_text`, or None for any other text."""
     number, dot, link = text.partition(".")
     if not dot or not number.isascii() or not number.isdigit() or len(number) > 18:  # noqa: PLR2004
         return None

@@ -110,7 +110,7 @@ class NotPossible(Exception):
 
 
 def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
-    """Return how the audit log names *reviewer*.  Raises SessionEnded.
+    """Return the name of *reviewer* in the audit log.  Raises SessionEnded.
 
     An actor that is no session is vouched for by the machine, and not looked up.
     """
@@ -195,7 +195,7 @@ RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may rea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How much of each kind ended.
+    """The number of ended things, by kind.
 
     sessions   all of them
     factors    authenticator apps and passkeys
@@ -237,7 +237,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Return how many caps are as they were before *since*, and how many keys ended."""
+    """Return the number of caps restored to their values before *since*, and of ended keys."""
     caps = keys = 0
     for key in rows.user_keys.shown(user_id, at, KEYS_SHOWN_MAX):
         if key.revoked_at is not None:
@@ -278,7 +278,7 @@ def _caps_of(rows: AccountRows, key_id: KeyId) -> Iterator[Event]:
 
 
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Return how many alert rules are deleted, and how many others send no webhooks any more."""
+    """Return the number of deleted alert rules, and of others that no longer send webhooks."""
     alerts = webhooks = 0
     for signal in rows.signals.of_user(user_id):
         if signal.created_at >= since:

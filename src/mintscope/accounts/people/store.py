@@ -363,7 +363,7 @@ class AccountConnections:
         )
 
     async def write(self, work: Work[T], *, beside: bool = False) -> T:
-        """Return what *work* returns, once that is durable; what it raises undoes it.
+        """Return the result of *work*, once it is durable; an exception undoes it.
 
         beside    other transactions may write meanwhile
         Raises    ServiceUnavailable when the database does not answer in time; nothing is done then
@@ -377,7 +377,10 @@ class AccountConnections:
                 raise ServiceUnavailable(UNAVAILABLE) from cause
 
     async def read(self, work: Work[T]) -> T:
-        """Return what *work* returns; it sees one commit throughout.  Raises ServiceUnavailable."""
+        """Return the result of *work*; it sees one commit throughout.
+
+        Raises ServiceUnavailable.
+        """
 
         def looked(database: Database) -> T:
             with database.snapshot():
@@ -413,14 +416,14 @@ class SqlIdempotencyRows:
         self._db = db
 
     def find(self, key_hash: CredentialHash) -> IdempotencyRecord | None:
-        """Return what was made with that Idempotency-Key."""
+        """Return the record of an earlier request with that Idempotency-Key."""
         row = self._db.execute(FIND, (key_hash,)).fetchone()
         return None if row is None else IdempotencyRecord(bytes(row[0]), row[1])
 
     def insert(self, key_hash: CredentialHash, made: IdempotencyRecord, at: UnixMs) -> None:
-        """Note what was made with it."""
+        """Store the record of a request with that Idempotency-Key."""
         self._db.execute(INSERT, (key_hash, made.asked, made.thing_id, at))
 
     def purge(self, before: UnixMs) -> None:
-        """Forget what was made before then."""
+        """Delete the records of requests before then."""
         self._db.execute(PURGE, (before,))

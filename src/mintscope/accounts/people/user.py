@@ -64,7 +64,7 @@ class Hasher(Protocol):
     """Turns passwords into hashes, slowly on purpose; `edges.maintenance.passwords` has one."""
 
     async def hash(self, password: str) -> str:
-        """Return what may be stored of *password*."""
+        """Return the hash of *password*, for storage."""
 
     async def matches(self, password: str, stored: str | None) -> bool:
         """Return whether *stored* was made of *password*; None takes as long and is never right."""
@@ -92,7 +92,7 @@ class TooManyAttempts(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoginLimits:
-    """How much is admitted.
+    """The limits of sign-ins.
 
     one      wrong passwords for an e-mail address from one client address, in 15 minutes
     all      wrong passwords from one client address, in 15 minutes

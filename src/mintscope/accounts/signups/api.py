@@ -162,7 +162,7 @@ class Confirmed(Wire, kw_only=True):
 
 
 class Standing(Wire, kw_only=True):
-    """How far an application is."""
+    """The state of an application."""
 
     success: Done = True
     state: Annotated[ApplicationState, about("Where it stands.")]
@@ -395,7 +395,7 @@ class AccountRoutes:
         error_format=BOTH_SHAPES,
     )
     async def get_application_status(self, request: Request) -> Response:
-        """How far an application is.
+        """The state of an application.
 
         Returns how far an application is, without spending an attempt at the exchange. Costs
         nothing.

@@ -42,7 +42,7 @@ class UserType(StrEnum):
 
 
 class ApplicationState(StrEnum):
-    """How far an application has come."""
+    """The states of an application."""
 
     AWAITING_CONFIRMATION = "awaiting_confirmation"
     AWAITING_APPROVAL = "awaiting_approval"
@@ -185,7 +185,7 @@ class ApplicationRows(Protocol):
         """
 
     def counts(self) -> Mapping[ApplicationState, int]:
-        """Return how many applications each state has; states without any are left out."""
+        """Return the number of applications in each state; states without any are left out."""
 
 
 def is_sent_again(
@@ -201,7 +201,7 @@ def is_sent_again(
 
 
 def subject_of(signup_id: SignupId) -> str:
-    """Return how the audit log names an application."""
+    """Return the name of an application in the audit log."""
     return f"application:{signup_id}"
 
 
@@ -268,7 +268,7 @@ class FieldReader:
         return text or None
 
     def user_type(self, name: str) -> UserType:
-        """Read what the applicant wants to be."""
+        """Parse the kind of user that the applicant asks to be."""
         text = self._required(name)
         if text in set(UserType):
             return UserType(text)

@@ -59,7 +59,7 @@ class ReviewPages:
             yield post(f"{one}/{what}", partial(self._end, what), Access.FRESH)
 
     async def queue(self, request: PageRequest) -> PageResponse:
-        """Show who waits, the longest first; or the applications in another state, or all."""
+        """Show pending applications, the oldest first; or those in another state, or all."""
         shown = request.query_params.line("state") or str(ApplicationState.AWAITING_APPROVAL)
         if shown not in {EVERY, *ApplicationState}:
             raise NotFound

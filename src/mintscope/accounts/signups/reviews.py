@@ -106,7 +106,7 @@ class Reviews:
         return None if kept is None else kept.application
 
     async def counts(self) -> Mapping[ApplicationState, int]:
-        """Return how many applications there are in each state."""
+        """Return the number of applications in each state."""
         counts = await self.store.read(lambda rows: rows.applications.counts())
         return dict.fromkeys(ApplicationState, 0) | dict(counts)
 
@@ -204,11 +204,11 @@ class Reviews:
         return await self.store.read(lambda rows: rows.hours.since(since))
 
     async def names(self, subjects: Collection[str]) -> Mapping[str, str]:
-        """Return what people call *subjects* and actors of the audit log, those that are there."""
+        """Return display names of *subjects* and actors of the audit log, for those that exist."""
         return await self.store.read(lambda rows: names_of(rows, subjects))
 
     async def subject_of(self, email: EmailAddress) -> str | None:
-        """Return how the audit log names the person, or else the application, of an address."""
+        """Return the name of an address's person, or else application, in the audit log."""
         return await self.store.read(lambda rows: named_by(rows, email))
 
     async def ask_for_token(self, mint: Mint, user_id: UserId, *, is_tracked: bool) -> None:
@@ -239,7 +239,7 @@ class Reviews:
         return await self.store.read(work)
 
     async def record(self, action: str, subject: str, *, actor: Reviewer, **detail: str) -> None:
-        """Note what an administrator did elsewhere.  Raises SessionEnded."""
+        """Record an action of an administrator outside reviews.  Raises SessionEnded."""
         now = self.clock.now()
 
         def work(rows: AccountRows) -> None:

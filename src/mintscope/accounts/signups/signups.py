@@ -110,14 +110,14 @@ class Signups:
             raise InvalidFields([FieldMessage("code", WRONG_CODE)])
 
     async def state(self, email: EmailAddress, secret: str) -> ApplicationState:
-        """Return how far the application has come.  Raises InvalidCredentials, AccountNotFound."""
+        """Return the state of the application.  Raises InvalidCredentials, AccountNotFound."""
         application = await self._recognise(email, secret)
         if application.user_removed:
             raise AccountNotFound
         return application.state
 
     async def find_by_link(self, text: str) -> EmailAddress | None:
-        """Return whose application the link's last segment *text* confirms; None: no such link."""
+        """Return the address of the application that a link confirms; None: no such link."""
         proof = await self._find_proof(text)
         return None if proof is None else proof.email
 
@@ -130,7 +130,7 @@ class Signups:
         return await self._use_link(text, _disown)
 
     async def forget_lapsed(self) -> int:
-        """Delete what was not confirmed in 72 hours, its address being free then; say how many."""
+        """Delete applications not confirmed in 72 hours, to free addresses; return their number."""
         now = self.clock.now()
         count = 0
         while found := await self.store.transact(lambda rows: _forget_lapsed(rows, now)):

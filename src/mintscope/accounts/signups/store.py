@@ -96,6 +96,6 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
 
 
 def _pattern(text: str) -> str:
-    """Return what LIKE finds *text* with; its signs stand for themselves."""
+    """Return the LIKE pattern that finds *text* literally."""
     plain = "".join(f"!{sign}" if sign in "!%_" else sign for sign in text.lower())
     return f"%{plain}%"

@@ -34,7 +34,7 @@ KNOWN_MAX: Final = 100_000
 
 
 class MoveDenied(Enum):
-    """Why no credits are moved."""
+    """The reason why no credits are moved."""
 
     TOO_FEW = auto()  # fewer are there than were asked for, or none
     KEY_USED = auto()  # the Idempotency-Key was sent with another request before
@@ -42,7 +42,7 @@ class MoveDenied(Enum):
 
 
 class CapDenied(Enum):
-    """Why a cap is left as it is."""
+    """The reason why a cap is not changed."""
 
     NO_KEY = auto()  # the user has no active key of that id
     LOOSER = auto()  # a key may only lower caps, or set them where there is none
@@ -250,7 +250,7 @@ def _withdraw(  # noqa: PLR0913 - one argument for each part
     key_hash: CredentialHash | None,
     at: UnixMs,
 ) -> tuple[int, int] | MoveDenied:
-    """Return how many credits were moved, and what the account holds."""
+    """Return the number of moved credits, and the balance of the account."""
     account = rows.credits.open(user_id, at)
     before = None if key_hash is None else rows.moves.find(key_hash)
     if before is None:

@@ -90,7 +90,7 @@ class SqlCreditRows:
         return int(self._db.execute(BALANCE, (account,)).get)
 
     def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
-        """Return what each key of the user, and all of its rotations, spent in *month*."""
+        """Return the credits that each key of the user, with its rotations, spent in *month*."""
         return {KeyId(key): spent for key, spent in self._db.execute(SPENT, (user_id, month))}
 
     def is_paid_for(self, user_id: UserId) -> bool:
@@ -149,12 +149,12 @@ class SqlMoveRows:
             self._db.execute(MOVE_HOLDER, (move.off, move.onto, move.at, None))
 
     def succeed(self, off: CreditAccount, onto: CreditAccount) -> None:
-        """Let what is still bought for *off* go to *onto*."""
+        """Pass later purchases for *off* to *onto*."""
         self._db.execute(SUCCEED, (off, onto))
 
 
 def no_hash(user_id: UserId) -> CredentialHash:
-    """Return what the account of a user has for a hash: no credential has been hashed to it."""
+    """Return the hash in the row of a user's account: no credential has been hashed to it."""
     return CredentialHash(b"account of user".ljust(24, b"\0") + user_id.to_bytes(8))
 
 

@@ -19,7 +19,7 @@ WALLETS_MAX: Final = 20
 
 
 class LinkDenied(Enum):
-    """Why a wallet is not linked."""
+    """The reason why a wallet is not linked."""
 
     TOO_MANY = auto()
 
@@ -81,7 +81,7 @@ class WalletRows(Protocol):
 
 
 def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> str:
-    """Return what a wallet signs to be linked, but for the line that proves it to be ours."""
+    """Return the text that a wallet signs to be linked, without the line that proves it ours."""
     return (
         f"{origin} wants you to sign in with your wallet to link it to an account, which can then"
         " read what the wallet has paid here. This costs nothing.\n"
@@ -90,7 +90,7 @@ def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> st
 
 
 class MoveKind(StrEnum):
-    """Why credits are moved from one account to another."""
+    """The reason why credits are moved from one account to another."""
 
     DEPOSIT = "deposit"  # from a credit token into the account of a user
     WITHDRAWAL = "withdrawal"  # from there to a new credit token
@@ -128,7 +128,7 @@ class CreditRows(Protocol):
         """Return the credits left."""
 
     def spent(self, user_id: UserId, month: Month) -> Mapping[KeyId, int]:
-        """Return what each key of the user has spent in *month*; others are left out."""
+        """Return the credits that each key of the user spent in *month*; others are left out."""
 
     def is_paid_for(self, user_id: UserId) -> bool:
         """Return whether a payment for credits of the user is under way."""
@@ -153,4 +153,4 @@ class MoveRows(Protocol):
         """Move the credits, which are there; all of them with the purchases that brought them."""
 
     def succeed(self, off: CreditAccount, onto: CreditAccount) -> None:
-        """Let what is still bought for *off* go to *onto*."""
+        """Pass later purchases for *off* to *onto*."""

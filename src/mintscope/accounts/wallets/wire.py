@@ -127,7 +127,7 @@ class LinkedWallets(Wire):
 
 
 class LinkRequest(Wire, forbid_unknown_fields=True):
-    """Which wallet is to be linked."""
+    """The wallet to be linked."""
 
     wallet: WalletText
 

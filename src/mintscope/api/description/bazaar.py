@@ -53,7 +53,7 @@ class Adverts:
         self._trials[path] = trial
 
     def trial(self, path: str, values: Mapping[str, str]) -> str | None:
-        """Return where what *path* sells is free, *values* in it; None if it is nowhere."""
+        """Return the free path beside the paid *path*, with *values* in it; None without one."""
         trial = self._trials.get(path)
         return None if trial is None else trial.format(**values)
 
@@ -62,7 +62,7 @@ class Adverts:
         return self._whole_by_route.get((method, path))
 
     def find(self, method: str, path: str) -> Advert | None:
-        """Return what the header has of the advert of a route, None if it cannot be paid for."""
+        """Return the advert of a route for the header, None if the route cannot be paid for."""
         return self._by_route.get((method, path))
 
 

@@ -63,7 +63,7 @@ class Identity:
 
     @property
     def icon(self) -> str | None:
-        """Where its icon is."""
+        """The URL of its icon."""
         return f"{self.origin}/favicon.ico" if self.has_pages else None
 
     def contact_fields(self) -> dict[str, str]:
@@ -74,7 +74,7 @@ class Identity:
         return {"email": email} if email != self.contact else {"url": self.contact}
 
     def guidance(self) -> str:
-        """Return what an agent must know before its first call."""
+        """Return a guide for agents, to be read before their first call."""
         most = BUNDLES[-1]
         return (
             f"Try GET {self.origin}/v1/token/So11111111111111111111111111111111111111112 (wrapped"
@@ -252,7 +252,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
 
 
 def payment_info(price: PriceRange) -> dict[str, Any]:
-    """Return what the prober of x402scan reads: the form of now, and that of before it."""
+    """Return the payment fields for the prober of x402scan: its present and its former form."""
     least, most = (f"{each.normalize():f}" for each in price)
     protocols: list[dict[str, Any]] = [{"x402": {}}]
     if least == most:
@@ -264,7 +264,7 @@ def payment_info(price: PriceRange) -> dict[str, Any]:
 
 
 def parameters_of(operation: Operation) -> list[dict[str, Any]]:
-    """Return what a request may carry beside its body."""
+    """Return the parameters of a request, without its body."""
     parameters = [] if operation.query is None else _query_parameters(operation.query)
     for name in operation.path_params:
         text, schema, example = PATH_PARAMS[name]

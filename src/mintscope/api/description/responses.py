@@ -75,7 +75,7 @@ class Examples:
         return self._composed(schema, where)
 
     def resolved(self, schema: Schema) -> Schema:
-        """Return what *schema* refers to, or itself."""
+        """Return the target of a reference in *schema*, or *schema* itself."""
         if "$ref" not in schema:
             return schema
         return self._components[schema["$ref"].removeprefix(PREFIX)]
@@ -265,7 +265,7 @@ def _event_of(shape: Schema, examples: Examples) -> dict[str, str]:
 
 
 def _events_of(shape: Schema) -> Schema:
-    """Return what a stream sends, event by event; *shape* has the data of each by its name."""
+    """Return the schema of the events of a stream; *shape* has the data of each by its name."""
     return {
         "oneOf": [
             {
@@ -346,7 +346,7 @@ def _example_of(operation: Operation, code: ErrorCode) -> dict[str, Any]:
 
 
 def meaning_of(code: ErrorCode) -> str:
-    """Return what *code* means, in a sentence: what the class of the error says."""
+    """Return the meaning of *code*, in a sentence: the docstring of the error's class."""
     found = next(each for each in _kinds(ServiceError) if each.code is code)
     return (found.__doc__ or "").partition("\n")[0]
 

@@ -121,7 +121,7 @@ def tarball_name(version: str) -> str:
 
 
 def manifest(version: str) -> dict[str, Any]:
-    """Return what npm and Node read of the package."""
+    """Return the manifest of the package for npm and Node."""
     return {
         "name": NAME,
         "version": version,

@@ -59,7 +59,7 @@ def example_target(operation: Operation) -> str:
 def write_x402(
     operations: Sequence[Operation], identity: Identity, terms: Sequence[Terms], adverts: Adverts
 ) -> bytes:
-    """Return what is sold by x402: `resources` as x402scan reads it, the rest for clients.
+    """Return the document of x402 sales: `resources` as x402scan reads it, the rest for clients.
 
     Source    x402scan, docs/DISCOVERY.md; draft-hawkins-x402-dns-discovery
     """
@@ -134,7 +134,7 @@ def write_security(identity: Identity, now: UnixMs) -> bytes:
 
 
 def write_robots(identity: Identity) -> bytes:
-    """Return what crawlers may read: descriptions, and nothing that is counted or paid for."""
+    """Return the rules for crawlers: descriptions are open, counted and paid paths are not."""
     allowed = ("/$", "/llms.txt", "/skill.md", "/openapi.json", "/.well-known/", "/sitemap.xml")
     lines = ["User-agent: *", *(f"Allow: {path}" for path in allowed)]
     lines += ["Disallow: /v1/", "Disallow: /api/", f"Sitemap: {identity.origin}/sitemap.xml"]

@@ -123,7 +123,7 @@ class Indicators(NamedTuple):
 
     @property
     def lead(self) -> int:
-        """How many candles before a page those with parameters rest on."""
+        """The number of candles before a page that indicators with parameters need."""
         return max((each.lead for each in self.asked), default=0)
 
     def of(self, series: Series, start: Start, within: Range) -> dict[str, Floats]:
@@ -134,7 +134,7 @@ class Indicators(NamedTuple):
 
 
 def _wanted(names: Sequence[str]) -> Indicators:
-    """Return what *names* ask for.  Raises BadRequest for what is no indicator."""
+    """Return the indicators that *names* ask for.  Raises BadRequest for what is no indicator."""
     try:
         asked = [read(name) for name in dict.fromkeys(names) if name not in NAMES]
     except ValueError as problem:

@@ -170,7 +170,7 @@ class TradersQuery(Wire):
 
 
 class CrowdLine(Wire):
-    """How many trade within a span."""
+    """The number of traders within a span."""
 
     buyers: Annotated[int, about("Distinct traders who bought.", 30)]
     sellers: Annotated[int, about("Distinct traders who sold.", 25)]

@@ -187,7 +187,7 @@ class CandleRoutes:
 
 
 def range_of(query: CandlesQuery) -> Range:
-    """Return which candles *query* asks for.  Raises BadRequest."""
+    """Return the range of candles that *query* asks for.  Raises BadRequest."""
     until = read_until(query.cursor, query.tf, query.to)
     if query.from_ > query.to:
         raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")

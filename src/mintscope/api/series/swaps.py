@@ -329,7 +329,7 @@ def _line(one: LoggedSwap, *, is_final: bool) -> SwapLine | None:
 
 
 def _reason(swap: PricedSwap) -> Literal["otherPool", "roundTrip", "noPrice"] | None:
-    """Return why *swap* sets no price, None if it does."""
+    """Return the reason why *swap* sets no price, None if it sets one."""
     if swap.price_usd is not None:
         return None
     if swap.offered is None:

@@ -145,7 +145,7 @@ class CandlePage(Wire):
 
 
 class Before(msgspec.Struct, frozen=True, array_like=True, tag="before"):
-    """Where the next page of candles or indicators ends."""
+    """The end of the next page of candles or indicators."""
 
     tf: str
     until: int
@@ -163,7 +163,7 @@ class SwapsQuery(Wire):
 
 
 class Amount(Wire, gc=False):
-    """How much changed hands."""
+    """The amount that changed hands."""
 
     raw: Annotated[
         str, Meta(description="In the smallest unit, an integer as text.", examples=["1500000000"])
@@ -277,7 +277,7 @@ class SwapPage(Wire):
 
 
 class BeforeSwap(msgspec.Struct, frozen=True, array_like=True, tag="swap"):
-    """Where the next page of swaps begins: behind this one."""
+    """The start of the next page of swaps: after this one."""
 
     slot: int
     transaction_index: int

@@ -199,7 +199,7 @@ def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msg
 
 
 def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
-    """Return what *document* decodes to."""
+    """Return the decoded *document*."""
     if document.transactions is not None:
         return decode_json_transactions(document.transactions)
     if document.transaction != UNSAID:
@@ -265,7 +265,7 @@ app.add_typer(gap_commands, name="gaps")
 
 @gap_commands.callback()
 def gaps() -> None:
-    """Which slots no source could deliver."""
+    """List the slots that no source could deliver."""
 
 
 @gap_commands.command("list")
@@ -324,7 +324,7 @@ class Filling:
     yes: bool
 
     async def run(self, market: Market) -> bool:
-        """Fill what can be; return whether no gap is left open."""
+        """Fill the gaps that can be filled; return whether none is left open."""
         gaps = await market.reader.gaps(GAPS_MAX)
         traded = {
             gap: found for gap in gaps if (found := await self._look(market, gap)) is not None

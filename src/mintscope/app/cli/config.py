@@ -175,7 +175,7 @@ def _seen(secret: str) -> str:
 
 
 def allowed(setting: Setting) -> str:
-    """Return what values *setting* takes."""
+    """Return the values that *setting* takes, in words."""
     bounds = setting.field.metadata
     low = next((f"at least {bound.ge}" for bound in bounds if isinstance(bound, Ge)), "")
     above = next((f"above {bound.gt}" for bound in bounds if isinstance(bound, Gt)), "")

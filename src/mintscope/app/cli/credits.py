@@ -132,7 +132,7 @@ def show(
     as_json: AsJson = False,
     config: ConfigFile = None,
 ) -> None:
-    """Show what changed the balance of the credit tokens that end in HINT, oldest token first."""
+    """Show the entries of the credit tokens that end in HINT, oldest token first."""
 
     async def read(money: Money) -> tuple[list[int], list[tuple[AccountLine, Sequence[KindLine]]]]:
         found = await money.credits.ending_in(

@@ -264,7 +264,7 @@ class Giving:
         return cost
 
     async def _joined(self, market: Market) -> Stage:
-        """Return what became of it: joined, to be read on, or waiting for an ingest that runs."""
+        """Return the stage of a job: joined, to be read on, or waiting for an ingest that runs."""
         stage = Stage.READY
         for _ in range(int(JOIN_WAIT_S / LOOK_S)):
             job = await market.history_jobs.one(self.mint)

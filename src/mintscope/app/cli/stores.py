@@ -1,4 +1,4 @@
-"""How commands use the stores of the installation, also while the service runs."""
+"""Access of commands to the stores of the installation, also while the service runs."""
 
 import asyncio
 import os
@@ -26,13 +26,13 @@ T = TypeVar("T")
 
 
 def with_market(file: ConfigFile, work: Callable[[Market], Awaitable[T]]) -> T:
-    """Return what *work* returns; print one message and exit 1 if the store fails."""
+    """Return the result of *work*; print one message and exit 1 if the store fails."""
     settings = configured(file).config
     return _run(_own_market(settings), work)
 
 
 def with_money(file: ConfigFile, work: Callable[[Money], Awaitable[T]]) -> T:
-    """Return what *work* returns; print one message and exit 1 if the store fails."""
+    """Return the result of *work*; print one message and exit 1 if the store fails."""
     settings = configured(file).config
     return _run(_own_money(settings), work)
 
@@ -53,7 +53,7 @@ async def _own_money(settings: Config) -> AsyncIterator[Money]:
 
 
 def with_reviews(file: ConfigFile, work: Callable[[Reviews], Awaitable[T]]) -> T:
-    """Return what *work* returns; print why it is not possible, or what failed, and exit 1."""
+    """Return the result of *work*; print the reason of a failure, and exit 1."""
     try:
         return with_money(
             file,

@@ -173,7 +173,7 @@ def _days(text: str) -> float:
 
 
 def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
-    """Return what the node says of *mints*; stop if one is no mint.
+    """Return the facts of *mints* by the node; stop if one is not a mint.
 
     A node that does not answer refuses nothing: ingest reads the facts later.
     """
@@ -246,7 +246,7 @@ def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
 
 
 def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
-    """Return what would be served of *loaded*, however little there is."""
+    """Return the report that would be served of *loaded*, however little there is."""
     engine = Engine(1)
     engine.load(0, loaded)
     values = engine.snapshot(0, now)

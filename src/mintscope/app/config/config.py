@@ -15,7 +15,7 @@ class Section(BaseModel):
 
 
 class ChainConfig(Section):
-    """Where blocks come from."""
+    """The sources of blocks."""
 
     source: Literal["rpc", "geyser", "files"] = "rpc"
     """A JSON-RPC node, a gRPC stream that it repairs (see geyser), or block files."""
@@ -69,7 +69,7 @@ class ChainConfig(Section):
 
 
 class ApiConfig(Section):
-    """How clients are served."""
+    """The listener of the API, and its limits."""
 
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 for every one."""

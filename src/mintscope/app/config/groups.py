@@ -121,7 +121,7 @@ def _as_shard(text: str) -> str:
 
 
 class MarketConfig(Section):
-    """Which tokens are followed, and how much is kept of them."""
+    """The tracked tokens, and the data that is kept of them."""
 
     track: Literal["list", "all"] = "list"
     """Follow listed tokens only, or also all that reach the floor."""
@@ -282,7 +282,7 @@ class StreamsConfig(Section):
 
 
 class DexConfig(Section):
-    """Which programs are read beside those that mintscope knows."""
+    """The programs that are read beside those that mintscope knows."""
 
     programs: values.Programs = ()
     """Programs that are read by what moved, each `NAME:ID:DISCRIMINATORS:POOL_ACCOUNT`. The first 1

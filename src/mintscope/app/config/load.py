@@ -199,7 +199,7 @@ class ConfigError(Exception):
 
 
 class Origin(StrEnum):
-    """Where a value came from."""
+    """The origin of a value."""
 
     DEFAULT = "default"
     FILE = "file"
@@ -226,7 +226,7 @@ class Setting:
         return _meanings(self.model).get(self.key.rpartition(".")[2], "")
 
     def value(self, config: Config) -> Any:
-        """Return what *config* says."""
+        """Return the value of the setting in *config*."""
         value: Any = config
         for name in self.key.split("."):
             value = getattr(value, name)
@@ -370,7 +370,7 @@ def _problem(
     environ: Mapping[str, str],
     known: Mapping[str, Setting],
 ) -> str:
-    """Return what is wrong with a key, for the operator and without the value of a secret."""
+    """Return the flaw of a key, for the operator and without the value of a secret."""
     key = _key(details["loc"], known)
     variable = _variable(key)
     where = f"{variable} (environment)" if variable in environ else f"{key} ({file})"
@@ -433,7 +433,7 @@ def _open_file(file: Path, secrets: Iterable[str]) -> list[str]:
 
 
 def _unstreamable(geyser: GeyserConfig) -> list[str]:
-    """Return what is missing for a stream."""
+    """Return the settings that a stream lacks."""
     problems = []
     if not geyser.urls:
         problems.append('geyser.urls: expected at least one server with chain.source "geyser"')
@@ -477,7 +477,7 @@ def _is_reachable(api: ApiConfig) -> bool:
 
 
 def _unsellable(payments: PaymentsConfig, chain: ChainConfig) -> list[str]:
-    """Return what is missing for selling."""
+    """Return the settings that sales lack."""
     problems = []
     if payments.pay_to is None:
         problems.append("payments.pay_to: expected the wallet that is paid")

@@ -48,7 +48,7 @@ class DemoFailed(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuyerTask:
-    """Where to buy, and with which wallet."""
+    """The seller of a demo buyer, and its wallet."""
 
     origin: str
     rpc_url: str

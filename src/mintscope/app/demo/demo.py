@@ -253,7 +253,7 @@ def _is_ready(origin: str, credit_token: str) -> bool:
 
 
 def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
-    """Print what to try."""
+    """Print lines to try."""
 
     def curl(path: str) -> str:
         authorization = shlex.quote(f"Authorization: Bearer {credit_token}")

@@ -203,7 +203,7 @@ def _units(text: str, per_whole: int, most: int, option: str) -> int:
 
 
 def _call(url: str, method: str, *params: object) -> object:
-    """Return what the devchain answers; end with one line where it does not."""
+    """Return the answer of the devchain; end with one line if it does not answer."""
     call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     try:
         answer = httpx.post(url, json=call, timeout=TIMEOUT_S).raise_for_status().json()

@@ -65,7 +65,7 @@ class Visitor:
     def ask(
         self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Return what is answered; *path* may be a whole URL of the service."""
+        """Return the answer; *path* may be a whole URL of the service."""
         target = path.removeprefix(self.origin)
         if (method, target) not in self._read:
             try:
@@ -91,7 +91,7 @@ def object_in(text: bytes) -> dict[str, Any]:
 
 
 def terms_in(answer: httpx.Response) -> dict[str, Any]:
-    """Return what the header PAYMENT-REQUIRED says, empty where it says nothing."""
+    """Return the terms in the header PAYMENT-REQUIRED, empty if it has none."""
     try:
         return object_in(b64decode(answer.headers.get("payment-required", ""), validate=True))
     except ValueError:
@@ -143,7 +143,7 @@ class Expected:
 
 
 def look(visitor: Visitor, expected: Expected) -> Iterator[Finding]:
-    """Yield what is not as directories want it.  Raises ServiceSilent."""
+    """Yield deviations from the rules of directories.  Raises ServiceSilent."""
     yield from _origin(visitor.origin)
     for path in expected.paths():
         yield from _surface(visitor, path)
@@ -204,7 +204,7 @@ def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
 
 
 def _texts(visitor: Visitor) -> Iterator[Finding]:
-    """Look at what agents and tools read."""
+    """Check the texts for agents and tools."""
     for path, start in ((LLMS, "# "), (SKILL, "---\nname: ")):
         answer = visitor.ask(path)
         if answer.status_code == httpx.codes.OK and not answer.text.startswith(start):
@@ -349,7 +349,7 @@ def name_of(described: Mapping[str, Any]) -> str:
 
 
 def owner_of(host: str) -> str:
-    """Return what is before the end of a domain: `example` of `api.example.org`."""
+    """Return the name before the end of a domain: `example` of `api.example.org`."""
     return host.split(".")[-2:][0]
 
 
@@ -451,7 +451,10 @@ def listing(
 
 
 def write_files(visitor: Visitor, folder: Path, provider: Path, namespace: str) -> None:
-    """Write what the service says of itself in the forms of directories.  Raises ServiceSilent."""
+    """Write the service's description of itself in the forms of directories.
+
+    Raises ServiceSilent.
+    """
     described = visitor.document(OPENAPI)
     if "paths" not in described:
         stop(f"expected the description of a mintscope at {visitor.origin}{OPENAPI}", EXIT_NOT_DONE)

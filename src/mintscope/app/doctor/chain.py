@@ -172,7 +172,7 @@ NAME_IT: Final = "it is read by its transfers; dex.programs gives it a name"
 
 
 def check_coverage(config: Config) -> Iterator[Finding]:
-    """Check what was read lately, and within the day before."""
+    """Check the coverage of late, and of the day before."""
     if market_place(config).is_new:
         return
     try:
@@ -189,7 +189,7 @@ async def _read(config: Config) -> Coverage | None:
 
 
 def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
-    """Yield what *coverage*, of the window and the day before it, says."""
+    """Yield findings about *coverage*, of the window and the day before it."""
     since = window_start(coverage.time)
     now = totals(coverage.after(since))
     day = totals(coverage.rows)
@@ -330,7 +330,7 @@ def _plan(units_a_month: int | None, watch: NodeWatch) -> Iterator[Finding]:
 
 
 def _reasons(watch: NodeWatch, in_flight: int) -> Sequence[str]:
-    """Return why the node will not do."""
+    """Return the reasons against the node."""
     reasons = []
     if watch.failures:
         reasons.append(f"{len(watch.failures)} requests without an answer ({watch.failures[0]})")
@@ -395,7 +395,7 @@ async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
 
 
 def dollar_findings(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> Iterator[Finding]:
-    """Yield which of *dollars* are off the median of all; *prices* are what they trade at."""
+    """Yield findings about *dollars* off the median of all; *prices* are their prices in trades."""
     off = {mint: share for mint, share in off_peg(prices, dollars).items() if mint in prices}
     if not off:
         yield ok(

@@ -100,7 +100,7 @@ def doctor(
 def _findings(
     file: ConfigFile, checks: Sequence[Callable[[Config], Iterable[Finding]]]
 ) -> Iterator[Finding]:
-    """Yield what every check finds, when it finds it."""
+    """Yield the findings of every check, as it finds them."""
     try:
         loaded = load(file)
     except ConfigError as error:

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 
 class Level(StrEnum):
-    """How bad it is; only FAIL fails the doctor."""
+    """The severity of a finding; only FAIL fails the doctor."""
 
     OK = "ok"
     WARN = "warn"

@@ -49,7 +49,7 @@ PROBE_TIMEOUT_S: Final = 2.0
 
 
 def check_folder(config: Config) -> Iterator[Finding]:
-    """Write where files are to be kept, and look for room."""
+    """Check the folder of files: that it can be written, and has room."""
     folder = config.data_dir
     existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
     try:
@@ -163,7 +163,7 @@ def check_pages(config: Config) -> Iterator[Finding]:
 
 
 def check_mail(config: Config) -> Iterator[Finding]:
-    """Check where e-mails go, their sender, and what their links begin with."""
+    """Check the mail server, the sender, and the origin of links in e-mails."""
     mail = config.mail
     if mail.delivery == "none":
         yield warn(
@@ -250,7 +250,7 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
 
 
 def expected_of(config: Config) -> Expected:
-    """Return what the configuration says is served."""
+    """Return the services that the configuration promises."""
     return Expected(
         has_sales=config.payments.enabled,
         has_contact=config.api.contact is not None,

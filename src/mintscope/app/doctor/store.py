@@ -61,7 +61,7 @@ ADDED_UP_MAX: Final = 200_000  # entries: some 0.3 s
 
 
 def check_version(config: Config) -> Iterator[Finding]:
-    """Say which migrations the store waits for; a check never runs them."""
+    """Show the migrations that the store waits for; a check never runs them."""
     try:
         found = waiting_migrations(config)
     except UnusableStore:  # each check says so
@@ -75,7 +75,7 @@ def check_version(config: Config) -> Iterator[Finding]:
 
 
 def fix_of(error: Exception, lost: str = "restore a backup, or use another data_dir") -> str:
-    """Return what to do about a store that cannot be used; *lost*: if it is none of ours."""
+    """Return the remedy for a store that cannot be used; *lost*: if it is none of ours."""
     if isinstance(error, NeedsUpgrade):
         return "start the service or run mintscope migrate"
     if isinstance(error, StoreUnavailable | ServiceUnavailable):
@@ -84,7 +84,7 @@ def fix_of(error: Exception, lost: str = "restore a backup, or use another data_
 
 
 def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding]:
-    """Check how old the market is, and what is missing in it."""
+    """Check the age of the market, and its gaps."""
     place = market_place(config)
     if place.is_new:
         yield ok(f"market: {place.name} is made at the first start")
@@ -104,7 +104,7 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
 
 
 def _check_gaps(overview: MarketOverview, config: Config) -> Finding:
-    """Say which gaps there are, and who mends them."""
+    """Return a finding about gaps, and their mending."""
     what = (
         f"market: {overview.gap_count} gaps, {overview.gap_slots} slots without blocks, the"
         f" newest at slot {overview.newest_gap}"
@@ -143,7 +143,7 @@ def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Findin
 
 
 def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
-    """Say what a day costs on disk, and what all that is kept will cost."""
+    """Return the cost of a day on disk, and of all data that will be kept."""
     bytes_each = FILE_CANDLE_BYTES if config.store is None else SERVER_CANDLE_BYTES
     keep_s = retention_of(config).keep_s
     day = sum(candles_a_day.values())

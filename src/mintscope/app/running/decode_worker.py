@@ -54,7 +54,7 @@ def pack(transactions: Transactions) -> tuple[str, Sequence[memoryview]]:
 
 
 def unpack(form: str, parts: Sequence[memoryview]) -> Transactions:
-    """Return what was packed."""
+    """Return the packed transactions."""
     if form == JSON:
         return JsonTransactions([msgspec.Raw(part) for part in parts])
     from mintscope.solana.geyser.transactions import (  # noqa: PLC0415 - as above

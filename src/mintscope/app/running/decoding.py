@@ -26,16 +26,16 @@ def programs_read(dex: DexConfig) -> Sequence[Program]:
 
 
 def decoder(dex: DexConfig) -> Decode:
-    """Return what reads blocks, with the programs that the operator added."""
+    """Return the decoder of blocks, with the programs that the operator added."""
     return partial(decode_block, roles=Roles(programs_read(dex)))
 
 
 def decode_json_transactions(transactions: Sequence[msgspec.Raw]) -> Decoded:
-    """Return what the transactions of a getBlock result decode to."""
+    """Return the decoded transactions of a getBlock result."""
     return decode_block(JsonTransactions(transactions))
 
 
 def decode_json_transaction(transaction: bytes | msgspec.Raw) -> Decoded:
-    """Return what a getTransaction result decodes to."""
+    """Return the decoded transaction of a getTransaction result."""
     read = read_transaction(transaction, 0)
     return decode_block([] if read is None else [read])

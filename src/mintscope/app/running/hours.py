@@ -49,7 +49,7 @@ class HourWriter:
             await self.round()
 
     async def round(self) -> None:
-        """Write what is new; what cannot be written now is written in the next round."""
+        """Write new counts; those that cannot be written now are written in the next round."""
         now = self.clock.now()
         total = counted()
         hour = hour_of(self.clock.now())
@@ -75,7 +75,7 @@ class HourWriter:
 
 
 def counted() -> dict[Series, int]:
-    """Return what this process has counted since its start."""
+    """Return the counts of this process since its start."""
     found = {requests_of(status): count for status, count in REQUESTS.by_status().items()}
     for series, (name, labels) in COUNTERS.items():
         found[series] = int(REGISTRY.get_sample_value(name, labels) or 0)

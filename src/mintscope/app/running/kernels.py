@@ -23,13 +23,13 @@ log = structlog.get_logger()
 
 @contextmanager
 def telling_what_is_compiled() -> Iterator[None]:
-    """Log how long was spent on compiling during the block, if anything had to be."""
+    """Log the time spent on compiling during the block, if anything had to be compiled."""
     with install_timer("numba:compile", _tell):
         yield
 
 
 def load_ingest_kernels() -> None:
-    """Have what decodes and folds at hand: the first swap must not wait for it."""
+    """Load the compiled code of decoder and fold: the first swap must not wait for it."""
     base58.decode("1" * (base58.SHORT_MAX + 1))
     fold = MintFold()
     swap = PricedSwap(WSOL, 0, 0, -1, 0, is_buy=True, volume=1, price_usd=1.0, price_sol=1.0)

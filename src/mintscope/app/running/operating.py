@@ -22,7 +22,7 @@ from mintscope.solana.blocks import SourceError
 
 
 async def write_counted(money: Money, clock: Clock) -> None:
-    """Write what this process counted since it began, as a command does that ends at once."""
+    """Write the counts of this process, as a command does that ends at once."""
     await HourWriter(money.accounts, clock, lambda: None, None).round()
 
 

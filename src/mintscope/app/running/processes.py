@@ -189,7 +189,7 @@ class Backoff:
     _failures: int = 0
 
     def after(self, ran_s: float) -> float:
-        """Return how many seconds to wait after a run of *ran_s* seconds."""
+        """Return the seconds to wait after a run of *ran_s* seconds."""
         if ran_s >= STEADY_S:
             self._failures = 0
         wait_s = min(FIRST_S * 2.0 ** min(self._failures, DOUBLINGS_MAX), LONGEST_S)
@@ -209,7 +209,7 @@ def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractConte
 
 
 class Sibling(msgspec.Struct, frozen=True):
-    """How one process is.
+    """The state of a process.
 
     restarts     how often it was started again
     is_stopped   it has ended, and is not started again before an operator has decided

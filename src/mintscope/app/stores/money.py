@@ -66,15 +66,15 @@ class SqlAccountStore:
         self._connections = connections
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
-        """Return what *work* returns, once what it changed is durable; in the writer's thread."""
+        """Return the result of *work*, once its changes are durable; in the writer's thread."""
         return await self._connections.write(lambda db: work(rows_of(db)))
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Return what *work* returns, which changes only rows that it has claimed."""
+        """Return the result of *work*, which changes only rows that it has claimed."""
         return await self._connections.write(lambda db: work(rows_of(db)), beside=True)
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
-        """Return what *work* returns, which changes nothing."""
+        """Return the result of *work*, which changes nothing."""
         return await self._connections.read(lambda db: work(rows_of(db)))
 
 
@@ -177,13 +177,13 @@ class MoneyEngine(Protocol):
         """Return credit accounts, for a command."""
 
     def payments(self) -> SqlPaymentStore:
-        """Return what was paid for."""
+        """Return the store of payments."""
 
     def books(self) -> SqlPaymentBooks:
         """Return the books of payments."""
 
     def accounts(self) -> AccountConnections:
-        """Return what reads and writes the accounts."""
+        """Return the connections to the accounts."""
 
     def shared(self, price: PriceSource) -> SharedSource | None:
         """Return *price* as all processes at this database have it; None: only one sells."""
@@ -264,7 +264,7 @@ class Money:
 
     @property
     def audit_turn(self) -> AuditLease:
-        """Which process audits."""
+        """The lease of the audit."""
         return self._books
 
     @property

@@ -42,7 +42,7 @@ def payment_books(dsn: str) -> SqlPaymentBooks:
 
 
 def account_connections(dsn: str, *, patience_s: float = PATIENCE_S) -> AccountConnections:
-    """Return what reads and writes the accounts in the database of *dsn*."""
+    """Return the connections to the accounts in the database of *dsn*."""
     reading = AccessInThreads(partial(PostgresDatabase, dsn))
     return AccountConnections(PostgresDatabase(dsn), reading, patience_s=patience_s)
 

@@ -33,7 +33,7 @@ def payment_books(path: Path) -> SqlPaymentBooks:
 
 
 def account_connections(path: Path, *, patience_s: float = PATIENCE_S) -> AccountConnections:
-    """Return what reads and writes the accounts in the file at *path*."""
+    """Return the connections to the accounts in the file at *path*."""
     return AccountConnections(SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s)
 
 

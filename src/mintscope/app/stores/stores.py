@@ -97,7 +97,7 @@ ROLES: Final = ("serve", "ingest", "api")
 
 
 def place_of(config: Config) -> str:
-    """Return where the installation of *config* is kept."""
+    """Return the place of the installation of *config*, in words."""
     if config.store is not None:
         return config.store.get_secret_value()
     return f"{SQLITE}{config.data_dir}"
@@ -214,19 +214,19 @@ def _folder(place: str) -> Path:
 
 
 class Place(NamedTuple):
-    """Where a store is, in words, and whether nothing was ever kept there."""
+    """The place of a store, in words, and whether it is empty."""
 
     name: str
     is_new: bool
 
 
 def market_place(config: Config) -> Place:
-    """Return where the market is kept."""
+    """Return the place of the market."""
     return _place(config, MARKET_FILE)
 
 
 def money_place(config: Config) -> Place:
-    """Return where credits, payments and accounts are kept."""
+    """Return the place of credits, payments and accounts."""
     return _place(config, MONEY_FILE)
 
 
@@ -243,7 +243,7 @@ def _place(config: Config, file_name: str) -> Place:
 
 
 def pepper_file(config: Config) -> Path:
-    """Return where the pepper is kept, unless it is configured."""
+    """Return the file of the pepper, unless the pepper is configured."""
     return config.data_dir / PEPPER_FILE
 
 
@@ -253,7 +253,10 @@ def expect_pepper(config: Config) -> None:
 
 
 def roots_of(config: Config) -> Sequence[Root]:
-    """Return what signs in the pepper's place, configured or kept.  Raises UnusablePepper."""
+    """Return the roots that sign in the pepper's place, configured or stored.
+
+    Raises UnusablePepper.
+    """
     configured = [parse_root(each.get_secret_value()) for each in config.credits.roots]
     return [*configured, *load_roots(config.data_dir / ROOTS_FILE)]
 
@@ -266,7 +269,7 @@ def keep_new_root(config: Config, new: Root) -> Path:
 
 
 def retention_of(config: Config) -> Retention:
-    """Return how long candles are kept."""
+    """Return the retention of candles."""
     market = config.market
     keep_s = {
         Timeframe.M1: market.retention_m1_hours * HOUR_S,
@@ -432,7 +435,7 @@ class _OnlyOne:
 
 
 def turn(config: Config) -> Turn:
-    """Return what says when this process may write.  Raises UnusableStore."""
+    """Return the lock that says when this process may write.  Raises UnusableStore."""
     if config.store is None:
         return _OnlyOne()
     with extra("postgres", "psycopg", "store"):

@@ -54,7 +54,7 @@ class ReadsCredits(Protocol):
         """Return the credits left."""
 
     def statement(self, account: CreditAccount) -> Statement:
-        """Return where the credits of *account* came from and went, as of one moment."""
+        """Return the sources and uses of the credits of *account*, as of one moment."""
 
     def close(self) -> None:
         """Let go of the connection."""
@@ -107,7 +107,7 @@ class TakesCredits(Protocol):
         """
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Do what `debit` does, and note the minutes that begin, in the same commit."""
+        """Debit as `debit` does, and note the minutes that begin, in the same commit."""
 
     def note_sent(self, minutes: Sequence[int]) -> None:
         """Note that *minutes* are under way no more, with a later commit."""
@@ -119,7 +119,7 @@ class TakesCredits(Protocol):
         """Note that the requests of the first *batch_count* batches were answered."""
 
     def rest(self, at: UnixMs) -> None:
-        """Do what can wait, while no request waits."""
+        """Do work that can wait, while no request waits."""
 
 
 KNOWN_MAX: Final = 100_000
@@ -248,7 +248,7 @@ class GroupCreditLedger:
             return await self._reading.run(lambda book: book.balance(account))
 
     async def statement(self, account: CreditAccount) -> Statement:
-        """Return where the credits came from and went."""
+        """Return the sources and uses of the credits."""
         with self._unavailable():
             return await self._reading.run(lambda book: book.statement(account))
 

@@ -202,7 +202,7 @@ class CreditBatches:
         *more: object,
         minutes: Sequence[int] = (),
     ) -> str:
-        """Return what *statement* took, also where its answer was lost.
+        """Return the debits that *statement* took, also if its answer was lost.
 
         minutes    that it begins
         """
@@ -224,7 +224,7 @@ class CreditBatches:
         self._answered_count = batch_count
 
     def rest(self, at: UnixMs) -> None:
-        """Do what can wait: forget what was answered, give back what was not."""
+        """Do work that can wait: forget answered debits, give back the others."""
         if answered := self._answered():
             self._db.execute(ANSWERED, (answered,))
             self._forget(answered)
@@ -273,7 +273,7 @@ class CreditBatches:
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
     def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:
-        """Return what *batch* took, its answer having been lost; raise DatabaseAway for nothing."""
+        """Return the debits that *batch* took, its answer having been lost."""
         until_s = time.monotonic() + LOOK_UP_S
         while True:
             try:
@@ -290,7 +290,7 @@ class CreditBatches:
             return spent
 
     def look_up(self, batch: int, at: UnixMs) -> str | None:
-        """Return what *batch* took; None if it took nothing, and never will."""
+        """Return the debits that *batch* took; None if it took none, and never will."""
         self._db.execute(FORBID, (batch, at))
         spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
         return spent
@@ -311,7 +311,7 @@ class CreditBatches:
 def _asked(
     debits: Sequence[Debit], at: UnixMs
 ) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], Month]:
-    """Return what `_take` takes for *debits*."""
+    """Return the arguments of `_take` for *debits*."""
     counts = [each.credit_count for each in debits]
     keys = [each.key for each in debits]
     return [each.account for each in debits], at, counts, keys, month_of(at)
@@ -382,7 +382,7 @@ class PostgresCreditBook:
         return self._batches.debit(debits, at)
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Do what `debit` does, and note the minutes that begin, in the same commit."""
+        """Debit as `debit` does, and note the minutes that begin, in the same commit."""
         return self._batches.prepay(debits, at)
 
     def note_sent(self, minutes: Sequence[int]) -> None:
@@ -407,7 +407,7 @@ class PostgresCreditBook:
         return summary_of(self._db, account)
 
     def statement(self, account: CreditAccount) -> Statement:
-        """Return where the credits of *account* came from and went, as of one moment."""
+        """Return the sources and uses of the credits of *account*, as of one moment."""
         with self._db.snapshot():
             balance = self.balance(account)
             received = int(self._db.execute(RECEIVED, (account,)).get)

@@ -117,7 +117,7 @@ class MinutesUnderWay:
         return begun
 
     def clear(self) -> int:
-        """Remove what was sent; return how many minutes, for `sent.cleared` after the commit."""
+        """Remove sent minutes; return their number, for `sent.cleared` after the commit."""
         numbers = list(self.sent.numbers)
         self._db.executemany(CLEAR, [(number,) for number in numbers])
         return len(numbers)
@@ -130,7 +130,7 @@ class MinutesUnderWay:
         return bool(self._db.execute(OTHERS, (self._writer,)).get)
 
     def left(self, at: UnixMs) -> list[Reversal]:
-        """Return what was left behind by processes that died; the write lock is held."""
+        """Return the reversals of minutes left by processes that died; the write lock is held."""
         before = EVER if self._is_alone() else at - LEFT_AFTER_MS
         return [Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]
 
@@ -278,7 +278,7 @@ class CreditBook:
         return outcomes
 
     def _debit_named(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Do what `debit` does; take nothing for an answer that is kept by its name already."""
+        """Debit as `debit` does, but nothing for an answer that is stored by its name already."""
         self._clear_minutes_if_due(at)
         month = month_of(at)
         outcomes = list[DebitOutcome]()
@@ -299,7 +299,7 @@ class CreditBook:
         return outcome
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Do what `debit` does, and note the minutes that begin, in the same commit."""
+        """Debit as `debit` does, and note the minutes that begin, in the same commit."""
         self._give_back_left(at)
         with transaction(self._db):
             cleared_count = self._minutes.clear()
@@ -314,7 +314,7 @@ class CreditBook:
         self._minutes.sent.numbers.extend(minutes)
 
     def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take what each asks for, first come first served, in the transaction under way."""
+        """Take the credits of each debit, first come first served, in the transaction under way."""
         month = month_of(at)
         outcomes = dict[int, DebitOutcome]()
         for places in _rounds(debits):
@@ -323,7 +323,7 @@ class CreditBook:
         return [outcomes[place] for place in range(len(debits))]
 
     def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
-        """Take what each asks for, if it is there; each is of another account."""
+        """Take the credits of each debit, if they are there; each is of another account."""
         asked = [(each.account, each.credit_count, each.key) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         count = self._db.changes()
@@ -356,7 +356,7 @@ class CreditBook:
         return summary_of(self._db, account)
 
     def statement(self, account: CreditAccount) -> Statement:
-        """Return where the credits of *account* came from and went, as of one moment."""
+        """Return the sources and uses of the credits of *account*, as of one moment."""
         with snapshot(self._db):
             balance = self.balance(account)
             received = int(self._db.execute(RECEIVED, (account,)).get)
@@ -380,7 +380,7 @@ class CreditBook:
         """Nothing is kept of a batch: no other process can give it back."""
 
     def rest(self, at: UnixMs) -> None:
-        """Do what can wait: minutes that were sent or left behind, and the write-ahead log."""
+        """Do work that can wait: minutes that were sent or left behind, and the write-ahead log."""
         if self._minutes.sent.numbers:
             self._clear_minutes(at)
         self._give_back_left(at)
@@ -406,7 +406,7 @@ class CreditBook:
             tell_given_back(credit_count)
 
     def wait_at_most(self, milliseconds: int) -> None:
-        """Set how long a statement waits for other connections."""
+        """Set the time for which a statement waits for other connections."""
         self._db.set_busy_timeout(milliseconds)
 
     def close(self) -> None:

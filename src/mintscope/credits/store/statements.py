@@ -205,7 +205,7 @@ def one_by_one(
 
 
 def reversal_values(reversals: Iterable[Reversal], at: UnixMs) -> list[tuple[int | None, ...]]:
-    """Return what REVERSE takes, in the order in which rows are locked."""
+    """Return the values of REVERSE, in the order in which rows are locked."""
     found = sorted(reversals, key=lambda each: each.account)
     return [(each.account, each.credit_count, at, each.key, each.month) for each in found]
 

@@ -131,12 +131,12 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def _exchanged(call: Call, token_accounts: TokenAccounts) -> Sequence[Exchange]:
-    """Return what each party gave of one mint for another under *call*; none if shares changed."""
+    """Return the exchanges of each party under *call*; none if shares changed."""
     return () if changes_supply(call) else tuple(_exchanges(call, token_accounts).values())
 
 
 def _exchanges(call: Call, token_accounts: TokenAccounts) -> Mapping[str, Exchange]:
-    """Return what each party gave of one mint for another under *call*.
+    """Return the exchanges of each party under *call*, one mint for another.
 
     Lamports are left out: who claims fees pays the rent of accounts with them.
     """

@@ -78,7 +78,7 @@ CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 
 
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
-    """Return what is sent of *response*: nothing that the client has, and less where it can be."""
+    """Return the part of *response* to send: without parts that the client has."""
     if isinstance(response, Response):
         is_negotiable = len(response.body) >= BODY_BYTES_MIN and PACKED.isdisjoint(response.headers)
         if is_negotiable:
@@ -338,7 +338,7 @@ async def _send_chunk(send: Send, chunk: bytes) -> None:
 
 
 async def _disconnect(receive: Receive) -> None:
-    """Return when the client has left."""
+    """Wait until the client has left."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -512,7 +512,7 @@ _THREADS: Final = ThreadPoolExecutor(8, thread_name_prefix="constant-time")
 
 
 async def evenly(work: Awaitable[T], *, least_s: float | None = None) -> T:
-    """Return what *work* returns, or raise what it raises, *least_s* from now and no sooner.
+    """Return the result of *work*, or raise its error, *least_s* from now and no sooner.
 
     least_s   longer than the work ever takes, LEAST_S if None; up to a millisecond is added
     """

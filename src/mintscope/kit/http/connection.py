@@ -100,7 +100,7 @@ class HttpProtocol(UpgradingProtocol):
             self._take_stock()
 
     def _take_stock(self) -> None:
-        """Hold what has arrived of a request against the bounds, and start its time."""
+        """Check the received part of a request against the bounds, and start its time."""
         if self._whole and not (self._keeps or self._refused or self._is_idle()):
             return  # most requests come in one piece
         self._keep(len(self._received))

@@ -283,7 +283,7 @@ class Connections:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Close what has rested too long, and look again: one timer for all connections."""
+        """Close connections that were idle too long, and look again: one timer for all."""
         now_s = self.clock.monotonic_s()
         self._sweeping = None
         overdue = list(takewhile(lambda each: self._resting[each] <= now_s, self._resting))

@@ -142,7 +142,7 @@ class PacedProtocol(asyncio.Protocol):
             self._refuse_unreadable()
 
     def _read_behind_upgrade(self, data: bytes) -> None:
-        """Read what follows an upgrade: another protocol's, so nothing if we speak none."""
+        """Read data after an upgrade: another protocol's, so nothing if we speak none."""
 
     def _read_in_turn(self, data: bytes) -> bool:
         if self.transport.is_closing():

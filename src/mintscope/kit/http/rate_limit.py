@@ -112,11 +112,11 @@ class AddressLimits:
     turns: FairQueue = field(default_factory=FairQueue)
 
     def of(self, limit: Limit) -> AddressLimit:
-        """Return what counts addresses against *limit*."""
+        """Return the counter of addresses against *limit*."""
         return AddressLimit(limit, self.limits, addresses=self.addresses, turns=self.turns)
 
     def by_account(self, limit: Limit) -> RateLimit:
-        """Return what counts accounts against *limit*, apart from addresses."""
+        """Return the counter of accounts against *limit*, apart from addresses."""
         return RateLimit(self.limits.limiter(limit))
 
 
@@ -182,5 +182,5 @@ class FreeViews:
         return cls(make(day), make(of_site))
 
     def windows(self, address: str) -> Windows:
-        """Return what a view by *address* is counted in."""
+        """Return the windows that count a view by *address*."""
         return [(self.of_site, site_key(address)), (self.of_client, address)]

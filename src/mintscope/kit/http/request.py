@@ -179,7 +179,7 @@ class Request:
             extensions[event]()
 
     def take_back(self) -> None:
-        """Do what `if_unsent` says, once."""
+        """Run `if_unsent`, once."""
         undo = self.if_unsent
         self.if_unsent = None
         if undo is not None:
@@ -261,7 +261,7 @@ def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
 
 
 def told(problem: str, value: object, shape: object) -> str:
-    """Return what msgspec says of *value*, in plain English: `credits: expected an integer`.
+    """Return an error of msgspec about *value*, in plain English: `credits: expected an integer`.
 
     problem   what it says, of *shape*; a kind that is not known here is returned as it is
 
@@ -342,7 +342,7 @@ def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
-    """Return what stands for the names that are expected at *place*, and these names."""
+    """Return a word for the names that are expected at *place*, and these names."""
     schema, named = _described(shape)
     kinds = schema.get("discriminator", {})
     if place and kinds.get("propertyName") == place:
@@ -356,7 +356,7 @@ def _named(shape: object, value: object, place: str) -> tuple[str, str]:
 
 
 def _at(value: object, path: str) -> object:
-    """Return what is at *path*, as `.mints[3]`; UNKNOWN where it cannot be followed."""
+    """Return the value at *path*, as `.mints[3]`; UNKNOWN if it cannot be followed."""
     if STEP.sub("", path.removesuffix("`")):
         return UNKNOWN
     for name, index in STEP.findall(path):
@@ -368,7 +368,7 @@ def _at(value: object, path: str) -> object:
 
 
 def _there(value: object, kind: str | None) -> str:
-    """Return what was there: numbers as they are, of all else the kind and the length."""
+    """Return the value found: numbers as they are, of all else the kind and the length."""
     if value is UNKNOWN:
         return "" if kind is None else f"; there was {_kind(kind)}"
     if isinstance(value, str):
@@ -472,7 +472,7 @@ class ClientAddresses:
 
 @lru_cache(maxsize=10_000)
 def network_key(text: str) -> str:
-    """Return what a limit is keyed by: an IPv4 address, an IPv6 /64, other text as it is."""
+    """Return the key of a limit: an IPv4 address, an IPv6 /64, other text as it is."""
     address = _parse(text)
     if isinstance(address, IPv6Address):
         return str(IPv6Network((address, IPV6_PREFIX), strict=False))

@@ -179,7 +179,7 @@ NO_HEAD: Final = Head(b"", "1.1", [], {})
 
 
 def fault_of(head: Head, *, read_bytes: int, bounds: Bounds) -> ServiceError | None:
-    """Return what is wrong with a head, None if nothing is.
+    """Return the fault of a head, None if it has none.
 
     read_bytes   at least the length of the head: most need no counting
     """

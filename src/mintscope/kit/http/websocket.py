@@ -55,7 +55,7 @@ MESSAGE_OPCODES: Final = {Opcode.TEXT, Opcode.BINARY, Opcode.CONT}
 
 
 def handshake_fault(head: Head) -> ServiceError | None:
-    """Return what is wrong with a handshake, None if nothing is."""
+    """Return the fault of a handshake, None if it has none."""
     version = head.by_name.get(b"sec-websocket-version", b"")
     if version != VERSION:
         shown = version.decode("latin-1")[:20]
@@ -185,7 +185,7 @@ class WebSocket:
             on_first(message)
 
     def _flush(self) -> None:
-        """Write what there is to write, and close after the end; nothing before the handshake."""
+        """Write pending data, and close after the end; nothing before the handshake."""
         if not self.is_open:
             return
         for piece in self._frames.data_to_send():

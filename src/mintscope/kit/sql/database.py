@@ -96,7 +96,7 @@ class Remote(Protocol):
     """A database on a machine with a clock of its own, which all processes share."""
 
     def ahead_ms(self) -> int:
-        """Return how far the clock of this process is ahead of it."""
+        """Return the lead of this process's clock over it."""
 
 
 class Database(Protocol):
@@ -109,7 +109,7 @@ class Database(Protocol):
         """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
 
     def changes(self) -> int:
-        """Return how many rows the last statement changed."""
+        """Return the number of rows that the last statement changed."""
 
     def transaction(self, *, beside: bool = False) -> AbstractContextManager[None]:
         """Be the only one that writes, from the first statement; commit unless it raises.
@@ -118,7 +118,7 @@ class Database(Protocol):
         """
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """Undo what is done inside, and only that, if it raises; within a transaction."""
+        """Undo the changes inside, and only those, if the block raises; within a transaction."""
 
     def snapshot(self) -> AbstractContextManager[None]:
         """Let every read inside see one and the same commit."""
@@ -131,7 +131,7 @@ class DatabaseAccess(Protocol[Read_co]):
     """Asks a database without holding up the event loop."""
 
     async def run(self, work: Callable[[Read_co], T]) -> T:
-        """Return what *work* returns.  Raises what the engine raises."""
+        """Return the result of *work*.  Raises what the engine raises."""
 
     def close(self) -> None:
         """Let go of its connections."""
@@ -144,7 +144,7 @@ class AccessAtOnce(Generic[Read]):
         self._database = database
 
     async def run(self, work: Callable[[Read], T]) -> T:
-        """Return what *work* returns."""
+        """Return the result of *work*."""
         return work(self._database)
 
     def close(self) -> None:
@@ -162,7 +162,7 @@ class AccessInThreads(Generic[Read]):
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="database-read")
 
     async def run(self, work: Callable[[Read], T]) -> T:
-        """Return what *work* returns from one of the threads."""
+        """Return the result of *work* from one of the threads."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, work)
 
     def close(self) -> None:
@@ -203,7 +203,7 @@ def unavailable_on_database_error(message: str) -> Iterator[None]:
 
 
 def ahead_ms(database: Database) -> int:
-    """Return how far the clock of this process is ahead of the one that all processes share."""
+    """Return the lead of this process's clock over the one that all processes share."""
     return database.ahead_ms() if isinstance(database, Remote) else 0
 
 
@@ -217,14 +217,14 @@ APART_MS_MAX: Final = 2_000  # between replicas: what is dated by one is read by
 
 
 class ClockDifference(NamedTuple):
-    """How far our clock is ahead, and by how much that may be wrong."""
+    """The lead of our clock, and its uncertainty."""
 
     ahead_ms: int
     doubt_ms: int
 
     @property
     def surely_ahead_ms(self) -> int:
-        """How far our clock is ahead; 0 if it may be right."""
+        """The lead of our clock; 0 if it may be right."""
         return self.ahead_ms if abs(self.ahead_ms) > self.doubt_ms else 0
 
     def expect_near(self) -> None:

@@ -137,7 +137,7 @@ class GroupCommit(Generic[Item, Outcome]):
         return future
 
     async def run(self, work: Callable[[], Answer]) -> Answer:
-        """Return what *work* returns from the writer's thread, between two batches."""
+        """Return the result of *work* from the writer's thread, between two batches."""
         future: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._line_up(_do, work, future)
         return await future

@@ -49,7 +49,7 @@ class AskedWindow(NamedTuple):
 
 
 class FoundWindow(NamedTuple):
-    """How many admissions counted before any was taken, and the age of the oldest; 0 for none."""
+    """The admissions counted before any was taken, and the age of the oldest; 0 for none."""
 
     held: int
     age_us: int

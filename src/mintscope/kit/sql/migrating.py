@@ -210,7 +210,7 @@ def is_copied_into(database: PostgresDatabase) -> bool:
 
 
 def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
-    """Return what *database*, which has the table of migrations, has not run."""
+    """Return the migrations that *database*, which has their table, has not run."""
     known = migrations(kind)
     rows = database.execute("SELECT number, least FROM migration WHERE kind = ?", (kind,))
     seen = {int(number): int(least) for number, least in rows}

@@ -369,7 +369,7 @@ class PostgresDatabase:
                 self._connection.execute(text.encode(), prepare=False)
 
     def changes(self) -> int:
-        """Return how many rows the last statement changed."""
+        """Return the number of rows that the last statement changed."""
         return self._changed
 
     @contextmanager
@@ -389,7 +389,7 @@ class PostgresDatabase:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo what is done inside, and only that, if it raises."""
+        """Undo the changes inside, and only those, if the block raises."""
         self.execute("SAVEPOINT part")
         try:
             yield
@@ -411,7 +411,7 @@ class PostgresDatabase:
         compare_clocks(self, self._now_ms).expect_near()
 
     def ahead_ms(self) -> int:
-        """Return how far the clock of this machine is ahead of the server's, once a transaction."""
+        """Return the lead of this machine's clock over the server's, once a transaction."""
         if self._ahead_ms is None or not self._is_begun:
             self._ahead_ms = compare_clocks(self, self._now_ms).surely_ahead_ms
         return self._ahead_ms

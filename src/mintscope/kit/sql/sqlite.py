@@ -110,7 +110,7 @@ WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """How a file is read and written: in pages, of which a connection keeps some in memory.
+    """The sizes of a file: its pages, and those that a connection keeps in memory.
 
     waits_for_disk   whether a commit waits for the disk
     shrinks          whether unused pages can be returned to the disk
@@ -197,7 +197,7 @@ def transaction(db: apsw.Connection) -> Iterator[apsw.Connection]:
 
 @contextmanager
 def savepoint(db: apsw.Connection) -> Iterator[apsw.Connection]:
-    """Undo what is done inside, and only that, if it raises; within `transaction(db)`."""
+    """Undo the changes inside, and only those, if the block raises; within `transaction(db)`."""
     db.execute("SAVEPOINT part")
     try:
         yield db
@@ -430,7 +430,7 @@ class SqliteDatabase:
             self._db.executemany(text, many)
 
     def changes(self) -> int:
-        """Return how many rows the last statement changed."""
+        """Return the number of rows that the last statement changed."""
         return int(self._db.changes())
 
     @contextmanager
@@ -441,7 +441,7 @@ class SqliteDatabase:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo what is done inside, and only that, if it raises."""
+        """Undo the changes inside, and only those, if the block raises."""
         with told(), savepoint(self._db):
             yield
 

@@ -222,7 +222,7 @@ class LiveMarket:
         self._coverages: ReportCoverages | None = None
 
     def __len__(self) -> int:
-        """Return how many mints are in memory."""
+        """Return the number of mints in memory."""
         return len(self._live)
 
     def __contains__(self, mint: str) -> bool:
@@ -279,7 +279,7 @@ class LiveMarket:
         self.seq = event.seq
 
     def expect(self, mint: Mint) -> None:
-        """Keep what happens to *mint* from now on; a load of it is about to begin."""
+        """Keep events of *mint* from now on; a load of it is about to begin."""
         self._expected[mint] = _Expected(self.seq)
 
     def abandon(self, mint: Mint) -> None:

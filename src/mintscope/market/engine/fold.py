@@ -83,7 +83,7 @@ class Tail:
         self._gaps = deque(gaps, maxlen=GAPS_MAX)
 
     def __len__(self) -> int:
-        """Return how many headers are held."""
+        """Return the number of headers that are held."""
         return len(self._headers)
 
     @property
@@ -107,7 +107,7 @@ class Tail:
         return self._finalized
 
     def place(self, block: Block) -> Known | Hole | Follows:
-        """Say where *block* belongs; nothing changes yet.
+        """Return the place of *block*; nothing changes yet.
 
         Raises ForkBelowFinalized if a finalized slot would have to die for it.
         """

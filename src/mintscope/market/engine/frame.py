@@ -42,7 +42,7 @@ class Frame:
         self._has_opened = False
 
     def unpack(self, values: list[Any], in_sol: Sequence[float]) -> None:
-        """Take what was packed, and the prices in SOL of the newest candle."""
+        """Read the packed values, and the prices in SOL of the newest candle."""
         self.acc = values[:ACC]
         self.count, self.bucket, self.buy, self.sell, open_bucket, *candle = values[ACC:]
         if open_bucket >= 0:
@@ -135,7 +135,7 @@ class Frame:
 
 
 def waypoint(bucket: UnixS, closed: int, acc: Floats) -> Waypoint:
-    """Return what *closed* candles before that of *bucket* left in *acc*."""
+    """Return the state in *acc* of *closed* candles before that of *bucket*."""
     return Waypoint(bucket, closed, acc.astype("<f8").tobytes())
 
 

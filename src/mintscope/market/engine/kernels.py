@@ -76,7 +76,7 @@ Bools = NDArray[np.bool_]
 
 
 class Periods(NamedTuple):
-    """How many candles each indicator looks at; fast < slow."""
+    """The number of candles of each indicator; fast < slow."""
 
     ema: tuple[int, ...] | Ints
     rsi: int
@@ -280,7 +280,7 @@ def add_price(frame: Any, acc: Floats, ring: Floats, bucket: int, price: float) 
 
 @kernel
 def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
-    """Return what was bought and sold in the 60 parts that end with *number* (D8)."""
+    """Return the amounts bought and sold in the 60 parts that end with *number* (D8)."""
     buy = window["buy"]
     sell = window["sell"]
     bits = window["bits"]

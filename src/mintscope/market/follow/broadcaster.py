@@ -163,7 +163,7 @@ class Broadcaster:
         return audience.admit() if self._has_snapshot(topic, audience) else None
 
     def age_ms(self) -> int | None:
-        """Return how old the last applied slot is; None before there is one."""
+        """Return the age of the last applied slot; None before there is one."""
         return self._follower.age_ms()
 
     def note(self, event: Event) -> None:

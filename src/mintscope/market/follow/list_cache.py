@@ -280,7 +280,10 @@ class ListCache:
         return self._listed
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return what a node last said of *mint*.  Raises TokenNotFound if it is not followed."""
+        """Return the newest facts of *mint* from a node.
+
+        Raises TokenNotFound if it is not followed.
+        """
         return await self._reader.facts_of(mint)
 
     async def refresh(self) -> None:

@@ -170,7 +170,7 @@ class LogTailer:
         return mint in self._market.tracked
 
     def age_ms(self) -> int | None:
-        """Return how old the last applied slot is; None before there is one.
+        """Return the age of the last applied slot; None before there is one.
 
         0 while files are replayed, because the market's clock follows them.
         """
@@ -183,11 +183,11 @@ class LogTailer:
         return self._follows_files
 
     def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots, from those applied; None before there are some."""
+        """Return the pace of the chain, by applied slots; None before there are some."""
         return self._meter.pace
 
     def finality(self) -> Behind | None:
-        """Return how long after a slot was applied it is final; None before that was measured."""
+        """Return the time from a slot's application to its finality; None before a measure."""
         return None if self._follows_files else self._finality.behind
 
     async def expect_rate(self) -> None:

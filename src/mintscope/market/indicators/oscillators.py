@@ -1,4 +1,4 @@
-"""Where the price stands between bounds."""
+"""The place of the price between bounds."""
 
 from typing import Final
 

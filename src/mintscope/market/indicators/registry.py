@@ -64,12 +64,12 @@ class AskedIndicator(NamedTuple):
 
     @property
     def reach(self) -> int:
-        """How many older candles its first exact value rests on."""
+        """The number of older candles that its first exact value needs."""
         return self.indicator.reach(*self.values)
 
     @property
     def lead(self) -> int:
-        """How many candles before a page are to be read."""
+        """The number of candles to read before a page."""
         return self.reach + self.indicator.reads
 
     def of(self, bars: Bars) -> Floats:
@@ -80,7 +80,7 @@ class AskedIndicator(NamedTuple):
         return found
 
     def newest(self, bars: Bars, count: int) -> Floats:
-        """Return what `of` does, computed for the newest *count* rows alone; NaN before them.
+        """Return `of` for the newest *count* rows alone; NaN before them.
 
         Another indicator of the same request may need many more *bars*.
         """

@@ -1,4 +1,4 @@
-"""Which way the price goes, and how firmly."""
+"""The direction of the price, and its firmness."""
 
 from itertools import accumulate
 from typing import Final

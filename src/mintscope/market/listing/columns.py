@@ -85,7 +85,7 @@ class AverageColumns:
         self._is_stale[at] = True
 
     def restore(self, first: int, accs: bytes) -> None:
-        """Take what `kept` returned of the rows from *first* on."""
+        """Restore the rows from *first* on that `kept` returned."""
         kept = np.frombuffer(accs).reshape(-1, len(TIMEFRAMES), ACC)
         self.accs[first : first + len(kept)] = kept
 
@@ -112,7 +112,7 @@ class AverageColumns:
 
     @property
     def nbytes(self) -> int:
-        """How much memory all of it takes."""
+        """The memory of all of it, in bytes."""
         return self.accs.nbytes + self._shown.nbytes + self._is_stale.nbytes
 
 
@@ -127,7 +127,7 @@ class ListSpan(NamedTuple):
         return now // self.part_s - self.parts + 1
 
     def start(self, now: UnixS) -> UnixS:
-        """Return when it begins."""
+        """Return its begin."""
         return UnixS(self.first_part(now) * self.part_s)
 
 
@@ -229,7 +229,7 @@ class ListColumns:
         self.averages.start_row(row)
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
-        """Add what rows that were just started traded in minute *number* of H1."""
+        """Add the trades of rows that were just started in minute *number* of H1."""
         rows = self.rows
         rows["h1_volume"][chunk.rows] += chunk.volumes
         rows["h1_bought"][chunk.rows] += chunk.bought
@@ -241,7 +241,7 @@ class ListColumns:
             _append(self._minutes.setdefault(number, []), chunk)
 
     def add_parts(self, number: int, chunk: PartChunk) -> None:
-        """Add what rows that were just started traded in part *number* of D1."""
+        """Add the trades of rows that were just started in part *number* of D1."""
         rows = self.rows
         assert chunk.swaps is not None
         rows["volume"][chunk.rows] += chunk.volumes
@@ -357,11 +357,11 @@ class ListColumns:
                 rows["swaps"][chunk.rows] -= chunk.swaps
 
     def closed_parts(self) -> dict[int, tuple[PartChunk, ...]]:
-        """Return what was traded in each closed part of D1, as it stands."""
+        """Return the trades in each closed part of D1, as it stands."""
         return {number: tuple(chunks) for number, chunks in self._parts.items()}
 
     def kept_bytes(self) -> int:
-        """Return how much memory all of it takes."""
+        """Return the memory of all of it, in bytes."""
         return (
             int(self.rows.nbytes)
             + self.averages.nbytes

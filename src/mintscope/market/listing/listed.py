@@ -99,7 +99,7 @@ SORTED_AHEAD: Final = (Sort.VOLUME, Sort.CHANGE, Sort.AGE, Sort.PRICE)
 
 
 class ListPlace(NamedTuple):
-    """Where a page ends: the value that is sorted by, None where there is none, and the mint."""
+    """The end of a page: the value of its sort, None if there is none, and the mint."""
 
     value: float | None
     mint: Mint
@@ -200,7 +200,7 @@ class ListedPage(NamedTuple):
 
 
 def key_of(mint: Mint) -> int:
-    """Return what mints of equal values are sorted by, everywhere alike."""
+    """Return the key that sorts mints of equal values, everywhere alike."""
     return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest())
 
 
@@ -224,7 +224,7 @@ class ListedTokens:
         days: DayCloses,
         folds: Folds,
     ) -> None:
-        """Take what is needed from *rows*, of `columns.ROW`, which may change afterwards.
+        """Copy the needed parts of *rows*, of `columns.ROW`, which may change afterwards.
 
         averages    of each row, as `AverageColumns.shown` gives them
         standings   of each row the pools of its mint, packed
@@ -263,7 +263,7 @@ class ListedTokens:
             self._order(sort)
 
     def __len__(self) -> int:
-        """Return how many mints are listed."""
+        """Return the number of listed mints."""
         return len(self._by_key)
 
     def page(self, asked: ListQuestion) -> ListedPage:
@@ -287,7 +287,7 @@ class ListedTokens:
         return listed
 
     def days(self, rows: Sequence[int]) -> Sequence[Closes]:
-        """Return how the prices of *rows* of a page of this list went within D1, oldest first."""
+        """Return the prices of *rows* of a page of this list within D1, oldest first."""
         return self._days.of(rows)
 
     def larger_like(self, mint: Mint) -> Mint | None:
@@ -330,7 +330,7 @@ class ListedTokens:
         return None if listed is None else listed.mint
 
     def _sortable(self) -> dict[Sort, Floats]:
-        """Return what each sort goes by."""
+        """Return the column of each sort."""
         return {
             Sort.VOLUME: self._volume.astype(np.float64),
             Sort.CHANGE: self._changes[:, 2],
@@ -398,7 +398,7 @@ class ListedTokens:
         return np.concatenate((rows[begin:], without))
 
     def _behind(self, rows: Rows, key: np.uint64, *, is_rising: bool) -> int:
-        """Return how many of *rows*, by rising key, are passed when *key* is."""
+        """Return the number of *rows*, by rising key, that are passed when *key* is."""
         keys = self._keys[rows]
         if is_rising:
             return int(np.searchsorted(keys, key, "right"))
@@ -456,7 +456,7 @@ class TokenLists(Protocol):
         """Return the list.  Raises ServiceUnavailable while it is being loaded."""
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return what a node last said of *mint*; None before it was asked.
+        """Return the newest facts of *mint* from a node; None before it was asked.
 
         Raises TokenNotFound if *mint* is not followed.
         """

@@ -390,7 +390,7 @@ _IN_ONE_CASE: Final = str.maketrans({"0": "o", "1": "l", "i": "l"})
 
 
 def folded(text: str) -> str:
-    """Return what texts that look alike have in common, "" for a text of nothing visible.
+    """Return the common form of texts that look alike, "" for a text of nothing visible.
 
     The skeleton of TR39, 4, of the characters that ASCII has, in one case and without spaces.
     """
@@ -426,7 +426,7 @@ def searched(text: str) -> bytes:
 
 
 def search_line(name: str | None, symbol: str | None) -> bytes:
-    """Return what a mint is found by, beside its address."""
+    """Return the searchable text of a mint, beside its address."""
     return b"".join(searched(text) + NAME_END for text in (name, symbol) if text)
 
 

@@ -15,7 +15,7 @@ from mintscope.market.mint_facts import MintFacts
 
 
 class FoldedTo(NamedTuple):
-    """How far the finalized fold has come: event, slot and effective time of its checkpoint."""
+    """The position of the finalized fold: event, slot and effective time of its checkpoint."""
 
     seq: int
     slot: Slot | None
@@ -109,13 +109,13 @@ class FactPlace(NamedTuple):
 
 
 class ListReader(Protocol):
-    """How a list reads the market; safe while ingest writes.
+    """The market as a list reads it; safe while ingest writes.
 
     Raises ServiceUnavailable from every verb when the store does not answer.
     """
 
     async def folded(self) -> tuple[FoldedTo, int]:
-        """Return how far the fold has come, and the newest event of the log."""
+        """Return the position of the fold, and the newest event of the log."""
 
     async def mints(self, after: int, limit: int) -> MintPage:
         """Return up to *limit* followed mints after the page that ended with *after*, 0 at first.
@@ -145,7 +145,7 @@ class ListReader(Protocol):
         """Return up to *limit* facts of followed mints that were read after *place*, in order."""
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return what is kept of *mint*.  Raises TokenNotFound if it is not followed."""
+        """Return the stored facts of *mint*.  Raises TokenNotFound if it is not followed."""
 
 
 class SnapshotMark(NamedTuple):

@@ -148,7 +148,7 @@ class SqlListReader:
         self._reading = MarketReading(access, timeout_s=READ_TIMEOUT_S)
 
     async def folded(self) -> tuple[FoldedTo, int]:
-        """Return how far the fold has come, and the newest event of the log."""
+        """Return the position of the fold, and the newest event of the log."""
 
         def read(db: Database) -> tuple[FoldedTo, int]:
             *folded, newest, _ = db.execute(FOLDED).get
@@ -204,7 +204,7 @@ class SqlListReader:
         return [(FactPlace(at, Mint(mint)), _facts.decode(kept)) for at, mint, kept in rows]
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return what is kept of *mint*."""
+        """Return the stored facts of *mint*."""
         found = await self._reading.in_snapshot(lambda db: db.execute(FACTS_OF, (mint,)).fetchone())
         if found is None:
             raise TokenNotFound(f"This service does not track {mint}.")

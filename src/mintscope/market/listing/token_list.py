@@ -164,7 +164,7 @@ class TokenList:
         )
 
     def __len__(self) -> int:
-        """Return how many mints are listed."""
+        """Return the number of listed mints."""
         return len(self._rows)
 
     @property
@@ -225,7 +225,7 @@ class TokenList:
         self._columns.restore_chunk(number, chunk, of_day=of_day)
 
     def kept_bytes(self) -> int:
-        """Return how much memory the numbers take."""
+        """Return the memory of the numbers, in bytes."""
         return self._columns.kept_bytes()
 
     def _start(self, one: MintAsFolded) -> int:
@@ -253,7 +253,7 @@ class TokenList:
         return row
 
     def _stand(self, rows: Any) -> None:
-        """Put what the prices rest on into *rows* whose pools have changed."""
+        """Put the basis of prices into *rows* whose pools have changed."""
         for row in self._restood:
             basis = basis_of(self._standings[row])
             if basis is not None:

@@ -137,7 +137,7 @@ def needed_timeframes(condition: Condition, base: Timeframe) -> list[Timeframe]:
 
 
 def rows_before(condition: Condition, timeframe: Timeframe, base: Timeframe) -> int:
-    """Return how many candles before the first look the values of *condition* rest on."""
+    """Return the number of candles before the first look that the values of *condition* need."""
     spans = [_span_s(name) or 0 for name, _ in _fields_of(condition)]
     of_spans = max(spans, default=0) // WIDTH_S[base] if timeframe is base else 0
     return max(WAYPOINT_EVERY, of_spans) + 2
@@ -250,7 +250,7 @@ class _Rows:
         return found
 
     def _of_span(self, name: str) -> Floats:
-        """Return what was traded, or by what the price changed, in a span up to each end."""
+        """Return the trades, or the change of the price, in a span up to each end."""
         kind = name.partition("_")[0]
         starts = self.ends - (_span_s(name) or 0)
         if kind == "change":

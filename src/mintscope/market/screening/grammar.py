@@ -96,7 +96,7 @@ SIMILAR: Final = 0.5  # of two names, at least
 
 
 def before(name: str, timeframe: Timeframe) -> str:
-    """Return what the value of *name* before the newest candle of *timeframe* is called."""
+    """Return the name of the value of *name* before the newest candle of *timeframe*."""
     return f"{name} before {timeframe}"
 
 

@@ -125,7 +125,7 @@ Shown = float | int | str | None
 
 
 class Place(NamedTuple):
-    """Where a page ends: the value that is sorted by, None for none, and the key of the mint."""
+    """The end of a page: the value of its sort, None for none, and the key of the mint."""
 
     value: float | None
     key: int
@@ -300,7 +300,7 @@ class ScreenColumns:
         return ages
 
     def _confidence(self) -> Floats:
-        """Return what `PriceBasis.confidence` says, as a number of LEVELS."""
+        """Return `PriceBasis.confidence`, as a number of LEVELS."""
         depth = self._taken["depth"]
         at = self._taken["set_at"]
         is_sure = self._taken["is_agreed"] & (at - self._taken["set_since"] >= YOUNG_S)

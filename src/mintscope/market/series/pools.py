@@ -73,7 +73,7 @@ class UnpricedVolume(NamedTuple):
 
 
 class AskedCandles(NamedTuple):
-    """Which candles are asked for: up to *rows_max*, the newest that begin by *until*."""
+    """The candles to read: up to *rows_max*, the newest that begin by *until*."""
 
     timeframe: Timeframe
     until: UnixS
@@ -108,7 +108,7 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SwapPlace(msgspec.Struct, frozen=True, order=True, gc=False):
-    """Where a swap stands on the chain; places are in the order of the chain."""
+    """The place of a swap on the chain; places are in the order of the chain."""
 
     slot: Slot
     transaction_index: int
@@ -150,7 +150,7 @@ class SeriesReader(Protocol):
     """
 
     async def tip(self) -> LogTip:
-        """Return where the log stands."""
+        """Return the position of the log."""
 
     async def candles(
         self, mint: Mint, asked: AskedCandles, known: KeptCandles | None = None
@@ -266,7 +266,7 @@ def _shown_depth(pool: StandingPool) -> float | None:
 
 
 def move_of(quote_usd: float, usd: int) -> PriceMove:
-    """Return what a trade of *usd* moves in a constant product of *quote_usd*, which is not 0."""
+    """Return the move by a trade of *usd* in a constant product of *quote_usd*, which is not 0."""
     grown = 1 + usd / quote_usd
     return PriceMove(usd, grown**2 - 1, 1 - grown**-2)
 
@@ -303,7 +303,7 @@ class TraderNow(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """How many trade: traders who bought, who sold, who did either; micro-USD; concentration.
+    """The number of traders who bought, who sold, who did either; micro-USD; concentration.
 
     top_share, top10_share   0 to 1; None if nothing changed hands
     """
@@ -341,7 +341,7 @@ def top_traders(swaps: Sequence[LoggedSwap], limit: int) -> list[TraderNow]:
 
 
 def crowd_of(swaps: Iterable[LoggedSwap]) -> Crowd:
-    """Return how many trade in *swaps*."""
+    """Return the number of traders in *swaps*."""
     sums = _sums(swaps).values()
     flows = sorted((each.flow for each in sums), reverse=True)
     flow = sum(flows)

@@ -41,7 +41,7 @@ from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe, bucket
 
 
 class Width(NamedTuple):
-    """How wide candles are, and the kept ones that they are made of."""
+    """The width of candles, and the stored ones that they are made of."""
 
     name: str
     seconds: int
@@ -81,7 +81,7 @@ class PageOfCandles(NamedTuple):
 
 
 class Range(msgspec.Struct, frozen=True, kw_only=True):
-    """Which candles a page may hold.
+    """The candles that a page may hold.
 
     since, until   a candle may begin then, both included
     limit          how many, the newest
@@ -137,7 +137,7 @@ def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
 
 
 def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
-    """Return what was *asked* for as of the tip: its newest candle is that of the report.
+    """Return the candles that were *asked* for as of the tip: its newest one is that of the report.
 
     If the first candle of all begins later, it is that one.
     """
@@ -307,7 +307,7 @@ NAMES: Final = (*AVERAGES, "fibonacci", "atr", "bollinger", "vwap", "stochRsi")
 
 
 class Start(NamedTuple):
-    """Where averages go on: at candle *first* of a series, after *closed* others."""
+    """The point at which averages go on: at candle *first* of a series, after *closed* others."""
 
     first: int
     closed: int
@@ -315,7 +315,7 @@ class Start(NamedTuple):
 
 
 def lead(names: Collection[str], width_s: int) -> int:
-    """Return how many candles before a page its values rest on, besides the averages."""
+    """Return the number of candles before a page that its values need, besides the averages."""
     leads = {
         "fibonacci": SWING,
         "atr": FORGOTTEN + ATR_CANDLES,

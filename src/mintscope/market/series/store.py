@@ -169,7 +169,7 @@ class SqlSeries:
         self._reading = MarketReading(access)
 
     async def tip(self) -> LogTip:
-        """Return where the log stands."""
+        """Return the position of the log."""
         return await self._reading.in_snapshot(tip_of)
 
     async def candles(

@@ -152,7 +152,7 @@ class SqlFolding:
         return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
 
     async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
-        """Return what is kept of each of *mints*."""
+        """Return the stored data of each of *mints*."""
         found = {}
         rows = await self._access.run(lambda db: self._tables.kept(db, mints))
         for address, mint_id, since_slot, is_removed, state, in_sol, *counted in rows:
@@ -226,7 +226,7 @@ class SqlFolding:
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
-    """Return which candles are too far behind bucket *newest*."""
+    """Return the candles too far behind bucket *newest*."""
     return Cut(mint_id, timeframe, UnixS(newest - retention.keep_s[timeframe]))
 
 
@@ -294,7 +294,7 @@ DELETE FROM other_deciding_kept
 
 
 def deciding_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
-    """Return which pools decided after which living slots, oldest first."""
+    """Return the price pools after living slots, oldest first."""
     return [
         (Slot(slot), Mint(mint), deciding_of(blob))
         for statement in (DECIDED, FINALLY_DECIDING, DECIDING)
@@ -303,7 +303,7 @@ def deciding_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
 
 
 def keep_deciding(db: Database, until: int) -> None:
-    """Keep what decides after event *until*, the newest that is trimmed."""
+    """Keep the price pools after event *until*, the newest that is trimmed."""
     db.execute(KEEP_DECIDING, (until,))
     db.execute(KEEP_OTHERS, (until,))
     db.execute(FORGET_OTHERS, (OTHERS_DAYS, OTHERS_A_STEP))

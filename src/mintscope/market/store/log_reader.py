@@ -83,12 +83,12 @@ def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
 
 
 def deciding_blob(standing: Standing | None) -> bytes | None:
-    """Return what decides as a blob."""
+    """Return the price pools as a blob."""
     return None if standing is None else pack(standing)
 
 
 def deciding_of(blob: bytes) -> Standing:
-    """Return what *blob* says decides; of before decision 60, the one pool that did."""
+    """Return the price pools in *blob*; of before decision 60, the one price pool."""
     return unpack(blob)
 
 
@@ -148,7 +148,7 @@ class MarketReading:
         self._timeout_s = timeout_s
 
     async def in_snapshot(self, read: Callable[[Database], Result]) -> Result:
-        """Return what *read* returns; all that it reads is of one commit."""
+        """Return the result of *read*; all that it reads is of one commit."""
 
         def in_one(db: Database) -> Result:
             with db.snapshot():
@@ -157,7 +157,7 @@ class MarketReading:
         return await self.run(in_one)
 
     async def run(self, read: Callable[[Database], Result]) -> Result:
-        """Return what *read* returns; for one statement, which needs no snapshot."""
+        """Return the result of *read*; for one statement, which needs no snapshot."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 return await self._access.run(read)
@@ -385,11 +385,11 @@ class SqlLogReader:
         )
 
     async def load(self, mint: Mint) -> log.LoadedMint | None:
-        """Return what is kept of *mint*, from one snapshot; None if it is not tracked."""
+        """Return the stored data of *mint*, from one snapshot; None if it is not tracked."""
         return await self._reading.in_snapshot(lambda db: _load(db, mint))
 
     async def overview(self) -> MarketOverview:
-        """Return where the market stands."""
+        """Return the position of the market."""
         return await self._reading.in_snapshot(_overview)
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
@@ -403,7 +403,7 @@ class SqlLogReader:
         return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return what was read and missed in the newest block's hour and before, *hours* in all."""
+        """Return the coverage of the newest block's hour and those before, *hours* in all."""
         return await self._reading.in_snapshot(lambda db: coverage_of(db, hours))
 
     async def missed_mints(self) -> MissedMints:
@@ -425,7 +425,7 @@ class SqlLogReader:
 
 
 def tip_of(db: Database) -> log.LogTip:
-    """Return where the log stands, within a snapshot."""
+    """Return the position of the log, within a snapshot."""
     seq, slot, time, follows_files, final, folded, genesis_hash = db.execute(TIP).get
     return log.LogTip(
         seq=seq,
@@ -542,7 +542,7 @@ def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[log.TailS
 
 
 def _volumes(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
-    """Return what was bought and what was sold of *mint* in one second."""
+    """Return the amounts bought and sold of *mint* in one second."""
     return [
         log.PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
         for is_buy, volume in zip((True, False), volumes, strict=True)

@@ -166,14 +166,14 @@ class SqlMarketStore:
         self._forgetting = Forgetting(self._mints.drop)
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
-        """Return where the log stands; track *mints* before the first slot ever.
+        """Return the position of the log; track *mints* before the first slot ever.
 
         Without *follows_all* the mints that a rule chose are dropped: no rule keeps them now.
         """
         return await self._access.run(lambda db: self._start(db, mints, follows_files))
 
     async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
-        """Return which pools decided after which living slots, oldest first."""
+        """Return the price pools after living slots, oldest first."""
         return await self._access.run(deciding_pools)
 
     async def claim(self, genesis_hash: str) -> str:
@@ -521,7 +521,7 @@ class SqlMintFacts:
         await self._written(MISSED, {"mint": mint, "read_at_ms": read_at_ms})
 
     async def one(self, mint: Mint) -> MintFacts | None:
-        """Return what is kept of *mint*."""
+        """Return the stored facts of *mint*."""
         kept = (await self._read(ONE_FACT, (mint,))).get
         return None if kept is None else msgspec.json.decode(kept, type=MintFacts)
 

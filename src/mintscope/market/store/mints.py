@@ -101,7 +101,7 @@ class MintIds:
         self._ids: dict[Mint, int | None] = {}
 
     def refresh(self, db: Database) -> None:
-        """Forget what another process may have changed; inside a transaction."""
+        """Forget cached rows that another process may have changed; inside a transaction."""
         version = self._tables.version(db)
         if version != self._version or len(self._ids) >= KNOWN_MAX:
             self._ids.clear()

@@ -140,7 +140,7 @@ SELECT timeframe, count(*), min(bucket) FROM candle
 def candles_a_day(
     db: Database, time: UnixS | None, tracked_count: int
 ) -> Mapping[Timeframe, int] | None:
-    """Return how many candles of each timeframe the day before *time* has added.
+    """Return the candles of each timeframe that the day before *time* added.
 
     A shorter time is extrapolated; None below an hour.
     """

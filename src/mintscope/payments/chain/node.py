@@ -37,7 +37,7 @@ SignatureText = Annotated[str, msgspec.Meta(min_length=1, max_length=88)]
 
 
 class Status(msgspec.Struct, frozen=True, rename="camel"):
-    """How sure the cluster is of a transaction; *err* is None where it succeeded."""
+    """The commitment of a transaction; *err* is None if it succeeded."""
 
     err: Any
     confirmation_status: str | None = None
@@ -54,14 +54,14 @@ class Status(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EpochInfo(msgspec.Struct, frozen=True, rename="camel"):
-    """How far the chain has come, at one commitment."""
+    """The progress of the chain, at one commitment."""
 
     absolute_slot: Number
     block_height: Number
 
 
 class PerformanceSample(msgspec.Struct, frozen=True, rename="camel"):
-    """How many slots the chain had in so many seconds."""
+    """The number of slots of the chain in so many seconds."""
 
     num_slots: Number
     sample_period_secs: Number
@@ -314,7 +314,7 @@ class PaymentNode:
             raise Unintelligible("getLatestBlockhash: expected a hash in base58") from cause
 
     async def simulate(self, wire: bytes, source: Pubkey) -> SimulatedAnswer:
-        """Return what would be left in *source*, or why the transaction would fail.
+        """Return the balance of *source* after the transaction, or the reason why it would fail.
 
         The node is not asked to check signatures: the payer's was, and ours is
         not there yet.  So whatever it refuses to try is no fault of the payer's.
@@ -361,7 +361,7 @@ class PaymentNode:
         return await self._ask("getEpochInfo", [{"commitment": commitment}], TIP)
 
     async def statuses(self, signatures: Sequence[Signature], *, search: bool) -> Statuses:
-        """Return what is known of each; *search* looks beyond the last 150 blocks."""
+        """Return the status of each signature; *search* looks beyond the last 150 blocks."""
         params = [list(signatures), {"searchTransactionHistory": search}]
         found = await self._ask("getSignatureStatuses", params, STATUSES)
         if len(found.value) != len(signatures):
@@ -389,7 +389,7 @@ class PaymentNode:
         return None if found is None else _data("getTransaction", found.transaction)
 
     async def account(self, address: str) -> AccountState | None:
-        """Return what is at *address*."""
+        """Return the account at *address*."""
         params = [address, {"commitment": CONFIRMED, "encoding": "base64"}]
         found = (await self._ask("getAccountInfo", params, ACCOUNT)).value
         if found is None:
@@ -408,7 +408,7 @@ class PaymentNode:
         return int.from_bytes(clock.data[_UNIX_TIME], "little", signed=True)
 
     async def lamports(self, wallet: Wallet) -> int:
-        """Return what *wallet* has to pay fees with."""
+        """Return the lamports of *wallet* for fees."""
         params = [wallet, {"commitment": CONFIRMED}]
         return (await self._ask("getBalance", params, BALANCE)).value
 

@@ -146,7 +146,7 @@ class FeedPrice:
 
 
 def _reading(body: bytes) -> FeedReading | None:
-    """Return what a feed of one price says; None where it is not one price."""
+    """Return the reading of a feed of one price; None if it is not one price."""
     parsed = decode_json(body, _PYTH).parsed
     if len(parsed) != 1 or abs(parsed[0].price.expo) > EXPONENT_MAX:
         return None
@@ -319,7 +319,7 @@ class RpcReserves:
         self._quotes = dollars | {WSOL}
 
     async def read(self) -> TokenReserves:
-        """Return what all the pools hold together.
+        """Return the reserves of all the pools together.
 
         Raises    ChainUnavailable; UnusablePaymentToken for what is not such a vault
         """

@@ -224,7 +224,7 @@ class RpcSettlement(RpcTreasury):
         await self._node.aclose()
 
     def slot_s(self) -> float:
-        """Return how long a slot takes now, in seconds, as measured."""
+        """Return the measured duration of a slot now, in seconds."""
         measured = self._measured(MARK_SLOTS) or self._sampled or self._measured(MARK_SLOTS_MIN)
         pace = self._pace() or measured
         return SLOT_S_UNKNOWN if pace is None else pace.slot_s
@@ -420,7 +420,7 @@ class RpcSettlement(RpcTreasury):
         return await self._node.block_time_s()
 
     async def lamports(self, wallet: Wallet) -> int:
-        """Return what *wallet* has to pay fees with."""
+        """Return the lamports of *wallet* for fees."""
         return await self._node.lamports(wallet)
 
     async def _poll(self) -> None:

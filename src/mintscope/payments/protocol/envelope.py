@@ -313,7 +313,7 @@ class Envelope:
 
 
 def find_version(transaction: bytes) -> int | None:
-    """Return which version *transaction* says it is of; None for one without a version, or none.
+    """Return the version in *transaction*; None for one without a version, or none.
 
     Version 0 begins with its signatures, later ones begin with their message (SIMD-0385); a
     message begins with 0x80 and its version.  No packet has room for 128 signatures.

@@ -55,7 +55,7 @@ _KIND_MAC_BYTES: Final = 6
 
 
 class Flaw(Enum):
-    """Why a memo is not a quote of ours."""
+    """The reason why a memo is not a quote of ours."""
 
     FORGED = auto()  # or written for another resource, amount, asset or payee
     EXPIRED = auto()
@@ -89,7 +89,7 @@ def find_flaw(  # noqa: PLR0913  as above
     amount: int,
     now: UnixMs | None,
 ) -> Flaw | None:
-    """Say what is wrong with *memo*, any bytes, as a quote of *amount* for *resource*.
+    """Return the flaw of *memo*, if it has one.
 
     resource    a kind: for anything of it that is sold
     now         None: the expiry is set aside, for a payment that is on chain already
@@ -123,7 +123,7 @@ def has_form_of_ours(memo: bytes) -> bool:
 
 
 def quoted_at(memo: bytes) -> UnixMs:
-    """Return when *memo*, a quote without a flaw, was written; to the second."""
+    """Return the time of *memo*, a quote without a flaw; to the second."""
     expiry_s = int.from_bytes(urlsafe_b64decode(memo)[_EXPIRY], "big")
     return UnixMs((expiry_s - VALID_S) * 1000)
 
@@ -136,7 +136,7 @@ def nonce_of(memo: bytes) -> bytes:
 def _macs(
     key: bytes, head: bytes, *, terms: Terms, resource: Resource | ResourceKind, amount: int
 ) -> bytes:
-    """Return what must follow *head*, as much as *resource* decides; nothing for none."""
+    """Return the MACs that must follow *head*, as far as *resource* decides; nothing for none."""
     bound = [amount, terms.network, terms.asset, terms.pay_to]
     if head.startswith(_VERSION_WITHOUT_KIND):
         is_known = not isinstance(resource, ResourceKind)

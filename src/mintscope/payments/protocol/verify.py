@@ -137,7 +137,7 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
 
 
 def find_memo(envelope: Envelope) -> bytes | None:
-    """Return what the one memo of *envelope* says, None where there is not one."""
+    """Return the text of the one memo of *envelope*, None unless there is one."""
     instructions = envelope.message.instructions
     memos = [bytes(each.data) for each in instructions if _program(envelope, each) == MEMO]
     return memos[0] if len(memos) == 1 else None
@@ -268,7 +268,7 @@ TRANSFER_CHECKED: Final = 12
 
 
 def _instructions(terms: Terms, payer: Pubkey, *, amount: int, memo: str) -> list[Instruction]:
-    """Return what a payment of *amount* atoms consists of, in the order in which it is checked."""
+    """Return the instructions of a payment of *amount* atoms, in the order of their checks."""
     treasury = terms.token_account(Pubkey.from_string(terms.pay_to))
     asset = Pubkey.from_string(terms.asset)
     return [

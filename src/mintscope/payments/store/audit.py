@@ -219,7 +219,7 @@ SELECT total FROM (
 
 
 class Stage(StrEnum):
-    """Which table a walk is in."""
+    """The table that a walk is in."""
 
     JOURNAL = "journal"
     CLOSING = "closing"
@@ -295,7 +295,7 @@ class Walk:
         self.months = ClosedMonths(db, rows_a_part=rows_a_part)
 
     def read(self) -> Walked:
-        """Return how far the walk has come."""
+        """Return the progress of the walk."""
         at = self._at()
         last = last_close(self._db)
         return Walked(

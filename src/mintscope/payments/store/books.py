@@ -229,7 +229,7 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._walk.step(now, begins=begins))
 
     async def walked(self) -> Walked:
-        """Return how far the walk through all books has come."""
+        """Return the progress of the walk through all books."""
         return await self._run(self._walk.read)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
@@ -237,18 +237,18 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return how far the scan of *scope* has come, None where there was none."""
+        """Return the progress of the scan of *scope*, None if there is none."""
         return await self._run(lambda: self._scan(_scan_name(scope, asset)))
 
     async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
-        """Remember how far the scan of *scope* has come."""
+        """Store the progress of the scan of *scope*."""
         values = (_scan_name(scope, asset), scan.mark, scan.head, scan.cursor, scan.finished_at)
         await self._write(KEEP_SCAN, values)
 
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
     ) -> Sequence[Signature]:
-        """Return what was issued before *before*, had to land by *height*, and is not final."""
+        """Return payments issued before *before*, due to land by *height*, that are not final."""
         return await self._run(lambda: self._signatures(UNSETTLED, (before, height, count_max)))
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
@@ -275,7 +275,7 @@ class SqlPaymentBooks:
         await self._write(RESUME_SALES, ())
 
     async def why_stopped(self) -> str | None:
-        """Return why nothing is sold, None while sales are open."""
+        """Return the reason why nothing is sold, None while sales are open."""
         why: str | None = await self._run(lambda: self._db.execute(WHY_STOPPED).get)
         return why
 
@@ -288,7 +288,7 @@ class SqlPaymentBooks:
         return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:
-        """Note what the fee payer had after *mark*."""
+        """Store the balance of the fee payer after *mark*."""
         await self._write(FILL_FUND, (lamports, mark))
 
     async def fund(self) -> int | None:
@@ -297,11 +297,11 @@ class SqlPaymentBooks:
         return lamports
 
     async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
-        """Return what all payers together have burned within the hour, or may burn yet."""
+        """Return the fees that all payers together burned within the hour, or may burn yet."""
         return await self._run(lambda: Budgets(self._db).fees_at_risk(now))
 
     async def pending(self) -> tuple[int, UnixMs | None]:
-        """Return how many payments have no outcome yet, and when the oldest was begun."""
+        """Return the number of payments without an outcome, and the begin of the oldest."""
         count, oldest = await self._run(lambda: self._db.execute(PENDING).get)
         return count, None if oldest is None else UnixMs(oldest)
 
@@ -330,7 +330,7 @@ class SqlPaymentBooks:
         return await self._run(lambda: newest(self._db, state, before, limit))
 
     async def takings(self, since: UnixMs) -> Sequence[Takings]:
-        """Return what issued payments that were begun since then have brought, newest first."""
+        """Return the takings of issued payments that were begun since then, newest first."""
         return await self._run(lambda: takings(self._db, since))
 
     async def close(self) -> None:
@@ -399,13 +399,13 @@ class SqlPaymentBooks:
 
 
 def _look_at(ended: asyncio.Task[Any]) -> None:
-    """Look at why a job failed that nothing waits for any more, so that it is not logged."""
+    """Retrieve the error of a job that nothing waits for any more, so that it is not logged."""
     if not ended.cancelled():
         ended.exception()
 
 
 def _scan_name(scope: ScanScope, asset: Mint | None) -> str:
-    """Return what the scan is kept as; that of the payment token is as old as its table."""
+    """Return the name of the stored scan; that of the payment token is as old as its table."""
     return scope if asset is None else f"{scope}:{asset}"
 
 

@@ -100,7 +100,7 @@ def _purchase(
 
 
 def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
-    """Return what is stored of *payment* when it begins, in the order of COLUMNS."""
+    """Return the stored columns of *payment* at its begin, in the order of COLUMNS."""
     return (
         payment.message_hash,
         payment.signature,
@@ -345,7 +345,7 @@ class SqlPaymentStore:
         return await self._look(lambda table: table.budgets.has_bought_from(address))
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return where the credits are that the transaction paid for."""
+        """Return the present holder of the credits that the transaction paid for."""
         return await self._look(lambda table: table.purchase.find_purchase(signature))
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
@@ -361,7 +361,7 @@ class SqlPaymentStore:
     async def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:
-        """Move what the payer of *purchase* proves to a new token; return how many credits."""
+        """Move the credits of the payer of *purchase* to a new token; return their number."""
         return await self._write(
             lambda: self._table.purchase.claim(purchase, token_hash, hint, now)
         )
@@ -418,7 +418,7 @@ def _ignore(_unheard: Sequence[tuple[Job, Any]]) -> None:
 
 
 def _count(resolved: Resolved) -> None:
-    """Count what was issued, the first time, by any process and however late."""
+    """Count issued payments, the first time, by any process and however late."""
     if resolved.before.state in NOT_ISSUED and resolved.after.state is State.ISSUED:
         PAYMENTS_ISSUED.inc()
         if not isinstance(resolved.after.purchase, PaidReport):

@@ -145,7 +145,7 @@ class PurchasedCredits:
                 self._db.execute(FREEZE, (row_id, left))
 
     def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return where the credits are that the transaction paid for."""
+        """Return the present holder of the credits that the transaction paid for."""
         row = self._db.execute(PURCHASE, (signature,)).fetchone()
         if row is None:
             return None
@@ -186,7 +186,7 @@ class PurchasedCredits:
     def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, now: UnixMs
     ) -> int | RotationDenied:
-        """Move what the payer of *purchase* proves to a new account; once, as `rotate` does."""
+        """Move the credits of the payer of *purchase* to a new account; once, as `rotate` does."""
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
         purchased = self.find_purchase(purchase)
@@ -347,7 +347,7 @@ def newest(
 
 
 def takings(db: Database, since: UnixMs) -> Sequence[Takings]:
-    """Return what issued payments that were begun since then have brought, newest first."""
+    """Return the takings of issued payments that were begun since then, newest first."""
     return [
         Takings(
             day=day,
@@ -482,7 +482,7 @@ class Budgets:
         self._db = db
 
     def find_objection(self, pending: PendingPayment) -> Objection | None:
-        """Say why the payment may not begin now."""
+        """Return the objection to beginning the payment now."""
         payment = pending.payment
         if self._db.execute(SALES_ARE_CLOSED).get:
             return SalesClosed()
@@ -502,7 +502,7 @@ class Budgets:
         return None if is_allowed else SalesClosed()
 
     def fees_at_risk(self, now: UnixMs) -> FeesAtRisk:
-        """Return what all payers together have burned or may burn yet."""
+        """Return the fees that all payers together burned, or may burn yet."""
         return FeesAtRisk(*self._db.execute(FEES_AT_RISK, (now - HOUR_MS, now - DAY_MS)).get)
 
     def is_key_taken(self, key_hash: CredentialHash) -> bool:

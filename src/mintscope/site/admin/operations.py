@@ -180,7 +180,7 @@ class OperationPages:
         ]
 
     async def _names(self, mints: Sequence[Mint]) -> Mapping[Mint, ListedMint]:
-        """Return what the list says of *mints*, as far as there is one and they are in it."""
+        """Return the list's lines of *mints*, as far as there is a list and they are in it."""
         if self._lists is None or not mints:
             return {}
         try:
@@ -267,7 +267,7 @@ class BackfillPages:
         yield post(PASTS, self.change, Access.FRESH)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show what was asked for, and what became of it; with `seen` only if that has changed."""
+        """Show the requested past and its progress; with `seen` only if that has changed."""
         seen = request.query_params.line("seen")
         if seen and seen == _mark(await self._shown()):
             return NoContent()
@@ -299,7 +299,7 @@ class BackfillPages:
         return Redirect(PASTS, notice="past-asked")
 
     async def _asked(self, request: PageRequest) -> tuple[Mint, int]:
-        """Return which past the form names.  Raises InvalidForm."""
+        """Return the past that the form names.  Raises InvalidForm."""
         days = request.form.line("days")
         try:
             mint = parse_mint(request.form.line("mint"))

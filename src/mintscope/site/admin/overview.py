@@ -73,7 +73,7 @@ class OverviewPages:
         yield get(OVERVIEW, self.show, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show how the service is doing."""
+        """Show the state of the service."""
         hour = hour_of(request.now)
         numbers = await self._review.numbers(since=hour - HOURS + 1)
         lag_s = {at: lag / SECOND_MS for at, lag in numbers.get(HourSeries.LAG_MS, {}).items()}
@@ -95,7 +95,7 @@ class OverviewPages:
         return Page("admin/overview.html", facts | await self._money())
 
     async def _age_s(self, request: PageRequest) -> float | None:
-        """Return how old the newest block in the store is."""
+        """Return the age of the newest block in the store."""
         tip = await self._parts.market.tip()
         return None if tip.time is None else max(0.0, request.now / SECOND_MS - tip.time)
 
@@ -113,7 +113,7 @@ class OverviewPages:
 
 
 def _coverage(coverage: Coverage | None, hour: int) -> dict[str, Any]:
-    """Return what was read and missed: shares, and of programs the plots and sums of each day."""
+    """Return the coverage: shares, and of programs the plots and sums of each day."""
     if coverage is None:
         return {"read": None, "programs": [], "unlisted": []}
     window = totals(coverage.after(window_start(coverage.time)))
@@ -265,7 +265,7 @@ class UserPages:
         return Redirect(USERS, notice="account-removed")
 
     async def audit(self, request: PageRequest) -> PageResponse:
-        """Show what was done, newest first."""
+        """Show the audit log, newest first."""
         before = parse_place(request.query_params.line("before"))
         who = request.query_params.line("who")[:FILTER_LENGTH_MAX]
         action = request.query_params.line("action")[:FILTER_LENGTH_MAX]
@@ -283,7 +283,7 @@ class UserPages:
         return Page("admin/audit.html", facts | _place(rows, before), values=values)
 
     async def _subject(self, who: str) -> str:
-        """Return how the log names *who*: an e-mail address, or a name of the log itself."""
+        """Return the name of *who* in the log: an e-mail address, or a name of the log itself."""
         if "@" not in who:
             return who
         return await self._review.subject_of(EmailAddress(who.lower())) or who

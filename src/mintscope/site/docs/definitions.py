@@ -383,7 +383,7 @@ class SchemaReader:
         )
 
     def _resolved(self, schema: Schema) -> tuple[str, Schema]:
-        """Return what *schema* refers to, or each of its items does, and its name."""
+        """Return the target of a reference in *schema*, or in each of its items, and its name."""
         if "anyOf" in schema:
             choices = _null_last(schema["anyOf"])
             shapes = [self._resolved(each) for each in choices]

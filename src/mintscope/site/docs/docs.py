@@ -164,7 +164,7 @@ ERROR: Final = """\
 
 
 def facts_of(guide: Guide, origin: str) -> Mapping[str, str]:
-    """Return what the template of *guide* shows beside its own text."""
+    """Return the values in the template of *guide* beside its own text."""
     match guide.slug:
         case "buying":
             return {"buying_program": BUYING.replace("{origin}", origin)}
@@ -205,7 +205,7 @@ class Release:
 
 @cache
 def releases() -> tuple[Release, ...]:
-    """Return what has changed, the newest first."""
+    """Return the releases with their changes, the newest first."""
     package, *names = PLACE
     text = files(package).joinpath(*names).read_text()
     return tuple(Release(name, tuple(_groups(body))) for name, body in _parts(text, "## "))
@@ -269,7 +269,7 @@ class DocsPages:
         return show_text
 
     async def show(self, _request: PageRequest) -> PageResponse:
-        """Show what there is."""
+        """Show the index."""
         first = self._reference.endpoints["get-token"]
         programs = self._programs_of(first)
         return self._page("index", here="", programs_shown=programs, answer_short=REPORT)
@@ -307,7 +307,7 @@ class DocsPages:
         return Markdown(page, self._origin) if slug.endswith(MARKDOWN) else page
 
     async def show_indicators(self, _request: PageRequest) -> PageResponse:
-        """Show what each number means."""
+        """Show the meaning of each number."""
         return self._page("indicators", here="/indicators", definitions=DEFINITIONS)
 
     async def show_errors(self, _request: PageRequest) -> PageResponse:
@@ -315,11 +315,11 @@ class DocsPages:
         return self._page("errors", here="/errors", refusals_shown=self._reference.refusals)
 
     async def show_changelog(self, _request: PageRequest) -> PageResponse:
-        """Show what has changed."""
+        """Show the changes."""
         return self._page("changelog", here="/changelog", releases=releases())
 
     async def get_words(self, _request: PageRequest) -> PageResponse:
-        """Return what each page is found by, by its address: for the script that finds."""
+        """Return the search words of each page, by its address: for the script of the search."""
         words = {each.address: each.words for each in self._reference.endpoints.values()}
         words["/docs/indicators"] = " ".join(field for each in DEFINITIONS for field in each.fields)
         words["/docs/errors"] = " ".join(each.code for each in self._reference.refusals)

@@ -72,7 +72,7 @@ class DescribedEndpoint:
 
     @property
     def address(self) -> str:
-        """Where its page is."""
+        """The address of its page."""
         return f"/docs/api/{self.slug}"
 
     @property

@@ -54,7 +54,7 @@ CHAINS: Final = {
 
 
 class Into(StrEnum):
-    """Where the credits go."""
+    """The holder of the bought credits."""
 
     ACCOUNT = "account"  # of who is signed in
     TOKEN = "token"  # noqa: S105  a credit token of their own, not a password
@@ -76,7 +76,7 @@ class BundleChoice:
 
     @property
     def address(self) -> str:
-        """Where it is bought."""
+        """The address of its purchase."""
         asked = {"asset": self.asset} if self.asset else {}
         asked |= {"into": self.into.value} if self.into is not self.usual else {}
         path = f"/buy/{self.bundle.credits}"
@@ -84,7 +84,7 @@ class BundleChoice:
 
 
 def choice_of(request: PageRequest) -> BundleChoice:
-    """Return what *request* asks for.  Raises NotFound where the path names no bundle."""
+    """Return the choice in *request*.  Raises NotFound where the path names no bundle."""
     try:
         bundle = parse_bundle(request.path_params["bundle"])
     except InvalidBundle:
@@ -152,7 +152,7 @@ def _atoms(bundle: Bundle, priced: PricedToken) -> int | None:
 
 
 def _amount(bundle: Bundle, priced: PricedToken) -> str | None:
-    """Return what *bundle* costs in whole tokens; None without a price."""
+    """Return the price of *bundle* in whole tokens; None without a price."""
     atoms = _atoms(bundle, priced)
     return None if atoms is None else tokens_text(atoms, priced.token.terms.decimals)
 
@@ -181,7 +181,7 @@ class BuyPages:
         yield post(one, self.pay)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show what the bundle costs now, and how it can be paid for."""
+        """Show the price of the bundle now, and ways to pay."""
         choice = choice_of(request)
         told = None
         try:
@@ -240,7 +240,7 @@ class BuyPages:
         return await self._hand_out(request, choice, settled)
 
     async def _wanted(self, request: PageRequest, choice: BundleChoice) -> Wanted:
-        """Return what is paid for.  Raises MissingToken for a top-up of nothing."""
+        """Return the order that is paid for.  Raises MissingToken for a top-up of nothing."""
         count = choice.bundle.credits
         if choice.into is Into.TOKEN:
             return Credits(count)

@@ -245,7 +245,7 @@ class PricingPages:
         yield get("/pricing", self.show)
 
     async def show(self, _request: PageRequest) -> PageResponse:
-        """Show what everything costs now."""
+        """Show the present prices."""
         priced = [] if self._sales is None else await self._sales.priced()
         quoted = [each.quote.observed_at for _, each in priced if each is not None]
         facts: dict[str, Any] = {
@@ -275,7 +275,7 @@ class PricingPages:
 
 
 def _line(bundle: Bundle, priced: Sequence[PricedToken]) -> dict[str, Any]:
-    """Return what the table says of *bundle*."""
+    """Return the row of *bundle* in the table."""
     return {
         "credits": bundle.credits,
         "discount_percent": bundle.discount_percent,
@@ -299,7 +299,7 @@ def _amounts(
 
 
 def usd_text(bundle: Bundle) -> str:
-    """Return what *bundle* costs in USD, exact, with two decimals at least."""
+    """Return the price of *bundle* in USD, exact, with two decimals at least."""
     text = f"{bundle.usd.normalize():f}"
     whole, _, cents = text.partition(".")
     return f"{whole}.{cents:0<2}"

@@ -122,7 +122,7 @@ class LivePages:
         return {frame: News(event, event) for frame, event in events.items()}
 
     async def _look_at_list(self, mints: Collection[Mint]) -> Mapping[Mint, News]:
-        """Return what the list says of *mints*: of all where it is new, else of new pages."""
+        """Return the list's lines of *mints*: of all if the list is new, else of new pages."""
         try:
             listed = self._market.lists.newest()
         except ServiceUnavailable:  # it is being loaded

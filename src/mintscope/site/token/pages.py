@@ -67,7 +67,7 @@ TAKEN: Final = Limit(name="free views that last", count=1, window_s=VIEW_S)
 
 
 class Admission(Enum):
-    """Why a page is shown; NONE: it is not."""
+    """The reason why a page is shown; NONE: it is not."""
 
     FREE = auto()  # everyone sees it
     ALLOWED = auto()  # by a free view of today
@@ -96,7 +96,7 @@ class Views:
         return Admission.NONE if denied else Admission.ALLOWED
 
     async def free_left(self, request: PageRequest) -> int:
-        """Return how many free views the client address of *request* has left today."""
+        """Return the free views that the client address of *request* has left today."""
         windows = self._free.windows(request.browser.address)
         return min([await _room(window, key) for window, key in windows])
 
@@ -131,13 +131,13 @@ class Views:
         return is_bought
 
     async def credits_of(self, user_id: UserId) -> int:
-        """Return how many credits a user has."""
+        """Return the credits of a user."""
         account = await self._accounts.find(user_id)
         return 0 if account is None else await self._market.ledger.balance(account)
 
 
 async def _room(window: Limiter, key: LimitKey) -> int:
-    """Return how much room the window of *key* has; nothing is counted."""
+    """Return the room in the window of *key*; nothing is counted."""
     verdict = await window.take(key)
     if isinstance(verdict, Denied):
         return 0
@@ -336,7 +336,7 @@ class _Known:
         return [*names_in_words(facts, larger), *facts_in_words(facts, self.now)]
 
     def _ui_multiplier(self) -> str | None:
-        """Return how many tokens wallets show for one, in words; None: one."""
+        """Return the number of tokens that wallets show for one, in words; None: one."""
         scaled = None if self.facts is None else self.facts.scaled_ui_amount
         return None if scaled is None else multiplier_shown(scaled.at(self.now))
 
@@ -432,7 +432,7 @@ class TokenPages:
         return Page("token/token.html", {**known.shown, "state": state, "reason": sentence(reason)})
 
     async def _offer(self, request: PageRequest) -> Mapping[str, Any]:
-        """Return what a visitor can do who has no view left."""
+        """Return the offer to a visitor who has no view left."""
         credits_left = None
         if request.session is not None:
             credits_left = await self._views.credits_of(request.session.user.user_id)

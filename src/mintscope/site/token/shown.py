@@ -140,7 +140,7 @@ class TokenReading:
         return () if logged is None else logged.swaps
 
     async def facts(self, mint: Mint) -> MintFacts | None:
-        """Return what the chain says of *mint*; None before it was asked.
+        """Return the facts of *mint* on the chain; None before they were asked for.
 
         Raises TokenNotFound and ServiceUnavailable.
         """
@@ -172,7 +172,7 @@ def point_of(candle: SeriesCandle, *values: float) -> ChartPoint:
 
 
 def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> UnixS | None:
-    """Return when anything was last traded that counts as volume, as far as these show."""
+    """Return the time of the last trade that counts as volume, as far as these show."""
     times = [swap.time for swap in swaps if swap.swap.volume]
     times += [UnixS(point.t) for point in points if point.bought or point.sold]
     return max(times, default=None)
@@ -356,7 +356,7 @@ def shown_report(
     swaps: Sequence[LoggedSwap],
     timeframe: Timeframe,
 ) -> dict[str, Any]:
-    """Return what the template needs to show numbers."""
+    """Return the numbers for the template."""
     report = told.report
     levels = levels_of(told.report, timeframe)
     lines = {each.name: each.usd for each in levels if each.usd is not None}
@@ -384,7 +384,7 @@ def shown_report(
 
 
 def figures_of(line: ListLine) -> Mapping[str, Markup]:
-    """Return what the list says of a token, by the names of the places on its page."""
+    """Return the figures of a token in the list, by the names of the places on its page."""
     m5, h1, d1 = map(percent, line.changes)
     return {
         "m5": m5,
@@ -399,7 +399,7 @@ def figures_of(line: ListLine) -> Mapping[str, Markup]:
 
 
 def confidence_of(price: Price | None) -> Markup:
-    """Return how good *price* is as HTML, with what it rests on when it is pointed at."""
+    """Return the confidence of *price* as HTML, with its basis in the tooltip."""
     if price is None:
         return no_value()
     facts = []
@@ -417,7 +417,7 @@ def confidence_of(price: Price | None) -> Markup:
 
 
 def _described(points: Sequence[ChartPoint], timeframe: Timeframe) -> str:
-    """Return what the chart shows, for those who do not see it."""
+    """Return the chart in words, for those who do not see it."""
     if not points:
         return "There is no candle yet."
     low = min(p.low for p in points)
@@ -455,7 +455,7 @@ def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
 
 
 def _paid(detail: SwapDetail) -> str:
-    """Return how much of the quote was paid or got, with its name."""
+    """Return the amount of the quote that was paid or got, with its name."""
     mint = detail.quote
     name = QUOTES.get(mint, f"{mint[:MINT_ENDS]}...{mint[-MINT_ENDS:]}")
     if detail.quote_decimals is None:
@@ -481,7 +481,7 @@ class MintFact(NamedTuple):
 
 
 def names_in_words(facts: MintFacts, look_alike_of: Mint | None) -> Iterator[MintFact]:
-    """Yield what is wrong with the names of a token, if something is."""
+    """Yield the flaws of a token's names, if there are any."""
     if look_alike_of is not None:
         yield MintFact(
             "risk",
@@ -498,7 +498,7 @@ def names_in_words(facts: MintFacts, look_alike_of: Mint | None) -> Iterator[Min
 
 
 def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
-    """Yield what *facts* mean for a holder *now*, the same questions for every token."""
+    """Yield the meaning of *facts* for a holder *now*, the same questions for every token."""
     yield _supply(facts)
     yield _making(facts)
     yield _freezing(facts)
@@ -543,7 +543,7 @@ def _scaling(scaled: ScaledUiAmount, now: UnixS) -> MintFact:
 
 
 def supply_of(facts: MintFacts) -> float:
-    """Return how many whole tokens there are."""
+    """Return the number of whole tokens."""
     return float(facts.supply) / 10.0**facts.decimals
 
 

@@ -94,7 +94,7 @@ class LiveLists:
             await streams.serve(stream)
 
     async def _look(self, macros: Macros, views: Collection[ListView]) -> Mapping[ListView, News]:
-        """Return what is new in *views* since the last look."""
+        """Return the news in *views* since the last look."""
         self._newest = {view: kept for view, kept in self._newest.items() if view in views}
         found: dict[ListView, News] = {}
         try:

@@ -91,7 +91,10 @@ class TokenLines:
         self._pages: dict[object, asyncio.Task[LinePage]] = {}
 
     async def page(self, asked: ListQuestion) -> LinePage:
-        """Return what is *asked* for.  Raises ServiceUnavailable while the list is loaded."""
+        """Return the page that is *asked* for.
+
+        Raises ServiceUnavailable while the list is loaded.
+        """
         return await self._made(_hashable(asked), lambda listed: _page(listed, asked))
 
     async def movers(self) -> LinePage:
@@ -102,7 +105,7 @@ class TokenLines:
         return await self._made(MOVERS, _movers)
 
     async def _made(self, key: object, make: Callable[[ListedTokens], LinePage]) -> LinePage:
-        """Return what *make* makes of the newest list: once, however many ask for it meanwhile."""
+        """Return the page that *make* makes of the newest list: once, however many ask for it."""
         listed = self._market.lists.newest()
         if listed is not self._listed:
             self._listed = listed
@@ -238,7 +241,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question_of(query: FormData) -> TokensQuestion:
-    """Return what *query* asks for.  Raises NotFound where no page of ours leads there."""
+    """Return the question in *query*.  Raises NotFound where no page of ours leads there."""
     sort = query.text("sort") or "volume"
     after = query.text("after")
     volume = query.text("volume")
@@ -305,14 +308,14 @@ class TokenSearch:
         return await self._page(ListQuestion(text=name, limit=FOUND_MAX)) if name else []
 
     async def named(self, mints: Sequence[Mint]) -> Mapping[Mint, ShownToken]:
-        """Return what the list says of those of *mints* that are followed."""
+        """Return the list's lines of those of *mints* that are followed."""
         if not mints:
             return {}
         lines = await self._page(ListQuestion(among=tuple(mints), limit=len(mints)))
         return {each.mint: each for each in lines}
 
     async def flaw(self, text: str, error: str) -> tuple[str, Sequence[ShownToken]]:
-        """Return what is said of *text*, which is no mint, and which tokens it may mean.
+        """Return the error for *text*, which is no mint, and the tokens it may mean.
 
         error   what is said where nothing can be found
         """
@@ -350,7 +353,7 @@ class Watching:
     watchlists: Watchlists
 
     async def mints(self, session: Session | None) -> list[Mint] | None:
-        """Return what who is signed in watches, in the order of the stars; None for a stranger."""
+        """Return the mints that a signed-in user watches, by order of stars; None: a stranger."""
         if session is None:
             return None
         user_id = session.user.user_id

@@ -62,7 +62,7 @@ class BlockBuffer:
         return True
 
     def contradict(self, block: Block) -> None:
-        """Drop what *block*, which a node gave, proves to have died."""
+        """Drop blocks that *block*, which a node gave, proves dead."""
         held = self._held.get(block.slot)
         if held is None or held.block.blockhash != block.blockhash:
             self._drop_between(block)
@@ -73,7 +73,7 @@ class BlockBuffer:
             self._drop(slot)
 
     def begin_session(self) -> None:
-        """Forget what was final: a new session proves nothing of the blocks of the last."""
+        """Forget final blocks: a new session proves nothing of the blocks of the last."""
         self.final = Slot(-1)
         self._session_after = self.newest
 
@@ -123,7 +123,7 @@ class BlockBuffer:
         )
 
     def _drop_between(self, block: Block) -> None:
-        """Drop what cannot be an ancestor of *block*."""
+        """Drop blocks that cannot be ancestors of *block*."""
         for slot in [at for at in self._held if block.parent_slot < at <= block.slot]:
             self._drop(slot)
         parent = self._held.get(block.parent_slot)

@@ -56,7 +56,7 @@ Subscription = grpc.aio.StreamStreamCall[geyser_pb2.SubscribeRequest, geyser_pb2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeyserEndpoint:
-    """Where a stream is served; https means TLS.
+    """The server of a stream; https means TLS.
 
     x_token   what the provider wants in the metadata of that name, "" for nothing
     ca        certificates (PEM) that the server's must be signed by, or be; None: those gRPC knows
@@ -252,7 +252,7 @@ def _metadata(endpoint: GeyserEndpoint) -> tuple[tuple[str, str], ...]:
 
 
 async def ask_version(endpoint: GeyserEndpoint, timeout_s: float) -> str:
-    """Return what the server says of itself.  Raises StreamEnded without an answer."""
+    """Return the version of the server.  Raises StreamEnded without an answer."""
     try:
         async with _channel(endpoint) as channel:
             ask: grpc.aio.UnaryUnaryMultiCallable[
@@ -335,7 +335,7 @@ class StreamedNode:
         return await self._repairer.genesis_hash()
 
     async def pace(self) -> Pace | None:
-        """Return how fast the chain makes slots; None if the repairer does not know."""
+        """Return the pace of the chain; None if the repairer does not know."""
         return await self._repairer.pace()
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:

@@ -134,7 +134,7 @@ ABSURD: Final = 2**53  # more than JSON-RPC can say
 
 
 class Believable:
-    """How high slots may be: what *node* said when the session began, and what time adds to it."""
+    """The highest slots to believe: by *node* when the session began, and by the time since."""
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
@@ -143,7 +143,7 @@ class Believable:
         self._asked_at_s = 0.0
 
     async def ask(self) -> None:
-        """Learn where the chain is; without an answer, what was learned before is good."""
+        """Ask for the chain's position; without an answer, the one of before holds."""
         try:
             async with asyncio.timeout(ASK_S):
                 head = (await self._node.head(Commitment.CONFIRMED)).slot

@@ -40,7 +40,7 @@ class ApiCall(Generic[Data]):
         return self.credits_max > 0 or self.is_purchase
 
     def cost(self, data: Data) -> int:
-        """Return what *data* has cost, in credits."""
+        """Return the cost of *data*, in credits."""
         return self.credits_max if self.credits_of is None else self.credits_of(data)
 
 

@@ -98,7 +98,7 @@ class CallSession:
     pacing: Pacing = field(default_factory=Pacing)
 
     def payer_of(self, call: ApiCall[Data]) -> PayingAuth | None:
-        """Return who pays for *call*, if a wallet does."""
+        """Return the wallet that pays for *call*, if one does."""
         by_wallet = call.is_purchase or (call.is_charged and self.credential is None)
         return self.payer if by_wallet else None
 
@@ -124,7 +124,7 @@ class CallSession:
         )
 
     def url(self, call: ApiCall[Data]) -> httpx.URL:
-        """Return where *call* is sent."""
+        """Return the URL of *call*."""
         return self.origin.join(call.path).copy_merge_params(dict(call.query))
 
 
@@ -201,7 +201,7 @@ class _Patience:
         self._since_s = session.clock.monotonic_s()
 
     def wait_s(self, failure: ClientError) -> float:
-        """Return how long to wait before the next sending, or raise *failure*."""
+        """Return the seconds to wait before the next sending, or raise *failure*."""
         is_held = self._payer is not None and self._payer.holds(self._key)
         if not _may_change(failure, is_held=is_held):
             if isinstance(failure, RefusedError) and is_held:

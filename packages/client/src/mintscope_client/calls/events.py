@@ -35,7 +35,7 @@ class EventReader:
         self._data: list[bytes] = []
 
     def restart(self) -> None:
-        """Forget what was not whole when a connection was lost."""
+        """Drop the incomplete part of a lost connection."""
         self._unread = b""
         self._name = ""
         self._data = []

@@ -1,4 +1,4 @@
-"""How long to leave a service alone: what its answers say, and what we choose where they do not."""
+"""The time for which clients leave a service alone: by its answers, or by default."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ ROOM: Final = re.compile(r'"([^"]{1,64})"\s*;\s*r=(\d{1,9})\s*;\s*t=(\d{1,6})')
 
 
 def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
-    """Return what `Retry-After` asks for: seconds, or the time until a date; None without it."""
+    """Return the seconds of `Retry-After`: given, or until its date; None without it."""
     text = headers.get("Retry-After", "")
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -23,7 +23,7 @@ def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
 
 
 def backoff_s(repetition: int, share: float) -> float:
-    """Return how long to wait before *repetition*, counted from 0.
+    """Return the seconds to wait before *repetition*, counted from 0.
 
     share    of 0 to 1, by chance: many clients that failed together do not return together
     """
@@ -31,7 +31,7 @@ def backoff_s(repetition: int, share: float) -> float:
 
 
 class Pacing:
-    """When a limit has room again, by `RateLimit`.
+    """The time at which a limit has room again, by `RateLimit`.
 
     Each answer names its limit, how many requests fit and when the next one does.  Which limit an
     endpoint has is known after its first answer; endpoints that share one have the same name.
@@ -42,7 +42,7 @@ class Pacing:
         self._free_at_s: dict[str, float] = {}  # by limit
 
     def hear(self, name: str, headers: Mapping[str, str], *, now_s: float) -> None:
-        """Remember what an answer of the endpoint *name* says of its limit."""
+        """Store the limit in an answer of the endpoint *name*."""
         said = ROOM.search(headers.get("RateLimit", ""))
         if said is None:
             return
@@ -53,6 +53,6 @@ class Pacing:
         self._free_at_s[limit] = now_s + (0 if remaining else reset_s)
 
     def wait_s(self, name: str, *, now_s: float) -> float:
-        """Return how long to wait before a request to the endpoint *name*, 0 if not at all."""
+        """Return the seconds to wait before a request to the endpoint *name*, 0 for none."""
         limit = self._limits.get(name)
         return 0.0 if limit is None else max(self._free_at_s[limit] - now_s, 0.0)

@@ -80,7 +80,7 @@ class AsyncPagedLines(Generic[PageData, Line]):
         return await anext(self.pages())
 
     async def to_dataframe(self, library: Library | None = None) -> Any:
-        """Do what PagedLines.to_dataframe does."""
+        """Return the lines as a DataFrame, as PagedLines.to_dataframe does."""
         chosen = choose_library(library)
         return to_dataframe(_structs([line async for line in self]), chosen)
 

@@ -77,7 +77,7 @@ def _bare_decoder(kind: Hashable) -> Any:
 
 
 def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -> Answered[Data]:
-    """Return what *response* delivers.
+    """Return the data of *response*.
 
     Raises    RefusedError, and UnreadableError for a success that is not as documented
     """

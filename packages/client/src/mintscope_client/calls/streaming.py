@@ -72,7 +72,7 @@ class LiveCall:
         self._failure: ClientError = UnreachableError("the stream ended")
 
     def request(self) -> httpx.Request:
-        """Return what opens the stream, or opens it again where it was lost.
+        """Return the request that opens the stream, or opens it again after a lost connection.
 
         Raises OverBudgetError.
         """
@@ -113,7 +113,7 @@ class LiveCall:
             raise OverBudgetError("expected credits for another minute in the budget; none is left")
 
     def wait_s(self) -> float:
-        """Return how long to wait before the stream is opened again, or raise why it is not."""
+        """Return the seconds to wait before the stream is opened again, or raise why it is not."""
         now_s = self._session.clock.monotonic_s()
         asked_s = self._failure.retry_after_s if isinstance(self._failure, RefusedError) else None
         own_s = backoff_s(self._failures, self._session.chance())

@@ -55,7 +55,7 @@ HISTORY: Final = ApiCall(
 
 
 class ReportOptions(TypedDict, total=False):
-    """Which report.
+    """The options of a report.
 
     candles    "closed": indicators without the candle that is still open
     partial    a report from the first priced swap on, with None for what needs more candles
@@ -126,7 +126,7 @@ def past_prices(asked: Sequence[tuple[str, Moment]]) -> ApiCall[PastPrices]:
 
 
 class TokenQuery(TypedDict, total=False):
-    """Which tokens.
+    """The options of a list of tokens.
 
     sort     by what, as GET /v1/tokens says; of a day where no other span is named
     order    "asc": the least first
@@ -156,7 +156,7 @@ def tokens(text: str = "", **asked: Unpack[TokenQuery]) -> PagedCall[TokensPage,
 
 
 class ScreenQuery(TypedDict, total=False):
-    """Which tokens a screen returns, and what it shows of them.
+    """The options of a screen.
 
     sort     the field that is sorted by, "volume_d1" by default
     order    "asc": the least first

@@ -1,4 +1,4 @@
-"""Where a command reads from, with what credential and budget, and how it ends."""
+"""The service, credential and budget of a command, and its exit status."""
 
 import os
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ FILE_CHARACTERS_MAX: Final = 4_096
 
 
 class Exit(IntEnum):
-    """How a command ends; docs/clients.md lists each, and they stay."""
+    """The exit status of a command; docs/clients.md lists each, and they stay."""
 
     OK = 0
     FAILED = 1
@@ -87,7 +87,7 @@ TIMEFRAME: Final = typer.Option(
 
 
 def credential_of(file: Path | None) -> str | None:
-    """Return what the file or the environment holds.  Raises ValueError."""
+    """Return the credential in the file or the environment.  Raises ValueError."""
     if file is None:
         # A client has no configuration but this: no file of settings is read for it.
         return os.environ.get(CREDENTIAL_VARIABLE, "").strip() or None  # noqa: TID251
@@ -121,5 +121,5 @@ def connected(
 
 
 def exit_of(failure: errors.ClientError) -> Exit:
-    """Return how a command ends that failed so."""
+    """Return the exit status of a command that failed so."""
     return next(code for kind, code in EXITS if isinstance(failure, kind))

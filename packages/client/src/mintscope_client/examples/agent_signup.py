@@ -62,7 +62,7 @@ class Agent:
         return self.post("/api/auth/confirm-email", self.credentials() | {"code": code})
 
     def status(self) -> httpx.Response:
-        """Ask how far the application is; it costs no attempt at the exchange."""
+        """Ask for the state of the application; it costs no attempt at the exchange."""
         return self.post("/api/auth/application-status", self.credentials())
 
     def exchange(self, key: str | None = None) -> httpx.Response:
@@ -85,7 +85,7 @@ class Agent:
         raise SystemExit("the application was not approved within 48 hours")
 
     def me(self, api_key: str) -> httpx.Response:
-        """Ask whose the key is."""
+        """Ask for the owner of the key."""
         return self.service.get("/v1/me", headers={"authorization": f"Bearer {api_key}"})
 
     def credentials(self) -> dict[str, str]:
@@ -97,7 +97,7 @@ class Agent:
 
 
 def told(answer: httpx.Response) -> str:
-    """Return what an answer says: its status, its code and its message."""
+    """Return an answer in words: its status, its code and its message."""
     body = answer.json()
     if answer.is_success:
         return f"{answer.status_code} {body.get('state') or body.get('message', '')}"

@@ -6,7 +6,7 @@ from mintscope_client.results.report import Report
 
 
 class WhyNot(msgspec.Struct, frozen=True):
-    """Why there is no report: a code of docs/api.md, and a sentence."""
+    """The reason for a missing report: a code of docs/api.md, and a sentence."""
 
     code: str
     message: str

@@ -75,7 +75,7 @@ class DayOfUse(msgspec.Struct, frozen=True):
 
 
 class CreditHistory(msgspec.Struct, frozen=True):
-    """Where credits came from and went: the newest entries first, spends as one sum and by day."""
+    """The sources and uses of credits: the newest entries first, spends as one sum and by day."""
 
     balance: int
     spent: int

@@ -6,7 +6,7 @@ from mintscope_client.results.report import TokenPrice
 
 
 class ChangeOfPrice(msgspec.Struct, frozen=True):
-    """How the price has changed, as a fraction: 0.05 is five percent more; None: too young.
+    """The change of the price, as a fraction: 0.05 is five percent more; None: too young.
 
     d1   of a token younger than a day since its first price
     """

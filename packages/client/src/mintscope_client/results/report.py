@@ -101,7 +101,7 @@ class SpanOfData(
 
 
 class PartRead(msgspec.Struct, frozen=True, rename="camel"):
-    """How much of what was exchanged was read, 0 to 1, rounded down; None where there was nothing.
+    """The share of exchanges that was read, 0 to 1, rounded down; None if there were none.
 
     by_volume   of the calls whose volume is known
     """
@@ -115,7 +115,7 @@ class CoverageOfData(
     frozen=True,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
 ):
-    """How much was read from the hour before that of *to*, Unix seconds, until then.
+    """The share that was read from the hour before that of *to*, Unix seconds, until then.
 
     token           of calls that name an account of this token
     overall         of all calls

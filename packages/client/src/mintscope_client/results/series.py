@@ -100,7 +100,7 @@ class IndicatorsPage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class AmountOfToken(msgspec.Struct, frozen=True):
-    """How much: *raw* in the smallest unit, *decimal* in whole tokens, exact."""
+    """An amount: *raw* in the smallest unit, *decimal* in whole tokens, exact."""
 
     raw: str
     decimal: str | None

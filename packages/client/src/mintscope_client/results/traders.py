@@ -6,7 +6,7 @@ from mintscope_client.results.series import AmountOfToken
 
 
 class TraderCounts(msgspec.Struct, frozen=True, rename="camel"):
-    """How many trade within a span; shares of the traders with the most flow, 0 to 1."""
+    """The number of traders within a span; shares of the traders with the most flow, 0 to 1."""
 
     buyers: int
     sellers: int

@@ -24,7 +24,7 @@ METADATA_V1: Final = 4  # the first byte of Metaplex's account `Metadata`
 
 
 def account(world: World, address: Pubkey) -> Account | None:
-    """Return what the market has at *address*."""
+    """Return the market's account at *address*."""
     key = str(address)
     token = world.mints.get(key)
     if token is not None:
@@ -57,7 +57,7 @@ def _places_of_names(tokens: tuple[Token, ...]) -> dict[str, Token]:
 
 
 def _name(token: Token) -> Account:
-    """Return what Metaplex keeps of *token*: its key, its authority, the mint and two texts."""
+    """Return the Metaplex account of *token*: its key, its authority, the mint and two texts."""
     name = NAMES.get(token.symbol, token.symbol.capitalize())
     data = u8(METADATA_V1) + keys(token.mint, token.mint) + string(name) + string(token.symbol)
     return Account(OTHER_RENT, data, Pubkey.from_string(METAPLEX))

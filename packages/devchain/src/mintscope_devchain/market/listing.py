@@ -13,7 +13,7 @@ SOL_USD: Final = 162.0
 
 
 class Listing(NamedTuple):
-    """How a token trades.
+    """The parameters of a token's trade.
 
     price          US dollars at the start, and what it is drawn back to
     venues         where, and whether the quote is dollars

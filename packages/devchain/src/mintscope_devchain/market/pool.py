@@ -65,14 +65,14 @@ class Pool(NamedTuple):
     parts: tuple[str, ...]
 
     def reserves(self, balances: Mapping[str, int]) -> Reserves:
-        """Return what it prices with at *balances*."""
+        """Return the reserves that price a trade at *balances*."""
         return Reserves(
             balances[self.base_vault] + VIRTUAL_BASE.get(self.venue, 0),
             balances[self.quote_vault] + VIRTUAL_QUOTE.get(self.venue, 0),
         )
 
     def amount_out(self, reserves: Reserves, amount_in: int, *, is_buy: bool) -> int:
-        """Return what it pays for *amount_in*: base when *is_buy*, else quote."""
+        """Return the amount that it pays for *amount_in*: base when *is_buy*, else quote."""
         net = amount_in * (BASIS_POINTS - FEE_BPS[self.venue]) // BASIS_POINTS
         have, want = (reserves.quote, reserves.base) if is_buy else reserves
         return want * net // (have + net)
@@ -109,12 +109,12 @@ class Fill(NamedTuple):
 
     @property
     def vault_in(self) -> str:
-        """Where it is received."""
+        """The vault that receives."""
         return self.pool.quote_vault if self.is_buy else self.pool.base_vault
 
     @property
     def vault_out(self) -> str:
-        """Where it is paid from."""
+        """The vault that pays."""
         return self.pool.base_vault if self.is_buy else self.pool.quote_vault
 
     @property
@@ -124,7 +124,7 @@ class Fill(NamedTuple):
 
     @property
     def amounts(self) -> tuple[int, int]:
-        """How much base and quote changes hands."""
+        """The amounts of base and quote that change hands."""
         both = self.amount_in, self.amount_out
         return both[::-1] if self.is_buy else both
 

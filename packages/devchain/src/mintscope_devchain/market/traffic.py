@@ -51,7 +51,7 @@ class Traffic:
     def block(
         self, slot: Slot, at: UnixS, parent: str, after_s: float
     ) -> tuple[MarketTransaction, ...]:
-        """Return what happens in *slot*, *after_s* seconds after the block *parent*."""
+        """Return the transactions of *slot*, *after_s* seconds after the block *parent*."""
         self._prices.advance(after_s)
         intents: list[Callable[[], Iterable[MarketTransaction]]] = [
             partial(self._trade, listed, at)
@@ -129,7 +129,7 @@ class Traffic:
     def _settle(
         self, pool: Pool, amount_in: int, at: UnixS, trader: str, *, is_buy: bool
     ) -> Fill | None:
-        """Return what *trader* gets for *amount_in*; None where a party cannot pay."""
+        """Return the fill of *trader* for *amount_in*; None if a party cannot pay."""
         world = self._world
         reserves = pool.reserves(world.balances)
         amount_out = pool.amount_out(reserves, amount_in, is_buy=is_buy)

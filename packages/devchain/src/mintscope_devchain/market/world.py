@@ -76,13 +76,13 @@ class World:
         return self._held[owner, token.mint]
 
     def lp_account(self, owner: str, pool: Pool) -> str:
-        """Return where *owner* holds the pool token of *pool*."""
+        """Return the account in which *owner* holds the pool token of *pool*."""
         return self._held[owner, Mint(pool.parts[LP_MINT])]
 
     def transact(
         self, build: Callable[[], tuple[Invocation, ...]], envelope: Submission
     ) -> MarketTransaction:
-        """Apply what *build* returns, and remember how things were before."""
+        """Apply the transaction of *build*, and remember the state before."""
         moved = list(moves(build()))
         balances = self.balances
         before = {envelope.payer: balances[envelope.payer]}
@@ -112,7 +112,7 @@ class World:
             self._forget_closed(transaction.before)
 
     def _forget_closed(self, accounts: Iterable[str]) -> None:
-        """Drop what was opened and closed within one transaction."""
+        """Drop accounts that were opened and closed within one transaction."""
         for account in accounts:
             if not self.balances[account] and account not in self.holdings:
                 del self.balances[account]

@@ -164,7 +164,7 @@ class BlockMethods:
 
 
 def head(block: ChainBlock) -> Json:
-    """Return what getBlock answers for *block* besides its transactions."""
+    """Return the getBlock result of *block* without its transactions."""
     return {
         "blockHeight": block.height,
         "blockTime": block.time,

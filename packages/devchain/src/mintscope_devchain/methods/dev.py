@@ -94,7 +94,7 @@ class DevMethods:
 
 
 def _mint_to(genesis: Genesis, owner: Pubkey, mint: Pubkey, atoms: int) -> list[Instruction]:
-    """Return what opens an account of *owner* for *mint* if need be, and mints *atoms* into it."""
+    """Return the instructions that open *owner*'s account if need be, and mint *atoms* into it."""
     faucet = genesis.faucet.pubkey()
     tokens = genesis.tokens_of(owner, mint)
     payer = AccountMeta(faucet, is_signer=True, is_writable=True)

@@ -131,7 +131,7 @@ class LandedMethods:
 
 
 def _between(history: Iterator[Done], options: HistoryOptions) -> Iterator[Done]:
-    """Yield what is older than `before` and newer than `until`, where they are given."""
+    """Yield transactions older than `before` and newer than `until`, where these are given."""
     if options.before is not None:
         before = str(options.before)
         for one in history:

@@ -134,7 +134,7 @@ class ContextOptions(_Options, frozen=True, kw_only=True):
 
 
 class BlockOptions(_Options, frozen=True, kw_only=True):
-    """How a block shall be shown."""
+    """The form of a block."""
 
     commitment: CommitmentLevel | None = None
     encoding: str = "json"
@@ -151,21 +151,21 @@ class Slice(_Options, frozen=True, kw_only=True):
 
 
 class AccountOptions(ContextOptions, frozen=True, kw_only=True):
-    """How accounts shall be shown."""
+    """The form of accounts."""
 
     encoding: Literal["base58", "base64", "jsonParsed"] | None = None
     data_slice: Slice | None = None
 
 
 class TransactionOptions(ContextOptions, frozen=True, kw_only=True):
-    """How a landed transaction shall be shown."""
+    """The form of a landed transaction."""
 
     encoding: Literal["json", "base58", "base64"] | None = None
     max_supported_transaction_version: Natural | None = None
 
 
 class SendOptions(_Options, frozen=True, kw_only=True):
-    """How a transaction shall be sent."""
+    """The options of sending a transaction."""
 
     encoding: Literal["base58", "base64"] = "base58"
     skip_preflight: bool = False
@@ -182,7 +182,7 @@ class SimulatedAccounts(_Options, frozen=True, kw_only=True):
 
 
 class SimulateOptions(ContextOptions, frozen=True, kw_only=True):
-    """How a transaction shall be simulated."""
+    """The options of simulating a transaction."""
 
     encoding: Literal["base58", "base64"] = "base58"
     sig_verify: bool = False
@@ -192,13 +192,13 @@ class SimulateOptions(ContextOptions, frozen=True, kw_only=True):
 
 
 class StatusOptions(_Options, frozen=True, kw_only=True):
-    """How far back to look for a signature."""
+    """The reach of a search for a signature."""
 
     search_transaction_history: bool = False
 
 
 class HistoryOptions(ContextOptions, frozen=True, kw_only=True):
-    """Which part of an address's history is wanted, newest first."""
+    """The part of an address's history to return, newest first."""
 
     limit: Annotated[int, msgspec.Meta(ge=1, le=HISTORY_MAX)] = HISTORY_MAX
     before: Signature | None = None
@@ -206,7 +206,7 @@ class HistoryOptions(ContextOptions, frozen=True, kw_only=True):
 
 
 class TokenFilter(_Options, frozen=True, kw_only=True):
-    """Which token accounts: those of a mint, or those of a token program."""
+    """The token accounts to return: those of a mint, or those of a token program."""
 
     mint: Pubkey | None = None
     program_id: Pubkey | None = None

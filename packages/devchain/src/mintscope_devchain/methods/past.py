@@ -26,7 +26,7 @@ class Done(NamedTuple):
 
 
 def done(landed: LandedTransaction) -> Done:
-    """Return what was sent and landed in that form."""
+    """Return the landed transaction in that form."""
     keys = frozenset(map(str, landed.outcome.keys.all))
     at = landed.block
     shown = memo(landed.transaction)
@@ -63,7 +63,7 @@ class ChainPast:
         return block, self._chain.entries(block)[at]
 
     def _of(self, slot: int) -> tuple[Done, ...]:
-        """Return what the block of *slot* holds, newest first."""
+        """Return the transactions in the block of *slot*, newest first."""
         block = self._chain.blockstore.block(slot)
         if block is None:
             return ()
@@ -81,7 +81,7 @@ class ChainPast:
         return known
 
     def _forget(self) -> None:
-        """Drop what the chain no longer keeps, once that is half of it."""
+        """Drop blocks that the chain no longer keeps, once they are half of it."""
         blockstore = self._chain.blockstore
         if len(self._blocks) <= 2 * len(blockstore.slots):
             return

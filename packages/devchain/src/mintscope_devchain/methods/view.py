@@ -29,7 +29,7 @@ class View:
             )
 
     def account(self, address: Pubkey) -> Account | None:
-        """Return what is at *address*."""
+        """Return the account at *address*."""
         return self._vm.account(address, self.commitment)
 
     def answer(self, value: object) -> Json:

@@ -12,7 +12,7 @@ SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
 
 
 def _integers(size: int, *, signed: bool = False) -> Callable[..., bytes]:
-    """Return what writes integers in *size* bytes each."""
+    """Return an encoder of integers in *size* bytes each."""
     return lambda *values: b"".join(v.to_bytes(size, "little", signed=signed) for v in values)
 
 

@@ -31,7 +31,7 @@ PERCENT: Final = 100
 
 
 def fee(price: int) -> int:
-    """Return what a transaction costs at *price* micro-lamports a compute unit."""
+    """Return the cost of a transaction at *price* micro-lamports a compute unit."""
     return SIGNATURE_FEE + -(-price * UNITS // 1_000_000)
 
 

@@ -33,7 +33,7 @@ def swap(fill: Fill) -> Invocation:
 
 
 def taken(fill: Fill) -> int:
-    """Return what protocol and creator each take of the quote."""
+    """Return the shares of the quote that protocol and creator each take."""
     return -(-_quote(fill) * OTHER_FEE_BPS // BASIS_POINTS)
 
 

@@ -37,7 +37,7 @@ def transfer_checked(source: str, target: str, amount: int, owner: str, token: T
 
 
 def exchange(fill: Fill) -> tuple[Invocation, Invocation]:
-    """Return what the trader of *fill* pays in, and what the pool pays out."""
+    """Return the transfers of the trader of *fill* to the pool, and of the pool to the trader."""
     return (
         transfer_checked(fill.source, fill.vault_in, fill.amount_in, fill.trader, fill.received),
         transfer_checked(
@@ -67,7 +67,7 @@ def ensure_account(account: str, owner: str, token: Token) -> Invocation:
 
 
 def wrap(account: str, owner: str, lamports: int) -> tuple[Invocation, ...]:
-    """Return what makes the temporary *account* of wrapped SOL, made with a seed."""
+    """Return the calls that make the temporary *account* of wrapped SOL, made with a seed."""
     seed = address("seed", account)[:32].encode()
     named = u32(3) + raw(owner) + u64(len(seed)) + seed
     create = named + u64(TOKEN_ACCOUNT_RENT + lamports, 165) + raw(SPL)

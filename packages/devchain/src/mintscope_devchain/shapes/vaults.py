@@ -134,7 +134,7 @@ def starts_with_base(pool: Pool) -> bool:
 
 
 def _ordered(pool: Pool, base: T, quote: T) -> tuple[T, T]:
-    """Return what belongs to *base* and *quote* as token 0 and 1 (or A and B)."""
+    """Return *base* and *quote* in the order of tokens 0 and 1 (or A and B)."""
     return (base, quote) if starts_with_base(pool) else (quote, base)
 
 

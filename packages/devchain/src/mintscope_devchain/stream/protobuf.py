@@ -66,5 +66,5 @@ def _fill(made: solana_storage_pb2.TransactionStatusMeta, meta: Mapping[str, Any
 
 
 def key_bytes(text: object) -> bytes:
-    """Return what base58 *text* means."""
+    """Return the bytes of base58 *text*."""
     return b58decode(str(text).encode())

@@ -213,7 +213,7 @@ class GeyserServer:
         return Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=status, bank_id=named))
 
     def _messages(self, block: ChainBlock, request: Request, bank: int = 0) -> Iterator[Update]:
-        """Yield what one bank of a slot is to this subscription."""
+        """Yield the messages of one bank of a slot for this subscription."""
         infos = [to_protobuf(entry, at) for at, entry in enumerate(self._chain.entries(block))]
         bank_id = bank_of(block.slot, bank)
         named = bank_id if self._names_banks else 0
@@ -284,7 +284,7 @@ def _touches(info: Info, addresses: Sequence[str]) -> bool:
 
 
 async def _end(fault: StreamFault | None, context: Context) -> None:
-    """Do what *fault* does to a subscription within a slot, if it ends it."""
+    """Apply *fault* to a subscription within a slot, if it ends it."""
     if fault == "cut":
         await _abort(context, grpc.StatusCode.UNAVAILABLE, "connection reset")
     if fault == "lagged":

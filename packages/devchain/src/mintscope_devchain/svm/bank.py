@@ -79,7 +79,7 @@ class Bank:
         )
 
     def account(self, address: Pubkey) -> Account | None:
-        """Return what is at *address*; an account without lamports does not exist."""
+        """Return the account at *address*; an account without lamports does not exist."""
         account = self._svm.get_account(address)
         return account if account is not None and account.lamports else None
 
@@ -93,14 +93,14 @@ class Bank:
         return self._svm.minimum_balance_for_rent_exemption(data_bytes)
 
     def tell_time(self, *, slot: int, time_s: int) -> None:
-        """Set what programs read as the clock."""
+        """Set the clock that programs read."""
         clock = self._svm.get_clock()
         clock.slot = slot
         clock.unix_timestamp = time_s
         self._svm.set_clock(clock)
 
     def simulate(self, transaction: VersionedTransaction) -> Execution:
-        """Say what *transaction* would do now, and change nothing."""
+        """Return the outcome that *transaction* would have now, and change nothing."""
         outcome = self.execute(transaction)
         self.undo(outcome)
         return outcome

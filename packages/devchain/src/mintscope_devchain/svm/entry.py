@@ -41,7 +41,7 @@ def entry(
 
 
 def memo(transaction: VersionedTransaction) -> str | None:
-    """Return what the memo instructions of *transaction* say, each after its length."""
+    """Return the texts of the memo instructions of *transaction*, each after its length."""
     message = transaction.message
     texts = [
         bytes(call.data)
@@ -105,7 +105,7 @@ def _meta(outcome: Execution, account: Callable[[Pubkey], Account | None]) -> Js
 
 
 def inner_instructions(outcome: Execution) -> list[Json]:
-    """Return what programs invoked, by the outer instruction they did it under."""
+    """Return the inner instructions, by their outer instruction."""
     return [
         {"index": index, "instructions": [_instruction(*call) for call in calls]}
         for index, calls in enumerate(outcome.inner)
@@ -114,7 +114,7 @@ def inner_instructions(outcome: Execution) -> list[Json]:
 
 
 def return_data(outcome: Execution) -> Json | None:
-    """Return what the last program to say something returned."""
+    """Return the return data of the last program that set any."""
     if outcome.returned is None:
         return None
     program, data = outcome.returned

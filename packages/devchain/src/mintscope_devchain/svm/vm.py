@@ -89,7 +89,7 @@ class Vm:
         self._held: dict[int, Sequence[LandedTransaction]] = {}
 
     def close_block(self, block: Closed) -> Sequence[LandedTransaction]:
-        """Run what is due in *block*, make its hash good, and return what landed."""
+        """Run the transactions due in *block*, make its hash valid, and return the landed ones."""
         self.bank.tell_time(slot=block.slot, time_s=block.at_ms // 1_000)
         due = [each for each in self._pending.values() if each.due_ms <= block.at_ms]
         landed = []
@@ -108,7 +108,7 @@ class Vm:
         return landed
 
     def fork_depth(self) -> int:
-        """Return how many blocks must be taken back for what has to vanish now."""
+        """Return the number of blocks to take back for those that must vanish now."""
         slots = [landed.block.slot for landed in self._to_vanish()]
         return sum(block.slot >= min(slots) for block in self._blocks) if slots else 0
 
@@ -156,7 +156,7 @@ class Vm:
     def refusal(
         self, transaction: VersionedTransaction, *, after: Closed | None = None
     ) -> Refusal | None:
-        """Say why the block after *after*, by default the newest, could not hold *transaction*."""
+        """Return the reason why the block after *after* or the newest cannot hold *transaction*."""
         height = (after or self._blocks[-1]).height + 1
         return self._blockhashes.refusal(transaction.message, height=height)
 
@@ -171,13 +171,13 @@ class Vm:
         return next(at, self._blocks[0])
 
     def commitment(self, slot: int) -> CommitmentLevel:
-        """Return how sure the cluster is of the block of *slot*."""
+        """Return the commitment of the block of *slot*."""
         if slot <= self._reached("finalized"):
             return "finalized"
         return "confirmed" if slot <= self._reached("confirmed") else "processed"
 
     def account(self, address: Pubkey, commitment: CommitmentLevel) -> Account | None:
-        """Return what was at *address* in the newest block that has *commitment*."""
+        """Return the account at *address* in the newest block of *commitment*."""
         account = self.bank.account(address)
         for landed in self._since(self.block(commitment).slot):
             account = landed.outcome.before.get(address, account)
@@ -188,7 +188,7 @@ class Vm:
         return self._landed.get(signature)
 
     def held(self, slot: int) -> Sequence[LandedTransaction]:
-        """Return what landed in the block of *slot*, in its order."""
+        """Return the transactions in the block of *slot*, in its order."""
         return self._held.get(slot, ())
 
     def history(self) -> Iterator[LandedTransaction]:
@@ -222,7 +222,7 @@ class Vm:
         ]
 
     def _since(self, slot: int) -> Iterator[LandedTransaction]:
-        """Yield what landed after *slot*, newest first."""
+        """Yield transactions that landed after *slot*, newest first."""
         return takewhile(lambda landed: landed.block.slot > slot, self.history())
 
     def _aged(self, commitment: CommitmentLevel) -> int:
