@@ -3,7 +3,7 @@
 from typing import Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mintscope.alerts.conditions import Tracks, pack, unpack
@@ -99,6 +99,17 @@ def take_step(log: FakeLog, step: tuple[object, ...]) -> None:
 
 @settings(max_examples=60, deadline=None)
 @given(steps=STEPS, cut=st.integers(0, 30))
+@example(  # the oldest swap is final, and leaves the 15 minutes with a slot that dies after a load
+    steps=[
+        ("finalize",),
+        *[("append", 80, [])] * 5,
+        ("append", 90, [(MINT, 2)]),
+        ("load",),
+        ("retract",),
+        ("append", 3, [(MINT, 3)]),
+    ],
+    cut=30,
+)
 def test_every_report_is_that_of_a_load(steps: list[tuple[object, ...]], cut: int) -> None:
     log = begun_log()
     first = log.load_at(log.seq, MINT)

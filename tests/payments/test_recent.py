@@ -1,7 +1,7 @@
 """Which blockhash a 402 carries: a young one or none, whatever nodes say, at any pace."""
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mintscope.payments.protocol.envelope import RecentBlockhash
@@ -51,6 +51,17 @@ def test_a_node_behind_replaces_nothing_that_is_young() -> None:
     assert known.young(now_s=7, slot_s=0.2) == recent(10)
 
 
+def test_one_that_a_node_named_before_is_as_old_as_its_first_naming() -> None:
+    """A node behind has stopped: it outlives the others, and what it repeats is no younger."""
+    known = RecentBlockhashes()
+    known.note(recent(1_000), now_s=0, slot_s=0.2)
+    known.note(recent(990), now_s=4, slot_s=0.2)
+    known.note(recent(990), now_s=7, slot_s=0.2)
+
+    assert known.young(now_s=7, slot_s=0.2) == recent(990, 135)
+    assert known.young(now_s=10.1, slot_s=0.2) is None
+
+
 def test_those_of_some_lives_are_remembered() -> None:
     known = RecentBlockhashes()
     for height in range(KEPT + 1):
@@ -68,6 +79,7 @@ def test_those_of_some_lives_are_remembered() -> None:
     ),
     after_s=st.floats(0, 10),
 )
+@example(slot_s=0.1, answers=[(1.0, 0, False), (0.5, 6, False), (3.0, 0, True)], after_s=0.0)
 def test_what_is_offered_has_four_fifths_of_its_life_before_it(
     slot_s: float, answers: list[tuple[float, int, bool]], after_s: float
 ) -> None:

@@ -34,7 +34,7 @@ import hmac
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from msgspec.structs import replace as structs_replace
 
@@ -379,11 +379,18 @@ REFRESH_SLOTS: Final = 20  # between two questions, so that one may fail
 KEPT: Final = 64  # the newest, of some lives of a blockhash
 
 
+class _Named(NamedTuple):
+    """One of them, and when a node first named it: its age counts from there."""
+
+    last_valid_height: int
+    since_s: float
+
+
 class RecentBlockhashes:
     """Those that a node has named lately; asks nothing, and takes the time from its caller."""
 
     def __init__(self) -> None:
-        self._last_heights: dict[str, int] = {}
+        self._named: dict[str, _Named] = {}
         self._newest: RecentBlockhash | None = None
         self._newest_since_s = 0.0
 
@@ -393,10 +400,11 @@ class RecentBlockhashes:
         now_s     on a monotonic clock
         slot_s    the measured length of a slot
         """
-        self._last_heights.pop(recent.blockhash, None)
-        self._last_heights[recent.blockhash] = recent.last_valid_height
-        if len(self._last_heights) > KEPT:
-            del self._last_heights[next(iter(self._last_heights))]
+        before = self._named.pop(recent.blockhash, None)
+        since_s = now_s if before is None else before.since_s
+        self._named[recent.blockhash] = _Named(recent.last_valid_height, since_s)
+        if len(self._named) > KEPT:
+            del self._named[next(iter(self._named))]
         newest = self._newest
         if (
             newest is None
@@ -404,11 +412,12 @@ class RecentBlockhashes:
             or (recent.blockhash != newest.blockhash and not self._is_young(now_s, slot_s))
         ):
             self._newest = recent
-            self._newest_since_s = now_s
+            self._newest_since_s = since_s
 
     def last_valid_height(self, blockhash: str) -> int | None:
         """Return the last height that *blockhash* is good for; None if it is not remembered."""
-        return self._last_heights.get(blockhash)
+        named = self._named.get(blockhash)
+        return None if named is None else named.last_valid_height
 
     def young(self, *, now_s: float, slot_s: float, height: int = 0) -> RecentBlockhash | None:
         """Return the newest blockhash if it is at most YOUNG_BLOCKS old, else None.

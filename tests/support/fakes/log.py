@@ -58,8 +58,11 @@ class Kept:
         folded: int,
         slots: Sequence[Slot] | None = None,
     ) -> LoadedMint:
-        """Return *mint* at *seq*, when the first *folded* of its *swaps* are folded."""
-        tip = swaps[-1][0] if swaps else 0
+        """Return *mint* at *seq*, when the first *folded* of its *swaps* are folded.
+
+        What is folded is kept from 15 minutes before the newest of it: later swaps may die.
+        """
+        final = swaps[folded - 1][0] if folded else 0
         return LoadedMint(
             mint=mint,
             seq=seq,
@@ -68,12 +71,12 @@ class Kept:
             minutes=[
                 (row.bucket, row.buy_volume, row.sell_volume)
                 for row in self.rows[Timeframe.M1].values()
-                if row.bucket > tip - DAY_S - 60
+                if row.bucket > final - DAY_S - 60
             ],
             tail=[
                 TailSwap(slots[n] if slots else Slot(0), time, n < folded, swap)
                 for n, (time, swap) in enumerate(swaps)
-                if n >= folded or time > tip - TAIL_S
+                if n >= folded or time > final - TAIL_S
             ],
         )
 
