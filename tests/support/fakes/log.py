@@ -60,7 +60,7 @@ class Kept:
     ) -> LoadedMint:
         """Return *mint* at *seq*, when the first *folded* of its *swaps* are folded.
 
-        What is folded is kept from 15 minutes before the newest of it: later swaps may die.
+        Folded swaps are kept since 15 minutes before the newest of them: later swaps may die.
         """
         final = swaps[folded - 1][0] if folded else 0
         return LoadedMint(
@@ -180,13 +180,9 @@ class FakeLog:
 
     def swaps_at(self, seq: int, mint: Mint) -> list[Timed]:
         """Return the live swaps of *mint* since it was last tracked, as of *seq*."""
-        since = max(
-            (event.seq for event in self._until(seq) if event_tracks(event, mint)), default=0
-        )
         return [
             (slot.header.time, swap)
-            for slot in self.slots_at(seq)
-            if slot.seq > since
+            for slot in self._followed_at(seq, mint)
             for swap in slot.swaps
             if swap.mint == mint
         ]
@@ -219,11 +215,11 @@ class FakeLog:
         kept.fold(swaps[:folded])
         slots = [
             slot.header.slot
-            for slot in self.slots_at(seq)
+            for slot in self._followed_at(seq, mint)
             for swap in slot.swaps
             if swap.mint == mint
         ]
-        loaded = kept.load(mint, seq, swaps, folded, slots[len(slots) - len(swaps) :])
+        loaded = kept.load(mint, seq, swaps, folded, slots)
         return msgspec.structs.replace(loaded, standings=self.standings_at(seq, mint))
 
     def standings_at(self, seq: int, mint: Mint) -> Sequence[tuple[Slot, bytes]]:
@@ -237,14 +233,20 @@ class FakeLog:
         return max(final, default=None)
 
     def folded_at(self, seq: int, mint: Mint) -> int:
-        """Return how many of its swaps are of final slots."""
+        """Return how many of its swaps since it was last tracked are of final slots."""
         final = self.final_at(seq) or -1
         return sum(
             swap.mint == mint
-            for slot in self.slots_at(seq)
+            for slot in self._followed_at(seq, mint)
             if slot.header.slot <= final
             for swap in slot.swaps
         )
+
+    def _followed_at(self, seq: int, mint: Mint) -> list[Appended]:
+        """Return the slots alive at *seq* that came after *mint* was last tracked."""
+        tracked = (event.seq for event in self._until(seq) if event_tracks(event, mint))
+        since = max(tracked, default=0)
+        return [slot for slot in self.slots_at(seq) if slot.seq > since]
 
     def _until(self, seq: int) -> list[Event]:
         return list(takewhile(lambda event: event.seq <= seq, self.kept))
