@@ -57,6 +57,6 @@ def test_only_packages_for_other_systems_are_not_installed() -> None:
 @pytest.mark.parametrize("name", sorted(LISTED))
 def test_a_licence_that_asks_for_more_is_explained(name: str) -> None:
     if FREE.search(LISTED[name]) is None:
-        explained = PAGE.partition("## What they ask for")[2]
+        explained = PAGE.partition("## Obligations")[2]
         assert f"`{name}`" in explained
         assert LISTED[name].partition("-")[0] in explained

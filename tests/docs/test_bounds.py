@@ -27,7 +27,7 @@ from mintscope.mcp import budget
 from mintscope.site.routes import FIELDS_MAX
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "operating" / "limits.md"
-HEADING: Final = "# What clients may take"
+HEADING: Final = "# Limits on clients"
 BOUNDS: Final = Bounds()
 ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "connections in all": (BOUNDS.connections_max, ApiConfig().connections_max),
