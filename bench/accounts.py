@@ -124,7 +124,7 @@ def _request(email: str, secret: str) -> bytes:
 
 @contextmanager
 def api_in(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield where an api process without limits listens."""
+    """Yield the address of an api process without limits."""
     settings = {
         "MINTSCOPE_DATA_DIR": str(folder),
         "MINTSCOPE_CHAIN__SOURCE": "files",

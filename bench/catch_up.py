@@ -69,7 +69,7 @@ class Waiting:
 
 
 async def blocks_per_s(entries: list[msgspec.Raw], *, beside: bool) -> float:
-    """Return how many blocks a second were taken in, once all processes had started."""
+    """Return the blocks taken in per second, once all processes had started."""
     decode, source = decoder(DexConfig()), Waiting(entries)
     ahead = decoding_ahead(DexConfig(), decode) if beside else nullcontext()
     with TemporaryDirectory() as folder, ahead as helping:

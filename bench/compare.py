@@ -78,7 +78,7 @@ def compare(revision: str, names: Sequence[str]) -> int:
 
 
 def ratio(unit: str, now: float, before: float) -> float:
-    """Return how many times better *now* is than *before*."""
+    """Return the ratio of *now* to *before*; above 1 is better."""
     return now / before if RATE in unit else before / now
 
 

@@ -26,7 +26,7 @@ Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class Target(NamedTuple):
-    """Where a worker connects, and from which address."""
+    """The address that a worker connects to, and the one it comes from."""
 
     port: int
     source: str

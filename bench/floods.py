@@ -103,7 +103,7 @@ class Server:
     tokens: Iterator[str]
 
     def memory_mb(self, line: str = "VmRSS") -> float:
-        """Return how much memory the process holds."""
+        """Return the memory of the process."""
         for text in Path(f"/proc/{self.pid}/status").read_text().splitlines():
             if text.startswith(f"{line}:"):
                 return int(text.split()[1]) / KB_PER_MB
@@ -180,7 +180,7 @@ def pay(server: Server, seconds: float) -> tuple[list[float], list[str]]:
 
 
 def figures(outcomes: Sequence[Outcome]) -> Iterator[Figure]:
-    """Yield what the paying client saw beside each flood, and what memory all of them left."""
+    """Yield figures of the paying client beside each flood, and the memory after all."""
     for each in outcomes:
         beside_it, left = f"beside {each.flood}", f"after {each.flood}"
         yield _figure(f"{beside_it}: p50", each.p50_ms, "ms")

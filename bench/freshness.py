@@ -31,7 +31,7 @@ GOALS = {50: "", 99: "goal <= 250 ms"}
 
 
 class Seen(NamedTuple):
-    """When an answer came, and the newest block in it."""
+    """The time of an answer, and the newest block in it."""
 
     at_s: float
     slot: int
@@ -75,7 +75,7 @@ def _pair(
 
 
 def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
-    """Return how long a client needs to have each block that is there, shortest first."""
+    """Return the time a client needs for each block that is there, shortest first."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=READY_S_MAX)
     options = {"maxSupportedTransactionVersion": 1, "rewards": False, "commitment": "confirmed"}
     took = []
@@ -92,7 +92,7 @@ def fetched_ms(port: int, slots: Sequence[int]) -> list[float]:
 
 
 def late_ms(confirmed: Mapping[int, float], seen: list[Seen]) -> list[float]:
-    """Return how long each block took to be visible, shortest first."""
+    """Return the delay of each block until it was visible, shortest first."""
     late, answers = [], iter(seen)
     answer = next(answers)
     for slot, at_s in sorted(confirmed.items()):
@@ -128,7 +128,7 @@ def ask_on_and_on(port: int, token: str) -> list[Seen]:
 
 
 def confirmed_at(port: int) -> dict[int, float]:
-    """Return when the node on *port* had each block to give, by its slot."""
+    """Return the time at which the node on *port* had each block, by its slot."""
     moments = asked_of_node(port, "bench_confirmed")
     return {int(slot): at_s for slot, at_s in moments.items()}
 

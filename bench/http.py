@@ -207,7 +207,7 @@ def _ask_for_each(port: int, requests: Sequence[bytes]) -> None:
 
 
 def _load(port: int, requests: Sequence[bytes], *, seed: int) -> tuple[int, float]:
-    """Return how many answers came in how many seconds; every one of them must be a 200."""
+    """Return the number of answers and their seconds; every one of them must be a 200."""
     shuffled = list(requests)
     Random(seed).shuffle(shuffled)
     result = subprocess.run(

@@ -1,4 +1,4 @@
-"""Which interpreter there is: `python bench/interpreter.py` prints the one that `make` takes.
+"""The interpreter for `make`: `python bench/interpreter.py` prints it.
 
 One that was built with profile-guided optimisation runs the same code in 0.6 to 0.8 of the
 processor time.  This file runs without a venv, in every Python from 3.11.
@@ -30,7 +30,7 @@ def is_optimised() -> bool:
 
 
 def kind() -> str | None:
-    """Return how this interpreter was built; None where mintscope does not run on it."""
+    """Return the build of this interpreter; None if mintscope does not run on it."""
     has_venv = find_spec("venv") is not None and find_spec("ensurepip") is not None
     if not OLDEST <= sys.version_info[:2] <= NEWEST or not has_venv:
         return None
@@ -47,7 +47,7 @@ def candidates() -> Iterator[str]:
 
 
 def ask(path: str) -> str:
-    """Return what the interpreter at *path* says of itself; nothing where it does not run."""
+    """Return the interpreter's description of itself at *path*; nothing if it does not run."""
     try:
         told = subprocess.run(
             [path, "-I", __file__, "--kind"],

@@ -166,7 +166,7 @@ class Watch:
 
 
 def _waited_for_core_s() -> float:
-    """Return how long threads of this process were ready to run and did not, in all."""
+    """Return the time for which threads of this process were ready to run and did not."""
     schedules = Path("/proc/self/task").glob("*/schedstat")
     return sum(int(schedule.read_text().split()[1]) for schedule in schedules) / 1e9
 
@@ -266,7 +266,7 @@ async def measure() -> list[Figure]:
 
 
 def _cpu_s(work: Callable[[], object]) -> float:
-    """Return how long *work* takes of the processor, the least of some times."""
+    """Return the processor time of *work*, the least of some runs."""
     taken_s = []
     for _ in range(TIMES):
         began_s = time.thread_time()

@@ -30,7 +30,7 @@ class Watched(Methods):
         self._confirmed: dict[int, float] = {}
 
     def watch(self) -> None:
-        """Note which block is the newest confirmed one now."""
+        """Note the newest confirmed block now."""
         slot = self._blockstore.reached("confirmed")
         self._confirmed.setdefault(slot, time.monotonic())
 

@@ -122,7 +122,7 @@ def _after_report(rounds: list[Round], moments: Moments) -> float:
 
 
 def _beyond(rounds: list[Round], moments: Moments) -> float:
-    """Return what a request took beyond the chain's own time for its payment."""
+    """Return the time of a request beyond the chain's own time for its payment."""
     return median(
         1000 * (each.ended_s - each.began_s)
         - 1000 * (moments.confirmed[each.signature] - moments.sent[each.signature])

@@ -20,7 +20,7 @@ class Running:
     pid: int
 
     def cpu_s(self) -> float:
-        """Return what its threads, as they are now, have had of processors."""
+        """Return the processor time of its present threads."""
         schedules = Path("/proc", str(self.pid), "task").glob("*/schedstat")
         return sum(int(schedule.read_text().split()[0]) for schedule in schedules) / 1e9
 

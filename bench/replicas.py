@@ -207,7 +207,7 @@ def _load(port: int, requests: Sequence[bytes], *, seed: int) -> Any:
 
 
 def _cpu(pid: int) -> float:
-    """Return what a process and all below it have had of processors."""
+    """Return the processor time of a process and all below it."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return cpu_s(pid) + sum(_cpu(int(child)) for child in children)
 
@@ -217,7 +217,7 @@ def _server_cpu(server: Any) -> float:
 
 
 def _late(store: str) -> Iterator[Figure]:
-    """Yield how long a block takes until the second of two api processes answers with it."""
+    """Yield the time of a block until the second of two api processes answers with it."""
     with ExitStack() as stack:
         chain_port = stack.enter_context(python_running("bench.market"))
         ports = [free_port(), free_port()]

@@ -176,7 +176,7 @@ class Seller:
         return changed is not None
 
     def take(self, name: bytes) -> bool:
-        """Move what is owed to the treasury; False if the buyer has made that impossible."""
+        """Move the debt to the treasury; False if the buyer has made that impossible."""
         row: Any = self._kept.execute(
             "SELECT payer, owed, taken FROM session WHERE name = ?", (name,)
         ).fetchone()

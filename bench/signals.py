@@ -130,7 +130,7 @@ def plain_moves(rules: Sequence[AlertRule]) -> Look:
 
 
 def cost(kind: SignalKind, plain: Callable[[Sequence[AlertRule]], Look]) -> list[Figure]:
-    """Return what a look at one of many rules of a token takes."""
+    """Return the time of a look at one of many rules of a token."""
     rules = [rule_of(number, kind, mint_of(0)) for number in range(RULES)]
     trading = Trading([mint_of(0)])
     for _ in range(WINDOW_S // 10):

@@ -102,7 +102,7 @@ class Stages:
 
     @contextmanager
     def of(self, stage: str) -> Iterator[None]:
-        """Count what is done within as *stage*."""
+        """Count the time of the block as *stage*."""
         begun = time.thread_time_ns()
         yield
         took = time.thread_time_ns() - begun

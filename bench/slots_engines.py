@@ -104,7 +104,7 @@ ENGINES: Final[dict[str, Callable[[], AbstractAsyncContextManager[Market]]]] = {
 
 
 async def engines(make: Callable[[], Made]) -> list[Figure]:
-    """Return what a slot and a cold mint take on each engine; each is given the same slots."""
+    """Return the times of a slot and a cold mint on each engine; each is given the same slots."""
     figures = []
     for name, opened in ENGINES.items():
         made = make()
@@ -181,7 +181,7 @@ def _slot(number: int, time_s: int, swaps: Sequence[PricedSwap]) -> list[Change]
 
 
 async def _load(market: Market, mints: Sequence[Mint]) -> list[float]:
-    """Return how long each load took, in seconds."""
+    """Return the duration of each load, in seconds."""
     took_s = []
     for n in range(LOADS):
         began_s = time.perf_counter()

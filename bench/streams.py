@@ -37,7 +37,7 @@ AGE: Final = "update to all stream clients, p99"
 
 
 def run() -> list[Figure]:
-    """Return what each server needs for all clients, and how late they hear of an update."""
+    """Return each server's cost for all clients, and the delay of an update."""
     clients = min(CLIENTS, _files() - SPARE_FILES)
     with TemporaryDirectory() as name:
         requests = prepare(Path(name))
@@ -53,7 +53,7 @@ def run() -> list[Figure]:
 
 
 def _files() -> int:
-    """Return how many files a process may open, as many as it can be let."""
+    """Return the number of files a process may open, raised as far as possible."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     return most
@@ -110,7 +110,7 @@ def measure(who: str, server: Running, clients: int, requests: Sequence[bytes]) 
 
 
 def memory_bytes(server: Running) -> int:
-    """Return what *server* holds in memory."""
+    """Return the memory of *server*."""
     pages = int(Path("/proc", str(server.pid), "statm").read_text().split()[1])
     return pages * resource.getpagesize()
 

@@ -44,7 +44,7 @@ class Sample(NamedTuple):
 
 
 def samples() -> list[Sample]:
-    """Return what there is to measure on: always the made, then the recorded."""
+    """Return the samples: always the made ones, then the recorded."""
     found = recorded()
     return [made()] if found is None else [made(), found]
 

@@ -18,7 +18,7 @@ class Turns:
     wall_s: list[float] = field(default_factory=list)
 
     def times_as_long(self, other: "Turns") -> float:
-        """Return how many times the CPU of *other* this takes: the median over the rounds."""
+        """Return the ratio of this CPU time to that of *other*: the median over the rounds."""
         ratios = [mine / theirs for mine, theirs in zip(self.cpu_s, other.cpu_s, strict=True)]
         return median(ratios)
 

@@ -123,7 +123,7 @@ def _blank(found: re.Match[str]) -> str:
 
 
 def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
-    """Yield what is not plain in the prose of a file."""
+    """Yield faults in the prose of a file."""
     for first, passage in prose(text, suffix):
         for found in BANNED.finditer(passage):
             yield Finding(file, first + passage.count("\n", 0, found.start()), found[0])

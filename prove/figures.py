@@ -13,7 +13,7 @@ def figure(outcome: Outcome) -> str:
 
 
 def caught(recipe: Recipe, journal: Journal) -> tuple[int, int]:
-    """Return how many broken builds were caught, and of how many.
+    """Return the number of caught broken builds, and of all.
 
     None are where the recipe fails on the sound build, too.
     """

@@ -34,7 +34,7 @@ class Journal(msgspec.Struct, kw_only=True):
 
 
 def open_journal(*, full: bool) -> Journal:
-    """Return what was proven of the code as it is now; an empty journal if that is another."""
+    """Return the proofs of the code as it is now; an empty journal for other code."""
     code = _fingerprint()
     try:
         journal = msgspec.json.decode(_path(full=full).read_bytes(), type=Journal)

@@ -21,7 +21,7 @@ SAID_LINES_MAX: Final = 40
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How a step ended.
+    """The outcome of a step.
 
     good     the tests passed; of a mutant: some failed
     passed   how many cases did
@@ -81,7 +81,7 @@ def _environment(package: Path | None, *, full: bool) -> dict[str, str]:
 
 
 def _read(report: Path) -> tuple[int, list[str], list[str]]:
-    """Return how many cases passed, what they measured, and what was skipped and why."""
+    """Return the number of passed cases, their measures, and the skipped ones with reasons."""
     if not report.is_file():
         return 0, [], []
     cases = list(ET.parse(report).iter("testcase"))  # noqa: S314 - pytest wrote it

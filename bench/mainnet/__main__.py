@@ -73,7 +73,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a run is measured."""
+    """The place of a run."""
 
     folder: str
     api_port: int
@@ -226,13 +226,13 @@ def _ingested(port: int) -> float:
 
 
 def cpu_s(pid: int) -> float:
-    """Return what a process has had of processors, and those of its children that have ended."""
+    """Return the processor time of a process, and of its children that have ended."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / TICKS_A_SECOND
 
 
 def memory_mb(pid: int) -> float:
-    """Return what a process has in memory."""
+    """Return the resident memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES / MB
 
 

@@ -66,7 +66,7 @@ class Chain:
         self._start_s = time.monotonic() - age_s
 
     def swaps(self, transactions: Sequence[Entry]) -> int:
-        """Return how many swaps *transactions* hold."""
+        """Return the number of swaps in *transactions*."""
         return len(_swaps(map(json.dumps, transactions)))
 
     def is_busy(self, slot: Slot) -> bool:
@@ -95,7 +95,7 @@ class Chain:
         return self._start_s + (slot - FIRST - HISTORY) * self.slot_s - time.monotonic()
 
     def block_time(self, slot: Slot) -> int:
-        """Return when *slot* was made, in Unix seconds."""
+        """Return the time of *slot*, in Unix seconds."""
         age_s = -self.wait_s(slot)
         since_s = max(0, FIRST + HISTORY - slot) * (MINUTE_S - self.slot_s)
         return int(SystemClock().now() / 1_000 - age_s - since_s)

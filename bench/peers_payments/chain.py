@@ -37,7 +37,7 @@ class Watched(Methods):
         self._reported: dict[str, float] = {}
 
     def watch(self) -> None:
-        """Note what has been confirmed by now."""
+        """Note the confirmed blocks by now."""
         for signature in self._sent.keys() - self._confirmed.keys():
             landed = self._vm.landed(signature)
             if landed is not None and self._vm.commitment(landed.block.slot) != "processed":

@@ -55,7 +55,7 @@ class Heart:
 
 
 def _waited_for_core_s() -> float:
-    """Return how long this thread was ready to run and did not, in all."""
+    """Return the time for which this thread was ready to run and did not."""
     try:
         return int(SCHEDSTAT.read_bytes().split()[1]) / 1e9
     except OSError:

@@ -43,7 +43,7 @@ MB: Final = 1_000_000
 
 @dataclass
 class Place:
-    """Where the market is: for the writer, for the api, and its size."""
+    """The place of the market: for the writer, for the api, and its size."""
 
     writer: str
     settings: dict[str, str]
@@ -62,7 +62,7 @@ class Process:
 
 
 def look(looked: list[Process]) -> None:
-    """Note what each of *looked* has taken."""
+    """Note the processor time and memory of each of *looked*."""
     for each in looked:
         pids = each.pids()
         each.cpu_s.append(sum(map(cpu_s, pids)))

@@ -23,7 +23,7 @@ SELLER: Final = SimpleNamespace(origin="https://shop.example")
 
 
 def claim(text: bytes) -> None:
-    """Read which purchase a wallet claims."""
+    """Read the purchase that a wallet claims."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):

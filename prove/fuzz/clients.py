@@ -159,7 +159,7 @@ CURSORS: Final = [
 
 
 def passkey(text: bytes) -> None:
-    """Read what a browser sends for a new passkey, and for a proof by one."""
+    """Read the browser's answers for a new passkey, and for a proof by one."""
     verifier = passkeys_at(["https://mintscope.example"], "mintscope")
     assert verifier is not None
     with suppress(PasskeyRefused):

@@ -95,7 +95,7 @@ def condition(text: bytes) -> None:
 
 
 def arguments(text: bytes) -> None:
-    """Read what a tool is called with."""
+    """Read the arguments of a tool."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError):
@@ -113,7 +113,7 @@ def link(text: bytes) -> None:
 
 
 def proof(text: bytes) -> None:
-    """Read what a wallet signed, and the signature."""
+    """Read the text that a wallet signed, and the signature."""
     for changed, signature in ((text.decode("latin-1"), bytes(64)), (WRITTEN, text)):
         for wallet in (KEY, text.decode("latin-1")):
             flaw = find_text_flaw(

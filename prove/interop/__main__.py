@@ -106,7 +106,7 @@ def _said_by_own(
 
 
 def _pythons() -> list[Path]:
-    """Return where pyenv has its versions of Python, which uv does not look for."""
+    """Return the folders of pyenv's Pythons, which uv does not look for."""
     return sorted(Path.home().glob(".pyenv/versions/*/bin"))
 
 

@@ -71,7 +71,7 @@ class Run:
                 print(f"    survivors.toml justifies what is not there: {module}: {key}")
 
     def open(self) -> set[str]:
-        """Return what has to be tried."""
+        """Return the mutants that are left to try."""
         return self._changes.keys() - self._justified - self.journal.tried.keys()
 
     def change(self, name: str) -> Change:

@@ -13,7 +13,7 @@ KILLED: Final = 1
 
 
 class Ended(NamedTuple):
-    """How a process ended: what it reported last, and whether it ended well."""
+    """The end of a process: its last report, and whether it ended well."""
 
     last: str
     good: bool
@@ -26,7 +26,7 @@ def limit_test(seconds: float) -> None:
 
 
 def silence(path: str) -> None:
-    """Write what this process prints to the file *path*."""
+    """Redirect the output of this process to the file *path*."""
     file = os.open(path, os.O_WRONLY | os.O_CREAT)
     os.dup2(file, 1)
     os.dup2(file, 2)
@@ -40,7 +40,7 @@ def limit_memory() -> None:
 
 
 def run(work: Callable[[Callable[[str], None]], bool], *, limit_s: float) -> Ended:
-    """Return how *work* ended in a process of its own; it is given what it reports with."""
+    """Return the end of *work* in a process of its own; its argument sends reports."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

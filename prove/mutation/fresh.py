@@ -47,7 +47,7 @@ class Selected:
         items.sort(key=lambda item: self._seconds[item.nodeid])
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
-        """Say which test begins."""
+        """Print the name of the test that begins."""
         self._report(nodeid)
         limit_test(self._seconds[nodeid])
 

@@ -15,7 +15,7 @@ from prove.mutation.plan import LEFT_OUT
 
 
 def answers(tests: tuple[str, ...], wanted: dict[str, set[str]], folder: Path) -> Iterator[Told]:
-    """Yield what became of each of the *wanted* mutants, as soon as it is known."""
+    """Yield the fate of each of the *wanted* mutants, as soon as it is known."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

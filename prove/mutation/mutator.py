@@ -129,7 +129,7 @@ def _replacements(node: Any) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _replaced(node: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield what is turned round, or left out, as a whole."""
+    """Yield nodes that are turned round, or left out, as a whole."""
     match node:
         case ast.UnaryOp(op=ast.USub()):
             yield node, "op", ast.UAdd()

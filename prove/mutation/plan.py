@@ -1,4 +1,4 @@
-"""Which modules are mutated, and which tests must notice, the fastest first."""
+"""The modules that are mutated, and their tests, the fastest first."""
 
 from typing import Final
 

@@ -29,7 +29,7 @@ class Tried(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Score(msgspec.Struct):
-    """How many mutants of a module were killed, in what time, and which survived."""
+    """The score of a module: killed mutants, their time, and the survivors."""
 
     mutants: int = 0
     killed: int = 0

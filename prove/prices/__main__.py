@@ -1,4 +1,4 @@
-"""Print how each rule does on each market."""
+"""Print the results of each rule on each market."""
 
 import argparse
 from collections.abc import Callable, Sequence

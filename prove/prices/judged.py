@@ -1,4 +1,4 @@
-"""How well a rule serves a market: the price served against that of the honest pools."""
+"""The error of a rule on a market: the price served against that of the honest pools."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
@@ -11,7 +11,7 @@ TRUTH_S: Final = 60
 
 
 class Judged(NamedTuple):
-    """How a served price compared with the true one.
+    """The comparison of a served price with the true one.
 
     worst      the served price over the true one at its worst, or the inverse: 1.0 is right
     off_s      seconds in which it was more than OFF off
@@ -32,7 +32,7 @@ def judge(
     since_s: int = 0,
     truth: Callable[[Trade], bool] | None = None,
 ) -> Judged:
-    """Return how *rule* serves *trades*, second by second from *since_s* on.
+    """Return the error of *rule* on *trades*, second by second from *since_s* on.
 
     truth   whether the price of a swap is the true one from then on; None: of every honest one
     """

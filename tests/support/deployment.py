@@ -56,7 +56,7 @@ _OnceLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _map
 
 
 def read_yaml(path: Path) -> Any:
-    """Return what *path* holds, anchors and merges resolved."""
+    """Return the content of *path*, anchors and merges resolved."""
     return yaml.load(path.read_text(), Loader=_OnceLoader)
 
 
@@ -109,7 +109,7 @@ def _unit(path: Path) -> dict[str, list[tuple[str, str]]]:
 
 
 def expect_command(words: Sequence[str]) -> None:
-    """Parse what stands after `mintscope` as the command line does, without running it."""
+    """Parse the words after `mintscope` as the command line does, without running it."""
     group: Any = typer.main.get_command(app)
     context = group.make_context("mintscope", list(words))
     name, command, rest = group.resolve_command(context, list(words))
@@ -160,7 +160,7 @@ def instructions(containerfile: Path) -> Iterator[tuple[str, str]]:
 
 
 def environment_of(unit: Mapping[str, Sequence[tuple[str, str]]]) -> dict[str, str]:
-    """Return what the Environment lines of a *unit* set."""
+    """Return the variables in the Environment lines of a *unit*."""
     lines = [value for key, value in unit["Service"] if key == "Environment"]
     pairs = [word.partition("=") for line in lines for word in shlex.split(line)]
     return {name: value for name, _, value in pairs}

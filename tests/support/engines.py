@@ -52,7 +52,7 @@ def engine_of_stores(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say how many tests passed on each engine."""
+    """Print the number of tests passed on each engine."""
     passed = [report.nodeid for report in terminalreporter.stats.get("passed", [])]
     counts = engine_counts(passed)
     if counts:
@@ -61,7 +61,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def engine_counts(nodeids: Sequence[str]) -> Counter[str]:
-    """Return how many of the tests name each engine in their parameters."""
+    """Return the number of tests that name each engine in their parameters."""
     found: Counter[str] = Counter()
     for nodeid in nodeids:
         parameters = IN_BRACKETS.search(nodeid)

@@ -44,7 +44,7 @@ class Series:
         self._samples.setdefault((name, frozenset(labels.items())), []).append((at_s, value))
 
     def value(self, expression: str, at_s: float) -> Vector:
-        """Return what *expression*, a vector, is at *at_s*."""
+        """Return the value of *expression*, a vector, at *at_s*."""
         found = self._value(promql_parser.parse(expression), at_s)
         assert isinstance(found, dict), f"expected a vector; was {found}"
         return found
@@ -146,7 +146,7 @@ def _binary(op: str, left: Vector | float, right: Vector | float) -> Vector | fl
 
 
 def _each(op: str, pairs: Mapping[Labels, tuple[float, float]], *, kept: int) -> Vector:
-    """Return what *op* makes of *pairs*; a comparison keeps one side of those that it holds of."""
+    """Return *op* of *pairs*; a comparison keeps one side of the pairs for which it holds."""
     if op in ARITHMETIC:
         return {labels: ARITHMETIC[op](*pair) for labels, pair in pairs.items()}
     return {labels: pair[kept] for labels, pair in pairs.items() if COMPARISONS[op](*pair)}

@@ -57,6 +57,6 @@ class LoopClock:
 
 
 def run_virtually(main: Coroutine[Any, Any, T]) -> T:
-    """Return what *main* does, whose waits take no time."""
+    """Return the result of *main*, whose waits take no time."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)

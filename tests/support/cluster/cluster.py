@@ -88,7 +88,7 @@ class Process:
 
 @dataclass
 class Cluster:
-    """Where everything runs."""
+    """The processes and addresses of a cluster."""
 
     folder: Path
     postgres: PostgresServer
@@ -99,7 +99,7 @@ class Cluster:
     code: Path = SOURCE
 
     def leader(self) -> str:
-        """Return which ingest took over last."""
+        """Return the ingest that took over last."""
         epochs = {
             name: max(
                 (
@@ -165,7 +165,7 @@ class Cluster:
         return ran.stdout
 
     def use_next_version(self) -> None:
-        """Let what is started from now on be a version with migrations of its own."""
+        """Make later processes run a version with migrations of its own."""
         self.code = self.folder / "next"
         shutil.copytree(SOURCE / "mintscope", self.code / "mintscope")
         migrations = self.code / "mintscope/kit/sql/migrations/postgres"

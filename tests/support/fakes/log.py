@@ -207,7 +207,7 @@ class FakeLog:
         return frozenset(found)
 
     def load_at(self, seq: int, mint: Mint) -> LoadedMint | None:
-        """Return what a load at *seq* reads: final slots from a fold, the others as tail."""
+        """Return a load at *seq*: final slots from a fold, the others as tail."""
         if mint not in self.tracked_at(seq):
             return None
         folded = self.folded_at(seq, mint)
@@ -233,7 +233,7 @@ class FakeLog:
         return max(final, default=None)
 
     def folded_at(self, seq: int, mint: Mint) -> int:
-        """Return how many of its swaps since it was last tracked are of final slots."""
+        """Return the number of its swaps in final slots since it was last tracked."""
         final = self.final_at(seq) or -1
         return sum(
             swap.mint == mint

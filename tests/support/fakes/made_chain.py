@@ -133,7 +133,7 @@ def block(
 def random_swaps(
     random: Random, mints: Sequence[Mint] = MINTS, *, pools: Sequence[str] = ("made",)
 ) -> list[Swap]:
-    """Return what may happen in one slot, a SOL/USDC swap mostly among it; *pools* take turns."""
+    """Return random swaps of one slot, mostly with a SOL/USDC swap among them."""
     swaps = []
     if random.random() < 0.8:
         swaps.append(sol_sale(random.uniform(90, 110), sol=random.uniform(0.01, 3)))

@@ -25,7 +25,7 @@ Security = Literal["starttls", "tls", "none"]
 
 
 def trusting() -> ssl.SSLContext:
-    """Return what a client that trusts the server's certificate uses."""
+    """Return a TLS context that trusts the server's certificate."""
     return ssl.create_default_context(cafile=str(CERTIFICATE))
 
 
@@ -76,7 +76,7 @@ class MailRoom:
         return found
 
     def server(self, security: Security = "none", **changes: Any) -> MailServer:
-        """Return how to reach it."""
+        """Return the address of the server."""
         known: dict[str, Any] = {
             "host": "127.0.0.1",
             "port": self.port,

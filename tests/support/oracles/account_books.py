@@ -55,7 +55,7 @@ SELECT id FROM letter WHERE kind = 'confirm_application' AND proof IS NULL
 
 
 def rows(path: Path, statement: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Return what the file holds."""
+    """Return the rows of the file."""
     with _opened(path) as db:
         return list(db.execute(statement, values))
 
@@ -67,7 +67,7 @@ def dump(path: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 
 def contradictions(path: Path) -> list[str]:
-    """Return what is wrong: in the tables, and between them, the e-mails and the log."""
+    """Return contradictions: in the tables, and between them, the e-mails and the log."""
     with _opened(path) as db:
         found = [
             f"{what}: {subject}"

@@ -125,7 +125,7 @@ def pressure(trades: Sequence[Trade], window: int, now: int) -> float:
 
 
 def report(trades: Sequence[Trade], now: int, *, is_closed: bool = False) -> dict[str, Any]:
-    """Return what the specification calls `data`, without `token`.
+    """Return the `data` of the specification, without `token`.
 
     The indicators are those of candles whose interval has passed at *now* if *is_closed*.
     """
@@ -152,7 +152,7 @@ def report(trades: Sequence[Trade], now: int, *, is_closed: bool = False) -> dic
 
 
 def disagreements(ours: Any, expected: Any, price: float, path: str = "") -> list[str]:
-    """Return where *ours* is outside the tolerance of the definitions, with both values.
+    """Return differences of *ours* outside the tolerance of the definitions, with both values.
 
     Relative: EMA 1e-9, Fibonacci 1e-12.  Absolute: RSI 1e-7, pressure 1e-9, MACD 1e-9
     of *price*.  Nulls, keys, prices and integers exact.

@@ -17,7 +17,7 @@ def keys_of(entry: dict[str, Any]) -> list[str]:
 
 
 def pool_trouble(entry: dict[str, Any], swap: dict[str, Any]) -> str:
-    """Return why the pool of *swap*, as `decode` prints it, cannot be its pool; "" if it can."""
+    """Return the reason against the pool of *swap*, as `decode` prints it; "" if there is none."""
     keys = keys_of(entry)
     names = (swap["pool"] or "").split("+")
     if missing := [name for name in names if name not in keys]:

@@ -39,13 +39,13 @@ class Expected(NamedTuple):
 
 
 def starts(now: int) -> tuple[int, int, int]:
-    """Return when m5, h1 and d1 begin: whole minutes, and 60 parts of 24 minutes for the day."""
+    """Return the begins of m5, h1 and d1: whole minutes, and 60 parts of 24 minutes for the day."""
     minute, part = now - now % 60, now - now % 1440
     return minute - 4 * 60, minute - 59 * 60, part - 59 * 1440
 
 
 def expected(mint: str, swaps: Sequence[Told], now: int) -> Expected:
-    """Return what must be said of *mint* at *now*; *swaps* are all of it since it is followed."""
+    """Return the expected line of *mint* at *now*; *swaps* are all since it is followed."""
     own = [swap for swap in swaps if swap.mint == mint]
     priced = [(swap.time, swap.usd) for swap in own if swap.usd is not None]
     m5, h1, d1 = (_change(priced, start) for start in starts(now))

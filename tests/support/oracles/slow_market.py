@@ -36,7 +36,7 @@ class Sample(NamedTuple):
 
 
 def effective_times(blocks: Sequence[Block]) -> list[int]:
-    """Return when each block is."""
+    """Return the time of each block."""
     times: list[int] = []
     for block in blocks:
         previous = times[-1] if times else 0
@@ -45,7 +45,7 @@ def effective_times(blocks: Sequence[Block]) -> list[int]:
 
 
 def sol_samples(block_swaps: Sequence[Sequence[Swap]]) -> list[list[Sample]]:
-    """Return what each block says of the price of SOL."""
+    """Return the samples of the price of SOL in each block."""
     return [list(_sol_for_dollars(swaps)) for swaps in block_swaps]
 
 
@@ -113,7 +113,7 @@ class _Vote(NamedTuple):
 
 
 def _agreed(said: Sequence[_Said], slack: Fraction) -> Fraction:
-    """Return what pools agree on, by the definition; *said* has the newest first."""
+    """Return the agreed price of pools, by the definition; *said* has the newest first."""
     pools: dict[str, list[_Said]] = defaultdict(list)
     for one in said:
         pools[one.pool].append(one)

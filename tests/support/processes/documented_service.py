@@ -34,7 +34,7 @@ CHAIN: Final = ("--mints", "2", "--history-days", "0.2")
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentedService:
-    """Where it runs.
+    """A running service, as documents assume it.
 
     folder    the working directory of every command; mintscope-data is in it
     node      what stands before the chain's node, if anything does
@@ -68,7 +68,7 @@ class DocumentedService:
         return ran.stdout
 
     def rpc(self, method: str, *params: object) -> Any:
-        """Return what the chain answers."""
+        """Return the answer of the chain."""
         call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         return httpx.post(self.rpc_url, json=call, timeout=READY_S).json()["result"]
 

@@ -86,7 +86,7 @@ class Weather(Faults):
 
 @dataclass(frozen=True)
 class Chain:
-    """Where the chain answers, and who is who on it."""
+    """The address of the chain, and the parties on it."""
 
     url: str
     genesis: Genesis

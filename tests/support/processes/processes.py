@@ -29,7 +29,7 @@ processes = multiprocessing.get_context("forkserver")
 
 
 def forking() -> ForkServerContext:
-    """Return what makes processes; the server that forks them is there, and has all imported."""
+    """Return a context that forks processes from a server which has all imported."""
     with pytest.MonkeyPatch.context() as environment:
         environment.setenv("PYTHONPATH", os.pathsep.join(sys.path))
         processes.set_forkserver_preload(PRELOADED)

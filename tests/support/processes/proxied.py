@@ -40,7 +40,7 @@ class Upstream(ThreadingHTTPServer):
 
     @property
     def address(self) -> str:
-        """Where it listens."""
+        """Its address."""
         return f"127.0.0.1:{self.server_port}"
 
     @override
@@ -107,7 +107,7 @@ class Proxy:
         self._log = log
 
     def log(self) -> str:
-        """Return what it has written."""
+        """Return its log."""
         return self._log.read_text()
 
     def answers(self, path: str, status: int) -> None:

@@ -73,7 +73,7 @@ CHAINS = {each.__name__: each for each in (SendsFirst, UnknownIsFailed, TrustsEv
 
 @dataclass(frozen=True, kw_only=True)
 class Manner:
-    """How the service sells.
+    """The options of the service.
 
     mistake    the name of one of CHAINS, or NeverFlushes; empty for none
     trace      where its flushes are noted; None: nowhere
@@ -86,7 +86,7 @@ class Manner:
 
 @dataclass(frozen=True)
 class Seller:
-    """Where it answers, and its process."""
+    """Its address, and its process."""
 
     url: str
     process: BaseProcess

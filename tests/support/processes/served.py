@@ -55,7 +55,7 @@ class Client:
 
 @dataclass
 class Served:
-    """Where the server listens."""
+    """The address of the server."""
 
     port: int
     ended: asyncio.Event

@@ -172,7 +172,7 @@ def _package(name: str) -> Path:
 
 
 def _reachable_folder() -> str | None:
-    """Return where a user without rights may pass, None for the usual temporary folder."""
+    """Return a folder that a user without rights may pass, None for the usual temporary folder."""
     usual = Path(tempfile.gettempdir())
     is_reachable = all(folder.stat().st_mode & 0o001 for folder in (usual, *usual.parents))
     return None if is_reachable or os.getuid() != 0 else "/tmp"

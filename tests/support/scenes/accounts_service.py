@@ -66,7 +66,7 @@ class Accounts:
         await self.review.remove_user(UserId(user_id), actor=COMMAND_LINE)
 
     def rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Return what the store holds, read over a connection of its own."""
+        """Return rows of the store, read over a connection of its own."""
         return rows_of(self.path, query, values)
 
     def code(self, email: str = EMAIL) -> str:

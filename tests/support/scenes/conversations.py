@@ -164,7 +164,7 @@ async def until_seen(server: Served, count: int) -> None:
 
 
 def left_count() -> int:
-    """Return how many requests have ended because their client left."""
+    """Return the number of requests that ended because their client left."""
     return REQUESTS.by_status().get(DISCONNECTED_STATUS, 0)
 
 

@@ -1,4 +1,4 @@
-"""Which engine the stores of a test are on: tests/spec runs on each of them."""
+"""The engine of the stores of a test: tests/spec runs on each of them."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,7 +37,7 @@ def is_postgresql() -> bool:
 
 
 def account_connections(path: Path) -> AccountConnections:
-    """Return what reads and writes the accounts in the file at *path*, or in its stead."""
+    """Return the connections to the accounts in the file at *path*, or in its stead."""
     if is_postgresql():
         return postgres.account_connections(dsn_in(path.parent, ("money",)))
     _migrated(path)

@@ -50,7 +50,7 @@ def end_connections() -> None:
 
 
 def postgres_windows() -> int:
-    """Return how many windows are kept."""
+    """Return the number of stored windows."""
     row = _postgres().execute("SELECT count(*) FROM limit_window").fetchone()
     assert row is not None
     return int(row[0])

@@ -41,7 +41,7 @@ def trade(log: FakeLog, *mints: Mint, at_s: int | None = None) -> None:
 
 
 async def following(log: FakeLog, clock: Clock) -> tuple[LogTailer, Broadcaster]:
-    """Return what follows *log*, and has caught up with it."""
+    """Return a follower of *log* that has caught up with it."""
     market = LiveMarket(CAPACITY)
     follower = LogTailer(log, market, clock)
     broadcaster = Broadcaster(follower, market, clock)

@@ -37,7 +37,7 @@ AUTO = "auto"
 
 @asynccontextmanager
 async def mcp_beside(api: ASGIApp, clock: Clock, *, limit: Limit = OTHER) -> AsyncIterator[ASGIApp]:
-    """Yield what answers MCP clients of *api*, and all others as it does."""
+    """Yield an application that answers MCP clients of *api*, and all others as it does."""
     limits = AddressLimits(MemoryLimits(clock), ClientAddresses())
     async with McpService(McpConfig(), limits, limit, clock).beside(api, api) as app:
         yield app

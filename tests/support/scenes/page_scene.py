@@ -218,7 +218,7 @@ async def _pasts(market: Market, now: UnixMs) -> None:
 
 
 def _covered(now: int) -> Iterator[SlotCoverage]:
-    """Yield what was read and missed within a week, of more programs than have a plot."""
+    """Yield the coverage of a week, of more programs than have a plot."""
     for back in range(159, -1, -3):
         calls = {
             (program, "unknown_instruction"): (back * 5 + place) % 11 * (12 - place)

@@ -180,7 +180,7 @@ class _Copy:
         _asked(f"DROP DATABASE {self.name} WITH (FORCE)")
 
     def _restoring(self, tables: Sequence[str]) -> Composed:
-        """Return what makes the rows of *tables* and the numbers of all those of a new copy.
+        """Return the statement that restores the rows of *tables* and the numbers of a new copy.
 
         As a replica would, it lets no trigger refuse or add anything, and looks at no foreign key.
         """
@@ -219,7 +219,7 @@ def _template(kinds: tuple[str, ...]) -> _Template:
 
 
 def _rows_of(table: str, connection: psycopg.Connection[Any]) -> Composed:
-    """Return what puts the rows of *table* into it."""
+    """Return the statement that puts the rows of *table* into it."""
     place = Identifier(table)
     rows = SQL("SELECT json_agg(each)::text FROM {} AS each").format(place)
     ((kept,),) = connection.execute(rows).fetchall()
@@ -230,7 +230,7 @@ def _rows_of(table: str, connection: psycopg.Connection[Any]) -> Composed:
 
 
 def _numbers_of(connection: psycopg.Connection[Any]) -> Composed:
-    """Return what makes the next number of each sequence the one that it has."""
+    """Return the statement that sets the next number of each sequence to its present one."""
     sets: list[Composable] = []
     for (name,) in connection.execute("SELECT seqrelid::regclass::text FROM pg_sequence"):
         number = SQL("SELECT last_value, is_called FROM {}").format(Identifier(name))

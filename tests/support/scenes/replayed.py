@@ -41,7 +41,7 @@ class AnsweredRule:
         self._sets: Iterator[bool] = iter(sets)
 
     def sets_price(self, _offer: Offer) -> bool:
-        """Return what it says of the next one."""
+        """Return its answer about the next one."""
         return next(self._sets)
 
 

@@ -143,7 +143,7 @@ class ShownMarket:
         await self.kept.append(self.slot, at, *swaps)
 
     async def catch_up(self) -> None:
-        """Let what pages read come to where the store is."""
+        """Bring the data of pages to the state of the store."""
         await self.follower.catch_up()
         await self.lister.refresh()
 

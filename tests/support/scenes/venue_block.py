@@ -97,7 +97,7 @@ class _Exchange:
         return accounts
 
     def owners(self, accounts: Sequence[str]) -> tuple[str, str]:
-        """Return who owns the two vaults."""
+        """Return the owners of the two vaults."""
         owner = self.layout.owner
         if isinstance(owner, tuple):
             return accounts[owner[0]], accounts[owner[1]]
@@ -111,7 +111,7 @@ class _Exchange:
         return word, word
 
     def identity(self) -> str:
-        """Return what names the pool: its account, or its two vaults."""
+        """Return the name of the pool: its account, or its two vaults."""
         if self.layout.pools is not None or self.layout.owner == "pool":
             return address(self.pool)
         return "+".join(sorted(map(address, self.vaults)))

@@ -1,4 +1,4 @@
-"""How the swaps of every venue look, written by hand from public descriptions.
+"""The layouts of swaps of every venue, written by hand from public descriptions.
 
 Nothing here comes from the table of the decoder, so that neither can hide a mistake of the other.
 """

@@ -130,7 +130,7 @@ class Scene:
         )
 
     async def fired(self, signal_id: SignalId) -> Sequence[Firing]:
-        """Return what a signal has fired, oldest first."""
+        """Return the firings of a signal, oldest first."""
         found = await self.signals.firings(self.user_id, signal_id, None, 1000)
         assert found is not None
         return found[::-1]

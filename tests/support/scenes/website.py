@@ -90,7 +90,7 @@ class Website:
     operations: OperationParts | None = None
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
-        """Return what the money file holds, read over a connection of its own."""
+        """Return rows of the money file, read over a connection of its own."""
         db = apsw.Connection(str(self.folder / "money.sqlite"), flags=apsw.SQLITE_OPEN_READONLY)
         try:
             return list(db.execute(query))
@@ -275,7 +275,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
 
 
 async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
-    """Return what the API reads of a market that is made up."""
+    """Return the parts of the API over a market that is made up."""
     log = traded_log(clock.now() // 1000)
     _, broadcaster = await following(log, clock)
     return {
@@ -287,7 +287,7 @@ async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
 
 
 def _shown(parts: MarketParts) -> dict[str, Any]:
-    """Return what the API reads of a market."""
+    """Return the parts of the API over a market."""
     return {
         "reports": parts.reports,
         "series": parts.series,
@@ -301,7 +301,7 @@ async def is_open() -> None:
 
 
 async def _lister(clock: ManualClock) -> ListCache:
-    """Return what keeps a list in which wrapped SOL is, with a pool, and without a trade."""
+    """Return a cache of a list with wrapped SOL, with a pool, and without a trade."""
     reader = FakeListReader()
     offer = Offer("pool", "signer", 150.0, 1.0, 10**7, 10**10, UnixS(clock.now() // 1000))
     standing, _ = stand(None, offer)

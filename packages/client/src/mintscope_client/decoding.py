@@ -16,7 +16,7 @@ class Undecodable(ValueError):
 
 
 def decode_json(text: "bytes | msgspec.Raw", decoder: "msgspec.json.Decoder[T]") -> T:
-    """Return what *text* holds.  Raises Undecodable, whatever the text, and nothing else."""
+    """Return the value of *text*.  Raises Undecodable, whatever the text, and nothing else."""
     try:
         return decoder.decode(text)
     except UNPARSABLE as cause:

@@ -32,7 +32,7 @@ else:
 
 
 class ErrorCode(StrEnum):
-    """Why a service refuses; an older or newer one may have others."""
+    """The code of a refusal; an older or newer service may have others."""
 
     INVALID_TOKEN_ADDRESS = "INVALID_TOKEN_ADDRESS"
     TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"

@@ -12,7 +12,7 @@ LATER: Final = UnixMs(2**52)  # every entry is settled by then
 
 
 async def violations_of(books: AuditBooks, *, now: UnixMs = LATER) -> Sequence[Violation]:
-    """Return what contradicts itself in *books*, by a walk that begins now."""
+    """Return the contradictions in *books*, by a walk that begins now."""
     found = [*(await books.check(after_entry=None)).violations]
     while not (await books.prove(now=now, begins=False)).is_finished:
         pass

@@ -84,7 +84,7 @@ class PayingChain:
         return self.call("getSignatureStatuses", [signature])["value"][0]
 
     def received(self, commitment: str = "processed") -> int:
-        """Return what the treasury holds, in atoms."""
+        """Return the atoms of the treasury."""
         tokens = str(self.vm.genesis.treasury_tokens)
         found = self.call("getTokenAccountBalance", tokens, {"commitment": commitment})
         return int(found["value"]["amount"])

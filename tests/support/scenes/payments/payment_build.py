@@ -105,7 +105,7 @@ def sign(message: Message | MessageV0, payer: Keypair) -> bytes:
 def present(
     requirement: Requirement, transaction: bytes, *, identifier: str | None = None
 ) -> Presented:
-    """Return what `decode_payment` would, for *transaction* in answer to *requirement*."""
+    """Return the result of `decode_payment` for *transaction* in answer to *requirement*."""
     return Presented(
         transaction=transaction,
         scheme="exact",

@@ -203,7 +203,7 @@ class World:
         return next((each for each in found if each is not None), None)
 
     def adopter(self) -> Adopter:
-        """Return what adopts payments, over the store and the chain of the last facilitator."""
+        """Return the adopter of payments, over the store and the chain of the last facilitator."""
         chain, store = self.chains[-1], self.stores[-1]
         return Adopter(
             records=chain,
@@ -320,7 +320,7 @@ def config_of(world: World, rpc_url: str, **changes: Any) -> Config:
 
 @asynccontextmanager
 async def selling(config: Config, clock: Clock) -> AsyncIterator[Sales]:
-    """Build what sells, over the stores of *config*, as the api does."""
+    """Build the sales over the stores of *config*, as the api does."""
     async with (
         open_market(config) as market,
         open_money(config, clock) as money,

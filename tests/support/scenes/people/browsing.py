@@ -153,7 +153,7 @@ class Visitor:
 
     @property
     def path(self) -> str:
-        """Where the visitor is."""
+        """The path of the visitor."""
         return self.page.url.removeprefix(self.origin)
 
     def _hear(self, message: ConsoleMessage) -> None:

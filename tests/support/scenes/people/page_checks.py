@@ -109,7 +109,7 @@ class Fault(NamedTuple):
 
 
 async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[Fault]:
-    """Return what is wrong with the page as it stands; take pictures if SCREENSHOTS is set."""
+    """Return the faults of the page as it stands; take pictures if SCREENSHOTS is set."""
     faults: list[Fault] = []
     looks_the_same = False
     await page.evaluate(AXE.read_text())

@@ -101,7 +101,7 @@ class Person:
 
 
 def words(response: httpx.Response) -> str:
-    """Return what a page says, without its markup, in one line."""
+    """Return the text of a page, without its markup, in one line."""
     body = response.text.partition("<body>")[2].replace("<wbr>", "")
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", body)).split())
 
@@ -139,6 +139,6 @@ def expect_harmless(response: httpx.Response) -> None:
 
 
 def where(response: httpx.Response) -> str:
-    """Return where a redirect leads."""
+    """Return the target of a redirect."""
     assert response.status_code == 303, (response.status_code, words(response))
     return response.headers["location"]

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where "now" comes from."""
+    """The source of "now"."""
 
     def now(self) -> int:
         """Return the wall time in Unix milliseconds; it may step."""
