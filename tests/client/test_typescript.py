@@ -119,6 +119,7 @@ async def test_what_the_service_hands_out_is_what_is_built_here_and_typed(
         for path in (installed / "dist").iterdir()
         if path.name != "openapi.d.ts"
     }, "run `npm run types && npm run build` in packages/client-ts"
+    assert (installed / "README.md").read_text() == (PACKAGE / "README.md").read_text()
 
 
 def test_what_is_built_needs_nothing() -> None:

@@ -1,5 +1,6 @@
 """nginx and Caddy with their default settings pass every answer of the description."""
 
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -9,18 +10,30 @@ import httpx
 import pytest
 
 from mintscope.api.description.operation import EVENTS_TYPE, Operation
+from mintscope.api.description.responses import Examples, schemas_of
 from mintscope.api.discovery.surfaces import example_target
 from mintscope.kit.http.application import HttpApplication
 from support.fakes.reports import TRACKED
 from support.processes.stock_proxies import WAIT_S, caddy_before, nginx_before
 from support.scenes.payments.payment_world import World
-from support.scenes.payments.selling_api import KEY, PURCHASE, SellingApi, demanded
+from support.scenes.payments.selling_api import (
+    KEY,
+    SellingApi,
+    credential_header,
+    demanded,
+    signature_header,
+)
 from support.scenes.payments.shop_at_its_address import shop_at_its_address
+from support.scenes.service import bearer
 
 pytestmark = pytest.mark.process
 
 Before = Callable[[str, Path], AbstractContextManager[str]]
 OF_ANOTHER_ORIGIN = {"origin": "https://page.example"}
+OF_PROXIES = {502, 504}
+# Of what is sold the rest has no data here: an empty page is free.
+WITH_DATA = ("a report", "a backtest", "candles", "indicators", "credits")
+MPP = {"accept-payment": "solana/charge"}  # its challenges make the longest heads
 
 
 @pytest.fixture(params=[nginx_before, caddy_before])
@@ -38,48 +51,102 @@ async def shop(world: World) -> AsyncIterator[tuple[str, SellingApi]]:
         yield origin, shop
 
 
+def example_body(operation: Operation) -> Any:
+    """Return the body of the description's example."""
+    (schema,), components = schemas_of((operation.body,))
+    return Examples(components).of(schema)
+
+
 def operations(shop: SellingApi) -> list[Operation]:
     assert isinstance(shop.service.app, HttpApplication)
     return [route for route in shop.service.app.router if isinstance(route, Operation)]
 
 
+async def asked(
+    http: httpx.AsyncClient, origin: str, each: Operation, **more: Any
+) -> httpx.Response:
+    """Return the answer to the example of *each*, at *origin*."""
+    body: Any = {} if each.body is None else {"json": example_body(each)}
+    return await http.request(each.method, origin + example_target(each), **more, **body)
+
+
 async def test_every_answer_passes_as_it_is(
     shop: tuple[str, SellingApi], before: Before, tmp_path: Path
 ) -> None:
+    """Of every operation that is described: to strangers, to clients of MPP, to who has credits."""
     origin, selling = shop
-    asked = [each for each in operations(selling) if each.media_type != EVENTS_TYPE]
-    demands = 0
+    found = [each for each in operations(selling) if each.media_type != EVENTS_TYPE]
+    described = (await selling.client.get("/openapi.json")).json()["paths"]
+    token = await selling.service.issue(200)
+    statuses: Counter[int] = Counter()
+    demands: Counter[str] = Counter()
     with before(origin, tmp_path) as url:
         async with httpx.AsyncClient(timeout=WAIT_S, headers=OF_ANOTHER_ORIGIN) as http:
-            for each in asked:
-                target = example_target(each)
-                direct = await http.request(each.method, origin + target)
-                passed = await http.request(each.method, url + target)
-                assert passed.status_code == direct.status_code, (each.path, passed.text[:200])
-                assert _kept(passed) == _kept(direct), each.path
-                demands += "payment-required" in passed.headers
+            for each in found:
+                for headers in ({}, MPP, bearer(token) if each.is_charged else {}):
+                    passed = await asked(http, url, each, headers=headers)
+                    if each.method == "GET" or each.is_charged:
+                        direct = await asked(http, origin, each, headers=headers)
+                        assert passed.status_code == direct.status_code, (each.path, passed.text)
+                        assert _kept(passed) == _kept(direct), each.path
+                    else:  # what changes something is not the same twice
+                        assert passed.status_code not in OF_PROXIES, (each.path, passed.text)
+                    statuses[passed.status_code] += 1
+                    demands[each.name] += "payment-required" in passed.headers
 
-    assert demands >= 5
+    streams = {
+        (each.method.lower(), each.path) for each in operations(selling) if each not in found
+    }
+    assert {(each.method.lower(), each.path) for each in found} | streams >= {
+        (method, path) for path, methods in described.items() for method in methods
+    }
+    assert streams == {("get", "/v1/stream")}
+    # A purchase is demanded of who has credits, too, and the example of a 402 of everybody.
+    assert {name: count for name, count in demands.items() if count} == {
+        each.name: 2 for each in found if each.is_payable
+    } | {"buyCredits": 3, "getDemo402": 3}
+    assert {200, 401, 402, 404} <= set(statuses)
 
 
-async def test_a_payment_and_its_answer_pass(
+async def test_a_stream_passes(
     shop: tuple[str, SellingApi], before: Before, tmp_path: Path
 ) -> None:
     origin, selling = shop
+    headers = OF_ANOTHER_ORIGIN | bearer(await selling.service.issue(200))
+    with before(origin, tmp_path) as url:
+        async with (
+            httpx.AsyncClient(timeout=WAIT_S, headers=headers) as http,
+            http.stream("GET", f"{url}/v1/stream?mints={TRACKED}") as answer,
+        ):
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith(EVENTS_TYPE)
+
+
+async def test_every_payment_and_its_answer_pass(
+    shop: tuple[str, SellingApi], before: Before, tmp_path: Path
+) -> None:
+    """By x402 and by MPP, which has a receipt beside the signed one."""
+    origin, selling = shop
+    sold = [each for each in operations(selling) if each.is_payable]
+    receipts = 0
     with before(origin, tmp_path) as url:
         async with httpx.AsyncClient(timeout=WAIT_S, headers=OF_ANOTHER_ORIGIN) as http:
-            for method, path, status in (
-                ("GET", f"/v1/token/{TRACKED}", 200),
-                ("POST", PURCHASE, 201),
-            ):
-                demand = demanded(await http.request(method, url + path))
-                sent = {
-                    "PAYMENT-SIGNATURE": selling.pay(demand),
-                    "Idempotency-Key": f"{KEY}-{method}",
-                }
-                paid = await http.request(method, url + path, headers=sent)
-                assert paid.status_code == status, paid.text
-                assert "payment-response" in paid.headers
+            for number, each in enumerate(sold * 2):
+                is_mpp = number >= len(sold)
+                demand = demanded(await asked(http, url, each))
+                wire = selling.transaction(demand)
+                sent = (
+                    {"Authorization": credential_header(demand, wire)}
+                    if is_mpp
+                    else {"PAYMENT-SIGNATURE": signature_header(demand, wire)}
+                )
+                sent["Idempotency-Key"] = f"{KEY}-{number}"
+                paid = await asked(http, url, each, headers=sent)
+                assert paid.status_code not in OF_PROXIES, (each.path, paid.text)
+                receipts += "payment-response" in paid.headers
+
+    assert receipts == 2 * len(WITH_DATA)
+    assert selling.world.received() > 2 * 25_000
 
 
 def _kept(answer: httpx.Response) -> dict[str, Any]:

@@ -427,7 +427,7 @@ def test_the_programs_of_the_clients_run(service: DocumentedService) -> None:
             text = text.replace(written, meant)
         exec(compile(text, "clients.md", "exec"), left)
 
-    assert len(programs) == 6
+    assert len(programs) == 8
     assert left["left"] == 29
     assert left["report"].token == WSOL
     assert len(left["newest"]) == 20
@@ -439,6 +439,8 @@ def test_the_programs_of_the_clients_run(service: DocumentedService) -> None:
     assert left["budget"].spent == 2
     assert left["live"].report.token == WSOL
     assert is_well_formed(CredentialKind.CREDIT_TOKEN, left["bought"].token)
+    assert left["claims"].payer == str(left["wallet"].keypair.pubkey())
+    assert left["claims"].resource_url == f"{service.url}/v1/token/{WSOL}"
 
 
 def test_an_agent_gets_its_key(service: DocumentedService) -> None:

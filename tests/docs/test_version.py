@@ -29,7 +29,10 @@ def test_the_packages_have_the_version_of_the_service() -> None:
         assert project["project"]["version"] == __version__
 
 
-@pytest.mark.parametrize("page", ["docs/clients.md", "packages/client/README.md"])
+PAGES = ("docs/clients.md", "packages/client/README.md", "packages/client-ts/README.md")
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_examples_name_the_version(page: str) -> None:
     named = re.findall(r"mintscope[_-]client-(\d[\d.]*\d)", (ROOT / page).read_text())
 

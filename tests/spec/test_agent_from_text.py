@@ -12,11 +12,14 @@ from typing import Any, Final
 
 import httpx
 
+from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.signups.application import SignupId
 from mintscope.kit.audit import COMMAND_LINE
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import KEY, ORIGIN, SellingApi, demanded
+from support.scenes.people.agent import Agent
+from support.scenes.service import bearer
 
 CALL: Final = re.compile(r"- `(\w+) (/[^`]*)` \([^)]*\): (.*)")
 SCOPE: Final = re.compile(r"needs the scope ([a-z:]+)\.")
@@ -107,6 +110,67 @@ async def test_it_goes_the_whole_way_by_what_the_texts_say(shop: SellingApi, wor
     assert made.json()["data"]["name"] == alert.body["name"]
     assert agent.statuses == [201, 200, 200, 200, 402, 201, 200, 201, 201, 200]
     assert world.received() == 25_000
+
+
+# They need what an example cannot be: a signature of a wallet, a credit token of one's own, a code.
+OF_ITS_OWN: Final = {
+    "POST /v1/credits/rotate", "POST /v1/credits/rotate/challenge", "POST /v1/credits/purchase",
+    "POST /v1/account/credits/deposit", "POST /v1/account/wallets", "GET /v1/demo/402",
+    "POST /v1/me/key/rotate", "DELETE /v1/me/key", "GET /v1/stream",
+}  # fmt: skip
+REACHED: Final = {200, 201, 404, 503}
+NAMED: Final = re.compile(r"`(\w+) (/v1/[^`?]*)\??[^`]*` \(([^)]*)\): (.*)")
+
+
+async def test_each_call_is_answered_to_who_has_the_scopes_that_the_guide_names(
+    shop: SellingApi,
+) -> None:
+    """By its line in the guide, and the examples of what must be in its query."""
+    agent = Reader(shop, "reader@example.org")
+    await agent.read()
+    document = (await shop.client.get("/openapi.json")).json()
+    lines = [match for match in NAMED.finditer(agent.guide) if " ".join(match.groups()[:2])
+             not in OF_ITS_OWN]  # fmt: skip
+    scopes = {found[1] for line in lines if (found := SCOPE.search(line[4])) is not None}
+    key = await Agent(shop.service).key(*map(Scope, sorted(scopes)))
+    places: dict[str, str] = {"tokenAddress": TRACKED, "mint": TRACKED, "wallet": TRACKED}
+    for name in ("groups", "signals"):
+        (made,) = [line for line in lines if line.groups()[:2] == ("POST", f"/v1/{name}")]
+        body = json.loads(BODY.findall(made[4])[0]) | ({"webhookUrl": None, "email": True} if
+            name == "signals" else {})  # fmt: skip
+        answer = await shop.client.post(f"/v1/{name}", json=body, headers=bearer(key))
+        places[f"{name[:-1]}Id"] = str(answer.json()["data"][f"{name[:-1]}Id"])
+    me = (await shop.client.get("/v1/me", headers=bearer(key))).json()["data"]
+    places["keyId"] = str(me["keyId"])
+    deposit = {"creditToken": await shop.service.issue(100)}
+    await shop.client.post("/v1/account/credits/deposit", json=deposit, headers=bearer(key))
+
+    statuses = {}
+    for method, path, cost, text in sorted((line.groups() for line in lines), key=deletes_last):
+        parameters = document["paths"][path][method.lower()].get("parameters", [])
+        query = {each["name"]: each["example"] for each in parameters
+                 if each["in"] == "query" and each["required"]}  # fmt: skip
+        target = re.sub(r"\{(\w+)\}", lambda found: places[found[1]], path)
+        bodies = BODY.findall(text)
+        content: Any = {"json": json.loads(bodies[0])} if bodies else {}
+        answer = await shop.client.request(
+            method, target, params=query, headers=bearer(key), **content
+        )
+        statuses[f"{method} {path}"] = answer.status_code
+        if answer.is_success and cost == "free":
+            assert "x-credits-charged" not in answer.headers
+    # A token without data here is not found, or not ready: that refuses nothing.
+    assert {each: status for each, status in statuses.items() if status not in REACHED} == {
+        "POST /v1/account/credits/withdraw": 403,  # a key that has a cap cannot, as its line says
+    }
+    assert {"GET /v1/screen", "GET /v1/trial/{tokenAddress}", "POST /v1/prices"} <= statuses.keys()
+    assert len(statuses) > 40
+
+
+def deletes_last(line: tuple[str, ...]) -> tuple[bool, int]:
+    """Order lines: what deletes a thing after what reads it, what it is in after it."""
+    method, path, *_ = line
+    return method == "DELETE", -path.count("/") if method == "DELETE" else 0
 
 
 async def approve_as_asked(shop: SellingApi, signup_id: int) -> None:

@@ -1,6 +1,7 @@
 import type { Answer, Call, Method } from "./call.ts";
 import { known } from "./known.ts";
 import { PagedLines } from "./pages.ts";
+import type { DidDocument } from "./receipts.ts";
 import type {
   AccountHoldings,
   ApplicationStanding,
@@ -234,6 +235,11 @@ export abstract class AccountCalls {
   /** Send a test notification of a signal. */
   async testSignal(signalId: number): Promise<SignalEvent> {
     return await this.data(free("POST", `/v1/signals/${signalId}/test`));
+  }
+
+  /** The keys of receipts, which `checkReceipt` takes. */
+  async receiptKeys(): Promise<DidDocument> {
+    return await this.data({ ...free<DidDocument>("GET", "/.well-known/did.json"), isEnveloped: false });
   }
 }
 

@@ -14,6 +14,7 @@ import {
 } from "./errors.ts";
 import { Pacing, backoffMs, retryAfterMs } from "./pacing.ts";
 import { type Payer, receiptOf } from "./payment.ts";
+import { WalletSignIn, challengeOf } from "./signIn.ts";
 
 const TIMEOUT_MS = 30_000;
 const PAID_TIMEOUT_MS = 90_000; // a seller may hold a payment's answer for a minute
@@ -31,6 +32,8 @@ export interface ClientOptions {
   credential?: string;
   /** Pays for purchases, and for what is read where there is no credential. */
   payer?: Payer;
+  /** Spends credits that its wallet has bought, where there is no credential; then `payer` pays. */
+  signIn?: WalletSignIn;
   budget?: CreditBudget;
   /** How long a call waits and tries again, in all, before it throws what went wrong. */
   patienceMs?: number;
@@ -38,6 +41,8 @@ export interface ClientOptions {
   timeoutMs?: number;
   /** The most retries of a call; by default as many as the patience allows. */
   retriesMax?: number;
+  /** Streams come by WebSocket: that of the browser or of Node 22, or of a package. */
+  webSocket?: typeof WebSocket;
   /** For tests and proxies. */
   fetch?: typeof fetch;
 }
@@ -48,7 +53,9 @@ export class Transport {
   readonly #origin: URL;
   readonly #credential: string | undefined;
   readonly #payer: Payer | undefined;
+  readonly #signIn: WalletSignIn | undefined;
   readonly patienceMs: number;
+  readonly webSocket: typeof WebSocket | undefined;
   readonly #timeoutMs: number;
   readonly #retriesMax: number;
   readonly #fetch: typeof fetch;
@@ -61,8 +68,10 @@ export class Transport {
     }
     this.#credential = options.credential;
     this.#payer = options.payer;
+    this.#signIn = options.signIn;
     this.budget = options.budget ?? new CreditBudget();
     this.patienceMs = options.patienceMs ?? PATIENCE_MS;
+    this.webSocket = options.webSocket;
     this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
     this.#retriesMax = options.retriesMax ?? Infinity;
     this.#fetch = options.fetch ?? fetch.bind(globalThis);
@@ -70,7 +79,7 @@ export class Transport {
 
   /** Send `call`; every request of it carries the same Idempotency-Key. */
   async send<Data>(call: Call<Data>, key: string = crypto.randomUUID()): Promise<Answer<Data>> {
-    const attempt = new Attempt(key, this.#payerOf(call), performance.now());
+    const attempt = new Attempt(key, this.#payerOf(call), performance.now(), this.#signInOf(call));
     await sleep(within(this.#pacing.waitMs(call.name, performance.now()), this.patienceMs));
     for (;;) {
       try {
@@ -88,15 +97,41 @@ export class Transport {
     attempt: Attempt,
     options: { headers?: Record<string, string>; signal?: AbortSignal } = {},
   ): Promise<Response> {
-    const response = await this.#request(call, attempt, options);
-    this.#pacing.hear(call.name, response.headers, performance.now());
+    let response = await this.#request(call, attempt, options);
+    const challenge = attempt.signIn === undefined ? null : await challengeOf(response);
+    if (challenge !== null && attempt.signIn !== undefined) {
+      attempt.signature = await attempt.signIn.sign(challenge, new URL(call.path, this.#origin));
+      response = await this.#request(call, attempt, options);
+    }
     const demand = response.headers.get("PAYMENT-REQUIRED");
     if (response.status === 402 && demand !== null && attempt.payer !== undefined && attempt.payment === null) {
       attempt.payment = await attempt.payer.pay(demand);
+      attempt.signIn = undefined; // its credits do not suffice
+      attempt.signature = null;
       return await this.open(call, attempt, options);
     }
     if (!response.ok) throw await refusal(response);
     return response;
+  }
+
+  /** Return the WebSocket of `call`, and the credential for its first message. */
+  socketOf<Data>(call: Call<Data>): { url: URL; token: { token?: string } } {
+    const url = this.#urlOf(call);
+    url.protocol = url.protocol.replace("http", "ws");
+    return { url, token: this.#credential === undefined ? {} : { token: this.#credential } };
+  }
+
+  #urlOf<Data>(call: Call<Data>): URL {
+    const url = new URL(call.path, this.#origin);
+    for (const [name, value] of Object.entries(call.query ?? {})) {
+      if (value !== undefined) url.searchParams.set(name, queried(value));
+    }
+    return url;
+  }
+
+  /** Return what signs in for `call`: for all that is charged but purchases, without a credential. */
+  #signInOf<Data>(call: Call<Data>): WalletSignIn | undefined {
+    return call.creditsMax > 0 && this.#credential === undefined ? this.#signIn : undefined;
   }
 
   /** Return who pays for `call`, if a wallet does. */
@@ -106,7 +141,8 @@ export class Transport {
   }
 
   async #once<Data>(call: Call<Data>, attempt: Attempt): Promise<Answer<Data>> {
-    const credits = attempt.payer === undefined && this.#credential !== undefined ? call.creditsMax : 0;
+    const isByCredential = attempt.payer === undefined && this.#credential !== undefined;
+    const credits = isByCredential || attempt.signIn !== undefined ? call.creditsMax : 0;
     this.budget.reserve(credits);
     let spent = credits; // what is not known counts as spent
     try {
@@ -137,26 +173,26 @@ export class Transport {
     attempt: Attempt,
     options: { headers?: Record<string, string>; signal?: AbortSignal },
   ): Promise<Response> {
-    const url = new URL(call.path, this.#origin);
-    for (const [name, value] of Object.entries(call.query ?? {})) {
-      if (value !== undefined) url.searchParams.set(name, queried(value));
-    }
+    const url = this.#urlOf(call);
     const headers = new Headers({ Accept: "application/json", ...options.headers });
     const isPaid = call.creditsMax > 0 || call.isPurchase === true;
     if ((isPaid || call.takesKey === true) && attempt.key !== "") headers.set("Idempotency-Key", attempt.key);
     if (this.#credential !== undefined) headers.set("Authorization", `Bearer ${this.#credential}`);
+    if (attempt.signature !== null) headers.set(WalletSignIn.header, attempt.signature);
     if (attempt.payment !== null) headers.set("PAYMENT-SIGNATURE", attempt.payment);
     if (call.body !== undefined) headers.set("Content-Type", "application/json");
     const isByWallet = attempt.payer !== undefined;
     const timeoutMs = isByWallet ? Math.max(this.#timeoutMs, PAID_TIMEOUT_MS) : this.#timeoutMs;
     try {
-      return await this.#fetch(url, {
+      const response = await this.#fetch(url, {
         method: call.method,
         headers,
         body: call.body === undefined ? null : JSON.stringify(call.body),
         redirect: "error",
         signal: options.signal ?? AbortSignal.timeout(timeoutMs),
       });
+      this.#pacing.hear(call.name, response.headers, performance.now());
+      return response;
     } catch (cause) {
       throw new UnreachableError(`${call.method} ${url.host}: ${told(cause)}`, {
         cause,
@@ -171,12 +207,16 @@ export class Attempt {
   readonly key: string;
   readonly payer: Payer | undefined;
   payment: string | null = null;
+  /** SIGN-IN-WITH-X, the same for each sending: it takes credits once. */
+  signature: string | null = null;
+  signIn: WalletSignIn | undefined;
   #repetitions = 0;
   readonly #sinceMs: number;
 
-  constructor(key: string, payer: Payer | undefined, nowMs: number) {
+  constructor(key: string, payer: Payer | undefined, nowMs: number, signIn?: WalletSignIn) {
     this.key = key;
     this.payer = payer;
+    this.signIn = signIn;
     this.#sinceMs = nowMs;
   }
 

@@ -1,7 +1,7 @@
 """A client of a mintscope service, for asyncio."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Final, TypeVar
 
@@ -75,6 +75,7 @@ class AsyncClient(AsyncAccountMethods):
         patience_s: float = PATIENCE_S,
         timeout_s: float = TIMEOUT_S,
         retries_max: int | None = None,
+        by_websocket: bool = False,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         self._session = open_session(
@@ -86,6 +87,7 @@ class AsyncClient(AsyncAccountMethods):
             timeout_s=timeout_s,
             retries_max=retries_max,
         )
+        self._by_websocket = by_websocket
         self._http = httpx.AsyncClient(transport=BoundedTransport(transport))
 
     async def __aenter__(self) -> Self:
@@ -233,22 +235,30 @@ class AsyncClient(AsyncAccountMethods):
         try:
             while True:
                 try:
-                    async with aclosing(await self._open(live)) as response:
-                        if response.is_success:
-                            async for chunk in response.aiter_raw():
-                                for report in live.feed(chunk):
-                                    yield report
-                        else:
-                            await response.aread()
-                            live.refuse(response)
+                    opened = self._messages(live) if self._by_websocket else self._events(live)
+                    async with aclosing(opened) as reports:
+                        async for report in reports:
+                            yield report
                 except httpx.RequestError as trouble:
                     live.lose(trouble)
                 await asyncio.sleep(live.wait_s())
         finally:
             live.close()
 
-    async def _open(self, live: LiveCall) -> httpx.Response:
-        return await self._http.send(live.request(), stream=True)
+    async def _events(self, live: LiveCall) -> AsyncGenerator[LiveReport, None]:
+        async with aclosing(await self._http.send(live.request(), stream=True)) as response:
+            if response.is_success:
+                async for chunk in response.aiter_raw():
+                    for report in live.feed(chunk):
+                        yield report
+            else:
+                await response.aread()
+                live.refuse(response)
+
+    def _messages(self, live: LiveCall) -> AsyncGenerator[LiveReport, None]:
+        from mintscope_client.calls.sockets import reports_later  # noqa: PLC0415 - as in Client
+
+        return reports_later(live)
 
     async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
         """Send *call*, any of `mintscope_client.calls.verbs`; return all that its answer says."""

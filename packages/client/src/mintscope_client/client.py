@@ -67,6 +67,7 @@ class Client(AccountMethods):
     patience_s   seconds for which a call waits and is sent again, in all, before it raises
     timeout_s    seconds that one answer may take; at least 90 if a wallet pays for it
     retries_max  how often a call is sent again; None: as often as the patience allows
+    by_websocket  streams come by WebSocket; needs the package websockets
     transport    for tests and proxies
 
     Calls raise what `mintscope_client.errors` lists.  A call is sent again where that can help,
@@ -83,6 +84,7 @@ class Client(AccountMethods):
         patience_s: float = PATIENCE_S,
         timeout_s: float = TIMEOUT_S,
         retries_max: int | None = None,
+        by_websocket: bool = False,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         self._session = open_session(
@@ -94,6 +96,7 @@ class Client(AccountMethods):
             timeout_s=timeout_s,
             retries_max=retries_max,
         )
+        self._by_websocket = by_websocket
         self._http = httpx.Client(transport=BoundedSyncTransport(transport))
 
     def __enter__(self) -> Self:
@@ -237,18 +240,26 @@ class Client(AccountMethods):
         try:
             while True:
                 try:
-                    with closing(self._http.send(live.request(), stream=True)) as response:
-                        if response.is_success:
-                            for chunk in response.iter_raw():
-                                yield from live.feed(chunk)
-                        else:
-                            response.read()
-                            live.refuse(response)
+                    yield from self._messages(live) if self._by_websocket else self._events(live)
                 except httpx.RequestError as trouble:
                     live.lose(trouble)
                 time.sleep(live.wait_s())
         finally:
             live.close()
+
+    def _events(self, live: LiveCall) -> Iterator[LiveReport]:
+        with closing(self._http.send(live.request(), stream=True)) as response:
+            if response.is_success:
+                for chunk in response.iter_raw():
+                    yield from live.feed(chunk)
+            else:
+                response.read()
+                live.refuse(response)
+
+    def _messages(self, live: LiveCall) -> Iterator[LiveReport]:
+        from mintscope_client.calls.sockets import reports  # noqa: PLC0415 - a package of its own
+
+        return reports(live)
 
     def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
         """Send *call*, any of `mintscope_client.calls.verbs`; return all that its answer says."""

@@ -112,6 +112,7 @@ def _object(schema: Mapping[str, Any]) -> str:
 
 NAME: Final = "mintscope-client"
 BUILT: Final = "javascript"  # the folder here into which packages/client-ts is built
+README: Final = "README.md"  # that of packages/client-ts, which its build copies
 MODE: Final = 0o644
 
 
@@ -137,8 +138,9 @@ def manifest(version: str) -> dict[str, Any]:
 
 def write_tarball(version: str, types: str) -> bytes:
     """Return the package; *types* is the TypeScript of what the service describes."""
-    built = (files(__package__) / BUILT).iterdir()
+    built = [each for each in (files(__package__) / BUILT).iterdir() if each.name != README]
     content = {f"dist/{each.name}": each.read_bytes() for each in built}
+    content[README] = (files(__package__) / BUILT / README).read_bytes()
     content["dist/openapi.d.ts"] = types.encode()
     content["package.json"] = json.dumps(manifest(version), indent=2).encode()
     return gzip.compress(_tarred(content), mtime=0)

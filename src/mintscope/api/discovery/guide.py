@@ -276,7 +276,7 @@ def _address(operation: Operation) -> str:
         f"{name}={(',' if field.is_list else '|').join(field.values)}"
         for name, field in query_fields(operation.query).items()
     ]
-    return f"{operation.path}?{'&'.join(fields)}"
+    return f"{operation.path}?{'&'.join(fields)}" if fields else operation.path
 
 
 def _body(operation: Operation) -> str:

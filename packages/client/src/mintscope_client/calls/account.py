@@ -12,6 +12,7 @@ from mintscope_client.calls.known import expect_known
 from mintscope_client.calls.paged import PagedCall
 from mintscope_client.results import account as results
 from mintscope_client.results import signals as rules
+from mintscope_client.results.receipts import DidDocument
 
 Data = TypeVar("Data")
 Scope: TypeAlias = Literal[
@@ -280,6 +281,17 @@ def renew_signal_secret(signal_id: int) -> ApiCall[rules.MadeSignal]:
 def test_signal(signal_id: int) -> ApiCall[rules.SignalEvent]:
     """Return the call that sends a test notification of a signal."""
     return _call("POST", f"/v1/signals/{signal_id}/test", rules.SignalEvent)
+
+
+def receipt_keys() -> ApiCall[DidDocument]:
+    """Return the call that asks for the keys of receipts, which `check_receipt` takes."""
+    return ApiCall(
+        name="did.json",
+        method="GET",
+        path="/.well-known/did.json",
+        kind=DidDocument,
+        is_enveloped=False,
+    )
 
 
 def _call(  # noqa: PLR0913 - the parts of a call

@@ -42,7 +42,12 @@ Data = TypeVar("Data")
 
 
 class PayingAuth(httpx.Auth):
-    """Answers a demand for payment with a payment, and remembers what may still land."""
+    """Answers a demand for payment with a payment, and remembers what may still land.
+
+    spends_credits    it spends credits for what is not a purchase, so the budget counts them
+    """
+
+    spends_credits = False
 
     @abstractmethod
     def holds(self, key: str) -> bool:
@@ -102,6 +107,13 @@ class CallSession:
         by_wallet = call.is_purchase or (call.is_charged and self.credential is None)
         return self.payer if by_wallet else None
 
+    def credits_at_stake(self, call: ApiCall[Data]) -> int:
+        """Return the most that *call* may take from credits, which the budget counts."""
+        payer = self.payer_of(call)
+        if payer is not None:
+            return call.credits_max if payer.spends_credits else 0
+        return 0 if self.credential is None else call.credits_max
+
     def build(
         self, call: ApiCall[Data], key: str, accept: str = "application/json"
     ) -> httpx.Request:
@@ -158,7 +170,7 @@ def _once(
     session: CallSession, call: ApiCall[Data], key: str, payer: PayingAuth | None
 ) -> Conversation[Answered[Data] | ClientError]:
     """Send *call* once; return its answer, or why there is none."""
-    credit_count = call.credits_max if payer is None and session.credential is not None else 0
+    credit_count = session.credits_at_stake(call)
     session.budget.reserve(credit_count)
     spent = credit_count  # what is not known is counted as spent
     try:

@@ -40,6 +40,11 @@ class EventReader:
         self._name = ""
         self._data = []
 
+    def note(self, event_id: str | None, retry_ms: int | None) -> None:
+        """Note what a message of a WebSocket says of coming back."""
+        self.last_id = self.last_id if event_id is None else event_id
+        self.retry_s = self.retry_s if retry_ms is None else retry_ms / 1000
+
     def feed(self, chunk: bytes) -> Iterator[ServerEvent]:
         """Yield the events that *chunk* completes.  Raises UnreadableError."""
         *lines, self._unread = (self._unread + chunk).split(b"\n")

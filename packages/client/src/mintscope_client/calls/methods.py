@@ -46,6 +46,7 @@ class AccountMethods:
     delete_signal = Method(calls.delete_signal)
     renew_signal_secret = Method(calls.renew_signal_secret)
     test_signal = Method(calls.test_signal)
+    receipt_keys = Method(calls.receipt_keys)
 
 
 class AsyncAccountMethods:
@@ -84,6 +85,7 @@ class AsyncAccountMethods:
     delete_signal = AsyncMethod(calls.delete_signal)
     renew_signal_secret = AsyncMethod(calls.renew_signal_secret)
     test_signal = AsyncMethod(calls.test_signal)
+    receipt_keys = AsyncMethod(calls.receipt_keys)
 
 
 class Sender(Protocol):
@@ -154,6 +156,7 @@ class RawResponses:
     delete_signal = RawMethod(calls.delete_signal)
     renew_signal_secret = RawMethod(calls.renew_signal_secret)
     test_signal = RawMethod(calls.test_signal)
+    receipt_keys = RawMethod(calls.receipt_keys)
 
 
 class AsyncRawResponses:
@@ -210,3 +213,4 @@ class AsyncRawResponses:
     delete_signal = AsyncRawMethod(calls.delete_signal)
     renew_signal_secret = AsyncRawMethod(calls.renew_signal_secret)
     test_signal = AsyncRawMethod(calls.test_signal)
+    receipt_keys = AsyncRawMethod(calls.receipt_keys)

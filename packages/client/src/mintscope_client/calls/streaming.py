@@ -40,6 +40,26 @@ ENDS: Final = {
 Shape = TypeVar("Shape")
 
 
+class _Problem(msgspec.Struct, frozen=True):
+    code: str
+    message: str
+
+
+class _Message(msgspec.Struct, frozen=True, rename="camel"):
+    """A message of a WebSocket: an event, or the refusal that an HTTP response would be."""
+
+    type: str
+    data: msgspec.Raw = msgspec.Raw(b"{}")
+    id: str | None = None
+    retry_ms: int | None = None
+    status: int = 0
+    error: _Problem | None = None
+    retry_after_s: float | None = None
+
+
+_MESSAGE: Final = msgspec.json.Decoder(_Message)
+
+
 class LiveCall:
     """One stream of several mints.
 
@@ -88,6 +108,21 @@ class LiveCall:
         request.extensions |= {"timeout": timeout, ENDLESS: True}
         return request
 
+    def opening(self) -> tuple[str, str]:
+        """Return the address of its WebSocket and the first message, in the place of `request`.
+
+        Raises OverBudgetError.
+        """
+        request = self.request()
+        first = {"type": "auth"}
+        if self._session.credential is not None:
+            first["token"] = self._session.credential
+        if self._reader.last_id is not None:
+            first["lastEventId"] = self._reader.last_id
+        scheme = request.url.scheme.replace("http", "ws")
+        address = str(request.url.copy_with(scheme=scheme))
+        return address, msgspec.json.encode(first).decode()
+
     def refuse(self, response: httpx.Response) -> None:
         """Note that *response*, which was read, is no stream.  Raises RefusedError."""
         self._release()
@@ -109,6 +144,27 @@ class LiveCall:
             report = self._hear(event)
             if report is not None:
                 yield report
+        self.expect_time()
+
+    def feed_message(self, message: str | bytes) -> Iterator[LiveReport]:
+        """Yield the report of *message*, if it has one.  Raises what `feed` raises."""
+        try:
+            told = decode_json(message.encode() if isinstance(message, str) else message, _MESSAGE)
+        except Undecodable as cause:
+            raise UnreadableError(f"expected a message of a stream; {cause}", status=200) from cause
+        if told.error is not None:
+            waits = {} if told.retry_after_s is None else {"Retry-After": f"{told.retry_after_s:g}"}
+            problem = {"error": {"code": told.error.code, "message": told.error.message}}
+            self.refuse(httpx.Response(told.status, headers=waits, json=problem))
+            return
+        self._reader.note(told.id, told.retry_ms)
+        report = self._hear(ServerEvent(told.type, bytes(told.data)))
+        if report is not None:
+            yield report
+        self.expect_time()
+
+    def expect_time(self) -> None:
+        """Look whether another minute may begin.  Raises OverBudgetError where it may not."""
         if self._leave_at_s is not None and self._session.clock.monotonic_s() >= self._leave_at_s:
             raise OverBudgetError("expected credits for another minute in the budget; none is left")
 

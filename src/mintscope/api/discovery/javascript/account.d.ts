@@ -1,5 +1,6 @@
 import type { Answer, Call } from "./call.ts";
 import { PagedLines } from "./pages.ts";
+import type { DidDocument } from "./receipts.ts";
 import type { AccountHoldings, ApplicationStanding, CappedKey, ConfirmedEmail, CreditDeposit, CreditWithdrawal, ExchangedKey, FilledWatchlist, KeyOwner, LinkedWallets, MadeSignal, NewSignal, Overlap, PaymentsPage, RevokedKey, RotatedCredits, RotatedKey, Scope, ScopesAsked, SignalChanges, SignalEvent, SignalEventsPage, SignalRule, SignalRules, SignedUp, Signup, WalletChallenge, WalletPayment, WatchlistLines } from "./types.ts";
 /** Calls of API keys and of signing up for one, all of them free. */
 export declare abstract class AccountCalls {
@@ -70,4 +71,6 @@ export declare abstract class AccountCalls {
     renewSignalSecret(signalId: number): Promise<MadeSignal>;
     /** Send a test notification of a signal. */
     testSignal(signalId: number): Promise<SignalEvent>;
+    /** The keys of receipts, which `checkReceipt` takes. */
+    receiptKeys(): Promise<DidDocument>;
 }

@@ -151,6 +151,10 @@ export class AccountCalls {
     async testSignal(signalId) {
         return await this.data(free("POST", `/v1/signals/${signalId}/test`));
     }
+    /** The keys of receipts, which `checkReceipt` takes. */
+    async receiptKeys() {
+        return await this.data({ ...free("GET", "/.well-known/did.json"), isEnveloped: false });
+    }
 }
 function free(method, path, body, takesKey = false) {
     return { name: `${method} ${path}`, method, path, creditsMax: 0, takesKey, ...(body === undefined ? {} : { body }) };

@@ -1,5 +1,7 @@
 const ALPHABET = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz";
 const KEYPAIR_BYTES = 64;
+// RFC 8410: all of a private key but its 32 bytes.
+const PKCS8_OF_ED25519 = [48, 46, 2, 1, 0, 48, 5, 6, 3, 43, 101, 112, 4, 34, 4, 32];
 const EXPECTED = "expected a Solana keypair: a JSON list of 64 numbers, or base58";
 /**
  * Return the 64 bytes of a Solana keypair, private key first, as a file of `solana-keygen` or the
@@ -13,6 +15,29 @@ export function parseKeypair(text) {
     if (numbers.length !== KEYPAIR_BYTES || !isKey)
         throw new Error(EXPECTED);
     return Uint8Array.from(numbers);
+}
+/**
+ * Return a wallet of the 64 bytes of a keypair that signs texts, for `WalletSignIn`: by the Web
+ * Crypto of Node or the browser.
+ */
+export async function keypairWallet(keypair) {
+    const encoded = Uint8Array.from([...PKCS8_OF_ED25519, ...keypair.subarray(0, 32)]);
+    const key = await crypto.subtle.importKey("pkcs8", encoded, "Ed25519", false, ["sign"]);
+    return {
+        address: base58(keypair.subarray(32)),
+        signMessage: async (message) => new Uint8Array(await crypto.subtle.sign("Ed25519", key, Uint8Array.from(message))),
+    };
+}
+/** Return `bytes` as base58. */
+export function base58(bytes) {
+    let value = 0n;
+    for (const each of bytes)
+        value = value * 256n + BigInt(each);
+    let text = "";
+    for (; value > 0n; value /= 58n)
+        text = ALPHABET.charAt(Number(value % 58n)) + text;
+    const zeros = bytes.findIndex((each) => each !== 0);
+    return "1".repeat(zeros < 0 ? bytes.length : zeros) + text;
 }
 function listed(text) {
     try {

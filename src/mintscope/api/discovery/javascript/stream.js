@@ -1,8 +1,10 @@
 /** A stream while it is wanted: events become reports, a lost connection is opened again. */
 import { ClientError, OverBudgetError, RefusedError, UnreachableError, UnreadableError, refused } from "./errors.js";
 import { EventReader } from "./events.js";
+import { SocketTexts } from "./socket.js";
 import { Attempt, sleep } from "./transport.js";
 const SILENCE_MS_MAX = 45_000; // there is a heartbeat every 15 s
+const SOCKET_SILENCE_MS_MAX = 75_000; // its pings are not seen: a minute begins every 60 s
 const LEAVE_AFTER_MS = 40_000; // of a minute after which none may be taken; then comes a heartbeat
 /** Reasons that stay, with the status and code of the refusal they are; any other passes. */
 const ENDS = {
@@ -58,6 +60,10 @@ class LiveCall {
         this.#reserve();
         this.#leaveAtMs = Infinity;
         this.#reader.restart();
+        const socket = this.#transport.webSocket;
+        yield* socket === undefined ? this.#events() : this.#messages(socket);
+    }
+    async *#events() {
         const silence = new AbortController();
         const watch = setTimeoutOf(silence);
         try {
@@ -88,6 +94,26 @@ class LiveCall {
             silence.abort();
         }
     }
+    async *#messages(kind) {
+        const { url, token } = this.#transport.socketOf(this.#call);
+        const since = this.#reader.lastId === null ? {} : { lastEventId: this.#reader.lastId };
+        const texts = new SocketTexts(new kind(url), JSON.stringify({ type: "auth", ...token, ...since }));
+        try {
+            for (;;) {
+                const text = await texts.next(Math.min(SOCKET_SILENCE_MS_MAX, this.#leaveAtMs - performance.now()));
+                if (text === null)
+                    return;
+                if (text !== undefined)
+                    yield* this.#take(messageOf(text, this.#reader));
+                else if (performance.now() < this.#leaveAtMs)
+                    return; // silence: it is lost
+                this.#expectTime();
+            }
+        }
+        finally {
+            texts.close();
+        }
+    }
     /** Return how long to wait before the stream is opened again, or throw why it is not. */
     waitMs(failure) {
         const isEnd = failure instanceof RefusedError || failure instanceof UnreachableError;
@@ -105,12 +131,17 @@ class LiveCall {
         this.#reserved = this.#call.creditsMax;
     }
     *#feed(text) {
-        for (const event of this.#reader.feed(text)) {
-            this.#attempt = newAttempt(); // it speaks: patience begins again
-            const report = this.#hear(event);
-            if (report !== null)
-                yield report;
-        }
+        for (const event of this.#reader.feed(text))
+            yield* this.#take(event);
+        this.#expectTime();
+    }
+    *#take(event) {
+        this.#attempt = newAttempt(); // it speaks: patience begins again
+        const report = this.#hear(event);
+        if (report !== null)
+            yield report;
+    }
+    #expectTime() {
         if (performance.now() >= this.#leaveAtMs) {
             throw new OverBudgetError("expected credits for another minute in the budget; none is left");
         }
@@ -161,16 +192,43 @@ class LiveCall {
 function newAttempt() {
     return new Attempt("", undefined, performance.now());
 }
+/** Return the event of a message, and note what it says of coming back. Throws RefusedError for an error. */
+function messageOf(text, reader) {
+    const told = fieldsOf(text) ?? {};
+    const { type, id, retryMs, data } = told;
+    if (type === "error") {
+        const error = isFields(told["error"]) ? told["error"] : {};
+        const wait = told["retryAfterS"];
+        throw refused({
+            status: Number(told["status"]),
+            code: String(error["code"]),
+            message: String(error["message"]),
+            requestId: null,
+            retryAfterMs: typeof wait === "number" ? wait * 1000 : null,
+        });
+    }
+    if (typeof id === "string")
+        reader.lastId = id;
+    if (typeof retryMs === "number")
+        reader.retryMs = retryMs;
+    if (typeof type !== "string")
+        throw new UnreadableError("expected a message with a type");
+    return { name: type, data: JSON.stringify(data) };
+}
 function parse(event) {
+    const data = fieldsOf(event.data);
+    if (data === null)
+        throw new UnreadableError(`expected an event ${event.name} with an object`);
+    return data;
+}
+function fieldsOf(text) {
     try {
-        const data = JSON.parse(event.data);
-        if (isFields(data))
-            return data;
+        const data = JSON.parse(text);
+        return isFields(data) ? data : null;
     }
     catch {
-        // handled below
+        return null;
     }
-    throw new UnreadableError(`expected an event ${event.name} with an object`);
 }
 /** Return `before` with the fields of the update in its place. */
 function merged(before, told) {

@@ -3,6 +3,7 @@ import { CreditBudget } from "./budget.js";
 import { ClientError, NotNowError, PendingError, RefusedError, TooManyRequestsError, UnreachableError, UnreadableError, refused, } from "./errors.js";
 import { Pacing, backoffMs, retryAfterMs } from "./pacing.js";
 import { receiptOf } from "./payment.js";
+import { WalletSignIn, challengeOf } from "./signIn.js";
 const TIMEOUT_MS = 30_000;
 const PAID_TIMEOUT_MS = 90_000; // a seller may hold a payment's answer for a minute
 const PATIENCE_MS = 30_000;
@@ -19,7 +20,9 @@ export class Transport {
     #origin;
     #credential;
     #payer;
+    #signIn;
     patienceMs;
+    webSocket;
     #timeoutMs;
     #retriesMax;
     #fetch;
@@ -31,15 +34,17 @@ export class Transport {
         }
         this.#credential = options.credential;
         this.#payer = options.payer;
+        this.#signIn = options.signIn;
         this.budget = options.budget ?? new CreditBudget();
         this.patienceMs = options.patienceMs ?? PATIENCE_MS;
+        this.webSocket = options.webSocket;
         this.#timeoutMs = options.timeoutMs ?? TIMEOUT_MS;
         this.#retriesMax = options.retriesMax ?? Infinity;
         this.#fetch = options.fetch ?? fetch.bind(globalThis);
     }
     /** Send `call`; every request of it carries the same Idempotency-Key. */
     async send(call, key = crypto.randomUUID()) {
-        const attempt = new Attempt(key, this.#payerOf(call), performance.now());
+        const attempt = new Attempt(key, this.#payerOf(call), performance.now(), this.#signInOf(call));
         await sleep(within(this.#pacing.waitMs(call.name, performance.now()), this.patienceMs));
         for (;;) {
             try {
@@ -54,16 +59,40 @@ export class Transport {
     }
     /** Return the response of `call`, a success, with its body unread. Throws ClientError. */
     async open(call, attempt, options = {}) {
-        const response = await this.#request(call, attempt, options);
-        this.#pacing.hear(call.name, response.headers, performance.now());
+        let response = await this.#request(call, attempt, options);
+        const challenge = attempt.signIn === undefined ? null : await challengeOf(response);
+        if (challenge !== null && attempt.signIn !== undefined) {
+            attempt.signature = await attempt.signIn.sign(challenge, new URL(call.path, this.#origin));
+            response = await this.#request(call, attempt, options);
+        }
         const demand = response.headers.get("PAYMENT-REQUIRED");
         if (response.status === 402 && demand !== null && attempt.payer !== undefined && attempt.payment === null) {
             attempt.payment = await attempt.payer.pay(demand);
+            attempt.signIn = undefined; // its credits do not suffice
+            attempt.signature = null;
             return await this.open(call, attempt, options);
         }
         if (!response.ok)
             throw await refusal(response);
         return response;
+    }
+    /** Return the WebSocket of `call`, and the credential for its first message. */
+    socketOf(call) {
+        const url = this.#urlOf(call);
+        url.protocol = url.protocol.replace("http", "ws");
+        return { url, token: this.#credential === undefined ? {} : { token: this.#credential } };
+    }
+    #urlOf(call) {
+        const url = new URL(call.path, this.#origin);
+        for (const [name, value] of Object.entries(call.query ?? {})) {
+            if (value !== undefined)
+                url.searchParams.set(name, queried(value));
+        }
+        return url;
+    }
+    /** Return what signs in for `call`: for all that is charged but purchases, without a credential. */
+    #signInOf(call) {
+        return call.creditsMax > 0 && this.#credential === undefined ? this.#signIn : undefined;
     }
     /** Return who pays for `call`, if a wallet does. */
     #payerOf(call) {
@@ -71,7 +100,8 @@ export class Transport {
         return byWallet ? this.#payer : undefined;
     }
     async #once(call, attempt) {
-        const credits = attempt.payer === undefined && this.#credential !== undefined ? call.creditsMax : 0;
+        const isByCredential = attempt.payer === undefined && this.#credential !== undefined;
+        const credits = isByCredential || attempt.signIn !== undefined ? call.creditsMax : 0;
         this.budget.reserve(credits);
         let spent = credits; // what is not known counts as spent
         try {
@@ -100,17 +130,15 @@ export class Transport {
         }
     }
     async #request(call, attempt, options) {
-        const url = new URL(call.path, this.#origin);
-        for (const [name, value] of Object.entries(call.query ?? {})) {
-            if (value !== undefined)
-                url.searchParams.set(name, queried(value));
-        }
+        const url = this.#urlOf(call);
         const headers = new Headers({ Accept: "application/json", ...options.headers });
         const isPaid = call.creditsMax > 0 || call.isPurchase === true;
         if ((isPaid || call.takesKey === true) && attempt.key !== "")
             headers.set("Idempotency-Key", attempt.key);
         if (this.#credential !== undefined)
             headers.set("Authorization", `Bearer ${this.#credential}`);
+        if (attempt.signature !== null)
+            headers.set(WalletSignIn.header, attempt.signature);
         if (attempt.payment !== null)
             headers.set("PAYMENT-SIGNATURE", attempt.payment);
         if (call.body !== undefined)
@@ -118,13 +146,15 @@ export class Transport {
         const isByWallet = attempt.payer !== undefined;
         const timeoutMs = isByWallet ? Math.max(this.#timeoutMs, PAID_TIMEOUT_MS) : this.#timeoutMs;
         try {
-            return await this.#fetch(url, {
+            const response = await this.#fetch(url, {
                 method: call.method,
                 headers,
                 body: call.body === undefined ? null : JSON.stringify(call.body),
                 redirect: "error",
                 signal: options.signal ?? AbortSignal.timeout(timeoutMs),
             });
+            this.#pacing.hear(call.name, response.headers, performance.now());
+            return response;
         }
         catch (cause) {
             throw new UnreachableError(`${call.method} ${url.host}: ${told(cause)}`, {
@@ -139,11 +169,15 @@ export class Attempt {
     key;
     payer;
     payment = null;
+    /** SIGN-IN-WITH-X, the same for each sending: it takes credits once. */
+    signature = null;
+    signIn;
     #repetitions = 0;
     #sinceMs;
-    constructor(key, payer, nowMs) {
+    constructor(key, payer, nowMs, signIn) {
         this.key = key;
         this.payer = payer;
+        this.signIn = signIn;
         this.#sinceMs = nowMs;
     }
     /** Return how long to wait before the next sending, or throw `failure`. */

@@ -1,0 +1,93 @@
+/** Streams by WebSocket, at a socket that says what it is given. */
+
+import assert from "node:assert/strict";
+import { test } from "node:test";
+
+import { Client, CreditBudget, OverBudgetError, UnpaidError, UnreachableError, WrongCallError } from "../src/index.ts";
+
+const TOKEN = `svc_credit_${"0".repeat(64)}`;
+const REPORT = { token: "m", slot: 7, price: { usd: 1, sol: 2 }, indicators: { m1: { rsi: 5, ema9: 1 } } };
+const UPDATE = { token: "m", slot: 8, price: { usd: 3, sol: 4 }, indicators: { m1: { rsi: 6 } } };
+const MINUTE = { type: "minute", retryMs: 1, data: { credits: 1, creditsRemaining: 4 } };
+const EMPTY = { reason: "insufficient_credits", message: "none", creditsReturned: 1 };
+
+/** A WebSocket; each one that is opened sends the next of `conversations`, then closes. */
+function sockets(...conversations: (object | string)[][]) {
+  const asked: { url: string; first: unknown }[] = [];
+  class Socket extends EventTarget {
+    isClosed = false;
+    readonly #url: string;
+    constructor(url: URL) {
+      super();
+      this.#url = String(url);
+      setTimeout(() => this.dispatchEvent(new Event("open")));
+    }
+    send(first: string): void {
+      asked.push({ url: this.#url, first: JSON.parse(first) });
+      for (const each of conversations.shift() ?? []) {
+        const data = typeof each === "string" ? each : JSON.stringify(each);
+        this.dispatchEvent(new MessageEvent("message", { data }));
+      }
+      this.dispatchEvent(new Event("close"));
+    }
+    close(): void {
+      this.isClosed = true;
+    }
+  }
+  return { webSocket: Socket as unknown as typeof WebSocket, asked };
+}
+
+async function seen(client: Client): Promise<[number, number, unknown][]> {
+  const reports: [number, number, unknown][] = [];
+  for await (const live of client.stream(["m", "n"], { partial: true })) {
+    reports.push([live.slot, live.report.price.usd, live.report.indicators.m1]);
+    if (reports.length === 3) break;
+  }
+  return reports;
+}
+
+test("messages make whole reports, and go on where they were lost", async () => {
+  const first = [MINUTE, { type: "snapshot", id: "70", data: REPORT }, { type: "update", id: "71", data: UPDATE }];
+  const { webSocket, asked } = sockets(first, [MINUTE, { type: "snapshot", id: "72", data: REPORT }]);
+  const client = new Client("https://api.example", { credential: TOKEN, webSocket });
+
+  assert.deepEqual(await seen(client), [
+    [7, 1, { rsi: 5, ema9: 1 }],
+    [8, 3, { rsi: 6, ema9: 1 }],
+    [7, 1, { rsi: 5, ema9: 1 }],
+  ]);
+  assert.deepEqual(asked, [
+    { url: "wss://api.example/v1/stream?mints=m%2Cn&partial=true", first: { type: "auth", token: TOKEN } },
+    {
+      url: "wss://api.example/v1/stream?mints=m%2Cn&partial=true",
+      first: { type: "auth", token: TOKEN, lastEventId: "71" },
+    },
+  ]);
+});
+
+test("an end and a refusal are thrown by their codes", async () => {
+  const ended = sockets([MINUTE, { type: "end", data: EMPTY }]);
+  const client = new Client("http://a", { credential: TOKEN, webSocket: ended.webSocket });
+  await assert.rejects(seen(client), UnpaidError);
+  assert.equal(client.budget.spent, 0);
+
+  const error = { code: "INVALID_TOKEN_ADDRESS", message: "no mint" };
+  const refused = sockets([{ type: "error", status: 400, error }]);
+  await assert.rejects(
+    seen(new Client("http://a", { credential: TOKEN, webSocket: refused.webSocket })),
+    (failure: unknown) => failure instanceof WrongCallError && failure.code === "INVALID_TOKEN_ADDRESS",
+  );
+});
+
+test("one that stays away is given up, and one without room in the budget is left", async () => {
+  const gone = sockets([]);
+  await assert.rejects(
+    seen(new Client("http://a", { credential: TOKEN, webSocket: gone.webSocket, patienceMs: 0 })),
+    UnreachableError,
+  );
+
+  const budget = new CreditBudget({ creditsInAll: 1 });
+  const { webSocket, asked } = sockets();
+  await assert.rejects(seen(new Client("http://a", { credential: TOKEN, webSocket, budget })), OverBudgetError);
+  assert.equal(asked.length, 0);
+});

@@ -1,0 +1,67 @@
+"""Streams by WebSocket, with the package websockets."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterator
+from typing import Any, Final
+
+import httpx
+import websockets.asyncio.client
+import websockets.sync.client
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+
+from mintscope_client.calls.events import EVENT_BYTES_MAX
+from mintscope_client.calls.streaming import LiveCall
+from mintscope_client.results.live import LiveReport
+
+LOOK_S: Final = 5.0  # how often a quiet stream looks whether the budget has room
+OPEN_S_MAX: Final = 30.0
+# A connection whose pings are not answered is lost: websockets sends one every 20 s.
+OPTIONS: Final[dict[str, Any]] = {
+    "open_timeout": OPEN_S_MAX,
+    "max_size": EVENT_BYTES_MAX,
+    "compression": None,
+}
+LOST: Final = (ConnectionClosed, InvalidHandshake, asyncio.TimeoutError, OSError, EOFError)
+
+
+def reports(live: LiveCall) -> Iterator[LiveReport]:
+    """Yield the reports of one connection of *live*, until it is lost; raises what ends it."""
+    address, first = live.opening()
+    try:
+        with websockets.sync.client.connect(address, **OPTIONS) as socket:
+            socket.send(first)
+            while True:
+                try:
+                    message = socket.recv(timeout=LOOK_S)
+                except TimeoutError:
+                    live.expect_time()
+                    continue
+                yield from live.feed_message(message)
+    except LOST as trouble:
+        _lose(live, trouble)
+
+
+async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
+    """Do what `reports` does, for asyncio."""
+    address, first = live.opening()
+    try:
+        async with websockets.asyncio.client.connect(address, **OPTIONS) as socket:
+            await socket.send(first)
+            while True:
+                try:
+                    message = await asyncio.wait_for(socket.recv(), LOOK_S)
+                except asyncio.TimeoutError:  # another one than TimeoutError in Python 3.10
+                    live.expect_time()
+                    continue
+                for report in live.feed_message(message):
+                    yield report
+    except LOST as trouble:
+        _lose(live, trouble)
+
+
+def _lose(live: LiveCall, trouble: Exception) -> None:
+    if isinstance(trouble, InvalidStatus):  # a proxy, say, has answered
+        told = trouble.response
+        live.refuse(httpx.Response(told.status_code, content=bytes(told.body or b"")))
+    else:
+        live.lose(httpx.ReadError(f"{type(trouble).__name__}: {trouble}"))

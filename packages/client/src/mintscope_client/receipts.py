@@ -1,0 +1,87 @@
+"""Signed receipts of payments, checked: what was bought, by whom, when, by which transaction.
+
+Source    x402 v2, specs/extensions/offer-receipt.md; RFC 7515, RFC 8037; did:web
+"""
+
+from base64 import b64decode
+from typing import Final
+
+import httpx
+import msgspec
+from solders.pubkey import Pubkey
+from solders.signature import Signature
+
+from mintscope_client.decoding import Undecodable, decode_json
+from mintscope_client.results.receipts import DidDocument
+
+RECEIPT_CHARACTERS_MAX: Final = 4_096
+ALGORITHM: Final = "EdDSA"
+
+
+class ForgedReceipt(ValueError):
+    """A receipt is not one of the service; the message says why."""
+
+
+class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The claims of a receipt.
+
+    network        CAIP-2
+    resource_url   of what was bought
+    payer          the wallet
+    issued_at      Unix seconds
+    transaction    its signature, base58
+    """
+
+    version: int
+    network: str
+    resource_url: str
+    payer: str
+    issued_at: int
+    transaction: str | None = None
+
+
+class _Header(msgspec.Struct, frozen=True):
+    alg: str
+    kid: str
+
+
+_HEADER: Final = msgspec.json.Decoder(_Header)
+_CLAIMS: Final = msgspec.json.Decoder(ReceiptClaims)
+
+
+def check_receipt(receipt: str, document: DidDocument) -> ReceiptClaims:
+    """Return what *receipt* claims, if the service of *document* has signed it.
+
+    receipt     `Answered.receipt`, a JWS
+    document    what `Client.receipt_keys` returns; keep it if receipts shall last for years
+    Raises      ForgedReceipt
+    """
+    try:
+        head, body, signature = receipt[:RECEIPT_CHARACTERS_MAX].split(".")
+        header = decode_json(_plain(head), _HEADER)
+        claims = decode_json(_plain(body), _CLAIMS)
+        signed = Signature(_plain(signature))
+    except (ValueError, Undecodable) as cause:
+        raise ForgedReceipt("expected a JWS with the claims of a receipt") from cause
+    url = httpx.URL(claims.resource_url)
+    if document.id != did_of(url):
+        raise ForgedReceipt(f"expected a receipt of {document.id}; was of {did_of(url)}")
+    key = document.key_of(header.kid) if header.alg == ALGORITHM else None
+    if key is None:
+        raise ForgedReceipt(f"expected a key of {document.id}; was {header.kid[:100]!r}")
+    try:
+        is_signed = signed.verify(Pubkey(_plain(key)), f"{head}.{body}".encode())
+    except ValueError:  # not 32 bytes
+        is_signed = False
+    if not is_signed:
+        raise ForgedReceipt("expected the signature of the service; was another one")
+    return claims
+
+
+def did_of(url: httpx.URL) -> str:
+    """Return the identifier of the service at *url*, by did:web."""
+    return f"did:web:{url.netloc.decode().replace(':', '%3A')}"
+
+
+def _plain(text: str) -> bytes:
+    return b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)

@@ -1,0 +1,38 @@
+"""The keys that sign receipts."""
+
+from typing import Any
+
+import msgspec
+
+
+class _Key(msgspec.Struct, frozen=True, kw_only=True):
+    kty: str
+    crv: str
+    x: str
+
+
+class _Method(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    id: str
+    controller: str
+    public_key_jwk: _Key
+
+
+class DidDocument(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The keys of a service, `/.well-known/did.json`.
+
+    id                    did:web: and the host of the service
+    verification_method   keys of receipts; those of replaced secrets are among them
+    """
+
+    id: str
+    verification_method: list[_Method]
+    assertion_method: list[Any]
+
+    def key_of(self, kid: str) -> str | None:
+        """Return the Ed25519 key named *kid* that signs for the service, base64url, if any."""
+        for method in self.verification_method:
+            key = method.public_key_jwk
+            is_named = method.id == kid and kid in self.assertion_method
+            if is_named and method.controller == self.id and key.crv == "Ed25519":
+                return key.x
+        return None

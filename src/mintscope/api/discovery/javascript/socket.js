@@ -1,0 +1,38 @@
+/** A WebSocket as a sequence of texts. */
+export class SocketTexts {
+    #socket;
+    #texts = [];
+    #isOver = false;
+    #wake = () => undefined;
+    /** Send `first` through `socket` once it is open. */
+    constructor(socket, first) {
+        this.#socket = socket;
+        socket.addEventListener("open", () => socket.send(first));
+        socket.addEventListener("message", (event) => {
+            this.#texts.push(String(event.data));
+            this.#wake();
+        });
+        const end = () => {
+            this.#isOver = true;
+            this.#wake();
+        };
+        socket.addEventListener("close", end);
+        socket.addEventListener("error", end);
+    }
+    /** Return the next text, null after the end, undefined if nothing comes within `ms`. */
+    async next(ms) {
+        if (this.#texts.length === 0 && !this.#isOver) {
+            await new Promise((resolve) => {
+                const timer = setTimeout(resolve, Math.max(0, ms));
+                this.#wake = () => {
+                    clearTimeout(timer);
+                    resolve();
+                };
+            });
+        }
+        return this.#texts.shift() ?? (this.#isOver ? null : undefined);
+    }
+    close() {
+        this.#socket.close();
+    }
+}

@@ -1,0 +1,132 @@
+"""Streams of the client by WebSocket, at a service that streams: the same reports as by events."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mintscope_client import AsyncClient, Client, CreditBudget, errors
+from mintscope_client.calls import sockets
+from mintscope_client.calls.opening import open_session
+from mintscope_client.calls.streaming import LiveCall
+from mintscope_client.results.live import LiveReport
+from support.scenes.live_market import TRADED
+from support.scenes.service import credit_token
+from support.scenes.streaming import Streaming, streaming_service
+
+TOKENS = [*TRADED]
+
+
+@pytest.fixture
+async def streaming(tmp_path: Path) -> AsyncIterator[Streaming]:
+    async with streaming_service(tmp_path) as streaming:
+        yield streaming
+
+
+def url_of(streaming: Streaming) -> str:
+    return f"http://127.0.0.1:{streaming.server.port}"
+
+
+async def first(streaming: Streaming, count: int, **options: Any) -> list[LiveReport]:
+    """Return the first *count* reports of a client for asyncio, with a trade between them."""
+    found = []
+    async with AsyncClient(url_of(streaming), patience_s=2, **options) as client:
+        async for live in client.stream(TOKENS[:1]):
+            found.append(live)
+            if len(found) == count:
+                return found
+            await streaming.trade()
+    raise AssertionError("expected further reports")
+
+
+async def test_it_gives_the_reports_that_events_give(streaming: Streaming) -> None:
+    tokens = [await streaming.service.issue(3) for _ in range(3)]
+    budget = CreditBudget(credits_in_all=2)
+    by_socket = await first(streaming, 3, credential=tokens[0], by_websocket=True, budget=budget)
+    by_events = await first(streaming, 1, credential=tokens[1])
+
+    def waiting() -> LiveReport:
+        with Client(url_of(streaming), credential=tokens[2], by_websocket=True) as client:
+            return next(iter(client.stream(TOKENS[:1])))
+
+    by_thread = await asyncio.to_thread(waiting)
+    assert [each.credits_left for each in (*by_socket, *by_events, by_thread)] == [2] * 5
+    assert by_socket[0].slot < by_socket[-1].slot == by_events[0].slot == by_thread.slot
+    assert by_socket[-1].report == by_events[0].report == by_thread.report
+    assert budget.spent == 1
+    await streaming.until_closed()
+    assert [await streaming.service.left(token) for token in tokens] == [2] * 3
+
+
+async def test_it_comes_back_to_where_it_was_lost(streaming: Streaming) -> None:
+    session = open_session(url_of(streaming), credential=await streaming.service.issue(5))
+    live = LiveCall(session, TOKENS[:1])
+    address, message = live.opening()
+    seen = []
+    async with aclosing(sockets.reports_later(live)) as reports:
+        async for each in reports:
+            seen.append(each)
+            if len(seen) == 2:
+                break
+            await streaming.trade()
+
+    assert address.startswith("ws://127.0.0.1")
+    assert "lastEventId" not in message
+    assert f'"lastEventId":"{streaming.service.log.seq}"' in live.opening()[1]
+    assert seen[0].slot < seen[1].slot
+
+
+@pytest.mark.parametrize("kind", ["waits", "asyncio"])
+@pytest.mark.parametrize(
+    ("mint", "credits_held", "expected"),
+    [
+        ("nope", 1, errors.InvalidTokenAddressError),
+        (TOKENS[0], 0, errors.CredentialRefusedError),
+        (f"{TOKENS[0]},{TOKENS[1]}", 1, errors.NoCreditsError),
+    ],
+)
+async def test_a_refusal_is_raised_by_its_code(
+    streaming: Streaming, kind: str, mint: str, credits_held: int, expected: type[Exception]
+) -> None:
+    token = await streaming.service.issue(1) if credits_held else credit_token(999)
+    options: dict[str, Any] = {"credential": token, "by_websocket": True}
+
+    def wait() -> None:
+        with Client(url_of(streaming), **options) as client:
+            next(iter(client.stream(mint.split(","))))
+
+    async def ask() -> None:
+        async with AsyncClient(url_of(streaming), **options) as client:
+            await anext(aiter(client.stream(mint.split(","))))
+
+    with pytest.raises(expected):
+        await (asyncio.to_thread(wait) if kind == "waits" else ask())
+
+
+async def test_a_service_that_is_away_is_given_up(streaming: Streaming) -> None:
+    url = "http://127.0.0.1:9"
+    options: dict[str, Any] = {"by_websocket": True, "patience_s": 0}
+    token = await streaming.service.issue(1)
+    async with AsyncClient(url, credential=token, **options) as client:
+        with pytest.raises(errors.UnreachableError):
+            await anext(aiter(client.stream(TOKENS)))
+
+
+async def test_too_few_credits_in_the_budget_leave_it_in_time(
+    streaming: Streaming, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where nothing trades, so that no message comes."""
+    monkeypatch.setattr(sockets, "LOOK_S", 0.01)
+    monkeypatch.setattr("mintscope_client.calls.streaming.LEAVE_AFTER_S", 0.05)
+    token = await streaming.service.issue(5)
+    for budget in (CreditBudget(credits_in_all=1), CreditBudget(credits_in_all=0)):
+        options: dict[str, Any] = {"credential": token, "by_websocket": True, "budget": budget}
+        async with AsyncClient(url_of(streaming), **options) as client:
+            with pytest.raises(errors.OverBudgetError):
+                async for _ in client.stream(TOKENS[:1]):
+                    pass
+    await streaming.until_closed()
+    assert await streaming.service.left(token) == 4
