@@ -89,7 +89,7 @@ async def test_it_goes_the_whole_way_by_what_the_texts_say(shop: SellingApi, wor
     code = shop.service.accounts.code(agent.email)
     await agent.call(agent.find("Confirms the mailbox of an application"), **own, code=code)
     await approve_as_asked(shop, applied["signupId"])
-    status = await agent.call(agent.find("Returns how far an application is"), **own)
+    status = await agent.call(agent.find("Returns the state of an application"), **own)
     exchanged = await agent.call(agent.find("Returns the API key of an approved"), **own)
     agent.headers = {"Authorization": f"Bearer {exchanged.json()['apiKey']}"}
 

@@ -280,7 +280,7 @@ class AlertRoutes:
     async def change_signal(self, request: Request) -> Response:
         """Change an alert rule.
 
-        Changes what is named, and nothing else; the mint, the fields and the kind stay. After
+        Changes the named fields, and nothing else; the mint, the fields and the kind stay. After
         another level, margin, percent, window, candles, fires or expiresAt, and after being
         inactive, the signal begins again: its first look fires nothing. A webhook that was disabled
         is tried again once it has another address, or was inactive and is active again. Costs
@@ -331,8 +331,8 @@ class AlertRoutes:
     async def list_signal_events(self, request: Request) -> Response:
         """The firings of an alert, newest first.
 
-        Returns what a signal has fired in the last 30 days, newest first, and what became of the
-        webhook and the e-mail. Costs nothing.
+        Returns the firings of a signal in the last 30 days, newest first, and the outcome of
+        webhook and e-mail. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         signal_id = _signal_id(request)

@@ -274,8 +274,8 @@ MARKS_MAX: Final = 60  # parts of a window that are kept apart
 class SignalKind(StrEnum):
     """The kinds of crossings."""
 
-    ABOVE = "above"  # the value comes to be greater than the level
-    BELOW = "below"  # the value comes to be less than the level
+    ABOVE = "above"  # the value rises above the level
+    BELOW = "below"  # the value falls below the level
     CROSSES = "crosses"  # either of them
     CROSSES_FIELD = "crosses_field"  # the value comes to the other side of another value
     CHANGES_BY = "changes_by"  # it is so many percent away from where it was within the window

@@ -200,19 +200,19 @@ class LevelSignal(SignalBasis, kw_only=True):
 
 
 class AboveSignal(LevelSignal, tag_field="kind", tag=SignalKind.ABOVE.value):
-    """Fires when the number comes to be greater than the level."""
+    """Fires when the number rises above the level."""
 
 
 class BelowSignal(LevelSignal, tag_field="kind", tag=SignalKind.BELOW.value):
-    """Fires when the number comes to be less than the level."""
+    """Fires when the number falls below the level."""
 
 
 class CrossesSignal(LevelSignal, tag_field="kind", tag=SignalKind.CROSSES.value):
-    """Fires when the number comes to be on the other side of the level."""
+    """Fires when the number crosses the level."""
 
 
 class MoveSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CHANGES_BY.value):
-    """Fires when the number is so many percent from where it was within the window."""
+    """Fires when the number has changed by so many percent within the window."""
 
     percent: NewPercent
     window_s: NewWindow
@@ -223,7 +223,7 @@ class MoveSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CHA
 
 
 class FieldSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CROSSES_FIELD.value):
-    """Fires when the number comes to be on the other side of another number of the report."""
+    """Fires when the number crosses another number of the report."""
 
     compared_with: Annotated[
         str, COMPARED, msgspec.Meta(extra_json_schema={"enum": sorted(FIELDS)})

@@ -462,7 +462,7 @@ class CreditRoutes:
     async def get_credit_history(self, request: Request) -> Response:
         """The sources and uses of credits, of a credit token or of the user of an API key.
 
-        Returns what moved the balance of the credit token, or of the user of the API key, newest
+        Returns the entries of the balance of the credit token, or of the API key's user, newest
         first, and the sum of what requests have spent. Costs nothing.
         """
         account = self.gate.payer(await self.gate.admit(request)).account

@@ -105,7 +105,7 @@ class TokenRoutes:
     async def get_token_metadata(self, request: Request) -> Response:
         """The facts of a token on chain: supply, authorities, extensions.
 
-        Returns what the chain says of a token: name, supply, who can make more or freeze it, fees
+        Returns the facts of a token on the chain: name, supply, mint and freeze authorities, fees
         and other extensions, also in sentences. Costs nothing; 60 requests a minute and address.
         """
         await self.limit.pass_through(request)

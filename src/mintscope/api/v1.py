@@ -424,7 +424,7 @@ class TrialRoute:
     async def try_token(self, request: Request) -> Response:
         """The same report for free, $per_day a day and client address.
 
-        Returns what GET /v1/token/{tokenAddress} sells, of now and whole, without a credential or a
+        Returns the report of GET /v1/token/{tokenAddress}, whole and of now, without credential or
         payment: $per_day reports a day and client address, views of token pages on the web site
         among them. Errors are not counted.
         """

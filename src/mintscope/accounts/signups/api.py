@@ -397,7 +397,7 @@ class AccountRoutes:
     async def get_application_status(self, request: Request) -> Response:
         """The state of an application.
 
-        Returns how far an application is, without spending an attempt at the exchange. Costs
+        Returns the state of an application, without spending an attempt at the exchange. Costs
         nothing.
         """
         await self.everything.pass_through(request)

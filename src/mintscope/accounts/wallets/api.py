@@ -332,10 +332,10 @@ class AccountCreditRoutes:
         scope=Scope.TRADE_WRITE,
     )
     async def cap_api_key(self, request: Request) -> Response:
-        """Lower what an API key may spend in a calendar month, or set a cap where there is none.
+        """Lower the monthly cap of an API key, or set one if there is none.
 
-        Lowers what an API key of the account may spend in a calendar month (UTC), or sets a cap
-        where there is none; only its owner can raise it, on the pages. Costs nothing.
+        Lowers the cap of an API key of the account on credits in a calendar month (UTC), or sets
+        one if there is none; only its owner can raise it, on the pages. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         key_id, asked = _key_id(request), await read_body(request, NewCap)

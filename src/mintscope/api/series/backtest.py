@@ -150,7 +150,7 @@ class BacktestRoutes:
     async def get_backtest(self, request: Request) -> Response:
         """A condition over the past of a token: each firing, and what followed.
 
-        Returns when a condition of screens became true at the end of a candle of a Solana token,
+        Returns the times at which a condition of screens became true for a Solana token, by candle,
         oldest first, and the returns after 5 minutes, 1 and 4 hours and a day, fees taken off,
         beside those of all times: the hit rate of chance. Nothing later than a candle decides
         whether it fires. Reads up to 10,000 candles, the newest, with a day behind `to`. Costs one

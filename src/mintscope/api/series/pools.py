@@ -253,7 +253,7 @@ class TraderRoutes:
     async def get_traders(self, request: Request) -> Response:
         """Traders of a token: buyers, sellers, concentration, and the traders with the most.
 
-        Returns who trades a Solana token, of its newest 2,000 kept swaps: buyers, sellers and
+        Returns the traders of a Solana token, of its newest 2,000 stored swaps: buyers, sellers and
         concentration of 5 minutes and of all of them, and the traders with the most bought and
         sold, with what they gained on tokens that they bought and sold. A trader is the beginning
         of an address. Costs one credit or one payment, and nothing if no swap is kept; errors cost
