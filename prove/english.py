@@ -60,6 +60,12 @@ HEADLESS: Final = re.compile(
     re.DOTALL,
 )
 
+# A docstring that returns a clause: "Return what is kept of a key."
+OBJECT: Final = re.compile(
+    r"(?:\A|(?<=[.!?:;]\s)|(?<=\n\n))\s*"
+    r"((?:Returns?|Yields?)\s(?:what|who|whom|whose|which|where|how|when|why)\s[^.\n]*)"
+)
+
 # A condition in front of a sentence: "Whatever a client sends, the service answers."
 ADVERBIAL: Final = re.compile(r"(?:Whatever|Whichever)\b[^,]*,", re.DOTALL)
 
@@ -127,6 +133,9 @@ def findings(text: str, suffix: str, file: str = "") -> Iterator[Finding]:
     for first, passage in prose(text, suffix):
         for found in BANNED.finditer(passage):
             yield Finding(file, first + passage.count("\n", 0, found.start()), found[0])
+        for found in OBJECT.finditer(passage):
+            line = first + passage.count("\n", 0, found.start(1))
+            yield Finding(file, line, found[1][:60])
         for found in HEADLESS.finditer(passage):
             if found[2] in {".", ":", ";"} and not ADVERBIAL.match(found[1]):
                 line = first + passage.count("\n", 0, found.start(1))

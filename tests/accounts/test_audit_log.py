@@ -57,7 +57,7 @@ EVENTS = "SELECT actor, action, subject, detail FROM account_event ORDER BY id"
 
 
 async def emails(store: AccountStore) -> list[Draft]:
-    """Return what was written, oldest first."""
+    """Return the written e-mails, oldest first."""
     return [*reversed(await store.read(lambda rows: rows.outbox.newest(100)))]
 
 

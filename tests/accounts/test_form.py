@@ -24,7 +24,7 @@ json_values = st.recursive(
 
 
 def wrong(fields: dict[str, object]) -> dict[str, str]:
-    """Return what is said, by field."""
+    """Return the errors, by field."""
     with pytest.raises(InvalidFields) as caught:
         parse_form(fields)
     told = dict(caught.value.messages)

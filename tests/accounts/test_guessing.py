@@ -1,4 +1,4 @@
-"""How often passwords may be guessed, and by whom; over a real file."""
+"""Limits of guessing passwords, over a real file."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

@@ -26,7 +26,7 @@ def text(data: bytes) -> str:
 
 
 def registration(cose_key: bytes) -> str:
-    """Return what a browser sends for a new passkey with *cose_key*, without an attestation."""
+    """Return the browser's answer for a new passkey with *cose_key*, without an attestation."""
     host = sha256(b"mintscope.example").digest()
     credential = b"i" * 16
     data = host + bytes([PRESENT_AND_ATTESTED]) + bytes(4)

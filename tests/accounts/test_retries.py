@@ -1,4 +1,4 @@
-"""When an e-mail that was not sent is tried again."""
+"""The times at which an e-mail that was not sent is tried again."""
 
 from hypothesis import given
 from hypothesis import strategies as st

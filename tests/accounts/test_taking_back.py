@@ -117,7 +117,7 @@ async def take_back(site: Website, undo: str) -> list[str]:
 
 
 def ended_by(answer: httpx.Response) -> list[str]:
-    """Return what a page says was ended."""
+    """Return the things that a page names as ended."""
     told = answer.text.partition("These were ended:")[2].partition("</ul>")[0]
     return re.findall(r"<li>([^<]*)</li>", told)
 

@@ -116,7 +116,7 @@ def by_alert(emails: Sequence[Draft]) -> Counter[int]:
 
 
 def lines_of(emails: Sequence[Draft], alert: SignalId) -> int:
-    """Return how many firings the e-mails of an alert have."""
+    """Return the number of firings in the e-mails of an alert."""
     found = 0
     for each in emails:
         if int(each.facts["signal"]) == alert:

@@ -35,7 +35,7 @@ MOVES = st.lists(
 
 
 def fired(rule: Rule, values: list[tuple[int, float]]) -> list[tuple[int, Crossing]]:
-    """Return where *rule* fires; its state is stored and loaded between any two values."""
+    """Return the firings of *rule*; its state is stored and loaded between any two values."""
     found, state = [], None
     for number, (time, value) in enumerate(values):
         state, crossing = look(rule, state, value, UnixS(time))

@@ -151,7 +151,7 @@ async def scene(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 
 async def send(sender: WebhookSender) -> int:
-    """Send what is due; return how many that were."""
+    """Send due webhooks; return their number."""
     count = await sender.take()
     await sender.settle()
     return count

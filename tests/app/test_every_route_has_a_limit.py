@@ -29,7 +29,7 @@ TOO_MANY = 429
 
 
 async def unlimited(app: ASGIApp, requests: Iterable[tuple[str, str]]) -> list[str]:
-    """Return which of *requests*, methods and paths, may be sent as often as a client likes."""
+    """Return those of *requests*, methods and paths, that may be sent without a limit."""
     return [
         f"{method} {path}"
         for number, (method, path) in enumerate(sorted(set(requests)))

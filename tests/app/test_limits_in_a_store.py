@@ -1,4 +1,4 @@
-"""Where limits are counted is configured: api processes with one store admit a limit together."""
+"""The place of limits is configured: api processes with one store admit a limit together."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -233,7 +233,7 @@ def _market(site: Website) -> TokenMarket:
 
 
 def _drawing(points: list[list[float]]) -> Callable[[Route], Awaitable[None]]:
-    """Return what answers with the page of a token whose chart has *points*."""
+    """Return a route that answers with the page of a token whose chart has *points*."""
 
     async def answer(route: Route) -> None:
         response = await route.fetch()

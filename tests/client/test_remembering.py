@@ -103,7 +103,7 @@ class Visit:
         return await asyncio.to_thread(post)
 
     async def buy_nothing(self) -> httpx.Response:
-        """Ask what it would cost."""
+        """Ask for the price, and buy nothing."""
         async with httpx.AsyncClient(transport=self.street) as http:
             return await http.post(PURCHASE)
 

@@ -103,7 +103,7 @@ class Shape:
         self.schema, self.references = schema, references
 
     def variants(self) -> Iterator["Shape"]:
-        """Yield what it may be."""
+        """Yield its variants."""
         choices = self.schema.get("anyOf") or self.schema.get("oneOf")
         if choices is None:
             yield self
@@ -129,7 +129,7 @@ class Shape:
 
 
 def flaws(ours: Shape, theirs: Shape, where: str) -> Iterator[str]:
-    """Yield what of *theirs* would not be read, or be lost, as *ours*."""
+    """Yield parts of *theirs* that would not be read, or be lost, as *ours*."""
     taken = ours.by_type()
     for name, sent in theirs.by_type().items():
         other = taken.get(name) or (taken.get("number") if name == "integer" else None)

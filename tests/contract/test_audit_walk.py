@@ -110,7 +110,7 @@ def trade(db: Database, random: Random, count: int, at: int = OLD) -> None:
 def walked(
     connect: Connect, *, between: Callable[[], None] = lambda: None
 ) -> tuple[Sequence[Violation], int]:
-    """Return what a walk finds that begins now, and its number of parts.
+    """Return the findings of a walk that begins now, and its number of parts.
 
     Each part is made by another process: all that a walk needs is kept.
     """
@@ -222,7 +222,7 @@ def constants() -> Iterator[str]:
 
 
 def plan_of(engine: str, db: Any, statement: str) -> list[str]:
-    """Return how *statement* is done for a part in the middle."""
+    """Return the plan of *statement* for a part in the middle."""
     values = {"walk": 1, "entry": 99_999_999, "rotated": 0, "frozen": 0, "after": 500}
     values |= {"until": 503, "closed": 1, "month": 1, "first": 500, "last": 503, "rows": 3}
     values |= {"closed_before": NOW}

@@ -122,7 +122,7 @@ class Scene:
                 resting.create_task(vars(each)["_group"].run(rest))
 
     def under_way(self) -> int:
-        """Return how many minutes are under way, as the store has it."""
+        """Return the number of minutes under way in the store."""
         with closing(self.database()) as db:
             return int(db.execute("SELECT count(*) FROM stream_minute").get)
 
@@ -322,7 +322,7 @@ async def test_one_that_has_left_has_everything_back(scene: Scene) -> None:
 
 
 def resting(ledger: GroupCreditLedger) -> threading.Event:
-    """Return what is set whenever *ledger* has rested."""
+    """Return an event that is set whenever *ledger* has rested."""
     taking, rested = vars(ledger)["_taking"], threading.Event()
     rest = taking.rest
 

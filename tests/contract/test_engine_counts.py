@@ -1,4 +1,4 @@
-"""How many tests ran on each engine is counted by their names."""
+"""The number of tests on each engine is counted by their names."""
 
 from support.engines import engine_counts
 

@@ -150,7 +150,7 @@ def plan_of_sqlite(folder: Path, statement: str) -> list[str]:
 
 
 def plan_of_postgresql(connection: psycopg.Connection[Any], statement: str) -> Iterator[str]:
-    """Yield what a connection of the market does: it plans once, whatever the values are."""
+    """Yield the plans of a connection of the market: it plans once, whatever the values are."""
     connection.execute(HOT.encode())
     text = translate(statement).text
     count = len(set(re.findall(r"\$\d", text)))

@@ -51,7 +51,7 @@ def lister_of(reader: ListReader) -> ListCache:
 
 
 def told(listed: ListedTokens, sort: Sort = Sort.VOLUME) -> dict[str, Expected]:
-    """Return what the list says, in its order, read page by page."""
+    """Return the lines of the list, in its order, read page by page."""
     found: dict[str, Expected] = {}
     asked = ListQuestion(sort=sort, limit=3)
     while True:

@@ -72,7 +72,7 @@ async def open_market(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIt
 
 @pytest.fixture
 def drop_candles(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], None]:
-    """Return what breaks the market, as none should be."""
+    """Return a function that breaks the market, as none should be."""
     engine = request.node.callspec.params["open_market"]
 
     def drop() -> None:

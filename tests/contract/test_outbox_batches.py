@@ -1,4 +1,4 @@
-"""How many e-mails a lease takes and gives up, whatever engine keeps the accounts."""
+"""The number of e-mails that a lease takes and gives up, whatever engine keeps the accounts."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

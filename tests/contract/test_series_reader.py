@@ -145,7 +145,7 @@ async def test_pages_hold_the_candles_of_the_swaps_that_live(traded: Traded, pac
 
 
 def flows(candles: list[SeriesCandle]) -> dict[int, tuple[int, int]]:
-    """Return what was bought and sold by candle, of those with volume; each has its own span."""
+    """Return the amounts bought and sold by candle, of those with volume; each has its own span."""
     assert len({each.bucket for each in candles}) == len(candles)
     return {
         each.bucket: (each.buy_volume, each.sell_volume)
@@ -155,7 +155,7 @@ def flows(candles: list[SeriesCandle]) -> dict[int, tuple[int, int]]:
 
 
 def traded_in(trades: list[definitions.Trade], width_s: int) -> dict[int, tuple[int, int]]:
-    """Return what *trades* bought and sold by span; nothing is shown before a price."""
+    """Return the amounts of *trades* bought and sold by span; nothing is shown before a price."""
     found: dict[int, tuple[int, int]] = {}
     for trade in trades if any(trade.price is not None for trade in trades) else ():
         begin = trade.time - trade.time % width_s

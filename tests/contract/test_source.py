@@ -121,7 +121,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 async def read(source: Source, after: Tip | None) -> list[Update]:
-    """Return what follows *after*, until all of the chain is said to be final."""
+    """Return the updates after *after*, until all of the chain is final."""
     seen = []
     stream = cast("AsyncGenerator[Update, None]", source.updates(after))
     async with aclosing(stream) as updates:

@@ -23,7 +23,7 @@ def proxy(tmp_path: Path) -> Iterator[Proxy]:
 
 
 def asked(proxy: Proxy) -> list[int]:
-    """Return how many requests each upstream has had."""
+    """Return the number of requests to each upstream."""
     return [len(upstream.requests) for upstream in proxy.upstreams]
 
 

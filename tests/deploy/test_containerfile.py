@@ -32,7 +32,7 @@ def environment() -> dict[str, str]:
 
 
 def copied() -> list[str]:
-    """Return what is copied from the checkout, not from another stage."""
+    """Return the paths that are copied from the checkout, not from another stage."""
     words = [rest.split() for rest in all_of("COPY") if not rest.startswith("--from")]
     return [source.rstrip("/") for each in words for source in each[:-1]]
 

@@ -35,7 +35,7 @@ kill $serving; wait $serving; echo ended $?
 
 
 def buildah(*words: str, cwd: Path = ROOT) -> str:
-    """Return what the command prints.  Raises AssertionError with its errors."""
+    """Return the output of the command.  Raises AssertionError with its errors."""
     assert BUILDAH is not None
     ran = subprocess.run(
         [BUILDAH, *words], cwd=cwd, capture_output=True, text=True, timeout=1_200, check=False

@@ -69,7 +69,7 @@ def chain() -> Devchain:
 
 @pytest.fixture(scope="module")
 def trades(peer: Path, chain: Devchain) -> Mapping[str, Sequence[Mapping[str, Any]]]:
-    """Return what the parser says of every transaction, by signature."""
+    """Return the parser's reading of every transaction, by signature."""
     read = subprocess.run(
         [BIN / "node", READER, peer],
         input=b"".join(lines(chain, len(chain.blockstore.slots))),

@@ -78,7 +78,7 @@ def test_every_swap_of_the_block_is_printed_with_its_pool(tmp_path: Path) -> Non
 
 
 def bank(transactions: Sequence[Built], bank_id: int) -> Iterator[Message]:
-    """Yield what a stream sends of *transactions* as a bank of `SLOT`, but for its end."""
+    """Yield the messages of a stream about *transactions* as a bank of `SLOT`, but for its end."""
     for index, each in enumerate(transactions):
         yield Message(
             transaction=geyser_pb2.SubscribeUpdateTransaction(

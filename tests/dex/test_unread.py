@@ -50,7 +50,7 @@ def decode(tx: Tx) -> Decoded:
 
 
 def told(decoded: Decoded) -> list[Told]:
-    """Return what was reported; nothing else was found."""
+    """Return the reported calls; nothing else was found."""
     assert (decoded.swaps, decoded.unlisted) == ([], [])
     return [(one.program, one.reason, one.moved) for one in decoded.quarantined]
 

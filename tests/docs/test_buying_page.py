@@ -45,7 +45,7 @@ async def buys(shop: SellingApi, world: World, folder: Path) -> dict[str, Any]:
 
 
 async def keep_offering(world: World) -> None:
-    """Do what a service that runs does: keep the blockhash young that 402s carry."""
+    """Do the work of a running service: keep the blockhash of 402 answers young."""
     while True:
         await world.chains[-1].refresh_offer()
         await asyncio.sleep(0.01)

@@ -185,7 +185,7 @@ def programs_in(page: str) -> Iterator[tuple[str, str, str]]:
 
 
 async def environment_of(site: Website, http: httpx.AsyncClient) -> dict[str, str]:
-    """Return what the reader keeps in the environment: a credit token, and a key with credits."""
+    """Return the reader's environment: a credit token, and a key with credits."""
     people, keys = site.accounts.people, site.accounts.keys
     session = await people.session(await people.sign_up(READER, PASSWORD, HERE))
     assert session is not None

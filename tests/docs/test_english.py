@@ -16,6 +16,7 @@ def found(text: str, suffix: str = ".md") -> list[str]:
         ("The page is told.", "told"),
         ("- What comes\n  is kept.", "What comes is kept"),
         ("It is made anew.", "anew"),
+        ("Return what is kept of a key.", "Return what is kept of a key"),
     ],
 )
 def test_a_headless_clause_and_a_banned_word_are_found(text: str, finding: str) -> None:

@@ -23,7 +23,7 @@ WORD = re.compile(rf"(?<![A-Za-z])(?:{LOWER})(?![a-z])|(?<![A-Z])(?:{TITLE})(?![
 
 
 def texts() -> Iterator[Path]:
-    """Yield what people read: code, pages, documents."""
+    """Yield the texts that people read: code, pages, documents."""
     for pattern in ("*.py", "*.html", "*.css", "*.sql"):
         for tree in TREES:
             for path in (ROOT / tree).rglob(pattern):
@@ -35,12 +35,12 @@ def texts() -> Iterator[Path]:
 
 
 def banned_words(text: str) -> Counter[str]:
-    """Return how often each banned word is in *text*, alone or as a part of a name."""
+    """Return the number of each banned word in *text*, alone or as a part of a name."""
     return Counter(word.lower() for word in WORD.findall(text))
 
 
 def counted() -> dict[str, dict[str, int]]:
-    """Return how often each banned word is in each file that has one."""
+    """Return the number of each banned word in each file that has one."""
     own = {GLOSSARY, Path(__file__).resolve()}
     found = {
         path.relative_to(ROOT).as_posix(): dict(banned_words(path.read_text()))

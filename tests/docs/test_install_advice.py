@@ -38,7 +38,7 @@ def files() -> Iterator[Path]:
 
 
 def advice(text: str) -> Iterator[str]:
-    """Yield what each command of *text* that installs names."""
+    """Yield the names in each command of *text* that installs."""
     for found in INSTALLS.finditer(text):
         yield found["named"]
 

@@ -124,7 +124,7 @@ def storm(folder: Path, kills: int, *, is_mistaken: bool = False) -> None:
 
 
 def told_in(folder: Path) -> list[Told]:
-    """Return what was written down; a line that the kill cut was not."""
+    """Return the stored answers; a line that the kill cut is left out."""
     lines = (folder / TOLD).read_text().splitlines(keepends=True)
     return [Told(*json.loads(line)) for line in lines if line.endswith("]\n")]
 

@@ -116,7 +116,7 @@ def standby_killed(cluster: Cluster) -> Iterator[None]:
 
 
 def troubles(cluster: Cluster) -> list[Trouble]:
-    """Return what befalls the cluster, and how long each lasts."""
+    """Return the troubles of the cluster, and the duration of each."""
     struck = APIS if FULL else APIS[:1]
     found: list[tuple[str, Callable[[], AbstractContextManager[None]], float]] = [
         ("kill -9 of the ingest that writes", partial(leader_killed, cluster), CALM_S),
@@ -257,7 +257,7 @@ async def _expect_books(cluster: Cluster, heard: Heard, shopper: Shopper, told: 
 
 
 def _moved(cluster: Cluster) -> dict[str, Counter[str]]:
-    """Return what moved the balance of each credit token, by kind; tokens by their ends."""
+    """Return the entries of each credit token, by kind; tokens by their ends."""
     moved: dict[str, Counter[str]] = defaultdict(Counter)
     with psycopg.connect(cluster.postgres.dsn) as connection:
         for hint, kind, delta in connection.execute(MOVED):

@@ -155,7 +155,7 @@ async def answering(history: History) -> None:
 
 
 def taken(book: Book) -> dict[int, int]:
-    """Return what was taken of each, once what the dead have left behind was given back."""
+    """Return the credits taken of each, after those of dead processes were given back."""
     clear_up(book)
     return {number: CREDITS - left(book, credit_token(number)) for number in range(TOKENS)}
 

@@ -142,7 +142,7 @@ async def test_the_storm_finds_a_ledger_that_answers_before_it_commits(tmp_path:
 
 
 async def flushes_before_each_answer(folder: Path, ledger: str) -> list[int]:
-    """Return how often the disk was flushed between one answer and the next."""
+    """Return the number of flushes between one answer and the next."""
     issue(folder)
     trace = folder / "trace"
     notes = FlushTrace(trace)

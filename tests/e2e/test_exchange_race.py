@@ -111,7 +111,7 @@ async def approved(folder: Path) -> Signup:
 
 
 def answers(race: Race) -> list[str]:
-    """Return what every exchange was answered."""
+    """Return the answer to every exchange."""
     go = processes.Event()
     racers = []
     for _ in range(PROCESSES):

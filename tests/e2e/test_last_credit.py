@@ -91,7 +91,7 @@ def app_over(ledger: CreditLedger) -> ASGIApp:
 
 
 async def rounds(ledgers: Sequence[CreditLedger], count: int) -> list[Counter[int]]:
-    """Return what each round was answered, the clients shared among one server a ledger."""
+    """Return the answers of each round, the clients shared among one server a ledger."""
     async with AsyncExitStack() as stack:
         clients = []
         for ledger in ledgers:

@@ -41,7 +41,7 @@ class Launch(NamedTuple):
 
 
 class Seconds(NamedTuple):
-    """How many seconds were judged, in how many the price was off, and for how long in a row."""
+    """The number of judged seconds, of those with a price that was off, and the longest run."""
 
     judged: int
     off: int

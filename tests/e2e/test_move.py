@@ -74,7 +74,7 @@ def _report(client: httpx.Client, mint: str) -> httpx.Response:
 
 @pytest.fixture
 def places(tmp_path: Path) -> dict[str, dict[str, str]]:
-    """Return where a service is, where it was moved, and where it was moved back."""
+    """Return the places of a service: before the move, after it, and after the move back."""
     dsn_in(tmp_path, kinds=())
     folder, back = old_folder(tmp_path / "old"), tmp_path / "back"
     there = url_in(tmp_path)
@@ -91,7 +91,7 @@ def places(tmp_path: Path) -> dict[str, dict[str, str]]:
 
 
 async def audited(environment: Mapping[str, str], monkeypatch: pytest.MonkeyPatch) -> list[Any]:
-    """Return what contradicts itself in the books."""
+    """Return contradictions in the books."""
     with monkeypatch.context() as patched:
         for name, value in environment.items():
             patched.setenv(name, value)

@@ -92,7 +92,7 @@ def disk_full(seller: Seller) -> Iterator[None]:
 
 
 async def flushes_before_each_sale(folder: Path, mistake: str) -> list[int]:
-    """Return how often the disk was flushed before each 201."""
+    """Return the number of flushes before each 201."""
     trace = folder / "trace"
     notes = FlushTrace(trace)
 

@@ -146,7 +146,7 @@ async def redeem_all(folder: Path, chain: Chain, paid: list[Paid]) -> list[str]:
 
 
 async def _steal(shop: httpx.AsyncClient, public: list[Paid]) -> list[str]:
-    """Send what can be read from the chain, without a key and with another."""
+    """Send public transactions of the chain, without a key and with another."""
     turns = asyncio.Semaphore(THIEVES)
 
     async def steal(each: Paid, key: str | None) -> httpx.Response:

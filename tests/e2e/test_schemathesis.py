@@ -85,7 +85,7 @@ LENGTH: Final = (
 
 
 def door_of(shop: SellingApi, limit_clock: ManualClock, *, pays: bool) -> ASGIApp:
-    """Return what stands before the shop: it leaves streams after their first event.
+    """Return an application before the shop: it leaves streams after their first event.
 
     Each request comes a day after the one before, as far as limits go, and finds room.
 
@@ -172,7 +172,7 @@ async def _pay(shop: SellingApi, scope: Scope, receive: Receive, send: Send) -> 
 
 
 async def credential_of(shop: SellingApi, who: str) -> str:
-    """Return what *who* presents: nothing, a credit token, or an API key of an account."""
+    """Return the credential of *who*: none, a credit token, or an API key of an account."""
     service = shop.service
     match who:
         case "with credits":

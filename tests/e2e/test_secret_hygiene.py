@@ -183,7 +183,7 @@ def test_no_secret_is_written_anywhere(tmp_path: Path) -> None:
 
 
 def test_a_crash_leaves_no_core_file(tmp_path: Path) -> None:
-    """Where the machine would write one: the limit that is inherited allows any size."""
+    """If the machine would write one: the inherited limit allows any size."""
     _, most = resource.getrlimit(resource.RLIMIT_CORE)
     if most == 0:
         pytest.skip("did not run: this machine allows no core files at all")
@@ -222,7 +222,7 @@ def wait_until_served(log: Path) -> None:
 
 
 def kept(folder: Path) -> dict[str, bytes]:
-    """Return what the service keeps, except the pepper."""
+    """Return the stored files of the service, except the pepper."""
     return {
         path.name: path.read_bytes()
         for path in (folder / "data").rglob("*")

@@ -45,7 +45,7 @@ def priced(standings: Standings, number: int, *swaps: Swap) -> list[PricedSwap]:
 
 
 def logged(folder: Path, mint: Mint) -> list[tuple[int, int, list[PricedSwap]]]:
-    """Return what the log has: dollars bought and sold beside the swaps, as the list reads them."""
+    """Return the log: dollars bought and sold beside the swaps, as the list reads them."""
     with apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY) as db:
         of = "WHERE mint = (SELECT id FROM mint WHERE address = ?) ORDER BY seq"
         rows = list(db.execute(f"SELECT bought, sold, swaps FROM swap {of}", (mint,)))

@@ -48,7 +48,7 @@ def progress(_what: str, _count: int) -> None:
 async def begun(
     chain: Devchain, market: Market, transport: httpx.AsyncBaseTransport
 ) -> BackfillReading:
-    """Return what reads the past of the only mint, of all its pools, over *transport*."""
+    """Return the reader of the past of the only mint, of all its pools, over *transport*."""
     listed = chain.world.listed[0]
     addresses = {pool.address: Kind.RATE for pool in chain.world.sol_pools}
     addresses |= {pool.address: Kind.POOL for pool in listed.pools}

@@ -1,4 +1,4 @@
-"""When final slots are folded, and how many at a time."""
+"""The time at which final slots are folded, and their number at a time."""
 
 from collections.abc import AsyncIterator
 from itertools import pairwise
@@ -53,12 +53,12 @@ def trade(at: UnixS, number: int, mints: int) -> PricedSwap:
 
 
 async def waiting(market: Market) -> int:
-    """Return how many final slots are not folded."""
+    """Return the number of final slots that are not folded."""
     return len((await market.store.fold(1_000)).slots)
 
 
 async def go_on(fold: FinalFold) -> None:
-    """Do what is done after two appends: what is made after one is written after the next."""
+    """Do the work after two appends: entries made after one are written after the next."""
     for _ in range(2):
         await fold.go_on()
 

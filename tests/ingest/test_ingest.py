@@ -106,7 +106,7 @@ class StormySource:
         yield Finalized(self.blocks[-1].slot)
 
     def _say(self, n: int) -> list[Update]:
-        """Return what is said instead of block *n*."""
+        """Return the updates in place of block *n*."""
         made = self.blocks[n]
         said: list[Update] = [made]
         match self.random.choice(WEATHER):
@@ -188,7 +188,7 @@ class LogTailer:
                 return
 
     async def reports(self) -> dict[Mint, bytes | None]:
-        """Return what is served of every mint."""
+        """Return the report of every mint."""
         return {mint: await self._report(mint) for mint in FOLLOWED}
 
     async def _report(self, mint: Mint) -> bytes | None:
@@ -429,7 +429,7 @@ class OfChain:
         return self.chain
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield what the source does."""
+        """Yield the updates of the source."""
         return self.source.updates(after)
 
 
@@ -504,7 +504,7 @@ async def test_cancelled_it_leaves_no_task_behind(tmp_path: Path) -> None:
 
 
 def quarantine(folder: Path) -> list[tuple[Any, ...]]:
-    """Return what could not be decoded."""
+    """Return the quarantined transactions."""
     db = apsw.Connection(str(folder / MARKET_FILE))
     try:
         return list(db.execute("SELECT * FROM quarantine"))

@@ -42,7 +42,7 @@ def begun() -> Standings:
 
 
 def then(standings: Standings, *swaps: Swap) -> list[PricedSwap]:
-    """Return what one more slot with *swaps* came to, each in a transaction of its own."""
+    """Return one more slot with *swaps*, priced, each in a transaction of its own."""
     standings.begin(Slot(1_000))
     apart = [one._replace(transaction_index=at) for at, one in enumerate(swaps)]
     time = UnixS(START + 601)

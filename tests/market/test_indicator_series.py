@@ -50,7 +50,7 @@ def whole(candles: list[SeriesCandle]) -> dict[str, Floats]:
 
 
 def nan_of(values: list[Any], *fields: str) -> Floats:
-    """Return what talipp yields as rows, NaN for None."""
+    """Return the rows of talipp, NaN for None."""
     return np.array(
         [
             [np.nan if each is None or (v := getattr(each, f)) is None else v for f in fields]

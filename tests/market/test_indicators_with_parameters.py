@@ -44,7 +44,7 @@ def bars(request: pytest.FixtureRequest) -> Bars:
 
 
 def rows(values: Sequence[Any], *fields: str) -> Floats:
-    """Return what talipp yields as rows, NaN for None."""
+    """Return the rows of talipp, NaN for None."""
     return np.array(
         [
             [np.nan if each is None or (v := getattr(each, f)) is None else v for f in fields]

@@ -65,7 +65,7 @@ def begun(*pools: str, depth: int | None = DEPTH) -> Standings:
 
 
 def then(standings: Standings, *swaps: Swap) -> Priced:
-    """Return what one more slot with *swaps* came to."""
+    """Return one more slot with *swaps*, priced."""
     standings.begin(Slot(1_000))
     return price_slot(swaps, RATE, standings.sets_price, BASIC, UnixS(START + 1_201))
 

@@ -30,7 +30,7 @@ TIE: Final = Fraction(1, 10**9)  # of all weight, that floating point may tip ei
 
 
 def moved(rate: float | None) -> float:
-    """Return how far off 150 USD the *rate* is."""
+    """Return the distance of *rate* from 150 USD."""
     assert rate is not None
     return abs(rate / 150.0 - 1)
 
@@ -120,7 +120,7 @@ def test_a_move_of_the_market_is_followed_at_once() -> None:
 
 
 def off_by(dollars: int, pools: int) -> float:
-    """Return how far *dollars* in *pools* of one's own, in equal parts for a minute, move it."""
+    """Return the move by *dollars* in *pools* of one's own, in equal parts for a minute."""
     market = SolMarket()
     rate: float | None = None
     for second in range(65):
@@ -146,7 +146,7 @@ def test_it_takes_as_much_as_stands_in_all_others_to_move_it_by_one_percent(pool
 
 
 def pushed(dollars: float, to: float) -> float:
-    """Return what a purchase of SOL pays into a pool of *dollars* to multiply its price by *to*.
+    """Return the cost of multiplying the price in a pool of *dollars* by *to*, by buying SOL.
 
     Constant product: dollars x SOL stays, so dollars grow by the root of the price.
     """

@@ -45,7 +45,7 @@ def trade(  # noqa: PLR0913 - what a swap says
 
 
 def priced(trades: Iterable[Trade], pools: Standings | None = None) -> list[tuple[int, PricedSwap]]:
-    """Return what the log has of *trades*, one slot for each."""
+    """Return the log of *trades*, one slot for each."""
     pools, rows = pools or Standings(), []
     for slot, (time, one) in enumerate(trades):
         pools.begin(Slot(slot))

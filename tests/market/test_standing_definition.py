@@ -96,13 +96,13 @@ def lull_s(swaps: Sequence[Offer]) -> Fraction:
 
 
 def depth_of(swaps: Sequence[Offer]) -> Fraction:
-    """Return what stands in a pool, whether it trades or not."""
+    """Return the depth of a pool, whether it trades or not."""
     stands, moved = least(swaps, windows=2), shown(swaps)
     return Fraction(stands if moved is None else min(stands, moved))
 
 
 def if_silent(swaps: Sequence[Offer], now: int) -> Fraction:
-    """Return what of its depth a silent pool keeps: an eighth, ever less once it is left."""
+    """Return the depth that a silent pool keeps: an eighth, ever less once it is left."""
     return depth_of(swaps) / 8 * min(Fraction(1), left_s(swaps) / (now - swaps[-1].time))
 
 
@@ -177,7 +177,7 @@ def defined(swaps: Sequence[Offer]) -> bool:
 
 
 def weights_of(pools: Mapping[str, Sequence[Offer]], now: int) -> dict[str, Fraction]:
-    """Return what each pool weighs; if none weighs anything, the first that is not left does."""
+    """Return the weight of each pool; if all are 0, the first that is not left has one."""
     silent = silent_of(pools, now)
     ages = [stood_s(its) for name, its in pools.items() if name not in silent]
     weights = {}

@@ -1,4 +1,4 @@
-"""Where a block belongs, whatever a source says and repeats."""
+"""The place of a block, whatever a source says and repeats."""
 
 import msgspec
 import pytest

@@ -1,4 +1,4 @@
-"""Which blockhash a 402 carries: a young one or none, whatever nodes say, at any pace."""
+"""The blockhash of a 402: a young one or none, whatever nodes say, at any pace."""
 
 import pytest
 from hypothesis import example, given

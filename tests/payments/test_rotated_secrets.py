@@ -1,4 +1,4 @@
-"""Which of several secrets signs, whose signatures count, and for how long."""
+"""The secret that signs, among several, and the secrets whose signatures count."""
 
 from hashlib import sha256
 

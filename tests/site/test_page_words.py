@@ -1,4 +1,4 @@
-"""How times, browsers and messages read."""
+"""The words for times, browsers and messages."""
 
 import pytest
 

@@ -38,7 +38,7 @@ async def shown(  # noqa: PLR0913 - one for each part of the page
     is_selling: bool = False,
     coverage: Coverage | None = None,
 ) -> str:
-    """Return what the page says of such a status."""
+    """Return the text of the page for such a status."""
 
     async def read() -> ServiceStatus:
         started_at = UnixMs(NOW - 90_000_000)

@@ -93,13 +93,13 @@ class LiveNode:
         return answer
 
     def answer(self, request: httpx.Request) -> httpx.Response:
-        """Return what the node answers now."""
+        """Return the answer of the node now."""
         return self.fake.handle(request)
 
     async def late_s_of_blocks(
         self, count: int, *, in_flight: int = 10, with_: Wrap = lambda node, _clock: node
     ) -> dict[int, float]:
-        """Return how long after it was there and had come its way each block was delivered.
+        """Return the delay of the delivery of each block, after it was there and had come its way.
 
         with_   returns the node that is followed, of this one and a clock
         """
@@ -120,7 +120,7 @@ class LiveNode:
         return late_s
 
     def asked(self, asked: str, slots: Container[int] | None = None) -> int:
-        """Return how many requests of method *asked* there were, about one of *slots*."""
+        """Return the number of requests of method *asked*, about one of *slots*."""
         return sum(
             method == asked and (slots is None or params[0] in slots)
             for method, params in self.fake.requests

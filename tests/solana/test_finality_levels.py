@@ -1,4 +1,4 @@
-"""How soon finality is known, and nodes that know other levels of it than today's.
+"""The time until finality is known, and nodes that know other levels of it than today's.
 
 The node makes a block every slot of a clock that moves only while the poller sleeps.
 """

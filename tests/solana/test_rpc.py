@@ -240,7 +240,7 @@ Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 async def over_socket(serve: Serve, **endpoint: float) -> Rpc | str:
-    """Return what getSlot raises against *serve*."""
+    """Return the result or the error of getSlot against *serve*."""
 
     async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:

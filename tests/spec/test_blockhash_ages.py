@@ -60,7 +60,7 @@ def told(answer: httpx.Response) -> Any:
 
 
 def reason(pace: SlotPace) -> str:
-    """Return why a payment is refused that comes when its blockhash has just expired."""
+    """Return the reason why a payment is refused whose blockhash has just expired."""
     is_quote_good = (GOOD_BLOCKS + 1) * pace.slot < QUOTE_S * 1000
     return "blockhash_not_found" if is_quote_good else "quote_expired"
 

@@ -82,7 +82,7 @@ class Lived:
         )  # fmt: skip
 
     def page(self, before: Sequence[int] | None, limit: int) -> str:
-        """Return what is sent: the newest *limit* swaps before a place."""
+        """Return the page of the newest *limit* swaps before a place."""
         behind = [each for each in self.swaps[::-1] if not before or each.place < tuple(before)]
         lines = ",".join(self._text(each) for each in behind[:limit])
         place = behind[limit - 1].place if len(behind) > limit else None

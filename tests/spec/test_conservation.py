@@ -234,7 +234,7 @@ class Calls:
             await self.streaming.service.follower.catch_up()
 
     async def taken(self) -> dict[str, int]:
-        """Return what the ledger says was taken, when all is over."""
+        """Return the credits taken by the ledger, when all is over."""
         while self.streams:
             await self.close()
         await self.streaming.pass_time(15)

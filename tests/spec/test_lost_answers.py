@@ -36,7 +36,7 @@ def refusal(response: httpx.Response) -> tuple[int, str]:
 
 
 def given_out() -> tuple[float, ...]:
-    """Return how many payments were given out, and how many credits with them."""
+    """Return the number of payments given out, and of credits with them."""
     names = ("mintscope_payments_issued_total", "mintscope_credits_sold_total")
     return tuple(REGISTRY.get_sample_value(name) or 0 for name in names)
 

@@ -214,7 +214,7 @@ async def test_pages_of_any_origin_may_ask_as_at_v1(http: httpx.AsyncClient) -> 
 
 
 def text_of(result: CallToolResult) -> object:
-    """Return what a client reads that knows text alone."""
+    """Return the reading of a client that knows text alone."""
     return msgspec.json.decode(result.content[0].text)  # type: ignore[union-attr]
 
 

@@ -66,7 +66,7 @@ async def challenge(shop: SellingApi, method: str, path: str, **headers: str) ->
 
 
 def transaction(shop: SellingApi, one: Challenge, **changes: Any) -> bytes:
-    """Return what a client of MPP signs: the price of a unit before their number."""
+    """Return the transaction of a client of MPP: the price of a unit before their number."""
     request = plain(one["request"])
     blockhash = request["methodDetails"].get("recentBlockhash")
     accepted = (shop.facilitator.terms, *shop.facilitator.also)

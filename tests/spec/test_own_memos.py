@@ -43,7 +43,7 @@ def expect_refused(response: httpx.Response, reason: str) -> None:
 
 
 def rows(world: World) -> int:
-    """Return how many payments there are that have not failed."""
+    """Return the number of payments that have not failed."""
     return int(world.sql("SELECT count(*) FROM payment WHERE state <> 'failed'"))
 
 
@@ -66,7 +66,7 @@ async def test_it_buys_what_its_quote_is_for(shop: SellingApi, world: World, mem
 
 
 def without_memo(shop: SellingApi, demand: dict[str, Any]) -> bytes:
-    """Return what clients sign that write no memo at all (agentcash 0.14)."""
+    """Return the transaction of clients that write no memo at all (agentcash 0.14)."""
     recipe = shop.recipe(demand)
     return recipe.build(recipe.instructions()[:3])
 

@@ -425,6 +425,6 @@ async def test_a_payment_in_either_token_is_recognised(
 
 
 async def signatures_in(world: World, terms: Terms) -> list[Signature]:
-    """Return what touched the treasury of *terms*."""
+    """Return the signatures that touched the treasury of *terms*."""
     page = await world.chains[-1].arrivals(terms.asset, after=None, before=None)
     return list(page.succeeded)

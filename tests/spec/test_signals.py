@@ -294,7 +294,7 @@ async def test_a_crossing_is_an_event(service: Service, key: str) -> None:
 
 
 async def fired_by(service: Service, key: str, made: dict[str, Any]) -> list[float]:
-    """Return what a signal has fired at, oldest first."""
+    """Return the values at which a signal fired, oldest first."""
     path = f"{SIGNALS}/{made['signalId']}/events"
     events = (await call(service, key, "GET", path)).json()["data"]["events"]
     return [each["value"] for each in reversed(events)]

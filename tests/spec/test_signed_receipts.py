@@ -53,7 +53,7 @@ def receipt_of(answer: httpx.Response) -> str:
 
 
 async def checked(client: httpx.AsyncClient, receipt: str) -> dict[str, Any]:
-    """Return what *receipt* claims, if the key that it names has signed it."""
+    """Return the claims of *receipt*, if the key that it names has signed it."""
     head, claims, signature = receipt.split(".")
     header = json.loads(plain(head))
     assert header.keys() == {"alg", "kid"}

@@ -29,7 +29,7 @@ async def streaming(tmp_path: Path) -> AsyncIterator[Streaming]:
 
 
 async def now(streaming: Streaming, mint: Mint) -> dict[str, Any]:
-    """Return what a snapshot says of *mint* now."""
+    """Return the snapshot of *mint* now."""
     token = await streaming.service.issue(1)
     async with streaming.open(token, [mint]) as reader:
         return dict((await reader.some(2))[1].data)

@@ -50,7 +50,7 @@ def limits_at(server: PostgresServer, patience_s: float) -> SharedLimits:
 
 
 async def shared_again(limits: SharedLimits) -> None:
-    """Return when a process that admits one alone admits two."""
+    """Return once a process that admits one alone admits two."""
     probe = limits.limiter(TWO, window="probe")
     async with asyncio.timeout(30):
         for number in range(1_000_000):

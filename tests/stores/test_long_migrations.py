@@ -40,7 +40,7 @@ ROLES: Final = ("money", "market", "limits", "money", "market")
 
 @pytest.fixture
 def lacks(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Return what adds migrations to those of PostgreSQL."""
+    """Return a function that adds migrations to those of PostgreSQL."""
 
     def add(*more: Migration) -> None:
         monkeypatch.setattr(migrating, "migrations", lambda kind: [*migrations(kind), *more])

@@ -41,7 +41,7 @@ def swap(mint: Mint, n: int) -> PricedSwap:
 
 
 def volumes(folder: Path) -> list[tuple[int, ...]]:
-    """Return what was bought and sold of each mint in each slot of the log."""
+    """Return the amounts bought and sold of each mint in each slot of the log."""
     db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
     found = list(db.execute("SELECT mint, seq, bought, sold FROM swap ORDER BY seq, mint"))
     db.close()

@@ -20,7 +20,7 @@ FiringId = NewType("FiringId", int)
 
 
 class Fires(StrEnum):
-    """How often an alert fires: once, hourly, or each time."""
+    """The frequency of an alert: it fires once, hourly, or each time."""
 
     ONCE = "once"  # then it has ended, until its owner resumes it
     HOURLY = "hourly"  # at the first crossing in any hour

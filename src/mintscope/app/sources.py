@@ -185,8 +185,8 @@ class BackfillReading:
     ) -> int:
         """Read and fold all of *mint* that is final now; ingest may join it then.
 
-        After a failure call it again: it goes on.  Return how many transactions were never given:
-        unless an *incomplete* past will do, IncompleteBackfill is raised where there is one.
+        After a failure call it again: it goes on.  Return the number of transactions never given:
+        unless an *incomplete* past will do, IncompleteBackfill is raised if there is one.
         """
         node = self._node
         store = self._market.history_reading

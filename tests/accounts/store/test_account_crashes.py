@@ -170,7 +170,7 @@ async def crashes_of(folder: Path, before: list[Step], verb: Step) -> tuple[Path
 
 
 async def states_after(folder: Path, before: list[Step], verb: Step) -> tuple[int, int, list[str]]:
-    """Return how many crashes undid the verb, how many did not, and what is wrong after others."""
+    """Return the number of crashes that undid the step, of those that kept it, and the faults."""
     path_before, path_after, crashes = await crashes_of(folder, before, verb)
     undone, done = dump(path_before), dump(path_after)
     assert undone != done

@@ -74,7 +74,7 @@ def run(folder: Path, *arguments: str, typed: str | None = None) -> Result:
 
 
 def well(folder: Path, *arguments: str, typed: str | None = None) -> str:
-    """Return what the command printed; it must succeed."""
+    """Return the output of the command; it must succeed."""
     result = run(folder, *arguments, typed=typed)
     assert result.exit_code == 0, result.stderr
     return result.stdout

@@ -329,7 +329,7 @@ def test_without_its_column_the_price_in_sol_is_null(tmp_path: Path) -> None:
 
 
 def test_keys_order_a_candle_and_times_choose_it(tmp_path: Path) -> None:
-    """Where the two disagree each candle is still exactly D1."""
+    """If the two disagree, each candle is still exactly D1."""
     path = write(tmp_path, SWAPS, "59,9,1,1,buy", "60,7,2,1,sell", "61,3,3,1,buy", "58,4,4,2,sell")
     found = json.loads(run("report", path, "--at", "61").stdout)["indicators"]
 

@@ -30,7 +30,7 @@ async def shop(world: World) -> AsyncIterator[Visited]:
 
 
 async def found(shop: Visited, origin: str = ORIGIN, **expected: bool) -> list[Finding]:
-    """Return what a visit finds that is not as in the scene."""
+    """Return the findings of a visit other than in the scene."""
 
     def visit() -> list[Finding]:
         with closing(Visitor(origin, shop)) as visitor:

@@ -111,7 +111,7 @@ async def test_an_answer_of_any_length_that_is_not_read_is_cut_off_and_nothing_i
 
 
 async def received(client: socket.socket) -> int:
-    """Return how many bytes come yet, until the connection ends or rests."""
+    """Return the number of bytes that still come, until the connection ends or rests."""
     count = 0
     with suppress(ConnectionError, TimeoutError):
         async with asyncio.timeout(2.0):

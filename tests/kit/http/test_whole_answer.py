@@ -66,7 +66,7 @@ class Wire(asyncio.Transport):
 
 
 async def writes(app: ASGIApp, request: bytes) -> list[bytes]:
-    """Return what *app* makes the server write to the connection."""
+    """Return the writes of the server to the connection because of *app*."""
     connections = Connections(
         clock=SystemClock(),
         write_refusal=write_refusal,

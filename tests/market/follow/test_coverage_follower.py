@@ -47,7 +47,7 @@ class FakeCoverage:
         return Coverage(SINCE, until, self.rows, 9, skipped_slots=3, missing_slots=0)
 
     async def missed_mints(self) -> MissedMints:
-        """Return what was missed of each mint."""
+        """Return the missed swaps of each mint."""
         return MissedMints(self.missed, is_whole=True)
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:

@@ -1,4 +1,4 @@
-"""How soon a block is in the list of tokens, if finality is fast, and if it is slow.
+"""The delay of a block in the list of tokens, if finality is fast, and if it is slow.
 
 Ingest's fold, a follower and a lister over one market; the lister's waiting is what lets time pass.
 """
@@ -82,7 +82,7 @@ class World:
         self.folds[len((await self.market.store.fold(100)).slots)] += 1
 
     async def late_ms(self, until_s: float) -> tuple[Sequence[int], Sequence[int]]:
-        """Return how late each slot was in the list, and when the list was looked at."""
+        """Return the delay of each slot in the list, and the times of looks at the list."""
         late: list[int] = []
         newest = 0
         looks: list[int] = []

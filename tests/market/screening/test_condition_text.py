@@ -1,4 +1,4 @@
-"""How conditions are read, and where an invalid text is wrong."""
+"""The reading of conditions, and the places of their errors."""
 
 import pytest
 

@@ -49,7 +49,7 @@ class Drawn(HTMLParser):
         self.texts.append(data)
 
     def paths(self, kind: str) -> list[str]:
-        """Return what the paths of a class draw."""
+        """Return the lines that the paths of a class draw."""
         return [
             given["d"]
             for tag, given in self.tags

@@ -1,4 +1,4 @@
-"""How good a price is, as its page shows it."""
+"""The confidence of a price, as its page shows it."""
 
 import re
 

@@ -25,7 +25,7 @@ LEVELS = {
 
 
 async def data_of(person: Person, path: str) -> tuple[Any, dict[str, str]]:
-    """Return what the API says, paid for with a credit."""
+    """Return the data of the API, paid for with a credit."""
     site, token = person.site, credit_token(len(path))
     if await site.ledger.find(token) is None:
         await site.ledger.issue(token, 100, "")
@@ -35,7 +35,7 @@ async def data_of(person: Person, path: str) -> tuple[Any, dict[str, str]]:
 
 
 def fields_of(page: str) -> dict[str, str]:
-    """Return what each named place of the page holds: the whole number, or the text."""
+    """Return the content of each named place of the page: the whole number, or the text."""
     found = {}
     for name, inside in re.findall(r'data-field="([^"]*)"[^>]*>(.*?)</(?:td|strong)>', page):
         title = re.search(r'title="([^"]*)"', inside)
@@ -73,7 +73,7 @@ async def test_each_number_of_the_page_is_that_of_the_api(stranger: Person, mint
 
 
 def cells_of(report: dict[str, Any]) -> dict[str, float | None]:
-    """Return what the table of indicators is to hold."""
+    """Return the expected cells of the table of indicators."""
     cells = {}
     for frame in TIMEFRAMES:
         values = report["indicators"][frame]

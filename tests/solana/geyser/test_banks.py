@@ -56,7 +56,7 @@ def status(slot: int, said: geyser_pb2.SlotStatus, bank: int | None = None) -> U
 
 
 def shelf_after(*updates: Update) -> BlockBuffer:
-    """Return what is on the shelf after *updates*; slot 9 has begun before the session."""
+    """Return the buffer after *updates*; slot 9 began before the session."""
     shelf = BlockBuffer()
     joined = Assembler(shelf, ManualClock(UnixMs(NOW)), is_joined=True)
     for update in (part(9, 0), *updates):

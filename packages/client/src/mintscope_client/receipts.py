@@ -50,7 +50,7 @@ _CLAIMS: Final = msgspec.json.Decoder(ReceiptClaims)
 
 
 def check_receipt(receipt: str, document: DidDocument) -> ReceiptClaims:
-    """Return what *receipt* claims, if the service of *document* has signed it.
+    """Return the claims of *receipt*, if the service of *document* has signed it.
 
     receipt     `Answered.receipt`, a JWS
     document    what `Client.receipt_keys` returns; keep it if receipts shall last for years

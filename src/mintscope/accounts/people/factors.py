@@ -168,7 +168,7 @@ def accept_code(
 ) -> int | None:
     """Accept a code of the app, or a recovery code, which is used up.
 
-    Return how many recovery codes are left where one was used, -1 for one of the app; None: the
+    Return the number of recovery codes left if one was used, -1 for a code of the app; None: the
     code is wrong.
     """
     typed = plain(code)

@@ -41,7 +41,7 @@ class EventReader:
         self._data = []
 
     def note(self, event_id: str | None, retry_ms: int | None) -> None:
-        """Note what a message of a WebSocket says of coming back."""
+        """Store the position and pause in a message of a WebSocket, for the next connection."""
         self.last_id = self.last_id if event_id is None else event_id
         self.retry_s = self.retry_s if retry_ms is None else retry_ms / 1000
 

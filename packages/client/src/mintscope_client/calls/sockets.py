@@ -42,7 +42,7 @@ def reports(live: LiveCall) -> Iterator[LiveReport]:
 
 
 async def reports_later(live: LiveCall) -> AsyncGenerator[LiveReport, None]:
-    """Do what `reports` does, for asyncio."""
+    """Yield reports as `reports` does, for asyncio."""
     address, first = live.opening()
     try:
         async with websockets.asyncio.client.connect(address, **OPTIONS) as socket:
