@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
+from msgspec.structs import replace
 from typing_extensions import override
 
 from mintscope.market.standing import Offer, Standing, stand
@@ -155,7 +156,7 @@ class ByStanding:
         """Return whether the swap leaves its pool near the median of what stands."""
         curve = self._curves.pop(offer.pool, None)
         if curve is not None:
-            self._standing, _ = stand(self._standing, offer._replace(succeeds=curve))
+            self._standing, _ = stand(self._standing, replace(offer, succeeds=curve))
         self._standing, sets = stand(self._standing, offer)
         return sets
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 
 import pytest
+from msgspec.structs import replace
 from prove.prices.__main__ import FOLLOWED, RESISTED, RICH
 from prove.prices.judged import extreme, judge
 from prove.prices.market import SOL_USD, Trade, in_order, trade
@@ -36,7 +37,8 @@ def varied(scenario: Scenario, seed: int) -> Scenario:
     for number, one in enumerate(one for one in scenario.trades if one.is_attack):
         offer = one.offer
         depth = None if offer.depth is None else int(offer.depth * size)
-        changed = offer._replace(
+        changed = replace(
+            offer,
             signer=f"{offer.signer}-{number % signers}",
             volume=int(offer.volume * size),
             depth=depth,

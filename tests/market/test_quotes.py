@@ -6,6 +6,7 @@ from fractions import Fraction
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from mintscope.dex.swap import QuoteKind, Swap
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
@@ -215,13 +216,14 @@ class TestAQuoteOfOnesOwn:
             time = UnixS(NOW + 2 * number)
             pools.begin(Slot(number))
             signer = f"{number % 7}"
-            honest = offer(2.0, time)._replace(pool="honest", signer=signer, depth=100_000 * 10**6)
+            seen = offer(2.0, time)
+            honest = replace(seen, pool="honest", signer=signer, depth=100_000 * 10**6)
             if number % 10 == 0:  # more seldom than a robust one, which has no token for a quote
                 pools.sets_price(TOKEN, honest)
-            made = offer(1.0, time)._replace(signer=signer, depth=depth_of_quote)
+            made = replace(offer(1.0, time), signer=signer, depth=depth_of_quote)
             pools.sets_price(OTHER, made)
             if number in moments:
-                pools.sets_price(OTHER, made._replace(pool="moment", depth=moment))
+                pools.sets_price(OTHER, replace(made, pool="moment", depth=moment))
             pools.finalize(Slot(number))
         return pools, time
 
@@ -245,7 +247,8 @@ class TestAQuoteOfOnesOwn:
             own = own._replace(pool="own", in_left=10**12, signer=f"own {number % 3}")
             priced = price_slot([own], RATE, pools.sets_price, quotes, UnixS(time + number)).swaps
             sets = sets or priced[0].price_usd is not None
-            pools.sets_price(OTHER, offer(1.0, UnixS(time + number))._replace(depth=depth_of_quote))
+            later = offer(1.0, UnixS(time + number))
+            pools.sets_price(OTHER, replace(later, depth=depth_of_quote))
         return sets
 
     def test_it_buys_no_price(self) -> None:
@@ -271,8 +274,8 @@ def test_what_stands_in_a_pool_is_bounded_by_what_is_behind_its_quote() -> None:
     for slot in range(1_801):
         pools.begin(Slot(slot))
         told = offer(0.5, UnixS(NOW + 2 * slot))
-        pools.sets_price(OTHER, told._replace(depth=8_000 * 10**6))
-        far = told._replace(pool="far", usd=0.6, depth=1_000 * 10**6)
+        pools.sets_price(OTHER, replace(told, depth=8_000 * 10**6))
+        far = replace(told, pool="far", usd=0.6, depth=1_000 * 10**6)
         pools.sets_price(OTHER, far)
         pools.finalize(Slot(slot))
     quotes = Quotes(pools.of, UnixS(NOW + 3_600))

@@ -11,6 +11,7 @@ from typing import Final
 
 import hypothesis.strategies as st
 from hypothesis import given, settings
+from msgspec.structs import replace
 
 from mintscope.kit.primitives import UnixS
 from mintscope.market.standing import Offer, Standing, Trip, stand
@@ -234,7 +235,7 @@ def markets(draw: st.DrawFn) -> list[Offer]:
         signer = draw(st.sampled_from(PEOPLE))
         trip = draw(st.sampled_from([*[Trip.NONE] * 12, Trip.LOOP, Trip.BACK]))
         one = _offer(time, at, draw(prices), draw(rates), volume, depth, signer)
-        swaps.append(one._replace(trip=trip, is_buy=draw(st.booleans())))
+        swaps.append(replace(one, trip=trip, is_buy=draw(st.booleans())))
     return swaps
 
 

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.standing import (
@@ -122,7 +123,8 @@ def test_a_pool_that_seldom_trades_is_as_old_as_one_that_often_does() -> None:
 def test_fees_between_purchases_and_sales_are_no_move() -> None:
     """A pool with a fee of 5 %, in which people trade ten dollars: its whole reserve counts."""
     both = [
-        one._replace(
+        replace(
+            one,
             usd=2.1 if is_buy else 1.9,
             sol=(2.1 if is_buy else 1.9) / 150,
             volume=10 * 10**6,

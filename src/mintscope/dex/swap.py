@@ -6,6 +6,8 @@ A route over three pools is three swaps; amounts are what the pool's vaults rece
 from enum import StrEnum
 from typing import NamedTuple
 
+import msgspec
+
 from mintscope.kit.primitives import Mint, Signature
 
 
@@ -62,7 +64,7 @@ class QuoteKind(StrEnum):
     TOKEN = "TOKEN"  # noqa: S105 - a kind of quote
 
 
-class Oriented(NamedTuple):
+class Oriented(msgspec.Struct, frozen=True, gc=False):
     """A swap seen from its base, the mint that a price is about: raw amounts and decimals.
 
     quote     a dollar if there is one, else wrapped SOL, else another token

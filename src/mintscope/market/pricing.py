@@ -17,11 +17,12 @@ Exact      volumes are integers rounded down from exact rationals of the raw
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from enum import StrEnum
 from fractions import Fraction
 from itertools import groupby
 from math import isfinite
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
 from mintscope.dex.swap import Oriented, QuoteKind, RecognisedBy, Swap
@@ -56,11 +57,16 @@ DEPTH_MAX: Final = 10**16
 DECIMALS_MAX: Final = 30
 
 
-_position: Final[Callable[[Swap], tuple[int, int, int, int]]] = attrgetter(
-    "transaction_index", "outer", "inner", "leg"
-)
+POWERS: Final[tuple[int, ...]] = tuple(10**digits for digits in range(DECIMALS_MAX + 1))
+COUNTED: Final = int(Uncounted.NOT)
+
+# Fields of a swap by their place in it, transaction_index to leg: all swaps pass here.
+_position: Final[Callable[[Swap], tuple[int, int, int, int]]] = itemgetter(slice(1, 5))
+_transaction: Final[Callable[[Swap], int]] = itemgetter(1)
 Way: TypeAlias = tuple[int | str, ...]
 """Transaction, pool or signer, and both mints as a pool received and paid them."""
+Wash: TypeAlias = AbstractSet[tuple[int, Mint, str]]
+"""The (transaction, mint, signer) that bought and sold."""
 Agrees: TypeAlias = Callable[[Offer], bool]
 SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
 """Whether a swap sets the price of a mint, asked of the swaps of a slot in order."""
@@ -118,13 +124,14 @@ def sol_usd_samples(
     sides: dict[tuple[str, int], bool] = {}
     both: set[tuple[str, int]] = set()
     signers: dict[int, str] = {}
+    of_usd: frozenset[str] = quotes.dollars
     for swap in swaps:
-        is_sale = swap.in_mint == WSOL and swap.out_mint in quotes.dollars
+        is_sale = swap.out_mint in of_usd and swap.in_mint == WSOL
         if is_sale:
             lamports = swap.in_amount
             dollars = swap.out_amount
             left = swap.out_left
-        elif swap.out_mint == WSOL and swap.in_mint in quotes.dollars:
+        elif swap.in_mint in of_usd and swap.out_mint == WSOL:
             lamports = swap.out_amount
             dollars = swap.in_amount
             left = swap.in_left
@@ -198,7 +205,7 @@ def price_slot(
     wash = _on_both_sides(one for one in sided if one[0].transaction_index in shared)
     trips = _trips(swap for swap in ordered if swap.transaction_index in shared)
     times, per = rate.usd.as_integer_ratio()
-    exact = _ExactRate(times * MICRO_USD, per * LAMPORTS_PER_SOL)
+    exact = _ExactRate(times, per * LAMPORTS_PER_SOL // MICRO_USD)
     # The price of SOL, so that each other price in dollars is as many times that in SOL.
     of_sol = None if _has_one_pool(sided, rate, quotes) else rate.usd
     priced = []
@@ -210,30 +217,31 @@ def price_slot(
         if flow > VOLUME_MAX:
             unpriced[Unpriced.ABSURD_VOLUME] += 1
             continue
-        is_wash = bool(wash) and (swap.transaction_index, seen.base, swap.signer) in wash
-        uncounted = _uncounted(seen, quotes, is_wash=is_wash)
+        is_plain = not wash and seen.quote_kind is not TOKEN
+        uncounted = COUNTED if is_plain else _uncounted(swap, seen, quotes, wash)
         volume = 0 if uncounted else flow
         price = _price(seen, rate.usd, quotes)
-        usd, sol = price if isinstance(price, tuple) else (None, None)
-        if of_sol is not None and usd is not None and seen.base == WSOL:
-            usd = of_sol
+        usd: float | None = None
+        sol: float | None = None
         offered: tuple[float, float] | None = None
         evidence: Evidence | None = None
         if not isinstance(price, tuple):
             unpriced[price] += 1
             if price is not Unpriced.UNKNOWN_DECIMALS and _is_told(flow, uncounted):
-                evidence = _evidence(swap, seen, flow, exact, quotes, uncounted=uncounted)
+                evidence = _evidence(swap, seen, flow, exact, quotes, uncounted)
                 volume = dust_volume(evidence, counts=quotes.counts_pool(seen.base, swap.pool))
         else:
-            trip = _trip(trips, swap) if trips else Trip.NONE
-            evidence = _evidence(swap, seen, flow, exact, quotes, uncounted=uncounted, trip=trip)
+            trip = int(_trip(trips, swap)) if trips else 0
+            evidence = _evidence(swap, seen, flow, exact, quotes, uncounted, trip)
             offer = offer_of(swap.pool, price, evidence, time, is_buy=seen.is_buy)
             sets = not trip if sets_price is None else sets_price(seen.base, offer)
-            if not sets:
+            if sets:
+                usd, sol = price
+                if of_sol is not None and seen.base == WSOL:
+                    usd = of_sol
+            else:
                 unpriced[Unpriced.ROUND_TRIP if trip else Unpriced.OTHER_POOL] += 1
                 volume = 0
-                usd = None
-                sol = None
             offered = None if usd == price[0] else price
         # A swap that changed its pool is in the log, or a restart would know less of the pool; a
         # swap in no volume is there to be shown.
@@ -295,15 +303,14 @@ def offer_of(
     )
 
 
-def _evidence(  # noqa: PLR0913 - all that a swap tells
+def _evidence(  # noqa: PLR0913, PLR0917 - all that a swap tells
     swap: Swap,
     seen: Oriented,
     volume: int,
     rate: _ExactRate,
     quotes: Quotes,
-    *,
-    uncounted: Uncounted,
-    trip: Trip = Trip.NONE,
+    uncounted: int,
+    trip: int = 0,
 ) -> Evidence:
     """Return the evidence of *swap* of this *volume* on its pool."""
     left = seen.quote_left
@@ -316,7 +323,7 @@ def _evidence(  # noqa: PLR0913 - all that a swap tells
         flow = min(_worth(seen, seen.quote_amount, rate, quotes), VOLUME_MAX)
     signer = swap.signer[:SIGNER_CHARS]
     shown = _shown(swap, depth)
-    return Evidence(shown, flow, signer, is_direct, int(trip), None, int(uncounted))
+    return Evidence(shown, flow, signer, is_direct, trip, None, uncounted)
 
 
 def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Quotes) -> bool:
@@ -331,16 +338,16 @@ def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Qu
     return len(pools) <= 1
 
 
-def _uncounted(seen: Oriented, quotes: Quotes, *, is_wash: bool) -> Uncounted:
-    """Return the reason why the amount is no volume, whatever the price."""
-    if is_wash:
-        return Uncounted.ROUND_TRIP
+def _uncounted(swap: Swap, seen: Oriented, quotes: Quotes, wash: Wash) -> int:
+    """Return the reason, an `Uncounted`, why the amount is no volume, whatever the price."""
+    if (swap.transaction_index, seen.base, swap.signer) in wash:
+        return int(Uncounted.ROUND_TRIP)
     if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
-        return Uncounted.QUOTE
-    return Uncounted.NOT
+        return int(Uncounted.QUOTE)
+    return COUNTED
 
 
-def _is_told(flow: int, uncounted: Uncounted) -> bool:
+def _is_told(flow: int, uncounted: int) -> bool:
     """Return whether the log has the amounts of a swap too small to set a price."""
     return flow > DUST_VOLUME or (flow > 0 and not uncounted)
 
@@ -379,17 +386,17 @@ def _detail(swap: Swap, seen: Oriented) -> SwapDetail:
 
 def _quote_decimals(seen: Oriented) -> int | None:
     """Return the decimals of the quote; None if it is another token and they are unknown."""
-    return QUOTE_DECIMALS.get(seen.quote_kind, seen.quote_decimals)
+    return seen.quote_decimals if seen.quote_kind is TOKEN else QUOTE_DECIMALS[seen.quote_kind]
 
 
 def _with_several(swaps: Iterable[Swap]) -> set[int]:
     """Return the transactions with more than one of *swaps*: most have one."""
-    counts = Counter(swap.transaction_index for swap in swaps)
+    counts = Counter(map(_transaction, swaps))
     return {transaction for transaction, count in counts.items() if count > 1}
 
 
-def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> set[tuple[int, Mint, str]]:
-    """Return the (transaction, mint, signer) that bought and sold: no pressure either way."""
+def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
+    """Return who bought and sold: no pressure either way."""
     sides: dict[bool, set[tuple[int, Mint, str]]] = {True: set(), False: set()}
     for swap, seen in sided:
         if swap.succeeds is None:
@@ -465,7 +472,7 @@ def _worth(seen: Oriented, amount: int, rate: _ExactRate, quotes: Quotes) -> int
         if decimals is None or decimals > DECIMALS_MAX:
             return 0
         worth = Fraction(quotes.worth(seen.quote))
-        scale: int = worth.denominator * 10**decimals
+        scale: int = worth.denominator * POWERS[decimals]
         return amount * worth.numerator * MICRO_USD // scale
     return amount
 
@@ -504,9 +511,10 @@ def _ratio(seen: Oriented) -> float | Unpriced:
     if not (0 <= base_decimals <= DECIMALS_MAX and 0 <= quote_decimals <= DECIMALS_MAX):
         return Unpriced.ABSURD_PRICE
     # One division of integers: the float nearest to the exact ratio.
-    scale: int = seen.base_amount * 10**quote_decimals
-    ratio: float = (seen.quote_amount * 10**base_decimals) / scale
-    return ratio
+    shift = quote_decimals - base_decimals
+    if shift >= 0:
+        return seen.quote_amount / (seen.base_amount * POWERS[shift])
+    return seen.quote_amount * POWERS[-shift] / seen.base_amount
 
 
 def _usd_of_quote(seen: Oriented, quotes: Quotes) -> float:

@@ -79,6 +79,7 @@ class Quotes:
         self._time = time
         self._staking = mints.staking
         self._tokens: dict[Mint, _Token | None] = {}  # as of now, whatever the slot goes on to say
+        self._ranks: dict[Mint, int] = {}
         self.off_peg = off_peg(_fresh(decided, time, mints.dollars), mints.dollars)
         self.dollars = _on_peg(self.off_peg, mints.dollars)
 
@@ -91,6 +92,12 @@ class Quotes:
 
         0 a dollar, 1 SOL, 2 a staking token, 3 a token with a robust price, 4 none.
         """
+        rank = self._ranks.get(mint)
+        if rank is None:
+            rank = self._ranks[mint] = self._rank(mint)
+        return rank
+
+    def _rank(self, mint: Mint) -> int:
         if mint in self.dollars:
             return 0
         if mint == WSOL:

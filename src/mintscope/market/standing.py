@@ -24,7 +24,7 @@ The outcome is a function of the swaps in order: it is the same after a restart 
 from collections.abc import Sequence
 from enum import IntEnum
 from math import sqrt
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -73,7 +73,10 @@ class Trip(IntEnum):
     BACK = 2
 
 
-class Offer(NamedTuple):
+BACK: Final = int(Trip.BACK)  # asked of each swap
+
+
+class Offer(msgspec.Struct, frozen=True, gc=False):
     """The price of a mint that a swap offers.
 
     usd, sol   per whole token
@@ -132,7 +135,9 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     @property
     def depth(self) -> int:
         """Micro-USD that stand in the pool, whether it trades or not."""
-        depth = min(self.low, self.low_before)
+        low_before = self.low_before
+        depth = self.low
+        depth = min(depth, low_before)
         if self.shown is not None and self.shown < depth:
             depth = self.shown
         return depth
@@ -283,7 +288,10 @@ def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
     if not counting[place]:
         return False
     usd = offer.usd
-    if all(_is_near(usd, pools[at].usd) for at, one in enumerate(counting) if one):
+    for one, pool in zip(counting, pools, strict=True):
+        if one and pool.usd != usd and not _is_near(usd, pool.usd):
+            break
+    else:
         return True  # what is near all prices is near the median
     low, high = _middle(pools, counting, TIE)
     return _is_near(usd, high if usd > high else max(usd, low))
@@ -464,7 +472,8 @@ def _fresh(offer: Offer) -> StandingPool:
 
 def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     """Return *pool* after one more of its swaps."""
-    gap_s = offer.time - pool.at
+    time = offer.time
+    gap_s = time - pool.at
     low, low_before = _lowest(pool, offer)
     signers = pool.signers
     if len(signers) < SIGNERS and offer.signer[:SIGNER_CHARS] not in signers:
@@ -482,7 +491,7 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     is_buy = offer.is_buy
     from_is_buy = pool.from_is_buy
     is_small = offer.volume < ODD_MICRO_USD
-    if offer.trip == Trip.BACK or (is_small and _is_odd(pool, offer)):
+    if offer.trip == BACK or (is_small and _is_odd(pool, offer)):
         usd = pool.usd
         sol = pool.sol
         is_buy = pool.is_buy

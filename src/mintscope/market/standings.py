@@ -227,9 +227,11 @@ class Standings:
 
     def sets_price(self, mint: Mint, offer: Offer) -> bool:
         """Return whether the next swap sets the price of *mint*."""
-        standing, sets = stand(self._now.get(mint), offer)
+        before = self._now.get(mint)
+        standing, sets = stand(before, offer)
         if standing is not None:
-            self._set(mint, standing)
+            self._before[-1][1].setdefault(mint, before)
+            self._now[mint] = standing
         return sets
 
     def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
