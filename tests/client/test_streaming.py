@@ -17,8 +17,8 @@ from mintscope.kit.credentials import make_credit_token
 from mintscope.kit.primitives import UnixMs
 from mintscope_client import AsyncClient, Client, CreditBudget, errors
 from mintscope_client.calls.conversation import CallSession
-from mintscope_client.calls.events import EventReader
-from mintscope_client.calls.streaming import LiveCall
+from mintscope_client.streams.events import EventReader
+from mintscope_client.streams.streaming import LiveCall
 from support.scenes.whole_report import whole_report
 
 CREDIT_TOKEN = make_credit_token(bytes(28))

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from mintscope_client import AsyncClient, Client, CreditBudget, errors
-from mintscope_client.calls import sockets
 from mintscope_client.calls.opening import open_session
-from mintscope_client.calls.streaming import LiveCall
 from mintscope_client.results.live import LiveReport
+from mintscope_client.streams import sockets
+from mintscope_client.streams.streaming import LiveCall
 from support.scenes.live_market import TRADED
 from support.scenes.service import credit_token
 from support.scenes.streaming import Streaming, streaming_service
@@ -120,7 +120,7 @@ async def test_too_few_credits_in_the_budget_leave_it_in_time(
 ) -> None:
     """Also where nothing trades, so that no message comes."""
     monkeypatch.setattr(sockets, "LOOK_S", 0.01)
-    monkeypatch.setattr("mintscope_client.calls.streaming.LEAVE_AFTER_S", 0.05)
+    monkeypatch.setattr("mintscope_client.streams.streaming.LEAVE_AFTER_S", 0.05)
     token = await streaming.service.issue(5)
     for budget in (CreditBudget(credits_in_all=1), CreditBudget(credits_in_all=0)):
         options: dict[str, Any] = {"credential": token, "by_websocket": True, "budget": budget}

@@ -23,7 +23,6 @@ from mintscope_client.calls.conversation import (
 from mintscope_client.calls.methods import AsyncAccountMethods, AsyncRawResponses
 from mintscope_client.calls.opening import open_session
 from mintscope_client.calls.pages import AsyncPagedLines
-from mintscope_client.calls.streaming import LiveCall
 from mintscope_client.calls.verbs import (
     BacktestQuery,
     CandleRange,
@@ -52,6 +51,7 @@ from mintscope_client.results.series import (
 )
 from mintscope_client.results.signals import SignalEvent, SignalEventsPage
 from mintscope_client.results.traders import TokenTraders
+from mintscope_client.streams.streaming import LiveCall
 from mintscope_client.transport import BoundedTransport
 
 REQUEST_S_MAX: Final = 120.0
@@ -256,7 +256,7 @@ class AsyncClient(AsyncAccountMethods):
                 live.refuse(response)
 
     def _messages(self, live: LiveCall) -> AsyncGenerator[LiveReport, None]:
-        from mintscope_client.calls.sockets import reports_later  # noqa: PLC0415 - as in Client
+        from mintscope_client.streams.sockets import reports_later  # noqa: PLC0415 - as in Client
 
         return reports_later(live)
 

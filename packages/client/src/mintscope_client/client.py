@@ -23,7 +23,6 @@ from mintscope_client.calls.conversation import (
 from mintscope_client.calls.methods import AccountMethods, RawResponses
 from mintscope_client.calls.opening import open_session
 from mintscope_client.calls.pages import PagedLines
-from mintscope_client.calls.streaming import LiveCall
 from mintscope_client.calls.verbs import (
     BacktestQuery,
     CandleRange,
@@ -52,6 +51,7 @@ from mintscope_client.results.series import (
 )
 from mintscope_client.results.signals import SignalEvent, SignalEventsPage
 from mintscope_client.results.traders import TokenTraders
+from mintscope_client.streams.streaming import LiveCall
 from mintscope_client.transport import BoundedSyncTransport
 
 Data = TypeVar("Data")
@@ -257,7 +257,7 @@ class Client(AccountMethods):
                 live.refuse(response)
 
     def _messages(self, live: LiveCall) -> Iterator[LiveReport]:
-        from mintscope_client.calls.sockets import reports  # noqa: PLC0415 - a package of its own
+        from mintscope_client.streams.sockets import reports  # noqa: PLC0415 - a package of its own
 
         return reports(live)
 

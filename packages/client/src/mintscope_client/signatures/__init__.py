@@ -1,0 +1,1 @@
+"""Signatures of wallets, which spend credits, and of services, which prove payments."""

@@ -1,0 +1,1 @@
+"""Streams: reports as they change, by server-sent events or by WebSocket."""
