@@ -146,6 +146,44 @@ async def test_series_are_turned_off_and_stay_off(watcher: Visitor) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
+async def test_scrolling_back_reads_older_candles_and_the_address_holds_what_is_shown(
+    watcher: Visitor,
+) -> None:
+    """All 360 minutes of the market are there in the end, each once, with their averages."""
+    page = watcher.page
+    await watcher.open(f"/token/{BONE}?tf=m1")
+    await moving(page)
+    async with page.expect_response("**/older?*") as told:
+        await drag(page, 500)
+    answer = await (await told.value).json()
+    assert not answer["has_older"]
+    shown = json.loads(await page.locator("#chart").get_attribute("data-points") or "[]")
+    times = [point[0] for point in answer["points"] + shown]
+    assert times == sorted(set(times))
+    assert len(times) >= 360
+    assert all(point[8] is not None for point in answer["points"][9:])  # EMA 9
+    await page.wait_for_url(re.compile(r"#[0-9]+-[0-9]+$"))
+    begin = int(page.url.split("#")[1].split("-")[0])
+    assert begin < shown[0][0]
+
+    await page.reload()
+    async with page.expect_response("**/older?*"):
+        await moving(page)
+    await expect(page.locator("#chart")).not_to_have_attribute("data-older", re.compile("."))
+
+
+async def drag(page: Page, by: int) -> None:
+    """Drag the chart to the right."""
+    place = await page.locator(".chart .moving").bounding_box()
+    assert place is not None
+    y = place["y"] + place["height"] / 4
+    await page.mouse.move(place["x"] + 100, y)
+    await page.mouse.down()
+    await page.mouse.move(place["x"] + 100 + by, y, steps=8)
+    await page.mouse.up()
+
+
+@pytest.mark.asyncio(loop_scope="session")
 async def test_the_own_key_stays_on_the_page(watcher: Visitor) -> None:
     page, sent = watcher.page, []
     page.on("request", lambda request: sent.append(f"{request.url} {request.post_data}"))

@@ -20,6 +20,9 @@ LOSE = """(mints) => {
   for (const mint of mints) document.querySelector(`tr[data-mint="${mint}"]`).remove();
   document.getElementById("list").dataset.live = "";
 }"""
+HEIGHTS = """() => [...document.querySelectorAll("tr[data-mint]")]
+  .map((row) => row.getBoundingClientRect().height)"""
+OVERFLOW = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SEEN = """(hidden) => {
   Object.defineProperty(document, "hidden", { value: hidden !== "", configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
@@ -165,3 +168,19 @@ async def test_a_list_that_is_late_says_so(chromium: Browser, shop: Website) -> 
             await visitor.page.clock.run_for(20_000)
         await expect(visitor.page.locator("#late")).to_be_visible()
         visitor.mishaps.clear()
+
+
+async def test_a_token_is_a_line_of_64_px_on_a_phone_and_a_row_on_a_tablet(
+    chromium: Browser, shop: Website
+) -> None:
+    async with visiting(chromium, shop.origin, size=(390, 844)) as visitor:
+        for address in ("/tokens", "/tokens?sort=rsi", "/tokens?sort=buys", "/tokens?sort=age"):
+            await visitor.open(address)
+            heights = await visitor.page.evaluate(HEIGHTS)
+            assert max(heights) <= 66, address  # with its border
+            assert await visitor.page.evaluate(OVERFLOW) == 0
+        await visitor.page.set_viewport_size({"width": 820, "height": 1180})
+        await visitor.open("/tokens")
+        assert max(await visitor.page.evaluate(HEIGHTS)) <= 70  # a name as long as can be
+        await expect(visitor.page.get_by_role("columnheader", name="RSI 1 h")).to_be_visible()
+        assert await visitor.page.evaluate(OVERFLOW) == 0

@@ -29,6 +29,9 @@ FEW = st.text("ab", max_size=4)
         ("US\u200bD\x07C", "USDC"),
         ("USD\nCoin", "USD Coin"),
         ("USD\u00a0Coin\u2028", "USD Coin"),
+        ("Z" + "\u0335" * 40 + "O", "Z" + "\u0335" * 3 + "O"),
+        ("\u05e9\u05bc\u05c1\u05b8", "\u05e9\u05bc\u05c1\u05b8"),
+        ("Ti\u1ebfng Vie\u0323\u0302t", "Ti\u1ebfng Vie\u0323\u0302t"),
     ],
 )
 def test_a_name_is_shown_without_what_cannot_be_seen(text: str | None, shown: str | None) -> None:

@@ -1,11 +1,13 @@
 """The list of tokens for people: the numbers of the API, narrowed, and watched."""
 
 import asyncio
+import csv
 import re
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import replace
 from html import unescape
+from io import StringIO
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
@@ -264,3 +266,35 @@ def test_any_place_is_one_or_is_not_found(text: str) -> None:
     query = urlencode({"after": text.replace("\0", "")})
     with suppress(NotFound):
         question_of(parse_form(query.encode()))
+
+
+async def test_the_list_is_a_file_with_the_numbers_of_the_api(shop: Website) -> None:
+    """As narrowed; a name that a spreadsheet would take for a formula is text."""
+    async with Person(shop) as person:
+        whole = list(csv.DictReader(StringIO((await person.open("/tokens.csv")).text)))
+        gainers = await person.open("/tokens.csv?sort=d1&volume=10k")
+        listed = (await person.open("/v1/tokens?limit=50")).json()["data"]["tokens"]
+
+    assert [each["mint"] for each in whole] == [each["mint"] for each in listed]
+    for row, line in zip(whole, listed, strict=True):
+        assert float(row["price_usd"]) == line["price"]["usd"]
+        assert row["change_h1"] == (
+            "" if line["change"]["h1"] is None else str(line["change"]["h1"])
+        )
+        assert float(row["volume_d1_usd"]) == line["volumeUsdD1"]
+    assert gainers.headers["content-type"].startswith("text/csv")
+    changes = [float(each["change_d1"]) for each in csv.DictReader(StringIO(gainers.text))]
+    assert changes == sorted(changes, reverse=True)
+    assert 0 < len(changes) < len(whole)
+
+
+async def test_presets_and_rows_are_in_the_address(shop: Website) -> None:
+    async with Person(shop) as person:
+        page = (await person.open("/tokens?rows=200&q=a")).text
+        wrong = await person.open("/tokens?rows=51")
+
+    for preset in ("sort=d1&volume=10k", "sort=d1&order=asc&volume=10k", "sort=age&order=asc"):
+        assert f'href="/tokens?q=a&{preset}&rows=200"' in unescape(page)
+    assert '<a href="/tokens?q=a&rows=200" aria-current="true">Most traded</a>' in unescape(page)
+    assert 'value="200" selected' in page
+    assert wrong.status_code == 404

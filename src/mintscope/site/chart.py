@@ -22,7 +22,7 @@ TIMES_MAX: Final = 7
 TIME_STEPS: Final = (
     *(count * MINUTE_S for count in (5, 10, 15, 30)),
     *(count * HOUR_S for count in (1, 2, 3, 6, 12)),
-    *(count * DAY_S for count in (1, 2, 7, 14)),
+    *(count * DAY_S for count in (1, 2, 7, 14, 28, 56, 112)),
 )
 OVERBOUGHT = 70.0
 OVERSOLD = 30.0

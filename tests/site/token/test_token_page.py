@@ -1,6 +1,11 @@
 """The page of a token in every state: open, young, stale, unknown."""
 
+import html
+import json
 import re
+from typing import Any
+
+import pytest
 
 from support.scenes.people.web_person import Person, words
 from support.scenes.token_market import BONE, ISSUER, RISKY, SILENT, SOL, UNTRACKED, YOUNG, swap_of
@@ -39,6 +44,42 @@ async def test_a_timeframe_is_a_link(stranger: Person) -> None:
         assert f'href="/token/{SOL}?tf={timeframe}"' in page
     assert f'href="/token/{SOL}?tf=h1" aria-current="true"' in page
     assert 'data-timeframe="m5"' in (await stranger.open(f"/token/{SOL}?tf=of-no-one")).text
+
+
+async def test_candles_of_four_hours_and_of_a_day_hold_those_of_an_hour(stranger: Person) -> None:
+    for name, count in (("h4", 2), ("d1", 1)):
+        page = (await stranger.open(f"/token/{SOL}?tf={name}")).text
+        drawn = _points(page)
+        assert count <= len(drawn) <= count + 1
+        hours = _points((await stranger.open(f"/token/{SOL}?tf=h1")).text)
+        assert max(each[2] for each in drawn) == max(each[2] for each in hours)
+        assert min(each[3] for each in drawn) == min(each[3] for each in hours)
+        assert drawn[-1][4] == hours[-1][4]
+        assert sum(each[5] for each in drawn) == pytest.approx(sum(each[5] for each in hours))
+        assert f'href="/token/{SOL}?tf={name}" aria-current="true"' in page
+        assert "Fib 61.8 %" in page
+
+
+async def test_older_candles_end_where_the_page_begins(stranger: Person) -> None:
+    """And have the averages that the page would have shown then; a bad time is not found."""
+    shown = _points((await stranger.open(f"/token/{SOL}?tf=m1")).text)
+    answer = (await stranger.open(f"/token/{SOL}/older?tf=m1&before={shown[0][0]}")).json()
+    again = (await stranger.open(f"/token/{SOL}/older?tf=m1&before={shown[-1][0] + 60}")).json()
+
+    assert not answer["has_older"]
+    assert answer["points"][-1][0] == shown[0][0] - 60
+    assert again["has_older"]
+    assert again["points"][-len(shown) :] == shown
+    for wrong in ("", "-1", "1e9", "9" * 11):
+        place = f"/token/{SOL}/older?tf=m1&before={wrong}"
+        assert (await stranger.open(place)).status_code == 404
+
+
+def _points(page: str) -> list[list[Any]]:
+    found = re.search('data-points="([^"]*)"', page)
+    assert found is not None
+    points: list[list[Any]] = json.loads(html.unescape(found[1]))
+    return points
 
 
 async def test_power_over_holders_is_told_as_a_risk(stranger: Person) -> None:

@@ -171,6 +171,7 @@ class ListLine(NamedTuple):
     age_s        since it is followed
     ui_multiplier   how many tokens wallets show for one, at the time of the list
     look_alike_of   the mint of which more is traded in D1, whose symbol or name looks the same
+    namesakes    how many tokens have its symbol or name, itself too
     price        usd and sol with what they rest on
     """
 
@@ -188,6 +189,7 @@ class ListLine(NamedTuple):
     ui_multiplier: float | None = None
     change_since: UnixS | None = None
     look_alike_of: Mint | None = None
+    namesakes: int = 1
     price: Price | None = None
 
 
@@ -325,6 +327,16 @@ class ListedTokens:
             found[rows[is_larger]] = top[is_larger]
         return found
 
+    @cached_property
+    def _namesakes(self) -> NDArray[np.int32]:
+        """Of each row how many tokens have the same symbol, or the same name if those are more."""
+        found = np.ones(len(self._volume), np.int32)
+        for ids in self._folds.T:
+            rows = self._by_key[ids[self._by_key] != 0]
+            _, groups, counts = np.unique(ids[rows], return_inverse=True, return_counts=True)
+            found[rows] = np.maximum(found[rows], counts[groups])
+        return found
+
     def _mint_at(self, row: int) -> Mint | None:
         listed = None if row < 0 else self._mints[row]
         return None if listed is None else listed.mint
@@ -414,12 +426,12 @@ class ListedTokens:
         now = self.folded.time
         columns = (
             *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),
-            *(self._rsi, self._pressure, self._is_ready, self._change_since, self._larger),
+            *(self._rsi, self._pressure, self._is_ready, self._change_since),
+            *(self._larger, self._namesakes),
         )
         values = zip(*(column[rows].tolist() for column in columns), strict=True)
-        for row, (usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready, at, top) in zip(
-            rows.tolist(), values, strict=True
-        ):
+        for row, of in zip(rows.tolist(), values, strict=True):
+            usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready, at, top, alike = of
             listed = self._mints[row]
             assert listed is not None
             m5, h1, d1 = map(_known, changes)
@@ -440,6 +452,7 @@ class ListedTokens:
                 ui_multiplier=None if scaled is None or now is None else scaled.at(now),
                 change_since=None if isnan(at) else UnixS(int(at)),
                 look_alike_of=self._mint_at(top),
+                namesakes=alike,
                 price=self._price(row, usd, sol),
             )
 

@@ -13,6 +13,7 @@ A name may hold what turns the direction of the line around it (bidi controls), 
 or breaks it (line ends).  None of that is shown.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 from unicodedata import category, normalize
@@ -400,6 +401,10 @@ def folded(text: str) -> str:
     return normalize("NFC", shown.translate(_IN_ONE_CASE))
 
 
+MARKS_MAX: Final = 3  # Hebrew has as many; more run over the lines above and below
+# Blocks of marks of Latin, Greek and Cyrillic, and of symbols: what is stacked on names.
+_MARKS: Final = "\u0300-\u036f\u0483-\u0489\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f"
+_STACK: Final = re.compile(f"([{_MARKS}]{{{MARKS_MAX}}})[{_MARKS}]+")
 NAME_END: Final = b"\n"  # in no name, so that nothing is found across two
 
 
@@ -407,17 +412,22 @@ def cleaned(text: str | None) -> str | None:
     """Return *text* without control, format and private characters; None if nothing is left.
 
     Printable, as Python says: not of the Unicode categories Other and Separator, but for a space.
+    Of marks that are stacked on one character, the first MARKS_MAX stay.
     """
     if text is None:
         return None
     if not text.isprintable():
         text = "".join(c if c.isprintable() else " " if c.isspace() else "" for c in text)
+    if not text.isascii():
+        text = _STACK.sub(r"\1", text)
     return " ".join(text.split()) or None
 
 
 def hides(text: str | None) -> bool:
-    """Return if *text* holds characters that are never shown: control, format, private ones."""
-    return text is not None and any(category(each).startswith("C") for each in text)
+    """Return if *text* holds what `cleaned` leaves out: control characters, stacked marks."""
+    if text is None or (text.isascii() and text.isprintable()):
+        return False
+    return any(category(each).startswith("C") for each in text) or bool(_STACK.search(text))
 
 
 def searched(text: str) -> bytes:

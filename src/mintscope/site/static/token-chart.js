@@ -9,6 +9,10 @@ const FIELDS = ["t", "open", "high", "low", "close", "bought", "sold", "unsided"
 const SERIES = [["ema9", "EMA 9"], ["ema21", "EMA 21"], ["ema50", "EMA 50"], ["ema200", "EMA 200"],
   ["rsi", "RSI"], ["macd", "MACD"], ["signal", "signal"], ["histogram", "histogram"]];
 export const AVERAGES = ["ema9", "ema21", "ema50", "ema200"];
+// Older candles are read once the first of all is so far from the left edge, in candles; and before
+// it is there, once some were read.
+const OVER = -2;
+const BACK = 20;
 const PANES = [614, 140, 130, 116]; // heights, as the drawn chart has them
 // Numbers, as web/figures/numbers.py writes them.
 
@@ -119,6 +123,55 @@ export class MovingChart {
     this.setAll();
     this.setLevels(this.levels);
     this.#offer();
+    this.#goBack();
+  }
+
+  // Older candles are read as the reader scrolls to where they begin, and the address holds what
+  // is shown of the chart once it is not all: `#from-to`, in Unix seconds.
+  #goBack() {
+    const scale = this.chart.timeScale();
+    scale.subscribeVisibleLogicalRangeChange((range) => {
+      if (range && range.from < (this.isBack ? BACK : OVER)) this.#addOlder();
+    });
+    for (const name of ["pointerup", "wheel", "keyup"]) {
+      this.place.addEventListener(name, () => requestAnimationFrame(() => this.#name()), { passive: true });
+    }
+    this.#show(/^#(\d{1,10})-(\d{1,10})$/.exec(location.hash));
+  }
+
+  #name() {
+    const shown = this.chart.timeScale().getVisibleRange();
+    if (shown) history.replaceState(null, "", `#${shown.from}-${shown.to}`);
+  }
+
+  async #show(asked) {
+    if (asked === null) return;
+    const [from, to] = asked.slice(1).map(Number);
+    while (from < points[0]?.t && await this.#addOlder());
+    if (from < to && points.length > 0) this.chart.timeScale().setVisibleRange({ from, to });
+  }
+
+  // Returns whether any were there.
+  async #addOlder() {
+    if (!box.dataset.older || this.isReading) return false;
+    this.isReading = true;
+    try {
+      const response = await fetch(`${box.dataset.older}&before=${points[0].t}`);
+      if (response.status !== 200) return false;
+      const told = await response.json();
+      if (!told.has_older || told.points.length === 0) delete box.dataset.older;
+      const shown = this.chart.timeScale().getVisibleLogicalRange();
+      this.isBack = true;
+      points.unshift(...told.points.map(pointOf));
+      this.#fill();
+      const by = told.points.length;
+      if (shown) this.chart.timeScale().setVisibleLogicalRange({ from: shown.from + by, to: shown.to + by });
+      return by > 0;
+    } catch {
+      return false; // the reader scrolls again
+    } finally {
+      this.isReading = false;
+    }
   }
 
   #offer() {
@@ -256,6 +309,11 @@ export class MovingChart {
   }
 
   setAll() {
+    this.#fill();
+    this.chart.timeScale().fitContent();
+  }
+
+  #fill() {
     this.top = volumeTop();
     const all = new Map();
     for (const point of points) {
@@ -265,7 +323,6 @@ export class MovingChart {
       }
     }
     for (const [series, rows] of all) series.setData(rows);
-    this.chart.timeScale().fitContent();
   }
 
   setNewest(point) {

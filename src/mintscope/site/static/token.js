@@ -6,7 +6,7 @@ import {
 import { follow } from "./live.js";
 
 const KEY = "YOUR_KEY";
-const POINTS_MAX = 1000;
+const POINTS_MAX = 20_000; // with those that were scrolled back to
 const OF_CANDLE = 8; // the fields of a point that are no indicators
 const box = document.getElementById("chart");
 const field = (name) => document.querySelector(`[data-field="${name}"]`);

@@ -21,7 +21,7 @@ from mintscope.kit.primitives import Mint
 from mintscope.market.listing.listed import ListedTokens, ListLine, ListQuestion
 from mintscope.market.report import PARTIAL
 from mintscope.market.series.pools import LoggedSwap
-from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.market.series.series import Width
 from mintscope.site.chart import ChartPoint
 from mintscope.site.live import Channel, News, OpenPages, PageStream
 from mintscope.site.page import Macros, NoContent, PageResponse
@@ -46,13 +46,13 @@ class LivePages:
         self._market = market
         self._reading = reading
         self._pages = pages
-        self._channels: dict[Mint, Channel[Timeframe]] = {}
+        self._channels: dict[Mint, Channel[Width]] = {}
         self._figures = Channel(self._look_at_list, LIST_PAUSE_S, is_watched=True)
         self._listed: ListedTokens | None = None
         self._drawn: set[Mint] = set()  # of that list
 
     async def open(
-        self, request: PageRequest, mint: Mint, timeframe: Timeframe, may_see: MaySee
+        self, request: PageRequest, mint: Mint, width: Width, may_see: MaySee
     ) -> PageResponse:
         """Return the stream of a page; no content, so that none is asked for again, without room.
 
@@ -62,13 +62,13 @@ class LivePages:
         if self._pages.are_full or not await may_see():
             return NoContent()
         since = request.query_params.text("since")
-        serve = partial(self._serve, mint, timeframe, since, may_see)
+        serve = partial(self._serve, mint, width, since, may_see)
         return await self._pages.open(request, [mint], serve)
 
     async def _serve(
         self,
         mint: Mint,
-        timeframe: Timeframe,
+        width: Width,
         since: str,
         may_see: MaySee,
         outlet: Outlet,
@@ -84,33 +84,33 @@ class LivePages:
             on_behind=streams.note_behind,
             on_report=channel.note,
         )
-        if missed := await self._missed(mint, timeframe, since):
+        if missed := await self._missed(mint, width, since):
             stream.say(encode_event(b"series", msgspec.json.encode(missed)))
         renew = None if self._market.is_free(mint) else partial(_renew, stream, may_see)
         try:
-            with channel.reading(stream, timeframe), self._figures.reading(stream, mint):
+            with channel.reading(stream, width), self._figures.reading(stream, mint):
                 await streams.serve(stream, renew=renew)
         finally:
             if not channel and self._channels.get(mint) is channel:
                 del self._channels[mint]
 
-    def _channel(self, mint: Mint) -> Channel[Timeframe]:
+    def _channel(self, mint: Mint) -> Channel[Width]:
         """Return that of the pages of *mint*."""
         channel = self._channels.get(mint)
         if channel is None:
             channel = self._channels[mint] = Channel(partial(self._look, mint), PAUSE_S)
         return channel
 
-    async def _missed(self, mint: Mint, timeframe: Timeframe, since: str) -> Sequence[ChartPoint]:
+    async def _missed(self, mint: Mint, width: Width, since: str) -> Sequence[ChartPoint]:
         """Return all candles if a page has none since then, or misses one between; else nothing."""
         if not since.isascii() or not since.isdigit() or len(since) > TIME_DIGITS_MAX:
             return ()
-        newest = await self._reading.newest(mint, timeframe)
-        if not newest or newest[0].t <= int(since) + WIDTH_S[timeframe]:
+        newest = await self._reading.newest(mint, width)
+        if not newest or newest[0].t <= int(since) + width.seconds:
             return ()
-        return await self._reading.points(mint, timeframe)
+        return (await self._reading.points(mint, width)).points
 
-    async def _look(self, mint: Mint, frames: Collection[Timeframe]) -> Mapping[Timeframe, News]:
+    async def _look(self, mint: Mint, frames: Collection[Width]) -> Mapping[Width, News]:
         """Return the events of candles and swaps; nothing if they cannot be read."""
         try:
             swaps = await self._reading.swaps(mint)

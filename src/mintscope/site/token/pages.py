@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.wallets.credits import AccountCredits
 from mintscope.credits.ledger import Spent
@@ -38,11 +40,11 @@ from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.market.listing.listed import ListLine
 from mintscope.market.listing.look_alikes import cleaned
 from mintscope.market.mint_facts import MintFacts
-from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.market.series.series import WIDTHS, Width
 from mintscope.site.admin.operations import OperationParts
 from mintscope.site.docs.definitions import DEFINITIONS
 from mintscope.site.live import OpenPages
-from mintscope.site.page import Page, PageResponse, Redirect
+from mintscope.site.page import NoContent, Page, PageResponse, PlainText, Redirect
 from mintscope.site.render import static_files
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence
 from mintscope.site.sol import MarketParts
@@ -226,7 +228,7 @@ class UntrackedTokens:
         if facts is not None:
             now = UnixS(request.now // SECOND_MS)
             shown |= {
-                "facts": [*names_in_words(facts, None), *facts_in_words(facts, now)],
+                "facts": [*names_in_words(facts, None, 1), *facts_in_words(facts, now)],
                 "facts_read_at": facts.read_at_ms,
                 "symbol": cleaned(facts.symbol),
                 "name": cleaned(facts.name),
@@ -286,7 +288,9 @@ class UntrackedTokens:
 
 
 PATH: Final = "/token/{mint}"
-USUAL: Final = Timeframe.M5
+USUAL: Final = WIDTHS["m5"]
+OLDER: Final = 300  # candles of an answer to those who scroll back
+TIME_DIGITS_MAX: Final = 10
 # The anchors of what stands on the page, of all that the documentation defines.
 SHOWN: Final = frozenset({"price", "candles", "ema", "rsi", "macd", "fibonacci", "pressure"})
 CHARTS: Final = "lightweight-charts.js"  # made by `make`; without it the drawn chart stays
@@ -300,7 +304,7 @@ class _Known:
     """
 
     mint: Mint
-    timeframe: Timeframe
+    width: Width
     facts: MintFacts | None
     line: ListLine | None
     watched: Sequence[Mint] | None
@@ -318,7 +322,7 @@ class _Known:
             symbol = symbol or "SOL"
         return {
             "mint": self.mint,
-            "timeframe": self.timeframe.value,
+            "timeframe": self.width.name,
             "name": name,
             "symbol": symbol,
             "line": self.line,
@@ -333,7 +337,8 @@ class _Known:
 
     def _told(self, facts: MintFacts) -> Sequence[MintFact]:
         larger = None if self.line is None else self.line.look_alike_of
-        return [*names_in_words(facts, larger), *facts_in_words(facts, self.now)]
+        namesakes = 1 if self.line is None else self.line.namesakes
+        return [*names_in_words(facts, larger, namesakes), *facts_in_words(facts, self.now)]
 
     def _ui_multiplier(self) -> str | None:
         """Return the number of tokens that wallets show for one, in words; None: one."""
@@ -368,10 +373,11 @@ class TokenPages:
         yield post(f"{PATH}/view", self.buy, Access.SIGNED_IN)
         yield post(f"{PATH}/track", self.track, Access.SIGNED_IN)
         yield get(f"{PATH}/live", self.live)
+        yield get(f"{PATH}/older", self.older)
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show all that is known of a token, as far as the visitor may see it."""
-        timeframe = _timeframe(request)
+        width = _width(request)
         try:
             mint = parse_mint(request.path_params["mint"])
             facts = await self._reading.facts(mint)
@@ -379,7 +385,7 @@ class TokenPages:
             return await self._untracked.page(request, request.path_params["mint"])
         watched = await self._watching.mints(request.session)
         now = UnixS(request.now // SECOND_MS)
-        known = _Known(mint, timeframe, facts, await self._listed(mint), watched, now)
+        known = _Known(mint, width, facts, await self._listed(mint), watched, now)
         try:
             told = await self._reading.report(mint)
         except TokenNotFound:  # tracked since the newest block
@@ -399,13 +405,13 @@ class TokenPages:
     async def buy(self, request: PageRequest) -> PageResponse:
         """Spend a credit on a view, if there is something to see."""
         mint = _mint(request)
-        timeframe = _timeframe(request)
+        width = _width(request)
         try:
             await self._reading.report(mint)
         except ServiceError:
-            return Redirect(_address(mint, timeframe))  # which says why; nothing was spent
+            return Redirect(_address(mint, width))  # which says why; nothing was spent
         is_bought = await self._views.buy(request.signed_in.user.user_id, mint)
-        return Redirect(_address(mint, timeframe), "view-bought" if is_bought else "no-credits")
+        return Redirect(_address(mint, width), "view-bought" if is_bought else "no-credits")
 
     async def track(self, request: PageRequest) -> PageResponse:
         """Track a token that is not tracked yet, or ask administrators to."""
@@ -414,12 +420,25 @@ class TokenPages:
     async def live(self, request: PageRequest) -> PageResponse:
         """Send changes to an open page, as server-sent events."""
         mint = _mint(request)
-        timeframe = _timeframe(request)
 
         async def may_see() -> bool:
             return await self._views.standing(request, mint) is not Admission.NONE
 
-        return await self._live.open(request, mint, timeframe, may_see)
+        return await self._live.open(request, mint, _width(request), may_see)
+
+    async def older(self, request: PageRequest) -> PageResponse:
+        """Send an open page the candles `before` a time, as JSON: `points` and `has_older`."""
+        mint = _mint(request)
+        before = request.query_params.text("before")
+        if not before.isascii() or not before.isdigit() or len(before) > TIME_DIGITS_MAX:
+            raise NotFound
+        if await self._views.standing(request, mint) is Admission.NONE:
+            return NoContent()
+        try:
+            drawn = await self._reading.points(mint, _width(request), UnixS(int(before)), OLDER)
+        except TokenNotFound:
+            raise NotFound from None
+        return PlainText(msgspec.json.encode(drawn._asdict()).decode())
 
     async def _listed(self, mint: Mint) -> ListLine | None:
         try:
@@ -444,20 +463,19 @@ class TokenPages:
 
     async def _with_numbers(self, known: _Known, told: ToldReport, admission: Admission) -> Page:
         mint = known.mint
-        timeframe = known.timeframe
-        points = await self._reading.points(mint, timeframe)
+        drawn = await self._reading.points(mint, known.width)
         swaps = await self._reading.swaps(mint)
         return Page(
             "token/token.html",
             {
                 **known.shown,
-                **shown_report(told, points, swaps, timeframe),
+                **shown_report(told, drawn, swaps, known.width),
                 "state": "open",
                 "admission": admission.name.lower(),
                 "is_degraded": self._market.is_degraded(told.age_ms),
                 "degraded_after_s": self._market.degraded_after_s,
-                "live": f"/token/{mint}/live?tf={timeframe.value}",
-                "width_s": WIDTH_S[timeframe],
+                "live": f"/token/{mint}/live?tf={known.width.name}",
+                "older": f"/token/{mint}/older?tf={known.width.name}",
                 "has_charts": CHARTS in static_files(),
                 "examples": list(examples_of(mint, self._origin, has_mcp=self._market.has_mcp)),
             },
@@ -472,11 +490,10 @@ def _mint(request: PageRequest) -> Mint:
         raise NotFound from None
 
 
-def _timeframe(request: PageRequest) -> Timeframe:
-    """Return the timeframe that is asked for, the usual one for any other text."""
-    asked = request.query_params.text("tf") or request.form.text("tf")
-    return Timeframe(asked) if asked in set(Timeframe) else USUAL
+def _width(request: PageRequest) -> Width:
+    """Return the width of candles that is asked for, the usual one for any other text."""
+    return WIDTHS.get(request.query_params.text("tf") or request.form.text("tf"), USUAL)
 
 
-def _address(mint: Mint, timeframe: Timeframe) -> str:
-    return f"/token/{mint}?tf={timeframe.value}"
+def _address(mint: Mint, width: Width) -> str:
+    return f"/token/{mint}?tf={width.name}"

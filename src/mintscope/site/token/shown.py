@@ -16,11 +16,14 @@ from math import isnan
 from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
+import numpy as np
 from markupsafe import Markup
 
 from mintscope.kit.errors import DataStale, TokenNotFound
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS, iso_time
+from mintscope.market.engine import kernels
+from mintscope.market.engine.kernels import SWING
 from mintscope.market.listing.listed import ListLine, ListQuestion
 from mintscope.market.listing.look_alikes import hides
 from mintscope.market.log import SwapDetail
@@ -29,12 +32,16 @@ from mintscope.market.report import CANDLES_MIN, PARTIAL, Price, TimeframeIndica
 from mintscope.market.series.pools import LoggedSwap, SeriesCandle
 from mintscope.market.series.series import (
     AVERAGES,
-    WIDTHS,
+    FORGOTTEN,
+    RETRACEMENTS,
     Range,
+    Start,
+    Width,
     indicators_of,
     lead,
     series_of,
     start_of,
+    widened,
 )
 from mintscope.market.standings import Confidence
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
@@ -80,6 +87,13 @@ class ToldReport:
     age_ms: int
 
 
+class DrawnPoints(NamedTuple):
+    """Candles and their indicators, oldest first; *has_older*: there are some before them."""
+
+    points: Sequence[ChartPoint]
+    has_older: bool
+
+
 @dataclass(frozen=True, slots=True)
 class TokenReading:
     """Reads *market*."""
@@ -100,39 +114,51 @@ class TokenReading:
         return ToldReport(REPORT.decode(read.body), read.slot, read.age_ms)
 
     async def points(
-        self, mint: Mint, timeframe: Timeframe, limit: int = POINTS
-    ) -> Sequence[ChartPoint]:
-        """Return the newest *limit* candles and their indicators, oldest first.
+        self, mint: Mint, width: Width, before: UnixS = AT_LAST, limit: int = POINTS
+    ) -> DrawnPoints:
+        """Return the newest *limit* candles that begin before a time, and their indicators.
 
+        Averages of 4 h and of a day begin with the oldest hour that is kept, or so long before the
+        first candle that all but EMA 200 have forgotten where they began; then it is left out.
         Raises TokenNotFound and ServiceUnavailable.
         """
-        width = WIDTHS[timeframe.value]
-        within = Range(width=width, since=UnixS(0), until=AT_LAST, limit=limit)
-        rows_max = within.asked.rows_max + lead(AVERAGES, width.seconds)
-        asked = within.asked._replace(rows_max=rows_max)
+        within = Range(width=width, since=UnixS(0), until=UnixS(before - 1), limit=limit)
+        is_wide = width.seconds > WIDTH_S[width.kept]
+        over = FORGOTTEN if is_wide else lead(AVERAGES, width.seconds)
+        per_candle = width.seconds // WIDTH_S[width.kept]
+        asked = within.asked._replace(rows_max=within.asked.rows_max + over * per_candle)
         kept = await self.market.series.candles(mint, asked)
         if kept is None:
             raise TokenNotFound(f"This service does not track {mint}.")
-        series = series_of(kept, asked)
-        start = start_of(series, kept.waypoints)
-        if start is None or not series.candles:
-            return [point_of(candle) for candle in series.candles[-limit:]]
+        series = widened(series_of(kept, asked), width)
+        candles = [each for each in series.candles if each.bucket < before]
+        first = max(0, len(candles) - limit)
+        has_older = series.has_older or first > 0
+        if is_wide:
+            start: Start | None = Start(0, 0, np.zeros(kernels.ACC))
+        else:
+            start = start_of(series, kept.waypoints)
+        if start is None or not candles:
+            return DrawnPoints([point_of(candle) for candle in candles[-limit:]], has_older)
         found = indicators_of(series, start, width.seconds, AVERAGES)
+        if is_wide and series.closed:
+            found["ema200"][:] = np.nan
         columns = [*(found[name] for name in AVERAGES[:5]), *found["macd"].T]
         rows = list(zip(*(column.tolist() for column in columns), strict=True))
-        first = max(0, len(series.candles) - limit)
-        return [
+        points = [
             point_of(candle, *rows[place - start.first] if place >= start.first else ())
-            for place, candle in enumerate(series.candles[first:], first)
+            for place, candle in enumerate(candles[first:], first)
         ]
+        return DrawnPoints(points, has_older)
 
-    async def newest(self, mint: Mint, timeframe: Timeframe) -> Sequence[ChartPoint]:
+    async def newest(self, mint: Mint, width: Width) -> Sequence[ChartPoint]:
         """Return the newest two candles, without indicators; none where *mint* is not tracked."""
-        within = Range(width=WIDTHS[timeframe.value], since=UnixS(0), until=AT_LAST, limit=2)
+        within = Range(width=width, since=UnixS(0), until=AT_LAST, limit=2)
         kept = await self.market.series.candles(mint, within.asked)
         if kept is None:
             return []
-        return [point_of(candle) for candle in series_of(kept, within.asked).candles[-2:]]
+        series = widened(series_of(kept, within.asked), width)
+        return [point_of(candle) for candle in series.candles[-2:]]
 
     async def swaps(self, mint: Mint) -> Sequence[LoggedSwap]:
         """Return the newest swaps, newest first; none where *mint* is not tracked."""
@@ -178,12 +204,7 @@ def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> Uni
     return max(times, default=None)
 
 
-NAMES: Final = {
-    Timeframe.M1: "1m",
-    Timeframe.M5: "5m",
-    Timeframe.M15: "15m",
-    Timeframe.H1: "1h",
-}
+NAMES: Final = {"m1": "1m", "m5": "5m", "m15": "15m", "h1": "1h", "h4": "4h", "d1": "1d"}
 WINDOWS: Final = (
     ("m1", "1 m", MINUTE_S),
     ("m5", "5 m", 5 * MINUTE_S),
@@ -277,13 +298,29 @@ def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
         yield Share(field, name, None if is_quiet else value)
 
 
-def levels_of(report: TokenReport, timeframe: Timeframe) -> list[FibonacciLine]:
-    """Return the Fibonacci levels of *timeframe*, from the high down."""
-    frame: TimeframeIndicators = getattr(report.indicators, timeframe.value)
-    found = frame.fibonacci
+def levels_of(
+    report: TokenReport, width: Width, points: Sequence[ChartPoint]
+) -> list[FibonacciLine]:
+    """Return the Fibonacci levels of *width*, from the high down.
+
+    A report has none of 4 h and of a day: those are of the newest *points*.
+    """
+    if width.name in set(Timeframe):
+        frame: TimeframeIndicators = getattr(report.indicators, width.name)
+        found = frame.fibonacci
+        return [
+            FibonacciLine(field, name, None if found is None else getattr(found, attribute))
+            for attribute, field, name in LEVELS
+        ]
+    swing = points[-SWING:]
+    if not swing:
+        return [FibonacciLine(field, name, None) for _, field, name in LEVELS]
+    high = max(each.high for each in swing)
+    low = min(each.low for each in swing)
+    values = [high, *(high - part * (high - low) for part in RETRACEMENTS), low]
     return [
-        FibonacciLine(field, name, None if found is None else getattr(found, attribute))
-        for attribute, field, name in LEVELS
+        FibonacciLine(field, name, usd)
+        for (_, field, name), usd in zip(LEVELS, values, strict=True)
     ]
 
 
@@ -352,13 +389,14 @@ class ShownSwap(NamedTuple):
 
 def shown_report(
     told: ToldReport,
-    points: Sequence[ChartPoint],
+    drawn: DrawnPoints,
     swaps: Sequence[LoggedSwap],
-    timeframe: Timeframe,
+    width: Width,
 ) -> dict[str, Any]:
     """Return the numbers for the template."""
     report = told.report
-    levels = levels_of(told.report, timeframe)
+    points = drawn.points
+    levels = levels_of(told.report, width, points)
     lines = {each.name: each.usd for each in levels if each.usd is not None}
     traded_at = last_trade(points, swaps)
     return {
@@ -370,12 +408,15 @@ def shown_report(
         "counts": report.data_span.candle_counts,
         "minutes_min": CANDLES_MIN,
         "timeframes": [(each.value, NAMES[each]) for each in TIMEFRAMES],
+        "charts": list(NAMES.items()),
+        "has_older": drawn.has_older,
+        "width_s": width.seconds,
         "rows": list(rows_of(report)),
         "shares": list(shares_of(report, traded_at)),
         "windows": {field: span_s for field, _, span_s in WINDOWS},
         "last_trade": traded_at,
         "levels": levels,
-        "chart": draw_chart(points, lines, WIDTH_S[timeframe], _described(points, timeframe)),
+        "chart": draw_chart(points, lines, width.seconds, _described(points, width)),
         "is_volume_cut": volume_top(points)[1],
         "points": msgspec.json.encode(points).decode(),
         "candles": list(reversed(points[-LISTED:])),
@@ -416,7 +457,7 @@ def confidence_of(price: Price | None) -> Markup:
     )
 
 
-def _described(points: Sequence[ChartPoint], timeframe: Timeframe) -> str:
+def _described(points: Sequence[ChartPoint], width: Width) -> str:
     """Return the chart in words, for those who do not see it."""
     if not points:
         return "There is no candle yet."
@@ -426,7 +467,7 @@ def _described(points: Sequence[ChartPoint], timeframe: Timeframe) -> str:
     last = points[-1].close
     moved = percent(last / first - 1.0).striptags().replace("\N{NO-BREAK SPACE}", " ")
     return (
-        f"{len(points)} candles of {NAMES[timeframe]}: from ${short_price(first)} to"
+        f"{len(points)} candles of {NAMES[width.name]}: from ${short_price(first)} to"
         f" ${short_price(last)}, {moved}; lowest ${short_price(low)}, highest ${short_price(high)}."
         " The newest are in the table below."
     )
@@ -480,8 +521,13 @@ class MintFact(NamedTuple):
     address: str = ""
 
 
-def names_in_words(facts: MintFacts, look_alike_of: Mint | None) -> Iterator[MintFact]:
-    """Yield the flaws of a token's names, if there are any."""
+def names_in_words(
+    facts: MintFacts, look_alike_of: Mint | None, namesakes: int
+) -> Iterator[MintFact]:
+    """Yield the flaws of a token's names, if there are any.
+
+    namesakes   how many tokens have its symbol or name, itself too
+    """
     if look_alike_of is not None:
         yield MintFact(
             "risk",
@@ -489,11 +535,18 @@ def names_in_words(facts: MintFacts, look_alike_of: Mint | None) -> Iterator[Min
             "Another token with a symbol or name that looks the same is traded more.",
             look_alike_of,
         )
+    if namesakes > 1:
+        yield MintFact(
+            "plain",
+            f"{namesakes} tokens have this name or symbol",
+            "Compare the mint before you trade: names are not unique.",
+        )
     if hides(facts.name) or hides(facts.symbol):
         yield MintFact(
             "risk",
             "Its name hides characters",
-            "Name or symbol hold control or zero-width characters, which are left out here.",
+            "Name or symbol hold control or zero-width characters or stacked marks, which are left"
+            " out here.",
         )
 
 

@@ -7,9 +7,11 @@ A line is sent without its star, which differs from reader to reader.
 `/tokens`: all tokens that are followed, in a table that stays current.
 """
 
+import csv
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
+from io import StringIO
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -17,15 +19,16 @@ import msgspec
 from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
 from mintscope.kit.http.response import Outlet
 from mintscope.kit.http.server_sent import encode_event
-from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
+from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS, parse_mint
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.listing.listed import ListedTokens
 from mintscope.site.live import NEWS, Channel, News, OpenPages, PageStream
-from mintscope.site.page import Macros, NoContent, Page, PageResponse, Redirect
+from mintscope.site.page import Macros, NoContent, Page, PageResponse, Redirect, TextFile
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.site.sol import MarketParts
 from mintscope.site.tokens.tokens import (
     AGES,
+    LENGTHS,
     VOLUMES,
     LinePage,
     ShownToken,
@@ -170,6 +173,12 @@ COLUMNS: Final = (
     ("", "Last day"),
     ("age", "Age"),
 )
+PRESETS: Final = (
+    ("Most traded", {"sort": "volume", "is_rising": False, "volume": "", "age": ""}),
+    ("Gainers", {"sort": "d1", "is_rising": False, "volume": "10k", "age": ""}),
+    ("Losers", {"sort": "d1", "is_rising": True, "volume": "10k", "age": ""}),
+    ("Newest", {"sort": "age", "is_rising": True, "volume": "", "age": ""}),
+)
 STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
 
 
@@ -187,6 +196,7 @@ class TokensPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         yield get(PATH, self.show)
+        yield get(f"{PATH}.csv", self.download)
         yield get(f"{PATH}/events", self._live.open)
         yield post(f"{PATH}/watch", self.watch, Access.SIGNED_IN)
 
@@ -208,6 +218,15 @@ class TokensPages:
         if request.query_params.text("seen") == _mark(page, is_stale=is_stale):
             return NoContent()
         return self._page(asked, page, watched, now=request.now, is_stale=is_stale)
+
+    async def download(self, request: PageRequest) -> PageResponse:
+        """Return a page of the list as CSV.  Raises NotFound and ServiceUnavailable."""
+        asked = question_of(request.query_params)
+        watched = await self._watching.mints(request.session)
+        if asked.is_watched and watched is None:
+            return Redirect(f"/sign-in?next={PATH}")
+        page = await self._lines.page(asked.of_list(watched, UnixS(request.now // SECOND_MS)))
+        return TextFile("mintscope-tokens.csv", "text/csv", table_of(page))
 
     async def watch(self, request: PageRequest) -> PageResponse:
         """Put a token on the watchlist of who is signed in, or take it off."""
@@ -245,9 +264,52 @@ class TokensPages:
             "columns": COLUMNS,
             "volumes": VOLUMES,
             "ages": AGES,
+            "presets": [
+                (name, asked.address(**each), asked == _of(asked, each)) for name, each in PRESETS
+            ],
+            "lengths": LENGTHS,
+            "csv": asked.address(f"{PATH}.csv", after=asked.after),
             "here": asked.address(after=asked.after),
         }
         return Page("tokens/list.html", facts, status=UNAVAILABLE if page is None else None)
+
+
+FIELDS: Final = (
+    *(
+        "mint",
+        "symbol",
+        "name",
+        "price_usd",
+        "change_m5",
+        "change_h1",
+        "change_d1",
+        "volume_d1_usd",
+    ),
+    *("market_cap_usd", "rsi_h1", "buy_share_h1", "age_s", "look_alike_of", "slot"),
+)
+
+
+def table_of(page: LinePage) -> str:
+    """Return *page* as CSV: numbers as the API has them, "" for null."""
+    text = StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(FIELDS)
+    for each in page.lines:
+        line = each.line
+        names = [_plain(line.listed.symbol), _plain(line.listed.name)]
+        numbers = [line.usd, *line.changes, line.volume / MICRO_USD, line.market_cap, line.rsi]
+        beside = [line.pressure, line.age_s, line.look_alike_of, page.slot]
+        table.writerow([each.mint, *names, *numbers, *beside])
+    return text.getvalue()
+
+
+def _plain(name: str | None) -> str | None:
+    """Return *name*, after an apostrophe if a spreadsheet would take it for a formula."""
+    return f"'{name}" if name and name[0] in "=+-@" else name
+
+
+def _of(asked: TokensQuestion, preset: Mapping[str, Any]) -> TokensQuestion:
+    return msgspec.structs.replace(asked, **preset)
 
 
 def _mark(page: LinePage, *, is_stale: bool) -> str:

@@ -152,11 +152,11 @@ def _hashable(key: object) -> object:
 
 
 QUESTION_PATH: Final = "/tokens"
-PAGE_LENGTH: Final = 50
+LENGTHS: Final = {"": 50, "200": 200}  # rows of a page
 WATCHED_SHOWN: Final = 12  # on the first page
 TEXT_LENGTH_MAX: Final = 64
 PLACE: Final = re.compile(r"(-?[0-9.]{1,24}(?:e[+-]?[0-9]{1,3})?)?~([1-9A-HJ-NP-Za-km-z]{32,44})")
-FIELDS: Final = ("q", "sort", "order", "volume", "age")  # of the form
+FIELDS: Final = ("q", "sort", "order", "volume", "age", "rows")  # of the form
 SORTS: Final = {
     "volume": Sort.VOLUME,
     "price": Sort.PRICE,
@@ -198,6 +198,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     sort         a key of SORTS
     volume, age  a value of VOLUMES and of AGES
+    rows         a key of LENGTHS
     is_watched   nothing but what the reader watches
     after        where the page before ended
     """
@@ -207,10 +208,16 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
     is_rising: bool = False
     volume: str = ""
     age: str = ""
+    rows: str = ""
     is_watched: bool = False
     after: ListPlace | None = None
 
-    def address(self, **changes: Any) -> str:
+    @property
+    def length(self) -> int:
+        """How many rows a page has."""
+        return LENGTHS[self.rows]
+
+    def address(self, path: str = QUESTION_PATH, /, **changes: Any) -> str:
         """Return the address of this list with *changes*; another list begins at its first page."""
         asked = msgspec.structs.replace(self, **{"after": None, **changes})
         fields = {
@@ -219,11 +226,12 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
             "order": "asc" if asked.is_rising else "",
             "volume": asked.volume,
             "age": asked.age,
+            "rows": asked.rows,
             "watched": "1" if asked.is_watched else "",
             "after": "" if asked.after is None else _written(asked.after),
         }
         query = urlencode({name: value for name, value in fields.items() if value})
-        return f"{QUESTION_PATH}?{query}" if query else QUESTION_PATH
+        return f"{path}?{query}" if query else path
 
     def of_list(self, watched: list[Mint] | None, now: UnixS) -> ListQuestion:
         """Return the same for a list as of *now*; *watched* is what the reader watches."""
@@ -235,7 +243,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
             since_min=UnixS(now - age_s) if age_s else None,
             sort=SORTS[self.sort],
             is_rising=self.is_rising,
-            limit=PAGE_LENGTH,
+            limit=self.length,
             after=self.after,
         )
 
@@ -246,8 +254,10 @@ def question_of(query: FormData) -> TokensQuestion:
     after = query.text("after")
     volume = query.text("volume")
     age = query.text("age")
+    rows = query.text("rows")
     if (
         sort not in SORTS
+        or rows not in LENGTHS
         or volume not in {each.value for each in VOLUMES}
         or age not in {each.value for each in AGES}
     ):
@@ -258,6 +268,7 @@ def question_of(query: FormData) -> TokensQuestion:
         is_rising=query.text("order") == "asc",
         volume=volume,
         age=age,
+        rows=rows,
         is_watched=query.text("watched") == "1",
         after=_read(after) if after else None,
     )
