@@ -396,7 +396,7 @@ def _with_several(swaps: Iterable[Swap]) -> set[int]:
 
 
 def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
-    """Return who bought and sold: no pressure either way."""
+    """Return the signers that bought and sold: no pressure either way."""
     sides: dict[bool, set[tuple[int, Mint, str]]] = {True: set(), False: set()}
     for swap, seen in sided:
         if swap.succeeds is None:
