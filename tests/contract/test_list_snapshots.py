@@ -12,8 +12,10 @@ from typing_extensions import override
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_MS, MINUTE_MS
+from mintscope.market.follow.chunk_files import ChunkFiles
 from mintscope.market.follow.list_cache import EVERY_S, ListCache, ListKeeper, store_list
 from mintscope.market.follow.tailer import look_again_soon
+from mintscope.market.listing.chunks import ChunkInMemory, KeepChunk
 from mintscope.market.listing.listed import ListLine, ListQuestion, Sort
 from mintscope.market.listing.snapshot import FactPlace, ListSnapshots, SnapshotMark
 from mintscope.market.listing.token_list import FORM, TokenList, pieces
@@ -57,11 +59,13 @@ class Seen(ListKeeper):
 class Process:
     """The part of an api process that has a list."""
 
-    def __init__(self, market: KeptMarket, clock: ManualClock) -> None:
+    def __init__(
+        self, market: KeptMarket, clock: ManualClock, keep: KeepChunk = ChunkInMemory
+    ) -> None:
         snapshots = market.market.list_snapshots
         self.keeper = Seen(snapshots, clock, mints_min=1)
         reader = market.market.lists
-        self.lister = ListCache(reader, clock, wait=look_again_soon, keeper=self.keeper)
+        self.lister = ListCache(reader, clock, wait=look_again_soon, keeper=self.keeper, keep=keep)
 
     async def look(self) -> None:
         await self.lister.refresh()
@@ -76,8 +80,14 @@ def trade(mint: Mint, usd: float | None, volume: int, index: int) -> PricedSwap:
     return PricedSwap(mint, index, 0, -1, 0, index % 2 == 0, volume, usd, sol, "pool")
 
 
-async def test_a_list_that_was_read_again_is_the_one_that_went_on(market: KeptMarket) -> None:
-    """Over forks, restarts, days and pauses, and mints that appear, go and get names."""
+async def test_a_list_that_was_read_again_is_the_one_that_went_on(
+    market: KeptMarket, tmp_path: Path
+) -> None:
+    """Over forks, restarts, days and pauses, and mints that appear, go and get names.
+
+    The one that goes on keeps closed parts in memory, the others in files.
+    """
+    keep = ChunkFiles(tmp_path, rows_min=1)
     random = Random(28)
     clock = ManualClock(UnixMs(START * 1000))
     went_on = Process(market, clock)
@@ -112,7 +122,9 @@ async def test_a_list_that_was_read_again_is_the_one_that_went_on(market: KeptMa
                 assert process.lines() == went_on.lines()
                 assert process.lines("sol") == went_on.lines("sol")
                 assert process.lines(A[:5]) == went_on.lines(A[:5])
-            read_again = [*read_again[-2:], Process(market, clock)]
+                days = process.lister.newest().days([0])
+                assert days == went_on.lister.newest().days([0])
+            read_again = [*read_again[-2:], Process(market, clock, keep)]
     built = ListCache(market.market.lists, clock, wait=look_again_soon)
     await built.refresh()
     for sort in Sort:

@@ -64,6 +64,7 @@ from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import Limit, Limits, MemoryLimits
+from mintscope.kit.machine import limit_arenas
 from mintscope.kit.time import DAY_S
 from mintscope.market.follow.tailer import LogTailer
 from mintscope.market.log import LogReader
@@ -101,6 +102,7 @@ async def run_api(  # noqa: PLR0913 - one argument for each part
     reread        reads the configuration again, at a SIGHUP
     Raises        FolderInUse, UnusableStore, CannotSell, and OSError for an address in use
     """
+    limit_arenas()
     with held(config, "api"), serving_metrics(config.metrics, config.metrics.api_port):
         expect_own_stores(config, is_new=is_new, writes=True, uses_pepper=True)
         listener = bind(config.api) if listener_fd is None else socket(fileno=listener_fd)
@@ -135,7 +137,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     checks.append(Check("coverage", covered.expect_read, is_vital=False))
     origins = origins_of(config.api.origin, host, port)
     sold_at = resource_origin(config.api.origin, host, port)
-    lists, of_lists = await enter(listing(config.lists, market, follower, clock, sold_at))
+    lists, of_lists = await enter(listing(config, market, follower, clock, sold_at))
     await enter(running(partial(watch, config, clock), "backups"))
     accounts, of_signals = await enter(
         _accounts(config, money, reader, origins[0], limits, clock, symbols_of(lists))

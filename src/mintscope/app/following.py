@@ -32,7 +32,7 @@ from mintscope.api.failures import RETRY_S
 from mintscope.api.health import ReadCoverage, no_coverage
 from mintscope.api.routes import LISTS, ListParts
 from mintscope.app.config.config import ApiConfig
-from mintscope.app.config.groups import Config, ListsConfig, SignalsConfig
+from mintscope.app.config.groups import Config, SignalsConfig
 from mintscope.app.maintenance import running
 from mintscope.app.mcp import has_mcp
 from mintscope.app.payments import Sales
@@ -49,6 +49,7 @@ from mintscope.kit.time import SECOND_MS
 from mintscope.market.coverage import CoverageReader
 from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.broadcaster import Broadcaster
+from mintscope.market.follow.chunk_files import ChunkFiles
 from mintscope.market.follow.list_cache import ListCache, ListKeeper, NextFold, store_list
 from mintscope.market.follow.tailer import CoverageTailer, LogTailer
 from mintscope.market.listing.columns import load_list_kernels
@@ -251,7 +252,7 @@ async def _in_time(reading: Coroutine[Any, Any, T]) -> T | None:
 
 @asynccontextmanager
 async def listing(
-    config: ListsConfig, market: Market, follower: LogTailer, clock: Clock, origin: str
+    config: Config, market: Market, follower: LogTailer, clock: Clock, origin: str
 ) -> AsyncIterator[tuple[ListParts, list[Check]]]:
     """Keep the list current during the block; clients reach this service at *origin*.
 
@@ -260,10 +261,12 @@ async def listing(
     """
     with telling_what_is_compiled():
         load_list_kernels()
-    wait = NextFold(follower.folded, follower.finality, clock, refresh_s=config.refresh_s)
+    lists = config.lists
+    wait = NextFold(follower.folded, follower.finality, clock, refresh_s=lists.refresh_s)
     keeper = ListKeeper(market.list_snapshots, clock)
-    lister = ListCache(market.lists, clock, wait=wait, keeper=keeper)
-    limit = Limit(name=LISTS.name, count=config.limit_requests, window_s=config.limit_window_s)
+    keep = ChunkFiles(config.data_dir)
+    lister = ListCache(market.lists, clock, wait=wait, keeper=keeper, keep=keep)
+    limit = Limit(name=LISTS.name, count=lists.limit_requests, window_s=lists.limit_window_s)
     async with running(lister.run, "lists"):
         checks = [
             Check("lists", lister.expect_loaded),

@@ -250,6 +250,8 @@ def _expires_at(writer: asyncio.StreamWriter) -> float | None:
 
 PAUSE_S: Final = 10.0
 BATCH_OBJECTS: Final = 50_000  # of a fold, all of which go when it ends
+M_ARENA_MAX: Final = -8  # of malloc.h
+ARENAS: Final = 2
 
 
 async def give_memory_back() -> None:
@@ -263,6 +265,16 @@ def trim() -> None:
     """Give free memory back now: 1 ms, or 10 ms where there are 100 MB of it."""
     with suppress(OSError, AttributeError):  # other C libraries do so themselves
         ctypes.CDLL(None).malloc_trim(0)
+
+
+def limit_arenas() -> None:
+    """Let all threads but the first share one arena of glibc; call it before any is started.
+
+    Each thread has its own else, and keeps what it has freed: looks at a list of 100,000 tokens
+    are made in several threads, and kept 90 MB more.
+    """
+    with suppress(OSError, AttributeError):  # other C libraries have none
+        ctypes.CDLL(None).mallopt(M_ARENA_MAX, ARENAS)
 
 
 def freeze_startup_objects() -> None:

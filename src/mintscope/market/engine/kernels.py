@@ -522,22 +522,22 @@ def close_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, k: int) -> 
 
 
 @bulk_kernel
-def read_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, out: Floats) -> None:
-    """Write the averages of rows *at*: out[timeframe * READ_A_ROW + z, i].
+def read_rows(accs: Floats, counts: Ints, closes: Floats) -> Floats:
+    """Return the averages of all rows of one timeframe, READ_A_ROW values by row: [z, i].
 
     Those with the open candle, as `read_averages` does; those without it, as
     `read_closed_averages` does; and the close of the candle before it.
     """
+    found = np.empty((READ_A_ROW, len(closes)))
     read = np.zeros(2 * AVERAGES + 1)
-    for j in range(len(at)):
-        i = at[j]
-        for k in range(len(WIDTHS)):
-            read[:] = nan
-            closed = counts[i, k] - 1
-            if closed >= 0:
-                read_averages(accs[i, k], closed, closes[i], SERVICE, read)
-            if closed > 0:
-                read_closed_averages(accs[i, k], closed, SERVICE, read[AVERAGES:])
-                read[2 * AVERAGES] = accs[i, k, LAST]
-            for z in range(READ_A_ROW):
-                out[k * READ_A_ROW + z, i] = read[z]
+    for i in range(len(closes)):
+        read[:] = nan
+        closed = counts[i] - 1
+        if closed >= 0:
+            read_averages(accs[i], closed, closes[i], SERVICE, read)
+        if closed > 0:
+            read_closed_averages(accs[i], closed, SERVICE, read[AVERAGES:])
+            read[2 * AVERAGES] = accs[i, LAST]
+        for z in range(READ_A_ROW):
+            found[z, i] = read[z]
+    return found

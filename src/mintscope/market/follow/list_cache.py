@@ -19,6 +19,7 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.kit.time import MINUTE_MS
 from mintscope.market.follow.tailer import Wait, look_again_soon
+from mintscope.market.listing.chunks import ChunkInMemory, KeepChunk
 from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.listing.snapshot import (
     FactPlace,
@@ -73,8 +74,8 @@ class ListKeeper:
         self._kept_seq = 0
         self._kept_at_s = None
 
-    async def restore(self) -> tuple[TokenList, Head] | None:
-        """Return the list of the newest snapshot; None if none can be read.
+    async def restore(self, keep: KeepChunk = ChunkInMemory) -> tuple[TokenList, Head] | None:
+        """Return the list of the newest snapshot, as `TokenList` takes *keep*; None without any.
 
         Raises ServiceUnavailable
         """
@@ -83,7 +84,7 @@ class ListKeeper:
             if mark is None:
                 return None
             try:
-                found = await self._read(mark)
+                found = await self._read(mark, keep)
             except NotASnapshot as reason:
                 LOG.warning("list_snapshot_unreadable", reason=str(reason))
                 return None
@@ -92,9 +93,9 @@ class ListKeeper:
                 return found
         return None
 
-    async def _read(self, mark: SnapshotMark) -> tuple[TokenList, Head] | None:
+    async def _read(self, mark: SnapshotMark, keep: KeepChunk) -> tuple[TokenList, Head] | None:
         """Return the list of *mark*, None if a newer snapshot has replaced it meanwhile."""
-        restoring = Restoring()
+        restoring = Restoring(keep)
         for place in range(mark.piece_count):
             piece = await self._snapshots.piece(mark.number, place)
             if piece is None:
@@ -216,10 +217,12 @@ class ListCache:
         *,
         wait: Wait,
         keeper: ListKeeper | None = None,
+        keep: KeepChunk = ChunkInMemory,
     ) -> None:
         """Read *reader*; *wait* is called between two looks at it.
 
         keeper   stores snapshots of the list for processes that start, and reads them
+        keep     keeps the trades of closed parts
         """
         self._reader = reader
         self._clock = clock
@@ -229,6 +232,7 @@ class ListCache:
         self._tracked_seq = 0
         self._facts = FactPlace(UnixMs(0), Mint(""))
         self._keeper = keeper
+        self._keep = keep
         self._may_restore = True
         self._is_loading = True  # for the first time
         self._read_at_s = clock.monotonic_s()
@@ -324,7 +328,7 @@ class ListCache:
         """Return the list of the newest snapshot, None if none can be read."""
         if self._keeper is None or not self._may_restore:
             return None
-        found = await self._keeper.restore()
+        found = await self._keeper.restore(self._keep)
         if found is None:
             return None
         tokens, head = found
@@ -337,7 +341,7 @@ class ListCache:
         """Take in all mints, page by page."""
         folded, self._tracked_seq = await self._reader.folded()
         self._facts = FactPlace(UnixMs(self._clock.now() - CLOCKS_APART_MS), Mint(""))
-        tokens = TokenList(folded)
+        tokens = TokenList(folded, self._keep)
         last = 0
         while True:
             page = await self._reader.mints(last, MINTS_PER_READ)

@@ -3,9 +3,9 @@
 The data of a list for each mint: one row of numbers, and the parts that slide out of its spans.
 
 A part that is open is kept in the rows.  A closed one is kept as the rows that were traded in it
-and what they traded: many mints trade in few parts.  When it leaves a span, its volume is taken
-off and its prices become those from before the span.  So a list costs by what is traded, and
-nothing by the mints that are not.
+and what they traded (`chunks`): many mints trade in few parts.  When it leaves a span, its volume
+is taken off and its prices become those from before the span.  So a list costs by what is traded,
+and nothing by the mints that are not.
 
 EMAs, RSI and MACD of every timeframe in a list: what the engine has of the mints in use, of all.
 
@@ -20,7 +20,9 @@ A change compares the newest price with the newest one from before its span.
 How prices went within a day: the newest of each part of D1, for the few mints of a page.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,9 +32,19 @@ from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import MINUTE_S
 from mintscope.market.engine import kernels
 from mintscope.market.engine.kernels import ACC, READ_A_ROW
+from mintscope.market.listing.chunks import (
+    ChunkInMemory,
+    KeepChunk,
+    KeptChunk,
+    PartChunk,
+    Rows,
+    by_row,
+    closes_of,
+    joined,
+)
 from mintscope.market.listing.snapshot import SlotTrades
 from mintscope.market.screening.grammar import before
-from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S
+from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 
 Floats = NDArray[np.float64]
 AverageRows = NDArray[Any]
@@ -50,7 +62,9 @@ PLACES: Final = {
         )
     )
 }
-"""Where the values of a name stand in what is shown."""
+"""Where the values of a name stand: number of the timeframe * READ_A_ROW + place in it."""
+H1_FRAME: Final = list(TIMEFRAMES).index(Timeframe.H1)
+RSI: Final = NAMES.index("rsi")
 
 
 class AverageColumns:
@@ -58,13 +72,16 @@ class AverageColumns:
 
     def __init__(self, count: int) -> None:
         self.accs = np.zeros((count, len(TIMEFRAMES), ACC))
-        self._shown = np.zeros((len(PLACES), 0))
+        self._rsi = np.zeros(0)
         self._is_stale = np.ones(count, np.bool_)
+        self._lock = Lock()
+        self._newest: Callable[[], Averages | None] = lambda: None  # a weak reference
 
     def make_room(self, count: int) -> None:
         """Have *count* rows, no fewer than before."""
         more = count - len(self.accs)
-        self.accs = np.pad(self.accs, ((0, more), (0, 0), (0, 0)))
+        with self._lock:
+            self.accs = np.pad(self.accs, ((0, more), (0, 0), (0, 0)))
         self._is_stale = np.pad(self._is_stale, (0, more), constant_values=True)
 
     def start_row(self, row: int) -> None:
@@ -73,19 +90,28 @@ class AverageColumns:
 
     def load(self, row: int, accs: Any) -> None:
         """Take *accs*, a line for each timeframe, for *row*."""
-        self.accs[row] = accs
+        with self._lock:
+            newest = self._newest()
+            if newest is not None:
+                for k in range(len(TIMEFRAMES)):
+                    newest.save(np.array([row]), k, self.accs[[row], k])
+            self.accs[row] = accs
         self._is_stale[row] = True
 
     def close(self, rows: Any, at: AverageRows, k: int) -> None:
         """Let the open candles of timeframe *k* of rows *at* close at their newest prices."""
-        kernels.close_rows(self.accs, rows["counts"], rows["usd"], at, k)
+        with self._lock:
+            newest = self._newest()
+            if newest is not None:
+                newest.save(at, k, self.accs[at, k])
+            kernels.close_rows(self.accs, rows["counts"], rows["usd"], at, k)
 
     def note(self, at: AverageRows) -> None:
         """Note that rows *at* have another newest price."""
         self._is_stale[at] = True
 
     def restore(self, first: int, accs: bytes) -> None:
-        """Restore the rows from *first* on that `kept` returned."""
+        """Restore the rows from *first* on that `kept` returned, before anything is shown."""
         kept = np.frombuffer(accs).reshape(-1, len(TIMEFRAMES), ACC)
         self.accs[first : first + len(kept)] = kept
 
@@ -93,27 +119,78 @@ class AverageColumns:
         """Return the accumulators of the rows from *first* until before *last*."""
         return self.accs[first:last].tobytes()
 
-    def shown(self, rows: Any) -> Floats:
-        """Return the values of *rows*, the first of all, one line for each of PLACES; NaN: none.
-
-        It never changes afterwards.
-        """
+    def shown(self, rows: Any) -> "Averages":
+        """Return the values of *rows*, the first of all, as they are now."""
         count = len(rows)
-        found = np.empty((len(PLACES), count))
-        before = min(count, self._shown.shape[1])
-        found[:, :before] = self._shown[:, :before]
-        stale = self._is_stale[:count]
-        stale[before:] = True
-        at = np.flatnonzero(stale)
-        kernels.read_rows(self.accs, rows["counts"], rows["usd"], at, found)
-        stale[:] = False
-        self._shown = found
+        self._rsi = np.append(self._rsi, np.full(count - len(self._rsi), np.nan))
+        at = np.flatnonzero(self._is_stale[:count])
+        counts = rows["counts"][at, H1_FRAME]
+        values = kernels.read_rows(self.accs[at, H1_FRAME], counts, rows["usd"][at])
+        self._rsi[at] = values[RSI]
+        self._is_stale[:count] = False
+        found = Averages(self, rows["counts"].copy(), rows["usd"].copy(), self._rsi.copy())
+        with self._lock:
+            newest = self._newest()
+            if newest is not None:
+                newest.next = found
+            self._newest = weakref.ref(found)
         return found
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of all of it, in bytes."""
-        return self.accs.nbytes + self._shown.nbytes + self._is_stale.nbytes
+    def as_of(self, state: "Averages", k: int) -> Floats:
+        """Return the accumulators of timeframe *k* that all rows of *state* had then."""
+        with self._lock:
+            found = self.accs[: len(state.usd), k].copy()
+            states: list[Averages] = []
+            each: Averages | None = state
+            while each is not None:
+                states.append(each)
+                each = each.next
+            for later in reversed(states):
+                later.undo(k, found)
+        return found
+
+
+class Averages:
+    """The values of all rows at one time, which never change: computed when first asked for.
+
+    All columns of 100,000 tokens are 54 MB, and most are never asked for.  So accumulators are
+    kept as they are now, and here what they were before each change of theirs since.
+
+    counts, usd   candles by timeframe and the newest price of each row
+    rsi           of h1
+    next          the state after this one, if it was made while this one was in use
+    """
+
+    def __init__(
+        self, columns: AverageColumns, counts: NDArray[Any], usd: Floats, rsi: Floats
+    ) -> None:
+        self.counts = counts
+        self.usd = usd
+        self.rsi = rsi
+        self.next: Averages | None = None
+        self._columns = columns
+        self._found: dict[int, Floats] = {}
+        self._before: list[tuple[AverageRows, int, Floats]] = []
+
+    def column(self, name: str) -> Floats:
+        """Return the values of *name*, one of PLACES, of all rows; NaN: none."""
+        k, place = divmod(PLACES[name], READ_A_ROW)
+        if k not in self._found:
+            accs = self._columns.as_of(self, k)
+            self._found[k] = kernels.read_rows(accs, self.counts[:, k].copy(), self.usd)
+        values: Floats = self._found[k][place]
+        return values
+
+    def save(self, at: AverageRows, k: int, accs: Floats) -> None:
+        """Note that rows *at* had *accs* of timeframe *k* until now."""
+        self._before.append((at, k, accs))
+
+    def undo(self, k: int, accs: Floats) -> None:
+        """Change *accs* of timeframe *k* from those at the end of this state to its own."""
+        for at, of, had in reversed(self._before):
+            if of == k:
+                is_ours = at < len(accs)
+                accs[at[is_ours]] = had[is_ours]
 
 
 class ListSpan(NamedTuple):
@@ -137,8 +214,6 @@ H1: Final = ListSpan(MINUTE_S, 60)
 D1: Final = ListSpan(24 * MINUTE_S, 60)
 SPANS: Final = (M5, H1, D1)
 
-
-Rows = NDArray[np.int32]
 
 # NaN: not known.
 #
@@ -184,24 +259,16 @@ ROW: Final = np.dtype(
 ROWS_MIN: Final = 64
 
 
-class PartChunk(NamedTuple):
-    """Volumes of some rows, each once, in a closed part: `swaps` of D1, `bought` of a minute."""
-
-    rows: Rows
-    closes: NDArray[np.float64]
-    volumes: NDArray[np.int64]
-    swaps: NDArray[np.int32] | None = None
-    bought: NDArray[np.int64] | None = None
-
-
 class ListColumns:
     """The rows of all mints, as of one moment of the market."""
 
-    def __init__(self, now: UnixS) -> None:
+    def __init__(self, now: UnixS, keep: KeepChunk = ChunkInMemory) -> None:
+        """Begin at *now* without rows; *keep* keeps the trades of closed parts."""
         self.rows = _spare(ROWS_MIN)
         self.averages = AverageColumns(ROWS_MIN)
-        self._minutes: dict[int, list[PartChunk]] = {}
-        self._parts: dict[int, list[PartChunk]] = {}
+        self._keep = keep
+        self._minutes: dict[int, list[KeptChunk]] = {}
+        self._parts: dict[int, list[KeptChunk]] = {}
         self._now = now
 
     @property
@@ -238,7 +305,7 @@ class ListColumns:
             rows["minute_volume"][chunk.rows] = chunk.volumes
             rows["minute_bought"][chunk.rows] = chunk.bought
         else:
-            _append(self._minutes.setdefault(number, []), chunk)
+            self._append(self._minutes.setdefault(number, []), chunk)
 
     def add_parts(self, number: int, chunk: PartChunk) -> None:
         """Add the trades of rows that were just started in part *number* of D1."""
@@ -251,7 +318,7 @@ class ListColumns:
             rows["open_swaps"][chunk.rows] = chunk.swaps
             rows["part_close"][chunk.rows] = chunk.closes
         else:
-            _append(self._parts.setdefault(number, []), chunk)
+            self._append(self._parts.setdefault(number, []), chunk)
 
     def apply(self, slot: SlotTrades, numbers: Rows) -> None:
         """Add *slot*, the next one; *numbers* are the rows of its trades, -1 for none."""
@@ -314,7 +381,7 @@ class ListColumns:
         at = np.flatnonzero((volumes > 0) | ~np.isnan(closes)).astype(np.int32)
         if len(at):
             chunk = PartChunk(at, closes[at], volumes[at], bought=bought[at])
-            _append(self._minutes.setdefault(self._now // M5.part_s, []), chunk)
+            self._append(self._minutes.setdefault(self._now // M5.part_s, []), chunk)
             closes[at] = np.nan
             volumes[at] = bought[at] = 0
 
@@ -325,7 +392,7 @@ class ListColumns:
         if len(at):
             open_swaps = rows["open_swaps"][at].astype(np.int32)
             chunk = PartChunk(at, rows["part_close"][at], rows["open_volume"][at], open_swaps)
-            _append(self._parts.setdefault(self.part, []), chunk)
+            self._append(self._parts.setdefault(self.part, []), chunk)
             rows["open_volume"][at] = 0
             rows["open_swaps"][at] = 0
             rows["part_close"][at] = np.nan
@@ -341,7 +408,7 @@ class ListColumns:
             if number < H1.first_part(now):
                 chunks = self._minutes.pop(number)
                 _write(before[:, 1], chunks)
-                for chunk in chunks:
+                for chunk in (each.whole() for each in chunks):
                     rows["h1_volume"][chunk.rows] -= chunk.volumes
                     rows["h1_bought"][chunk.rows] -= chunk.bought
 
@@ -352,37 +419,36 @@ class ListColumns:
                 break
             chunks = self._parts.pop(number)
             _write(rows["before"][:, 2], chunks)
-            for chunk in chunks:
+            for chunk in (each.whole() for each in chunks):
                 rows["volume"][chunk.rows] -= chunk.volumes
                 rows["swaps"][chunk.rows] -= chunk.swaps
 
-    def closed_parts(self) -> dict[int, tuple[PartChunk, ...]]:
-        """Return the trades in each closed part of D1, as it stands."""
+    def closed_parts(self) -> dict[int, tuple[KeptChunk, ...]]:
+        """Return the trades of each closed part of D1, as they stand."""
         return {number: tuple(chunks) for number, chunks in self._parts.items()}
-
-    def kept_bytes(self) -> int:
-        """Return the memory of all of it, in bytes."""
-        return (
-            int(self.rows.nbytes)
-            + self.averages.nbytes
-            + sum(
-                array.nbytes
-                for _, _, chunk in self.closed_chunks()
-                for array in chunk
-                if array is not None
-            )
-        )
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
         """Yield (is it of D1 rather than of a minute, number of the part, chunk)."""
+        for of_day, number, chunk in self._kept():
+            yield of_day, number, chunk.whole()
+
+    def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
+        """Append a chunk that `closed_chunks` yielded."""
+        chunks = (self._parts if of_day else self._minutes).setdefault(number, [])
+        chunks.append(self._keep(by_row(chunk)))
+
+    def _kept(self) -> Iterator[tuple[bool, int, KeptChunk]]:
         for of_day, parts in ((False, self._minutes), (True, self._parts)):
             for number, chunks in parts.items():
                 for chunk in chunks:
                     yield of_day, number, chunk
 
-    def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
-        """Append a chunk that `closed_chunks` yielded."""
-        (self._parts if of_day else self._minutes).setdefault(number, []).append(chunk)
+    def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
+        """Add *chunk*, with those that are not longer: there are few, however many come."""
+        added = [chunk]
+        while chunks and chunks[-1].count <= sum(len(each.rows) for each in added):
+            added.append(chunks.pop().whole())
+        chunks.append(self._keep(joined(added)))
 
 
 def _spare(count: int) -> Any:
@@ -392,33 +458,18 @@ def _spare(count: int) -> Any:
     return rows
 
 
-def _write(column: NDArray[np.float64], chunks: list[PartChunk]) -> None:
+def _write(column: NDArray[np.float64], chunks: list[KeptChunk]) -> None:
     for chunk in chunks:
-        is_priced = ~np.isnan(chunk.closes)
-        column[chunk.rows[is_priced]] = chunk.closes[is_priced]
-
-
-def _append(chunks: list[PartChunk], chunk: PartChunk) -> None:
-    """Add *chunk*, together with those that are not longer: there are few, however many come."""
-    joined = [chunk]
-    while chunks and len(chunks[-1].rows) <= sum(len(each.rows) for each in joined):
-        joined.append(chunks.pop())
-    chunks.append(chunk if len(joined) == 1 else _together(joined))
-
-
-def _together(chunks: list[PartChunk]) -> PartChunk:
-    columns: list[Any] = [
-        None if column[0] is None else np.concatenate(column)
-        for column in zip(*chunks, strict=True)
-    ]
-    return PartChunk(*columns)
+        closes = chunk.column("closes")
+        is_priced = ~np.isnan(closes)
+        column[chunk.column("rows")[is_priced]] = closes[is_priced]
 
 
 def load_list_kernels() -> None:
     """Have the kernels of a list at hand: the first one must not wait for them."""
     columns = ListColumns(UnixS(0))
     columns.averages.close(columns.rows, np.zeros(0, np.int32), 0)
-    columns.averages.shown(columns.rows)
+    columns.averages.shown(columns.rows).column("rsi_m1")
 
 
 # The newest price from before the day, then that at the end of each part; None before the first.
@@ -434,25 +485,22 @@ class DayCloses(NamedTuple):
     now      by row, the newest price
     """
 
-    parts: Mapping[int, Sequence[PartChunk]]
+    parts: Mapping[int, Sequence[KeptChunk]]
     open: int
     before: Any
     now: Any
 
     def of(self, rows: Sequence[int]) -> Sequence[Closes]:
-        """Return the closes of *rows*, in their order: one pass over what was traded in a day."""
+        """Return the closes of *rows*, in their order.  Raises OSError."""
         found = np.full((len(rows), D1.parts + 1), np.nan)
-        places = np.full(len(self.now), -1, np.int32)
-        places[rows] = np.arange(len(rows))
         found[:, 0] = self.before[rows]
         first = self.open - D1.parts + 1
         for number, chunks in self.parts.items():
             if not first <= number < self.open:
                 continue
             for chunk in chunks:
-                at = places[chunk.rows]
-                is_ours = (at >= 0) & ~np.isnan(chunk.closes)
-                found[at[is_ours], number - first + 1] = chunk.closes[is_ours]
+                at, closes = closes_of(chunk, rows)
+                found[at, number - first + 1] = closes
         found[:, -1] = self.now[rows]
         return _carried(found)
 

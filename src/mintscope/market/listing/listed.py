@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.primitives import Mint, UnixS
-from mintscope.market.listing.columns import PLACES, Closes, DayCloses
+from mintscope.market.listing.columns import Averages, Closes, DayCloses
 from mintscope.market.listing.look_alikes import AddressIndex, NameIndex, cleaned, hides
 from mintscope.market.listing.snapshot import FoldedTo
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount
@@ -219,7 +219,7 @@ class ListedTokens:
         mints: Sequence[ListedMint | None],
         rows: Any,
         *,
-        averages: Floats,
+        averages: Averages,
         standings: Sequence[bytes | None],
         names: NameIndex,
         addresses: AddressIndex,
@@ -228,7 +228,7 @@ class ListedTokens:
     ) -> None:
         """Copy the needed parts of *rows*, of `columns.ROW`, which may change afterwards.
 
-        averages    of each row, as `AverageColumns.shown` gives them
+        averages    of each row
         standings   of each row the pools of its mint, packed
         folds   of each row the `fold_key` of its name and of its symbol
         """
@@ -240,7 +240,7 @@ class ListedTokens:
         self._days = days
         self._folds = folds
         self._keys: NDArray[np.uint64] = rows["key"].copy()
-        self._usd: Floats = rows["usd"].copy()
+        self._usd: Floats = averages.usd
         self._sol: Floats = rows["sol"].copy()
         is_young = np.isnan(rows["before"][:, -1])
         self._change_since: Floats = np.where(is_young, rows["first_at"], np.nan)
@@ -251,9 +251,9 @@ class ListedTokens:
         self._volume: NDArray[np.int64] = rows["volume"].copy()
         self._swaps: NDArray[np.int64] = rows["swaps"].copy()
         self._caps: Floats = rows["usd"] * rows["supply"]
-        self._rsi: Floats = averages[PLACES["rsi_h1"]]
+        self._rsi: Floats = averages.rsi
         self._pressure: Floats = shares_of(rows["h1_bought"], rows["h1_volume"])
-        self._is_ready: NDArray[np.bool_] = rows["counts"] >= CANDLES_FOR_ALL
+        self._is_ready: NDArray[np.bool_] = averages.counts >= CANDLES_FOR_ALL
         self._since: Floats = rows["since"].copy()
         listed = np.flatnonzero(rows["is_listed"])
         self._by_key: Rows = listed[np.argsort(self._keys[listed])]

@@ -24,6 +24,7 @@ import numpy as np
 from mintscope.kit.primitives import MINT_LENGTH_MAX, Mint, UnixS
 from mintscope.market.engine.fold import read_state
 from mintscope.market.engine.kernels import ACC
+from mintscope.market.listing.chunks import ChunkInMemory, KeepChunk, PartChunk
 from mintscope.market.listing.columns import (
     D1,
     H1,
@@ -32,7 +33,6 @@ from mintscope.market.listing.columns import (
     SPANS,
     DayCloses,
     ListColumns,
-    PartChunk,
 )
 from mintscope.market.listing.listed import ListedMint, ListedTokens, key_of
 from mintscope.market.listing.look_alikes import AddressIndex, NameIndex, folded, search_line
@@ -67,9 +67,10 @@ class TokenList:
     folded   up to where it has come
     """
 
-    def __init__(self, folded: FoldedTo) -> None:
+    def __init__(self, folded: FoldedTo, keep: KeepChunk = ChunkInMemory) -> None:
+        """Begin at *folded* without mints; *keep* keeps the trades of closed parts."""
         self.folded = folded
-        self._columns = ListColumns(folded.time or UnixS(0))
+        self._columns = ListColumns(folded.time or UnixS(0), keep)
         self._rows: dict[Mint, int] = {}
         self._mints: list[ListedMint | None] = []
         self._standings: list[bytes | None] = []  # the pools of each, packed
@@ -223,10 +224,6 @@ class TokenList:
     def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
         """Append the trades of a closed part to those of the parts before it."""
         self._columns.restore_chunk(number, chunk, of_day=of_day)
-
-    def kept_bytes(self) -> int:
-        """Return the memory of the numbers, in bytes."""
-        return self._columns.kept_bytes()
 
     def _start(self, one: MintAsFolded) -> int:
         self.drop(one.mint)
@@ -422,7 +419,9 @@ def _snapshot_parts(tokens: TokenList, tracked_seq: int, facts: FactPlace) -> It
 class Restoring:
     """Restores a list from its pieces, given in order.  All methods raise NotASnapshot."""
 
-    def __init__(self) -> None:
+    def __init__(self, keep: KeepChunk = ChunkInMemory) -> None:
+        """*keep* keeps the trades of closed parts."""
+        self._keep = keep
         self._head: Head | None = None
         self._tokens: TokenList | None = None
 
@@ -445,7 +444,7 @@ class Restoring:
     def _add(self, part: Part) -> None:
         if isinstance(part, Head):
             self._head = part
-            self._tokens = TokenList(part.folded)
+            self._tokens = TokenList(part.folded, self._keep)
             self._tokens.expect_rows(part.rows, part.gone)
             return
         if self._tokens is None:

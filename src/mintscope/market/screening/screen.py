@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
-from mintscope.market.listing.columns import PLACES
+from mintscope.market.listing.columns import PLACES, Averages
 from mintscope.market.screening.grammar import (
     FIELDS,
     LEVEL_NAMES,
@@ -257,9 +257,9 @@ class ScreenColumns:
     """
 
     def __init__(
-        self, rows: Any, known: Mapping[str, Floats], averages: Floats, now: UnixS | None
+        self, rows: Any, known: Mapping[str, Floats], averages: Averages, now: UnixS | None
     ) -> None:
-        """Take *known* columns, *averages* as `AverageColumns.shown` gives them, and from *rows*.
+        """Take *known* columns, *averages*, and others from *rows*.
 
         rows   of `columns.ROW`, which may change afterwards
         """
@@ -268,15 +268,14 @@ class ScreenColumns:
         self._averages = averages
         self._taken = {
             name: rows[name].copy()
-            for name in ("counts", "h1_volume", "depth", "set_at", "set_since", "is_agreed")
+            for name in ("h1_volume", "depth", "set_at", "set_since", "is_agreed")
         }
 
     def column(self, name: str) -> Floats:
         """Return the values of the field *name*."""
         found = self._found.get(name)
         if found is None:
-            place = PLACES.get(name)
-            found = self._made(name) if place is None else self._averages[place]
+            found = self._averages.column(name) if name in PLACES else self._made(name)
             self._found[name] = found
         return found
 
@@ -292,8 +291,8 @@ class ScreenColumns:
                 return self._confidence()
             case _:
                 timeframe = Timeframe(name.removeprefix("candles_"))
-                counts: Floats = self._taken["counts"][:, TIMEFRAMES.index(timeframe)] * 1.0
-                return counts
+                counts = self._averages.counts[:, TIMEFRAMES.index(timeframe)]
+                return counts.astype(np.float64)
 
     def _ages(self) -> Floats:
         ages: Floats = np.maximum(0.0, self._now - self._taken["set_at"])
