@@ -103,3 +103,10 @@ def test_nothing_is_larger_than_its_budget_but_what_is_listed(
 ) -> None:
     larger = {name: size for name, size in measure().items() if size > most}
     assert larger == exceptions, f"expected at most {most}; the exceptions listed may only shrink"
+
+
+def test_the_engine_is_chosen_in_one_module() -> None:
+    """A second question is a second choice: add a method to the engine instead."""
+    asking = [name for name, path in modules() if "config.store is" in path.read_text()]
+
+    assert asking == ["app/engine.py"]

@@ -17,6 +17,7 @@ from prometheus_client import REGISTRY
 from mintscope import __version__
 from mintscope.app.config.config import MetricsConfig
 from mintscope.app.config.groups import Config
+from mintscope.app.engine import is_shared
 from mintscope.app.running.processes import Backoff, commit
 from mintscope.kit.check import Check, result_of
 from mintscope.kit.checks import Attempts, CheckWatch, Keep
@@ -137,7 +138,7 @@ def machine_checks(config: Config) -> list[Check]:
         Check("disk", machine.expect_disk, is_vital=False),
         Check("memory", machine.expect_memory, is_vital=False),
     ]
-    if config.store is None:
+    if not is_shared(config):
         checks.append(Check("wal", machine.expect_short_log, is_vital=False))
     return checks
 

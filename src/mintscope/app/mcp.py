@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from mintscope.api.failures import ENVELOPE, ErrorWriter
 from mintscope.app.config.groups import McpConfig
 from mintscope.app.maintenance import running
-from mintscope.app.stores.stores import extra
+from mintscope.app.stores.places import extra
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import UnusableStore
 from mintscope.kit.http.rate_limit import AddressLimits

@@ -32,9 +32,11 @@ from mintscope.app.config.groups import Config
 from mintscope.app.config.load import UnusableSecretFile, read_secret
 from mintscope.app.following import kept_list
 from mintscope.app.running.processes import commit
-from mintscope.app.stores import backups
-from mintscope.app.stores import stores as places
-from mintscope.app.stores.upgrade import Plan, Writer, migrations, plan
+from mintscope.app.stores import backups, places
+from mintscope.app.stores import stores as installation
+from mintscope.app.stores.copying import Progress
+from mintscope.app.stores.engines import Plan
+from mintscope.app.stores.upgrade import Writer, migrations, plan
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import ServiceUnavailable, StoreUnavailable, UnusableStore
 from mintscope.kit.primitives import UnixMs
@@ -112,7 +114,7 @@ def restore(
 ) -> None:
     """Copy a backup into an installation that is empty and does not run."""
     with in_words(), showing_progress() as progress:
-        places.restore(configured(config).config, folder, progress, secrets=secrets)
+        installation.restore(configured(config).config, folder, progress, secrets=secrets)
     if as_json:
         print_json({"restored": str(folder)})
     typer.echo(NEWER, err=as_json)
@@ -161,7 +163,7 @@ def in_words() -> Iterator[None]:
 
 
 @contextmanager
-def showing_progress() -> Iterator[places.Progress]:
+def showing_progress() -> Iterator[Progress]:
     """Show the progress of a copy on a terminal, or else print a line for each table."""
     console = Console(stderr=True)
     counts = dict[str, int]()
@@ -242,7 +244,7 @@ def take(
         )
     with in_words(), showing_progress() as progress:
         if folder is not None:
-            places.back_up(loaded, folder, progress)
+            installation.back_up(loaded, folder, progress)
             backups.note(loaded, str(folder.resolve()), SystemClock().now())
             made = folder
             removed: list[str] = []
@@ -465,7 +467,7 @@ def _done(found: Plan, listed: int | None) -> Iterator[str]:
 def compact(*, as_json: AsJson = False, config: ConfigFile = None) -> None:
     """Rewrite the files of a stopped installation as small as they can be."""
     try:
-        done = places.compact(configured(config).config)
+        done = installation.compact(configured(config).config)
     except (UnusableStore, OSError) as error:
         stop(f"mintscope: {error}", EXIT_NOT_DONE)
     print_rows(("file", "bytesBefore", "bytesAfter"), done, as_json=as_json)

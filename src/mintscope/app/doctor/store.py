@@ -16,6 +16,7 @@ from mintscope.app.cli.output import moment
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import OpenSecret
 from mintscope.app.doctor.finding import Finding, Level, collect, fail, ok, warn
+from mintscope.app.engine import is_shared
 from mintscope.app.payments import (
     CannotSell,
     accepted_terms,
@@ -144,7 +145,7 @@ def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Findin
 
 def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
     """Return the cost of a day on disk, and of all data that will be kept."""
-    bytes_each = FILE_CANDLE_BYTES if config.store is None else SERVER_CANDLE_BYTES
+    bytes_each = SERVER_CANDLE_BYTES if is_shared(config) else FILE_CANDLE_BYTES
     keep_s = retention_of(config).keep_s
     day = sum(candles_a_day.values())
     kept = sum(count * keep_s[each] // DAY_S for each, count in candles_a_day.items())
@@ -223,7 +224,7 @@ def check_webhooks(config: Config) -> Iterator[Finding]:
         waiting, oldest = asyncio.run(_waiting(config))
     except (UnusableStore, ServiceUnavailable) as error:
         fix = "start the database of store, or correct store"
-        if config.store is None:
+        if not is_shared(config):
             fix = "restore it from a backup, or move it away: webhooks of a day may be sent again"
         yield fail(f"webhooks: {error}", fix)
         return

@@ -31,6 +31,7 @@ import structlog
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import ConfigError, settings
+from mintscope.app.engine import is_shared
 from mintscope.app.stores import folder
 from mintscope.kit.http.listening import listen
 
@@ -202,7 +203,7 @@ def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractConte
 
     Raises FolderInUse, FolderOpen.
     """
-    if config.store is not None:  # there the database says who may write
+    if is_shared(config):  # there the database says who may write
         return nullcontext()
     may_be_open = config.data_dir_may_be_open
     return folder.held(config.data_dir, role, may_be_open=may_be_open, patience_s=patience_s)

@@ -35,6 +35,7 @@ from mintscope.app.config.config import LogConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import Loaded, load, settings
 from mintscope.app.config.load import settings as settings_of_all
+from mintscope.app.engine import is_shared
 from mintscope.app.running.logging import configure_logging, set_level
 from mintscope.app.running.processes import (
     Apply,
@@ -496,7 +497,7 @@ def serve(
 ) -> None:
     """Run ingest and api side by side until Ctrl-C; one that ends is started again."""
     loaded = configured(config)
-    if workers > 1 and loaded.config.store is None:
+    if workers > 1 and not is_shared(loaded.config):
         raise typer.BadParameter(
             "expected the setting store for several workers: SQLite has one writer, and a second"
             " process makes every debit slower",

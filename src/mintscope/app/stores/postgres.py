@@ -1,26 +1,44 @@
-"""The openers of this engine: each yields ports of the core over one database."""
+"""The engine over a database of PostgreSQL."""
 
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    aclosing,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+)
 from functools import partial
 from pathlib import Path
 
 from mintscope.accounts.people.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
+from mintscope.app.stores.copying import CannotCopy, Progress
+from mintscope.app.stores.engines import Plan, Secrets, Step, Upkeep
 from mintscope.app.stores.folder import load_pepper
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.money import Money
+from mintscope.app.stores.places import (
+    SQLITE,
+    copy_installation,
+    copy_running,
+    expecting_no_service,
+)
 from mintscope.app.stores.postgres_side import is_auditor
 from mintscope.credits.store.postgres import PostgresCreditAccounts, PostgresCreditLedger
+from mintscope.history.backfill import BackfillIsRead
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import StoreUnavailable, UnusableStore
 from mintscope.kit.secrets import Root
 from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAway, DatabaseError
 from mintscope.kit.sql.group_commit import PATIENCE_S
 from mintscope.kit.sql.identity import IS_USED
-from mintscope.kit.sql.migrating import migrate_tables
+from mintscope.kit.sql.migrating import migrate_all, migrate_tables, rehearse, waits_for
 from mintscope.kit.sql.postgres import PostgresDatabase, WriteLock
 from mintscope.kit.sql.postgres_limits import PostgresWindows
+from mintscope.kit.sql.processes import IngestLock, MarketNotices, reading
+from mintscope.market.follow.tailer import Wait
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.store.postgres import PostgresMarketTables
 from mintscope.payments.price_cache import PriceSource
@@ -192,3 +210,119 @@ def _unusable(cause: DatabaseError) -> UnusableStore:
     error = StoreUnavailable if isinstance(cause, DatabaseAway) else UnusableStore
     what = "takes too long" if "statement timeout" in str(cause) else "does not answer"
     return error(f"the database {what}: {cause}")
+
+
+@contextmanager
+def _answering(otherwise: str) -> Iterator[None]:
+    try:
+        yield
+    except DatabaseError as cause:
+        raise StoreUnavailable(f"the database {otherwise}: {cause}") from cause
+
+
+class PostgresUpkeep:
+    """Implements Upkeep over the database of *dsn*."""
+
+    disk: Path | None = None
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+
+    def back_up(self, target: Path, progress: Progress) -> None:
+        """Copy one moment of the database into files in the new folder *target*."""
+        copy_running(self._dsn, f"{SQLITE}{target}", progress)
+
+    def restore(self, source: Path, progress: Progress) -> None:
+        """Copy the files of *source* into the database, while nothing runs."""
+        copy_installation(f"{SQLITE}{source}", self._dsn, progress)
+
+    def compact(self) -> Sequence[tuple[str, int, int]]:
+        """Raise UnusableStore."""
+        raise UnusableStore("expected files of SQLite; the store is a PostgreSQL, which vacuums")
+
+    def migrations(self, *, is_done: bool) -> list[str]:
+        """Return the names of the migrations that the tables lacked; run them if *is_done*."""
+        with _answering("does not answer"):
+            return migrate_all(self._dsn, is_done=is_done)
+
+    def waiting(self) -> list[str]:
+        """Return the names of the migrations that the tables wait for; of new ones, none."""
+        with _answering("does not answer"):
+            return waits_for(self._dsn)
+
+    @contextmanager
+    def as_it_is(self) -> Iterator[Database]:
+        """Open the tables unmigrated, for reading."""
+        with closing(PostgresDatabase(self._dsn)) as database:
+            yield database
+
+    def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
+        """Run the migrations in a transaction and roll it back, if no process of the service runs.
+
+        scratch   not used: nothing is copied
+        """
+        del scratch
+        try:
+            with _answering("refuses the rehearsal"), expecting_no_service(self._dsn):
+                ran = rehearse(self._dsn)
+        except CannotCopy:
+            why = "the service runs, and a rehearsal locks its tables"
+            return plan._replace(why_not=f"{why}: stop it, or ask a restored copy")
+        return plan._replace(steps=[Step(*each) for each in ran])
+
+
+class PostgresEngine:
+    """Implements Engine over the database of *dsn*."""
+
+    where = "the database of store"
+
+    def __init__(self, dsn: str) -> None:
+        self.place = dsn
+        self.upkeep: Upkeep = PostgresUpkeep(dsn)
+
+    def open_market(
+        self, retention: Retention, *, follows_all: bool, epoch: int | None
+    ) -> AbstractAsyncContextManager[Market]:
+        """Open the market; with *epoch* its writer ends with that epoch."""
+        return open_market(self.place, follows_all=follows_all, retention=retention, epoch=epoch)
+
+    def open_money(self, secrets: Secrets, clock: Clock) -> AbstractAsyncContextManager[Money]:
+        """Open credits, payments and accounts."""
+        return open_money(
+            self.place,
+            pepper=secrets.pepper,
+            pepper_file=secrets.file,
+            clock=clock,
+            roots=secrets.roots,
+        )
+
+    @contextmanager
+    def opened(self, kind: str) -> Iterator[Database]:
+        """Open the tables of *kind*, money or market, for a moment; they are migrated."""
+        with closing(open_tables(self.place, kind)) as database:
+            yield database
+
+    def turn(self) -> IngestLock:
+        """Return the lock of the process that writes the market."""
+        return IngestLock(self.place)
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Be the one process that reads a backfill.  Raises BackfillIsRead while another is."""
+        with reading(self.place) as is_ours:
+            if not is_ours:
+                raise BackfillIsRead
+            yield
+
+    def windows(self) -> PostgresWindows:
+        """Return the table in which requests are counted."""
+        return open_windows(self.place)
+
+    @asynccontextmanager
+    async def waiting(
+        self, poll_interval_s: float, settings: Mapping[str, str]
+    ) -> AsyncIterator[Wait]:
+        """Yield the waiter for the log, which the database notifies."""
+        async with aclosing(MarketNotices(self.place, settings)) as notices:
+            await notices.open()
+            yield partial(notices.wait, poll_interval_s)

@@ -1,24 +1,38 @@
-"""The openers of this engine: each yields ports of the core, opened at first use, over one file."""
+"""The engine over files of SQLite: what it opens is opened at first use, over one file each."""
 
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import (
+    AbstractAsyncContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    closing,
+    contextmanager,
+)
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
 import apsw
 
 from mintscope.accounts.people.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
+from mintscope.app.stores.backup import copy_file, copy_files
+from mintscope.app.stores.compacting import compact_files
+from mintscope.app.stores.copying import FILES, Progress
+from mintscope.app.stores.engines import Plan, Secrets, Step, Upkeep
 from mintscope.app.stores.folder import (
     MARKET_FILE,
     MONEY_FILE,
     PEPPER_FILE,
     WEBHOOKS_FILE,
+    held,
     load_pepper,
 )
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.money import Money
+from mintscope.app.stores.places import SQLITE, expecting_no_service, free_bytes
 from mintscope.app.stores.sqlite_stores import (
     account_connections,
     number_firings_on,
@@ -27,17 +41,21 @@ from mintscope.app.stores.sqlite_stores import (
     webhook_queue,
 )
 from mintscope.credits.store.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.history.backfill import BackfillIsRead
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import StoreUnavailable, UnusableStore
+from mintscope.kit.errors import FolderInUse, StoreUnavailable, UnusableStore
 from mintscope.kit.secrets import Root
 from mintscope.kit.sql.database import AccessAtOnce, AccessInThreads, Database, DatabaseError
 from mintscope.kit.sql.identity import IS_USED
-from mintscope.kit.sql.sqlite import SqliteDatabase
+from mintscope.kit.sql.sqlite import SqliteDatabase, migrate_file, run_each, waits_for
+from mintscope.market.follow.tailer import Wait
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.store.sqlite import SqliteMarketTables, version
 from mintscope.payments.price_cache import PriceSource
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
+
+WAL: Final = "-wal"
 
 # Errors that end by themselves, or by an operator: room, a disk, a lock.
 PASSING: Final = (
@@ -170,3 +188,148 @@ def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
     first = cause.__cause__ if isinstance(cause, DatabaseError) else cause
     error = StoreUnavailable if isinstance(first, PASSING) else UnusableStore
     return error(f"the {kind} file in {folder} does not answer: {cause}")
+
+
+class OnlyOne:
+    """Implements Turn for the one process that holds the folder of all files."""
+
+    epoch = None
+
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Have it."""
+        yield
+
+    async def keep(self) -> None:
+        """Keep it until cancelled."""
+        await asyncio.Event().wait()
+
+
+class SqliteUpkeep:
+    """Implements Upkeep over the files of *folder*."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._place = f"{SQLITE}{folder}"
+        self.disk: Path | None = folder
+
+    def back_up(self, target: Path, progress: Progress) -> None:
+        """Copy the files, which may be in use, into the new folder *target*."""
+        copy_files(self._folder, target, progress, has_secrets=False)
+
+    def restore(self, source: Path, progress: Progress) -> None:
+        """Copy the files of *source*, pepper and roots among them, while nothing runs."""
+        with expecting_no_service(self._place):
+            copy_files(source, self._folder, progress)
+
+    def compact(self) -> Sequence[tuple[str, int, int]]:
+        """Compact the files, while nothing runs; return their names, the bytes before and after."""
+        with expecting_no_service(self._place):
+            return compact_files(self._folder)
+
+    def migrations(self, *, is_done: bool) -> list[str]:
+        """Return the names of the migrations that the files lacked; run them if *is_done*."""
+        return [
+            f"{kind} {name}"
+            for kind, file in FILES.items()
+            for name in migrate_file(self._folder / file, kind, is_done=is_done)
+        ]
+
+    def waiting(self) -> list[str]:
+        """Return the names of the migrations that the files wait for; of new ones, none."""
+        return [
+            f"{kind} {name}"
+            for kind, file in FILES.items()
+            for name in waits_for(self._folder / file, kind)
+        ]
+
+    @contextmanager
+    def as_it_is(self) -> Iterator[Database]:
+        """Open the money unmigrated, for reading."""
+        with closing(SqliteDatabase.as_it_is(self._folder / MONEY_FILE)) as file:
+            yield file
+
+    def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
+        """Migrate a copy of each file that has pending migrations, and time it.
+
+        scratch   the folder of the copies, None: that of the files
+        """
+        names = [
+            (kind, file) for kind, file in FILES.items() if waits_for(self._folder / file, kind)
+        ]
+        size = sum(_size(self._folder / file) for _, file in names)
+        where = scratch or self._folder
+        free = free_bytes(where)
+        if free < 3 * size:
+            need = f"{3 * size:,} bytes are needed in {where}, {free:,} are free: --scratch DIR"
+            return plan._replace(why_not=f"there is no space for a copy: {need}")
+        steps: list[Step] = []
+        needed = 0
+        with TemporaryDirectory(prefix=".mintscope-upgrade-", dir=where) as copies:
+            for kind, file in names:
+                copied = Path(copies) / file
+                copy_file(self._folder / file, copied, lambda *_: None)
+                before = most = _size(copied)
+                for name, took_s in run_each(copied, kind):
+                    steps.append(Step(kind, name, took_s))
+                    most = max(most, _size(copied))
+                needed += most - before
+        return plan._replace(steps=steps, bytes_needed=needed)
+
+
+class SqliteEngine:
+    """Implements Engine over the files of *folder*."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.place = f"{SQLITE}{folder}"
+        self.where = str(folder)
+        self.upkeep: Upkeep = SqliteUpkeep(folder)
+
+    def open_market(
+        self, retention: Retention, *, follows_all: bool, epoch: int | None
+    ) -> AbstractAsyncContextManager[Market]:
+        """Open the market; files have one writer, and no epochs."""
+        del epoch
+        return open_market(self._folder, follows_all=follows_all, retention=retention)
+
+    def open_money(self, secrets: Secrets, clock: Clock) -> AbstractAsyncContextManager[Money]:
+        """Open credits, payments and accounts."""
+        return open_money(self._folder, pepper=secrets.pepper, clock=clock, roots=secrets.roots)
+
+    @contextmanager
+    def opened(self, kind: str) -> Iterator[Database]:
+        """Open the tables of *kind*, money or market, for a moment; they are migrated."""
+        path = _path(kind, self._folder, FILES[kind])
+        with closing(SqliteDatabase(path, kind)) as database:
+            yield database
+
+    def turn(self) -> OnlyOne:
+        """Return the turn of the one process that holds the folder."""
+        return OnlyOne()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Be the one process that reads a backfill.  Raises BackfillIsRead while another is."""
+        try:
+            with held(self._folder, "history", may_be_open=True):
+                yield
+        except FolderInUse:
+            raise BackfillIsRead from None
+
+    def windows(self) -> None:
+        """Return None: requests are counted in the memory of the one process."""
+
+    @asynccontextmanager
+    async def waiting(
+        self, poll_interval_s: float, settings: Mapping[str, str]
+    ) -> AsyncIterator[Wait]:
+        """Yield the waiter for the log: a file sends no notice."""
+        del settings
+        yield partial(asyncio.sleep, poll_interval_s)
+
+
+def _size(path: Path) -> int:
+    """Return the bytes of a SQLite file with its write-ahead log."""
+    both = (path, path.with_name(path.name + WAL))
+    return sum(each.stat().st_size for each in both if each.exists())

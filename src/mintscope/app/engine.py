@@ -1,0 +1,25 @@
+"""The engine of an installation, chosen here and nowhere else.
+
+The modules of an engine are imported when it is chosen: PostgreSQL's needs an extra, and processes
+that only watch others need neither.
+"""
+
+from mintscope.app.config.groups import Config
+from mintscope.app.stores.engines import Engine
+from mintscope.app.stores.places import extra
+
+
+def is_shared(config: Config) -> bool:
+    """Return whether several processes of each kind, on several machines, may share the stores."""
+    return config.store is not None
+
+
+def engine_of(config: Config) -> Engine:
+    """Return the engine of *config*.  Raises UnusableStore if its package is not installed."""
+    if config.store is not None:
+        with extra("postgres", "psycopg", "store"):
+            from mintscope.app.stores.postgres import PostgresEngine  # noqa: PLC0415 - an extra
+        return PostgresEngine(config.store.get_secret_value())
+    from mintscope.app.stores.sqlite import SqliteEngine  # noqa: PLC0415 - see above
+
+    return SqliteEngine(config.data_dir)

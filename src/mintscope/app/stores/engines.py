@@ -1,0 +1,146 @@
+"""Ports of an engine: the stores of an installation, their upkeep and the plan of an upgrade."""
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from mintscope.app.stores.copying import Progress
+from mintscope.app.stores.market import Market
+from mintscope.app.stores.money import Money
+from mintscope.kit.clock import Clock
+from mintscope.kit.secrets import Root
+from mintscope.kit.sql.database import Database
+from mintscope.kit.sql.identity import TakenBackup, Writer
+from mintscope.kit.sql.limits import WindowStore
+from mintscope.market.follow.tailer import Wait
+from mintscope.market.ports import Retention
+
+
+class Turn(Protocol):
+    """The right to write the market, and the epoch that its holder writes in."""
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch, once the right is had; None where there are none."""
+
+    def held(self) -> AbstractAsyncContextManager[None]:
+        """Wait for it, and have it during the block.  Raises StoreUnavailable."""
+
+    async def keep(self) -> None:
+        """Keep it until cancelled.  Raises StoreUnavailable once it is lost."""
+
+
+class Secrets(NamedTuple):
+    """The keys of hashes and signatures.
+
+    pepper    None: the one kept in *file*, made if there is none
+    roots     what signs in its place, one after the other
+    """
+
+    pepper: bytes | None
+    file: Path
+    roots: Sequence[Root]
+
+
+class Engine(Protocol):
+    """The stores of one installation, while processes run.
+
+    place    as `mintscope copy` names it: `sqlite:FOLDER` or `postgresql://...`
+    where    in words, without secrets
+    Each method raises UnusableStore, StoreUnavailable.
+    """
+
+    place: str
+    where: str
+    upkeep: "Upkeep"
+
+    def open_market(
+        self, retention: Retention, *, follows_all: bool, epoch: int | None
+    ) -> AbstractAsyncContextManager[Market]:
+        """Open the market; with *epoch* its writer ends with that epoch."""
+
+    def open_money(self, secrets: Secrets, clock: Clock) -> AbstractAsyncContextManager[Money]:
+        """Open credits, payments and accounts."""
+
+    def opened(self, kind: str) -> AbstractContextManager[Database]:
+        """Open the tables of *kind*, money or market, for a moment; they are migrated."""
+
+    def turn(self) -> Turn:
+        """Return the lock that says when this process may write the market."""
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Be the one process that reads a backfill.  Raises BackfillIsRead while another is."""
+
+    def windows(self) -> WindowStore | None:
+        """Return the counters of requests; None: the memory of the one process."""
+
+    def waiting(
+        self, poll_interval_s: float, settings: Mapping[str, str]
+    ) -> AbstractAsyncContextManager[Wait]:
+        """Yield the waiter for the log: until it grows if the engine notifies, else the interval.
+
+        settings   those that all api processes of the installation have in common
+        """
+
+
+class Step(NamedTuple):
+    """One migration, as it ran on a copy of this data."""
+
+    store: str
+    name: str
+    took_s: float
+
+
+class Plan(NamedTuple):
+    """The plan of an upgrade.
+
+    waiting        the migrations, in their order; empty: the store is of this version
+    writers        builds that have written the store, oldest first; empty for a store that
+                   is older than these notes
+    backup         the newest one that was noted
+    steps          each migration as measured; empty if it was not, for the reason *why_not*
+    bytes_needed   on the disk of the store, at most; 0 if it was not measured
+    bytes_free     on that disk; None: it is not on this machine
+    """
+
+    waiting: Sequence[str]
+    writers: Sequence[Writer]
+    backup: TakenBackup | None
+    steps: Sequence[Step]
+    why_not: str
+    bytes_needed: int
+    bytes_free: int | None
+
+
+class Upkeep(Protocol):
+    """Copies and migrations of an installation.  Each method raises UnusableStore.
+
+    disk    the folder of the store; None: it is not on this machine
+    """
+
+    disk: Path | None
+
+    def back_up(self, target: Path, progress: Progress) -> None:
+        """Copy the installation, which may run, into the new folder *target*; no secrets."""
+
+    def restore(self, source: Path, progress: Progress) -> None:
+        """Copy the folder *source* into the installation, which is empty, while nothing runs."""
+
+    def compact(self) -> Sequence[tuple[str, int, int]]:
+        """Compact the files; return their names, the bytes before and after."""
+
+    def migrations(self, *, is_done: bool) -> list[str]:
+        """Return the names of the migrations that the store lacked; run them if *is_done*."""
+
+    def waiting(self) -> list[str]:
+        """Return the names of the migrations that the store waits for; of a new store, none."""
+
+    def as_it_is(self) -> AbstractContextManager[Database]:
+        """Open the money unmigrated, for reading."""
+
+    def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
+        """Return *plan* with each migration timed; the store itself is not changed.
+
+        scratch   the folder of a copy, None: that of the store
+        """

@@ -1,0 +1,118 @@
+"""Places of installations, and copies between them.
+
+A place is `sqlite:FOLDER` or `postgresql://...`.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from mintscope.app.stores import folder
+from mintscope.app.stores.copying import CannotCopy, Progress, SqliteSide, Sum, Target, copy
+from mintscope.kit.errors import UnusableStore
+from mintscope.kit.sql.database import DatabaseError
+
+SQLITE: Final = "sqlite:"
+ROLES: Final = ("serve", "ingest", "api")
+
+
+@contextmanager
+def extra(name: str, package: str, setting: str) -> Iterator[None]:
+    """Import an engine during the block.
+
+    name      of the extra, and of the file in requirements, that installs the Python *package*
+    setting   that asked for it
+    Raises    UnusableStore where it is not installed
+    """
+    try:
+        yield
+    except ModuleNotFoundError as cause:
+        raise UnusableStore(
+            f"expected the Python package {package}, for the setting {setting}; it is not"
+            f" installed: pip install --require-hashes -r requirements/{name}.txt, a file of"
+            " mintscope's sources"
+        ) from cause
+
+
+def named(place: str) -> str:
+    """Return *place* without its password."""
+    if place.startswith(SQLITE):
+        return place
+    parts = urlsplit(place)
+    return f"{parts.scheme}://{parts.hostname}:{parts.port or 5432}{parts.path}"
+
+
+def has_password(place: str) -> bool:
+    """Return whether *place* holds a password."""
+    return not place.startswith(SQLITE) and urlsplit(place).password is not None
+
+
+def copy_installation(source: str, target: str, progress: Progress) -> dict[str, Sum]:
+    """Copy everything of the place *source*, while nothing runs on it, to *target*.
+
+    Raises CannotCopy, UnusableStore
+    """
+    with expecting_no_service(source), expecting_no_service(target):
+        return copy_running(source, target, progress)
+
+
+def copy_running(source: str, target: str, progress: Progress) -> dict[str, Sum]:
+    """Copy everything of the place *source*, which may run, to *target*.
+
+    Raises CannotCopy, UnusableStore
+    """
+    with ExitStack() as stack:
+        read = stack.enter_context(_opened(source, is_new=False))
+        written = stack.enter_context(_opened(target, is_new=True))
+        return copy(read, written, named(source), progress)
+
+
+@contextmanager
+def expecting_no_service(place: str) -> Iterator[None]:
+    """Let no process serve or ingest *place* during the block.  Raises CannotCopy, FolderInUse."""
+    with ExitStack() as stack:
+        if place.startswith(SQLITE):
+            for role in ROLES:
+                held = folder.held(_folder(place), role, may_be_open=True)
+                stack.enter_context(held)
+        else:
+            with extra("postgres", "psycopg", "store"):
+                from mintscope.app.stores.postgres_side import (  # noqa: PLC0415 - extra
+                    expecting_no_process,
+                )
+            stack.enter_context(expecting_no_process(place))
+        yield
+
+
+@contextmanager
+def _opened(place: str, *, is_new: bool) -> Iterator[Target]:
+    side: Target
+    if place.startswith(SQLITE):
+        side = SqliteSide(_folder(place), is_new=is_new)
+    elif place.startswith(("postgresql://", "postgres://")):
+        with extra("postgres", "psycopg", "store"):
+            from mintscope.app.stores.postgres_side import (  # noqa: PLC0415 - extra
+                PostgresSide,
+            )
+        side = PostgresSide(place, is_new=is_new)
+    else:
+        raise CannotCopy(f"expected sqlite:FOLDER or postgresql://...; was {place!r}")
+    try:
+        yield side
+    except DatabaseError as cause:
+        raise UnusableStore(f"{named(place)}: {cause}") from cause
+    finally:
+        side.close()
+
+
+def _folder(place: str) -> Path:
+    return Path(place.removeprefix(SQLITE).removeprefix("//")).expanduser()
+
+
+def free_bytes(folder: Path) -> int:
+    """Return the bytes that are free on the disk of *folder*, which may not exist yet."""
+    existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
+    return shutil.disk_usage(existing).free
