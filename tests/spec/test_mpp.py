@@ -36,6 +36,7 @@ from support.scenes.service import bearer
 REPORT: Final = f"/v1/token/{TRACKED}"
 ASKING: Final = {"Accept-Payment": "tempo/charge, solana/charge;q=0.8", "Origin": ORIGIN}
 HEADER_BYTES_MAX: Final = 3_500
+CREDENTIAL_BYTES_MAX: Final = 8 * 1024
 UNITS: Final = b"\x02" + (200_000).to_bytes(4, "little")
 PARAMETER: Final = re.compile(r'(\w+)="([^"]*)"')
 Challenge = dict[str, str]
@@ -229,6 +230,7 @@ async def test_what_is_no_credential_of_ours_is_a_bad_request(shop: SellingApi) 
         {"Authorization": "Payment *"},
         {"Authorization": f"payment {as_base64url([1])}"},
         {"Authorization": f"Payment {'A' * 9_000}"},
+        credential(one, wire, more="x" * CREDENTIAL_BYTES_MAX),  # good, but for its length
         credential(one, wire, type="signature"),
         credential(one, wire, transaction="*"),
         credential(one | {"method": "tempo"}, wire),
