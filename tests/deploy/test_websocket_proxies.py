@@ -1,4 +1,4 @@
-"""A WebSocket passes Caddy as it is, and nginx with the two headers that docs/operating/scale.md names."""
+"""A WebSocket passes Caddy as it is, and nginx with the two headers of docs/operating/scale.md."""
 
 from contextlib import AbstractContextManager
 from functools import partial
