@@ -225,6 +225,7 @@ async def test_what_is_no_credential_of_ours_is_a_bad_request(shop: SellingApi) 
     one = await challenge(shop, "GET", REPORT)
     wire = transaction(shop, one)
     request = plain(one["request"])
+    demand = await shop.demand("GET", REPORT)
     wrong = [
         {"Authorization": "Payment "},
         {"Authorization": "Payment *"},
@@ -237,7 +238,7 @@ async def test_what_is_no_credential_of_ours_is_a_bad_request(shop: SellingApi) 
         credential(one | {"intent": "session"}, wire),
         credential(one | {"id": "x" * 32}, wire),
         credential(one | {"request": as_base64url(request | {"amount": "-1"})}, wire),
-        credential(one, wire) | {"PAYMENT-SIGNATURE": "AAAA"},
+        credential(one, wire) | {"PAYMENT-SIGNATURE": signature_header(demand, wire)},
     ]
     for headers in wrong:
         answer = await shop.client.get(REPORT, headers=headers)
