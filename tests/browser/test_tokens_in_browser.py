@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import AsyncIterator
+from urllib.parse import urljoin
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Page, expect
 
 from support.scenes.people.browsing import MOVED, Visitor, visiting
 from support.scenes.shown_market import mint_named
-from support.scenes.website import Website, served_website
+from support.scenes.website import PASSWORD, Website, served_website
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -157,6 +158,42 @@ async def test_the_token_of_an_alert_is_found_by_its_name(
         await visitor.reads("Kept")
 
 
+async def test_a_form_whose_session_has_ended_keeps_what_was_typed(
+    chromium: Browser, shop: Website
+) -> None:
+    """For who sends it, and once; not for another account."""
+    async with visiting(chromium, shop.origin) as visitor:
+        page = visitor.page
+        level, name = page.get_by_label("Level"), page.get_by_label("Name", exact=True)
+        await visitor.sign_up("other@people.example")
+        await page.context.clear_cookies()
+        await visitor.sign_up("typed@people.example")
+        await type_an_alert(page)
+        await visitor.press("Create alert")
+        assert visitor.path == "/sign-in?next=%2Falerts%2Fnew"
+        await visitor.fill(E_mail_address="typed@people.example", Password=PASSWORD)
+        await visitor.press("Sign in")
+        await visitor.reads("What you typed is here again")
+        await expect(level).to_have_value("171.5")
+        await expect(name).to_have_value("Mine")
+        await page.reload()
+        await expect(level).to_have_value("")
+
+        await type_an_alert(page)
+        await visitor.press("Create alert")
+        await visitor.fill(E_mail_address="other@people.example", Password=PASSWORD)
+        await visitor.press("Sign in")
+        await expect(name).to_have_value("")
+
+
+async def type_an_alert(page: Page) -> None:
+    """Fill the form of an alert, and lose the session."""
+    await page.goto(urljoin(page.url, "/alerts/new"))
+    await page.get_by_label("Level").fill("171.5")
+    await page.get_by_label("Name", exact=True).fill("Mine")
+    await page.context.clear_cookies()
+
+
 async def test_a_list_that_is_late_says_so(chromium: Browser, shop: Website) -> None:
     async with visiting(chromium, shop.origin) as visitor:
         await visitor.open("/tokens")
@@ -166,6 +203,7 @@ async def test_a_list_that_is_late_says_so(chromium: Browser, shop: Website) -> 
         await visitor.page.reload()
         for _ in range(4):
             await visitor.page.clock.run_for(20_000)
+        await expect(visitor.page.locator("#lost")).to_be_visible()
         await expect(visitor.page.locator("#late")).to_be_visible()
         visitor.mishaps.clear()
 

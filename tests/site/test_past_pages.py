@@ -85,7 +85,7 @@ async def test_what_cannot_be_is_refused_in_words(administrator: Person, market:
     for mint, days, told in (
         ("none", "10", "Expected"),
         (WSOL, "10", "SOL is followed always"),
-        (USDC, "10", "Follow it first"),
+        (USDC, "10", "Track it first"),
         *[(BONK, days, "1 to 180") for days in ("", "0", "181", "1.5", "x", "-1")],
     ):
         refused = await administrator.send(PASTS, asking(mint, days))

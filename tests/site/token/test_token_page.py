@@ -109,10 +109,10 @@ async def test_no_trades_are_told_from_no_buyers(shown_site: Website, stranger: 
     await shown_site.token_market.trade(swap_of(BONE, 0.00003), after_s=30)
     told = words(await stranger.open(f"/token/{SOL}"))
 
-    assert re.search(r"Buyers' share 1 m 0\.00 5 m 0\.00 15 m 0\.00 1 h 0\.\d\d", told)
+    assert re.search(r"Buy share 1 m 0\.00 5 m 0\.00 15 m 0\.00 1 h 0\.\d\d", told)
     await shown_site.token_market.trade(swap_of(BONE, 0.00003), after_s=200)
     told = words(await stranger.open(f"/token/{SOL}"))
-    assert re.search(r"Buyers' share 1 m no trades 5 m 0\.00 15 m 0\.00", told)
+    assert re.search(r"Buy share 1 m no trades 5 m 0\.00 15 m 0\.00", told)
 
 
 async def test_a_price_of_days_ago_says_so_and_how_it_moved_does_not(

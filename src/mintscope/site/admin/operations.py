@@ -222,8 +222,8 @@ WORD_LENGTH_MAX: Final = 16  # an address is longer
 NO_NODE: Final = (
     "A past is read from a node, and blocks come from files here: chain.source is files."
 )
-NOT_FOLLOWED: Final = "This token is not followed. Follow it first."
-OF_SOL: Final = "SOL is followed always: every price rests on it, so it has no past to read."
+NOT_FOLLOWED: Final = "This token is not tracked. Track it first."
+OF_SOL: Final = "SOL is always tracked: every price depends on it. It needs no backfill."
 IS_OPEN: Final = "The past of this token is asked for already: it stands below."
 TOO_MANY: Final = f"{OPEN_MAX} pasts wait already. Let them be read, or cancel some."
 NO_DAYS: Final = f"Expected a number of days, 1 to {DAYS_MAX}."

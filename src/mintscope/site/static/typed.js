@@ -1,0 +1,65 @@
+// What was typed into a form is kept while its sender has to sign in first, and put back then.
+// It stays in this tab for 15 minutes, and for the same account; passwords are never kept.
+"use strict";
+
+(() => {
+  const KEPT = "mintscope.typed";
+  const KEPT_MS = 15 * 60_000;
+  const SIGNING_IN = /^\/(sign-in|prove)(\/|$)/;
+  const UNTYPED = new Set(["hidden", "password", "file", "submit", "button", "reset", "fieldset"]);
+  const user = document.currentScript.dataset.user;
+  const here = location.pathname;
+  const formOf = (action) =>
+    [...document.forms].find((form) => form.method === "post" && form.getAttribute("action") === action);
+  const typedIn = (form) => [...form.elements].filter((each) => each.name && !UNTYPED.has(each.type));
+  const isPicked = (field) => field.type === "checkbox" || field.type === "radio";
+
+  function read() {
+    try {
+      const typed = JSON.parse(sessionStorage.getItem(KEPT));
+      return typed && Date.now() - typed.at < KEPT_MS ? typed : null;
+    } catch {
+      return null;
+    }
+  }
+
+  function keep(typed) {
+    try {
+      if (typed === null) sessionStorage.removeItem(KEPT);
+      else sessionStorage.setItem(KEPT, JSON.stringify(typed));
+    } catch {
+      // This browser keeps nothing.
+    }
+  }
+
+  function putBack({ action, fields }) {
+    const form = formOf(action);
+    if (!form) return;
+    typedIn(form).forEach((field, place) => {
+      const [name, value, isOn] = fields[place] ?? [];
+      if (name !== field.name) return;
+      if (isPicked(field)) field.checked = isOn && field.value === value;
+      else field.value = value;
+    });
+    const notice = document.createElement("p");
+    notice.className = "notice";
+    notice.setAttribute("role", "status");
+    notice.textContent = "You had to sign in before this form was saved. What you typed is here again: check it and send it.";
+    document.getElementById("main").prepend(notice);
+  }
+
+  const typed = read();
+  if (SIGNING_IN.test(here)) keep(typed && { ...typed, isWaiting: true });
+  else if (!typed?.isWaiting) keep(null);
+  else if (typed.path === here) {
+    keep(null);
+    if (typed.user === user) putBack(typed);
+  }
+
+  addEventListener("submit", ({ target: form }) => {
+    if (form.method !== "post" || SIGNING_IN.test(here)) return;
+    const fields = typedIn(form).map((each) => [each.name, each.value, each.checked ?? false]);
+    if (fields.length === 0) return;
+    keep({ at: Date.now(), user, path: here, action: form.getAttribute("action"), fields });
+  });
+})();
