@@ -63,13 +63,33 @@ async def test_of_two_sign_ups_at_once_with_one_address_one_gets_it(service: Peo
     assert service.rows("SELECT count(*) FROM session") == [(1,)]
 
 
-@pytest.mark.parametrize("password", ["short", "x" * 201, "alice@example.org", "aaaaaaaaaaaaa"])
+@pytest.mark.parametrize(
+    "password",
+    [
+        *("short", "x" * 201, "alice@example.org", "aaaaaaaaaaaaa"),
+        *(
+            "password12",
+            "1234567890",
+            "Qwerty12345!",
+            "P@ssw0rd2024",
+            "solanasolana",
+            "!!Welcome2026",
+        ),
+    ],
+)
 async def test_a_password_must_be_hard_to_guess(service: PeopleService, password: str) -> None:
     with pytest.raises(WeakPassword):
         await service.people.sign_up(ALICE, password, HERE)
     session = await service.signed_up()
     with pytest.raises(WeakPassword):
         await service.people.change_password(session, password)
+
+
+@pytest.mark.parametrize(
+    "password", ["passwordless entry", "my password 12", "welcome to 1999", "dragon monkey 1"]
+)
+async def test_a_common_word_among_others_is_allowed(service: PeopleService, password: str) -> None:
+    await service.people.sign_up(ALICE, password, HERE)
 
 
 async def test_neither_cookie_nor_password_is_in_the_file(service: PeopleService) -> None:

@@ -30,6 +30,15 @@ async def test_it_says_what_the_token_is_and_what_it_costs(stranger: Person) -> 
     assert "under a second old" in told
 
 
+async def test_a_link_to_it_is_shown_with_price_change_and_mint(stranger: Person) -> None:
+    """As its title has them: a name may be that of another token, the mint is not."""
+    page = (await stranger.open(f"/token/{BONE}")).text
+    told = dict(re.findall('<meta property="og:([a-z_]+)" content="([^"]*)">', page))
+
+    assert f"{told['title']} · mintscope" == title_of(page)
+    assert re.match(rf"[+\u2212][\d.]+\W%? in 24h\. Mint {BONE}\.", told["description"])
+
+
 async def test_it_has_no_script_and_no_style_of_its_own(stranger: Person) -> None:
     page = (await stranger.open(f"/token/{BONE}")).text
 

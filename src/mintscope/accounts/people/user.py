@@ -9,6 +9,7 @@ Strangers never lock the owner out: guesses of other clients do not count for th
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from string import digits, punctuation
 from typing import Final, Protocol
 
 from mintscope.accounts.mail.email import EmailKind, may_write, may_write_reset, tell_owner
@@ -50,6 +51,15 @@ from mintscope.kit.time import HOUR_S
 LENGTH_MIN: Final = 10
 LENGTH_MAX: Final = 200
 QUARTER_S: Final = 900
+# No locked package ships a list (docs/decisions/0100): these words are in most of such lists.
+COMMON: Final = frozenset({
+    "", "abc", "abcd", "abcdef", "admin", "administrator", "asdf", "asdfgh", "asdfghjkl",
+    "baseball", "bitcoin", "changeme", "computer", "dragon", "football", "iloveyou", "letmein",
+    "login", "master", "mintscope", "monkey", "pass", "password", "princess", "qazwsx", "qwer",
+    "qwert", "qwerty", "qwertyuiop", "secret", "shadow", "solana", "starwars", "sunshine",
+    "superman", "test", "trustno", "user", "welcome", "whatever", "zxcvbn", "zxcvbnm",
+})  # fmt: skip
+LETTERS: Final = str.maketrans("@$0", "aso")  # of those that are written for letters
 
 
 class WrongPassword(Exception):
@@ -76,9 +86,20 @@ def expect_password(text: str, *, email: str) -> str:
         raise WeakPassword(
             f"expected {LENGTH_MIN} to {LENGTH_MAX} characters; there were {len(text)}"
         )
-    if text.lower() in {email, email.partition("@")[0]} or len(set(text)) <= 3:  # noqa: PLR2004
+    is_own = text.lower() in {email, email.partition("@")[0]}
+    if is_own or len(set(text)) <= 3 or _is_common(text):  # noqa: PLR2004
         raise WeakPassword("expected a password that is harder to guess")
     return text
+
+
+def _is_common(text: str) -> bool:
+    """Return whether *text* is a common word, once or again, between digits and signs.
+
+    Most of the commonest passwords that are long enough are: password12, Qwerty12345!, 1234567890.
+    """
+    core = text.lower().strip(digits + punctuation + " ").translate(LETTERS)
+    word = core[: len(core) // 2]
+    return core in COMMON or (core == 2 * word and word in COMMON)
 
 
 class TooManyAttempts(Exception):

@@ -1,4 +1,4 @@
-// What was typed into a form is kept while its sender has to sign in first, and put back then.
+// The text of a form is kept while its sender has to sign in first, and put back then.
 // It stays in this tab for 15 minutes, and for the same account; passwords are never kept.
 "use strict";
 
