@@ -167,7 +167,7 @@ async def test_so_many_tests_an_hour_are_sent_as_by_the_api(site: Website, alice
     await alice.sign_in()
 
     assert [each.endswith("alert-tested") for each in answers] == [True] * TESTS.count + [False]
-    assert "Nothing was sent: an hour has 10 tests" in refused
+    assert "Nothing was sent: the limit is 10 tests an hour" in refused
     assert refused.count("test 70.0") == TESTS.count
     assert where(await alice.send(f"{path}/test")).endswith("alert-tested")
 

@@ -76,7 +76,7 @@ async def test_a_passkey_is_added_asked_for_and_removed(
         await visitor.open(FACTORS)
         await visitor.follow("Remove The blue key")
         await visitor.press("Remove it")
-        await visitor.reads("It is removed.")
+        await visitor.reads("The second factor is removed.")
         await visitor.press("Sign out")
         await visitor.sign_in(email)
         await visitor.reads("Sign out")

@@ -84,7 +84,7 @@ async def test_one_is_cancelled_by_its_button(administrator: Person, market: Mar
 async def test_what_cannot_be_is_refused_in_words(administrator: Person, market: Market) -> None:
     for mint, days, told in (
         ("none", "10", "Expected"),
-        (WSOL, "10", "SOL is followed always"),
+        (WSOL, "10", "SOL is always tracked"),
         (USDC, "10", "Track it first"),
         *[(BONK, days, "1 to 180") for days in ("", "0", "181", "1.5", "x", "-1")],
     ):

@@ -59,7 +59,7 @@ COMMON: Final = frozenset({
     "qwert", "qwerty", "qwertyuiop", "secret", "shadow", "solana", "starwars", "sunshine",
     "superman", "test", "trustno", "user", "welcome", "whatever", "zxcvbn", "zxcvbnm",
 })  # fmt: skip
-LETTERS: Final = str.maketrans("@$0", "aso")  # of those that are written for letters
+DISGUISES: Final = str.maketrans("@$0", "aso")  # signs for the ones that they look like
 
 
 class WrongPassword(Exception):
@@ -97,7 +97,7 @@ def _is_common(text: str) -> bool:
 
     Most of the commonest passwords that are long enough are: password12, Qwerty12345!, 1234567890.
     """
-    core = text.lower().strip(digits + punctuation + " ").translate(LETTERS)
+    core = text.lower().strip(digits + punctuation + " ").translate(DISGUISES)
     word = core[: len(core) // 2]
     return core in COMMON or (core == 2 * word and word in COMMON)
 
