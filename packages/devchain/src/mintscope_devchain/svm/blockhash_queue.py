@@ -1,5 +1,6 @@
 """The blockhashes a transaction may still name, and what was processed under each."""
 
+from itertools import takewhile
 from typing import Final, Literal
 
 from solders.hash import Hash
@@ -28,9 +29,10 @@ class BlockhashQueue:
         """Accept *blockhash*, of the block at *height*, from now on."""
         self._heights[blockhash] = height
         self._processed[blockhash] = set()
-        # A fork lowers the height, and then older ones are good again.
+        # A fork lowers the height, and then older ones are good again; it closes those above, so
+        # that the oldest are always the lowest.
         horizon = height - BLOCKHASH_AGE_MAX - FORK_DEPTH_MAX
-        for old in [known for known, at in self._heights.items() if at < horizon]:
+        for old in list(takewhile(lambda known: self._heights[known] < horizon, self._heights)):
             self.close(old)
 
     def close(self, blockhash: Hash) -> None:
