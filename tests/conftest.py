@@ -21,6 +21,7 @@ from mintscope.kit.http.response import Bounds
 from support.processes.served import served
 from support.scenes import postgres
 from support.scenes.people.quick_passwords import hash_quickly
+from support.scenes.quick_stores import migrate_quickly
 from support.scenes.service import Service, running_service
 
 pytest_plugins = [
@@ -86,6 +87,7 @@ settings.load_profile("any machine")
 vars(httpx_transports)["create_ssl_context"] = cache(httpx.create_ssl_context)
 
 hash_quickly()
+migrate_quickly()
 
 gc.disable()  # until everything is collected: it all stays
 

@@ -1,0 +1,45 @@
+"""A file that a test copies is the one that the migrations make: what most tests stand on."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.kit.sql import sqlite
+from mintscope.kit.sql.sqlite import open_store
+from support.scenes.quick_stores import MIGRATE
+
+SCHEMA_COOKIE: Final = slice(40, 44)  # in the file's header: how often its schema has changed
+
+
+@pytest.mark.parametrize("kind", ["money", "market", "webhooks"])
+def test_a_copied_file_is_byte_for_byte_a_migrated_one(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    open_store(tmp_path / "copied", kind).close()
+    monkeypatch.setattr(sqlite, "_migrate", MIGRATE)
+    open_store(tmp_path / "migrated", kind).close()
+
+    copied, migrated = (
+        bytearray((tmp_path / name).read_bytes()) for name in ("copied", "migrated")
+    )
+    copied[SCHEMA_COOKIE] = migrated[SCHEMA_COOKIE]
+    assert copied == migrated
+
+
+def test_a_file_that_holds_something_is_not_copied_over(tmp_path: Path) -> None:
+    path = tmp_path / "money.sqlite"
+    with closing(open_store(path, "money")) as db:
+        db.execute("CREATE TABLE mine (value TEXT)")
+    with closing(open_store(path, "money")) as db:
+        assert db.table_exists(None, "mine")
+
+
+def test_the_migrations_of_a_test_are_those_of_its_copy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = sqlite.migrations("money")
+    monkeypatch.setattr(sqlite, "migrations", lambda _: known[:2])
+    with closing(open_store(tmp_path / "money.sqlite", "money")) as db:
+        assert db.execute("SELECT max(number) FROM migration").get == known[1][0]
