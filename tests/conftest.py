@@ -43,6 +43,8 @@ MARK_OF_FOLDER: Final = {"e2e": "process", "browser": "browser"}
 # Files of more than a quarter of a minute: begun last, one alone would keep a worker at the end.
 LONGEST_FIRST: Final = (
     "browser/test_every_page.py",
+    "docs/test_install_page.py",
+    "history/test_mended_gap.py",
     "e2e/test_demo.py",
     "e2e/test_payment_storm.py",
     "e2e/test_serve.py",
@@ -51,6 +53,9 @@ LONGEST_FIRST: Final = (
     "e2e/test_schemathesis.py",
     "history/test_late_mint.py",
     "docs/test_commands.py",
+    "docs/test_docs_programs.py",
+    "contract/test_closed_months.py",
+    "app/test_kernels.py",
     "e2e/test_signals_killed.py",
     "browser/test_buying_in_browser.py",
     "browser/test_first_visit.py",
@@ -70,7 +75,6 @@ LONGEST_FIRST: Final = (
     "client/test_typescript.py",
     "solana/test_geyser.py",
     "ingest/test_ingest.py",
-    "docs/test_docs_programs.py",
     "contract/test_payment_store.py",
     "accounts/test_account_machine.py",
     "contract/test_fees_at_risk.py",
