@@ -158,6 +158,19 @@ async def test_the_token_of_an_alert_is_found_by_its_name(
         await visitor.reads("Kept")
 
 
+async def test_print_and_forced_colours_show_what_is_read(chromium: Browser, shop: Website) -> None:
+    async with visiting(chromium, shop.origin) as visitor:
+        page = visitor.page
+        await visitor.open("/tokens")
+        await page.emulate_media(media="print")
+        await expect(page.get_by_role("navigation", name="Main")).to_be_hidden()
+        await expect(page.get_by_label("Volume")).to_be_hidden()
+        await expect(page.locator(f'tr[data-mint="{JUP}"]')).to_be_visible()
+        await page.emulate_media(media="screen", forced_colors="active")
+        current = page.get_by_role("link", name="Most traded")
+        assert await current.evaluate("link => getComputedStyle(link).outlineStyle") == "solid"
+
+
 async def test_a_form_whose_session_has_ended_keeps_what_was_typed(
     chromium: Browser, shop: Website
 ) -> None:
