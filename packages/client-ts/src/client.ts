@@ -32,6 +32,7 @@ import type {
   Timeframe,
   TokenLine,
   TokenMetadata,
+  TokenOptions,
   TokenPools,
   TokenTraders,
   TokensPage,
@@ -42,6 +43,7 @@ import type {
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
 const OF_REPORT = ["candles", "partial"];
+const OF_TOKEN = [...OF_REPORT, "at"];
 const OF_BACKTESTS = ["tf", "from", "to", "feeBps"];
 const OF_CANDLES = ["from", "to", "limit", "candles", "fill"];
 const OF_SCREENS = ["sort", "order", "fields", "limit"];
@@ -78,8 +80,8 @@ export class Client extends AccountCalls {
   }
 
   /** Price, indicators and pressure of a mint: one credit. */
-  async token(mint: string, options: ReportOptions = {}): Promise<Report> {
-    known(options, OF_REPORT);
+  async token(mint: string, options: TokenOptions = {}): Promise<Report> {
+    known(options, OF_TOKEN);
     const path = `/v1/token/${segment(mint)}`;
     return await this.data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
   }

@@ -26,17 +26,35 @@ from mintscope.api.description.operation import (
     PriceRange,
 )
 from mintscope.api.gate import Caller, Gate
-from mintscope.api.wire import ErrorBody, ReportQuery, Wire, read_query, success_with_body
+from mintscope.api.wire import (
+    ErrorBody,
+    ReportQuery,
+    TokenQuery,
+    Wire,
+    read_query,
+    success_with_body,
+)
 from mintscope.api.x402 import ResourceServer, report_resource
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import BadRequest, DataStale, ErrorCode, RateLimited, ServiceError
+from mintscope.kit.errors import (
+    BadRequest,
+    DataStale,
+    ErrorCode,
+    InsufficientData,
+    RateLimited,
+    ServiceError,
+    TokenNotFound,
+)
 from mintscope.kit.http.application import is_known
 from mintscope.kit.http.rate_limit import AddressLimit, FreeViews
 from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
 from mintscope.kit.http.response import Header, Response
 from mintscope.kit.limits import Limits, take_all
-from mintscope.kit.primitives import EACH_ONCE, AddressText, Mint, Slot, about, parse_mint
+from mintscope.kit.primitives import EACH_ONCE, AddressText, Mint, Slot, UnixS, about, parse_mint
+from mintscope.kit.time import SECOND_MS
 from mintscope.market.report import PLAIN, ReadReport, ReportKind, Reports, TokenReport
+from mintscope.market.series.past import Moment, OutOfReach, past_report
+from mintscope.market.series.pools import SeriesReader
 from mintscope.payments.checkout import Delivered
 from mintscope.payments.merchant import Order, report_order
 from mintscope.payments.pricing import REQUEST_USD
@@ -54,6 +72,7 @@ CHECKED: Final[Header] = (b"cache-control", b"private, no-cache")
 LIVE: Final[Header] = (b"x-data-status", b"live")
 DEGRADED: Final[Header] = (b"x-data-status", b"degraded")
 IDLE: Final[Header] = (b"x-data-status", b"idle")
+PAST: Final[Header] = (b"x-data-status", b"past")
 
 TOKEN_STATUS: Final = {
     ErrorCode.TOKEN_NOT_FOUND: b"not-tracked",
@@ -122,6 +141,7 @@ class V1:
     clock: Clock
     freshness: Freshness
     resource_server: ResourceServer
+    series: SeriesReader | None = None
 
     @Operation(
         "GET",
@@ -131,7 +151,7 @@ class V1:
         proofs=PAYERS,
         is_charged=True,
         is_conditional=True,
-        query=ReportQuery,
+        query=TokenQuery,
         scope=Scope.TRADE_READ,
     )
     async def get_token(self, request: Request) -> Response:
@@ -142,11 +162,14 @@ class V1:
         buys in the volume from 1 minute to 24 hours. Costs one credit or one payment; errors cost
         nothing. It is a block behind the chain (X-Data-Age-Ms). price.confidence says how good the
         price is. An indicator is null below its candles. coverage is the part of trades that was
-        read. partial=true returns young tokens.
+        read. partial=true returns young tokens, at=TIME the report as it was.
         """
         caller = await self.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
-        kind = kind_of(read_query(request, ReportQuery))
+        asked = read_query(request, TokenQuery)
+        kind = kind_of(asked)
+        if asked.at:
+            return await self._get_past(request, caller, mint, asked)
         if IF_NONE_MATCH in request.headers and caller.bearer and not request.has_payment():
             unchanged = await self._unchanged(request, caller, mint, kind)
             if unchanged is not None:
@@ -155,6 +178,38 @@ class V1:
             request, caller, order_of(mint), partial(self._read, request, mint, kind)
         )
         return self._response(request, report)
+
+    async def _get_past(
+        self, request: Request, caller: Caller, mint: Mint, asked: TokenQuery
+    ) -> Response:
+        """Return the report as it was."""
+
+        async def read() -> Delivered:
+            report = await self._read_past(request, mint, asked)
+            request.expect_client()
+            return Delivered(report)
+
+        report = await self.resource_server.sell_report(request, caller, order_of(mint), read)
+        request.response_headers += (
+            PRIVATE,
+            (b"x-data-slot", b"%d" % report.slot),
+            (b"x-data-age-ms", b"%d" % report.age_ms),
+            PAST,
+        )
+        body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
+        return Response(200, body)
+
+    async def _read_past(self, request: Request, mint: Mint, asked: TokenQuery) -> ReadReport:
+        """Return the report of *mint* as it was.
+
+        Raises a ServiceError that says why there is none, with a header that says it too.
+        """
+        try:
+            kind = kind_of(asked)
+            return await read_past_report(self.series, mint, asked.at, kind, self.clock)
+        except ServiceError as failure:
+            request.response_headers.append(token_status(failure))
+            raise
 
     async def _unchanged(
         self, request: Request, caller: Caller, mint: Mint, kind: ReportKind
@@ -208,6 +263,37 @@ class V1:
 def kind_of(asked: ReportQuery) -> ReportKind:
     """Return the kind of report that is *asked* for."""
     return ReportKind(is_partial=asked.partial, is_closed=asked.candles == "closed")
+
+
+async def read_past_report(
+    series: SeriesReader | None, mint: Mint, at: str, kind: ReportKind, clock: Clock
+) -> ReadReport:
+    """Return the report of *mint* as it was *at* a time or slot.
+
+    Raises TokenNotFound, and InsufficientData that says how far back there are some.
+    """
+    if series is None:
+        raise InsufficientData("No past is kept here.")
+    word, _, number = at.rpartition(":")
+    moment = Moment(slot=Slot(int(number))) if word else Moment(time=UnixS(int(number)))
+    past = await series.past(mint, moment)
+    if past is None:
+        raise TokenNotFound(f"This service does not track {mint}.")
+    if isinstance(past, OutOfReach):
+        raise InsufficientData(_reach_said(at, past))
+    body = msgspec.json.encode(past_report(past, kind))
+    follows_files = (await series.tip()).follows_files
+    age_ms = 0 if follows_files else max(0, clock.now() - past.at.time * SECOND_MS)
+    return ReadReport(body, past.at.slot, age_ms)
+
+
+def _reach_said(at: str, reach: OutOfReach) -> str:
+    if reach.since is None or reach.until is None:
+        return "No block has been read yet."
+    return (
+        f"There is no report as of {at}: they are exact from {reach.since} at the earliest, Unix"
+        f" seconds, to slot {reach.until.slot}, which is of {reach.until.time}."
+    )
 
 
 def token_status(failure: ServiceError) -> Header:

@@ -199,10 +199,23 @@ IsPartial: TypeAlias = Annotated[
 
 
 class ReportQuery(Wire, kw_only=True):
-    """Query of GET /v1/token/{tokenAddress}."""
+    """Options of reports."""
 
     candles: WhichCandles = "all"
     partial: IsPartial = False
+
+
+class TokenQuery(ReportQuery):
+    """Query of GET /v1/token/{tokenAddress}."""
+
+    at: Annotated[
+        str,
+        msgspec.Meta(
+            pattern=r"^(slot:)?[0-9]{1,12}$",
+            description="The report as it was: Unix seconds, or slot:N.",
+            examples=["1763460000"],
+        ),
+    ] = ""
 
 
 class PurchaseQuery(Wire):

@@ -201,6 +201,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         clock=clock,
         freshness=freshness or Freshness(),
         resource_server=resource_server,
+        series=series,
     )
     sales = CreditRoutes(
         gate=gate, ledger=ledger, merchant=merchant, resource_server=resource_server, clock=clock

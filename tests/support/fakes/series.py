@@ -3,7 +3,8 @@
 from msgspec.structs import astuple
 
 from mintscope.kit.primitives import Mint, Slot
-from mintscope.market.log import LogTip, PricedSwap
+from mintscope.market.log import LoadedMint, LogTip, PricedSwap, SlotHeader, TailSwap
+from mintscope.market.series.past import Moment, OutOfReach, PastMint, SlotTime
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
@@ -81,6 +82,39 @@ class FakeSeries:
             swaps=found[:limit],
             has_older=len(found) > limit,
         )
+
+    async def past(self, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
+        """Return all that the log knew then; nothing of it is folded."""
+        log = self._log
+        if mint not in log.tracked_at(log.seq):
+            return None
+        slots = log.slots_at(log.seq)
+        if not slots:
+            return OutOfReach(None, None)
+        newest = SlotTime(slots[-1].header.slot, slots[-1].header.time)
+        by_then = [one for one in slots if _is_by(one.header, moment)]
+        is_over = (moment.slot or 0) <= newest.slot and (moment.time or 0) <= newest.time
+        if not by_then or not is_over:
+            return OutOfReach(slots[0].header.time, newest)
+        known = {one.header.slot for one in by_then}
+        timed = [
+            TailSwap(one.header.slot, one.header.time, folded=False, swap=swap)
+            for one in slots
+            for swap in one.swaps
+            if swap.mint == mint and one.header.slot in known
+        ]
+        stood = [(one.header.slot, one.standings[mint]) for one in by_then if mint in one.standings]
+        loaded = LoadedMint(
+            mint=mint, seq=log.seq, state=None, candles={}, minutes=(), tail=timed, standings=stood
+        )
+        last = by_then[-1].header
+        return PastMint(SlotTime(last.slot, last.time), loaded)
+
+
+def _is_by(header: SlotHeader, moment: Moment) -> bool:
+    if moment.slot is not None:
+        return header.slot <= moment.slot
+    return moment.time is not None and header.time <= moment.time
 
 
 def _place(slot: Slot, swap: PricedSwap) -> SwapPlace:

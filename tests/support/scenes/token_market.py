@@ -27,6 +27,7 @@ from mintscope.market.follow.tailer import LogTailer, look_again_soon
 from mintscope.market.log import LogTip, PricedSwap, SlotHeader, SwapDetail
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount, TokenProgram
 from mintscope.market.ports import FinalSlot, NewSlot
+from mintscope.market.series.past import Moment, OutOfReach, PastMint
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
@@ -99,6 +100,10 @@ class CountedSeries:
     async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
         self.count += 1
         return await self.series.swaps(mint, before, limit)
+
+    async def past(self, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
+        self.count += 1
+        return await self.series.past(mint, moment)
 
 
 @asynccontextmanager

@@ -29,6 +29,7 @@ from mintscope_client.calls.verbs import (
     IndicatorRange,
     ReportOptions,
     ScreenQuery,
+    TokenOptions,
     TokenQuery,
 )
 from mintscope_client.results.account import PaymentsPage, WalletPayment
@@ -110,10 +111,10 @@ class AsyncClient(AsyncAccountMethods):
         """The same calls, each of which returns `Answered`: the data with status and headers."""
         return AsyncRawResponses(self)
 
-    async def token(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
+    async def token(self, mint: str, **options: Unpack[TokenOptions]) -> Report:
         """Return price, indicators and pressure of *mint*: one credit.
 
-        options    `candles` and `partial`: see `verbs.ReportOptions`
+        options    `candles`, `partial`, `at`: see `verbs.TokenOptions`
         """
         return (await self.send(verbs.token(mint, **options))).data
 

@@ -29,6 +29,7 @@ from mintscope_client.calls.verbs import (
     IndicatorRange,
     ReportOptions,
     ScreenQuery,
+    TokenOptions,
     TokenQuery,
 )
 from mintscope_client.results.account import PaymentsPage, WalletPayment
@@ -119,10 +120,10 @@ class Client(AccountMethods):
         """The same calls, each of which returns `Answered`: the data with status and headers."""
         return RawResponses(self)
 
-    def token(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
+    def token(self, mint: str, **options: Unpack[TokenOptions]) -> Report:
         """Return price, indicators and pressure of *mint*: one credit.
 
-        options    `candles` and `partial`: see `verbs.ReportOptions`
+        options    `candles`, `partial`, `at`: see `verbs.TokenOptions`
         """
         return self.send(verbs.token(mint, **options)).data
 

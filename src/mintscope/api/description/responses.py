@@ -186,7 +186,7 @@ CREDIT_HEADERS: Final = {
     "X-Data-Slot": "The last Solana slot the answer knows of.",
     "X-Data-Age-Ms": "Age of the data in milliseconds.",
     "X-Data-Status": "live; degraded if the data is older than 30 s; else idle if no swap has set"
-    " the price of the token for 5 minutes.",
+    " the price of the token for 5 minutes. past: a report as it was.",
 }
 ETAG: Final = {"ETag": "Names what is said; send it back as If-None-Match."}
 CODE_HEADERS: Final = {"X-Error-Code": "The code, which the body does not carry."}

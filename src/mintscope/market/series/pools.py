@@ -30,6 +30,7 @@ import msgspec
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS
 from mintscope.kit.time import MINUTE_S
 from mintscope.market.log import LogTip, PricedSwap, Waypoint
+from mintscope.market.series.past import Moment, OutOfReach, PastMint
 from mintscope.market.standing import (
     AGREEMENT,
     DEPTH_UNKNOWN,
@@ -162,6 +163,9 @@ class SeriesReader(Protocol):
 
     async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
         """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
+
+    async def past(self, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
+        """Return *mint* as it was at *moment*; None if it is not tracked."""
 
 
 NEWEST_S: Final = 5 * MINUTE_S

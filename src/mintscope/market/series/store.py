@@ -18,6 +18,8 @@ from mintscope.kit.errors import parsed_by_others
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.sql.database import AccessInThreads, Database
 from mintscope.market.log import LogTip, PricedSwap, SwapDetail, Waypoint
+from mintscope.market.series.past import Moment, OutOfReach, PastMint
+from mintscope.market.series.past_store import read_past
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
@@ -184,6 +186,10 @@ class SqlSeries:
     async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
         """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
         return await self._reading.in_snapshot(lambda db: _swaps(db, mint, before or NEWEST, limit))
+
+    async def past(self, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
+        """Return *mint* as it was at *moment*; None if it is not tracked."""
+        return await self._reading.in_snapshot(lambda db: read_past(db, mint, moment))
 
     async def close(self) -> None:
         """Let go of the database and the threads."""

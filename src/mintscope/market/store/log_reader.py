@@ -570,7 +570,7 @@ def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[log.TailS
     folded = [
         log.TailSwap(slot, time, folded=True, swap=swap)
         for slot, time, *volumes in db.execute(FOLDED_SECONDS, bounds)
-        for swap in _volumes(mint, volumes)
+        for swap in volume_swaps(mint, volumes)
     ]
     ahead = [
         log.TailSwap(slot, time, folded=False, swap=swap)
@@ -580,7 +580,7 @@ def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[log.TailS
     return folded + ahead
 
 
-def _volumes(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
+def volume_swaps(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
     """Return the amounts bought and sold of *mint* in one second."""
     return [
         log.PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)

@@ -65,26 +65,38 @@ class ReportOptions(TypedDict, total=False):
     partial: bool
 
 
-def token(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
+class TokenOptions(ReportOptions, total=False):
+    """Which report, and of when.
+
+    at    the report as it was: Unix seconds, a datetime with a time zone, or "slot:312345678"
+    """
+
+    at: Moment | str
+
+
+def token(mint: str, **options: Unpack[TokenOptions]) -> ApiCall[Report]:
     """Return the call for the report of *mint*: one credit."""
-    return _report("token", mint, options, credits_max=1)
+    expect_known(options, TokenOptions)
+    at = options.pop("at", None)
+    query = (*report_query(options), *_query({"at": at}))
+    return ApiCall(
+        name="token",
+        method="GET",
+        path=f"/v1/token/{_segment(mint)}",
+        query=query,
+        kind=Report,
+        credits_max=1,
+    )
 
 
 def trial(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
     """Return the call for the report of *mint* for free, some times a day and client address."""
-    return _report("trial", mint, options)
-
-
-def _report(
-    name: str, mint: str, options: ReportOptions, *, credits_max: int = 0
-) -> ApiCall[Report]:
     return ApiCall(
-        name=name,
+        name="trial",
         method="GET",
-        path=f"/v1/{name}/{_segment(mint)}",
+        path=f"/v1/trial/{_segment(mint)}",
         query=report_query(options),
         kind=Report,
-        credits_max=credits_max,
     )
 
 

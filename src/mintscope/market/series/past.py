@@ -1,0 +1,163 @@
+"""The report of a mint as it was after a slot of the past, from what the store keeps.
+
+A mint is loaded as of the beginning of the minute of that slot, or as of the fold if that is
+earlier, and the swaps up to the slot follow: the same kernels give the same bits.
+
+Wider candles that were open then are made of the minutes before.  The accumulators are those of the
+newest waypoint, with the candles since.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.engine import CANDLES_LOADED, Engine
+from mintscope.market.engine.fold import STATE, STATE_VERSION, read_state
+from mintscope.market.engine.kernels import ACC, SERVICE, Floats, close_candle
+from mintscope.market.log import CandleRow, LoadedMint, Waypoint
+from mintscope.market.report import ReportKind, TokenReport, token_report
+from mintscope.market.standings import basis_of
+from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
+
+ROWS_READ: Final = CANDLES_LOADED + 1  # one of them may have begun after all that is known
+
+
+class Moment(NamedTuple):
+    """A slot, or a time: the newest slot by it.  One of both is given."""
+
+    slot: Slot | None = None
+    time: UnixS | None = None
+
+
+class SlotTime(NamedTuple):
+    """A slot of the log and its effective time."""
+
+    slot: Slot
+    time: UnixS
+
+
+class OutOfReach(NamedTuple):
+    """There is no exact report of that moment.
+
+    since, until   the first time and the newest slot of which there is one; None: of no slot
+    """
+
+    since: UnixS | None
+    until: SlotTime | None
+
+
+class PastMint(msgspec.Struct, frozen=True):
+    """A mint as of a slot: `loaded.tail` ends with it."""
+
+    at: SlotTime
+    loaded: LoadedMint
+
+
+class FrameRows(NamedTuple):
+    """Rows of one timeframe around a time T.
+
+    rows       up to ROWS_READ with a price that begin before T, the newest, oldest first
+    newer      how many with a price begin at T or later
+    waypoints  those whose candles are among *rows*, oldest first
+    """
+
+    rows: Sequence[CandleRow]
+    newer: int
+    waypoints: Sequence[Waypoint]
+
+
+class Unreached(Exception):
+    """What is kept does not reach that far."""
+
+
+def rebuilt(
+    state: bytes, frames: Mapping[Timeframe, FrameRows], before: UnixS
+) -> tuple[bytes | None, dict[Timeframe, Sequence[CandleRow]]]:
+    """Return the state and the candles of a mint as of *before*, a full minute.
+
+    state    what the fold has kept since
+    frames   the rows around *before*
+
+    The state is None before the first price.  Raises Unreached.
+    """
+    kept = read_state(state)[0]
+    minutes = frames[Timeframe.M1].rows
+    record = np.zeros(1, STATE)
+    candles: dict[Timeframe, Sequence[CandleRow]] = {}
+    for k, timeframe in enumerate(TIMEFRAMES):
+        frame = frames[timeframe]
+        shown = _as_of(frame.rows, minutes, before - WIDTH_S[timeframe])
+        known = int(kept["frames"][k]["count"]) - frame.newer - (len(frame.rows) - len(shown))
+        candles[timeframe] = shown[-CANDLES_LOADED:]
+        if len(candles[timeframe]) != min(known, CANDLES_LOADED):
+            raise Unreached
+        record["frames"][0][k]["count"] = known
+        if shown:
+            record["frames"][0][k]["acc"] = _closed(shown, frame.waypoints, known - 1)
+    if not minutes:
+        return None, candles
+    in_sol = minutes[-1].close_sol
+    if in_sol is None:
+        raise Unreached
+    record["version"] = STATE_VERSION
+    record["first"] = kept["first"]
+    record["price_sol"] = in_sol
+    return record.tobytes(), candles
+
+
+def _as_of(
+    rows: Sequence[CandleRow], minutes: Sequence[CandleRow], whole: int
+) -> Sequence[CandleRow]:
+    """Return *rows*, the newest without what came after *minutes* if it begins after *whole*."""
+    if not rows or rows[-1].bucket <= whole:
+        return rows
+    newest = rows[-1]
+    within = [one for one in minutes if one.bucket >= newest.bucket]
+    if not within:
+        return rows[:-1]
+    return [*rows[:-1], _merged(newest.bucket, within)]
+
+
+def _merged(bucket: UnixS, minutes: Sequence[CandleRow]) -> CandleRow:
+    highs = [one.high for one in minutes if one.high is not None]
+    lows = [one.low for one in minutes if one.low is not None]
+    count = sum(one.count for one in minutes)
+    first, last = minutes[0], minutes[-1]
+    return CandleRow(bucket, first.open, max(highs), min(lows), last.close, 0, 0, count)
+
+
+def _closed(rows: Sequence[CandleRow], waypoints: Sequence[Waypoint], closed: int) -> Floats:
+    """Return the accumulators after the *closed* candles before the newest of *rows*."""
+    newest = rows[-1].bucket
+    acc = np.zeros(ACC)
+    seen = 0
+    since = UnixS(0)
+    for waypoint in waypoints:
+        if waypoint.bucket <= newest:
+            acc = np.frombuffer(waypoint.acc, "<f8").astype(np.float64)
+            seen = waypoint.closed
+            since = waypoint.bucket
+    closes = [one.close for one in rows if since <= one.bucket < newest and one.close is not None]
+    if seen + len(closes) != closed:
+        raise Unreached
+    for n, close in enumerate(closes):
+        close_candle(acc, seen + n, close, SERVICE)
+    return acc
+
+
+def past_report(past: PastMint, kind: ReportKind) -> TokenReport:
+    """Return the report of *past*, without its coverage, which is of now.
+
+    Raises InsufficientData as `token_report` does, ValueError if *past* contradicts itself.
+    """
+    loaded = past.loaded
+    engine = Engine(1)
+    engine.load(0, loaded)
+    values = engine.snapshot(0, past.at.time, leaves_out_open=kind.is_closed)
+    basis = basis_of(loaded.standings[-1][1] if loaded.standings else None)
+    return token_report(
+        Mint(loaded.mint), values, past.at.time, basis=basis, is_partial=kind.is_partial
+    )

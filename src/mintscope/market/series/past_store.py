@@ -1,0 +1,253 @@
+"""Mints as of slots of the past, in SQL; each of one snapshot."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.sql.database import Database
+from mintscope.market.engine.fold import read_state
+from mintscope.market.log import CandleRow, LoadedMint, TailSwap, Waypoint
+from mintscope.market.ports import CANDLES_MIN, MINUTES_S, RECENT_S
+from mintscope.market.series.past import (
+    ROWS_READ,
+    FrameRows,
+    Moment,
+    OutOfReach,
+    PastMint,
+    SlotTime,
+    Unreached,
+    rebuilt,
+)
+from mintscope.market.store.log_reader import newest_candles, swaps_of, volume_swaps
+from mintscope.market.timeframe import Timeframe, bucket
+
+STANDS: Final = """
+SELECT mint.id, since_slot, since_time, state.state, imported_from, folded_slot, trimmed_seq,
+       (SELECT coalesce(max(seq), 0) FROM event)
+  FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
+ WHERE address = ? AND since_slot IS NOT NULL
+"""
+FIRST_HEADER: Final = "SELECT slot, time FROM header WHERE is_dead = 0 ORDER BY slot LIMIT 1"
+LAST_HEADER: Final = "SELECT slot, time FROM header WHERE is_dead = 0 ORDER BY slot DESC LIMIT 1"
+HEADER: Final = """
+SELECT slot, time, seq FROM header WHERE is_dead = 0 AND slot <= ? ORDER BY slot DESC LIMIT 1
+"""
+
+ROWS: Final = """
+SELECT bucket, open, high, low, close, buy_volume, sell_volume, count,
+       open_sol, high_sol, low_sol, close_sol
+  FROM candle
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket < :before AND count > 0
+ ORDER BY bucket DESC LIMIT :limit
+"""
+NEWER: Final = """
+SELECT count(*) FROM candle
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket >= :before AND count > 0
+"""
+WAYPOINTS: Final = """
+SELECT bucket, closed, acc FROM waypoint
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket >= :oldest AND bucket < :before
+ ORDER BY bucket
+"""
+OLDEST_MINUTE: Final = "SELECT min(bucket) FROM candle WHERE mint = ? AND timeframe = 'm1'"
+PRICED_MINUTES: Final = """
+SELECT count(*) FROM candle WHERE mint = ? AND timeframe = 'm1' AND count > 0
+"""
+MINUTES: Final = """
+SELECT bucket, buy_volume, sell_volume
+  FROM candle
+ WHERE mint = :mint AND timeframe = 'm1' AND bucket >= :oldest AND bucket < :before
+   AND buy_volume + sell_volume > 0
+ ORDER BY bucket
+"""
+
+# The signs keep SQLite from beginning with the headers.
+SECONDS: Final = """
+SELECT max(slot), time, sum(bought), sum(sold)
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint AND seq <= :seq
+   AND +is_dead = 0 AND +slot > :since AND +slot <= :folded
+   AND +time > :recent AND +time < :before
+ GROUP BY time
+ ORDER BY time
+"""
+AHEAD: Final = """
+SELECT slot, time, swaps
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint AND seq <= :seq
+   AND +is_dead = 0 AND +slot > :since
+   AND (+time >= :before OR +slot > :folded)
+ ORDER BY seq
+"""
+STANDING: Final = """
+SELECT slot, deciding
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint AND seq <= :seq AND +is_dead = 0 AND deciding IS NOT NULL
+ ORDER BY seq DESC LIMIT 1
+"""
+TRIMMED_STANDING: Final = "SELECT -1, deciding FROM deciding_pool WHERE mint = :mint"
+NEVER: Final = UnixS(1 << 62)
+
+
+class _Stands(NamedTuple):
+    mint_id: int
+    since_slot: int
+    since_time: int | None
+    state: bytes | None
+    imported_from: UnixS | None
+    folded_slot: Slot | None
+    trimmed_seq: int
+    seq: int
+
+
+class _Found(NamedTuple):
+    slot: Slot
+    time: UnixS
+    seq: int
+
+
+def read_past(db: Database, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
+    """Return *mint* as of *moment*, within a snapshot; None if it is not tracked."""
+    row = db.execute(STANDS, (mint,)).fetchone()
+    if row is None:
+        return None
+    stands = _Stands(*row)
+    last = db.execute(LAST_HEADER).fetchone()
+    if last is None:
+        return OutOfReach(None, None)
+    newest = SlotTime(*last)
+    since = _reach(db, stands)
+    found = _header(db, moment, newest)
+    if found is None or found.slot <= stands.since_slot or found.time < since:
+        return OutOfReach(since, newest)
+    try:
+        return PastMint(SlotTime(found.slot, found.time), _load(db, mint, stands, found))
+    except Unreached:
+        return OutOfReach(since, newest)
+
+
+def _reach(db: Database, stands: _Stands) -> UnixS:
+    """Return the first time of which there can be an exact report."""
+    first_slot, first_time = db.execute(FIRST_HEADER).get
+    since = UnixS(first_time)
+    if stands.trimmed_seq and first_slot > stands.since_slot:
+        since = UnixS(first_time + RECENT_S)  # windows of seconds reach so far back
+    if stands.since_time is not None:
+        since = UnixS(max(since, stands.since_time))
+    return since
+
+
+def _header(db: Database, moment: Moment, newest: SlotTime) -> _Found | None:
+    """Return the newest slot by *moment*; None if it is not kept, or not over."""
+    if moment.slot is not None:
+        return None if moment.slot > newest.slot else _by_slot(db, moment.slot)
+    time = moment.time
+    if time is None or time > newest.time:
+        return None
+    low = int(db.execute(FIRST_HEADER).get[0])
+    high = int(newest.slot)
+    found = _by_slot(db, Slot(low))
+    if found is None or found.time > time:
+        return None
+    while low <= high:  # times never go back from slot to slot
+        middle = (low + high) // 2
+        one = _by_slot(db, Slot(middle))
+        assert one is not None
+        if one.time <= time:
+            found = one
+            low = middle + 1
+        else:
+            high = one.slot - 1
+    return found
+
+
+def _by_slot(db: Database, slot: Slot) -> _Found | None:
+    row = db.execute(HEADER, (slot,)).fetchone()
+    return None if row is None else _Found(*row)
+
+
+def _load(db: Database, mint: Mint, stands: _Stands, at: _Found) -> LoadedMint:
+    """Return what is kept of *mint* up to *at*.  Raises Unreached."""
+    folded = -1 if stands.folded_slot is None else int(stands.folded_slot)
+    if at.slot >= folded:  # the fold is not ahead of it
+        before = NEVER
+        state = stands.state
+        candles: Mapping[Timeframe, Sequence[CandleRow]] = newest_candles(
+            db, stands.mint_id, CANDLES_MIN
+        )
+    else:
+        before = bucket(Timeframe.M1, at.time)
+        state, candles = _rebuilt(db, stands, before)
+    oldest = at.time - MINUTES_S
+    _expect_minutes(db, stands, oldest)
+    bounds = {
+        "mint": stands.mint_id,
+        "since": stands.since_slot,
+        "seq": at.seq,
+        "folded": folded,
+        "before": before,
+        "recent": at.time - RECENT_S,
+        "oldest": oldest,
+    }
+    return LoadedMint(
+        mint=mint,
+        seq=stands.seq,
+        state=state,
+        candles=dict(candles),
+        minutes=[(UnixS(t), bought, sold) for t, bought, sold in db.execute(MINUTES, bounds)],
+        tail=_tail(db, mint, bounds),
+        imported_from=stands.imported_from,
+        standings=_standing(db, bounds),
+    )
+
+
+def _rebuilt(
+    db: Database, stands: _Stands, before: UnixS
+) -> tuple[bytes | None, dict[Timeframe, Sequence[CandleRow]]]:
+    if stands.state is None:
+        return None, {}
+    frames = {
+        timeframe: _frame(
+            db, {"mint": stands.mint_id, "timeframe": timeframe.value, "before": before}
+        )
+        for timeframe in Timeframe
+    }
+    return rebuilt(stands.state, frames, before)
+
+
+def _frame(db: Database, bounds: Mapping[str, Any]) -> FrameRows:
+    read = list(db.execute(ROWS, {**bounds, "limit": ROWS_READ}))
+    rows = [CandleRow(*row) for row in reversed(read)]
+    newer = int(db.execute(NEWER, bounds).get)
+    since = {**bounds, "oldest": rows[0].bucket if rows else bounds["before"]}
+    return FrameRows(rows, newer, [Waypoint(*row) for row in db.execute(WAYPOINTS, since)])
+
+
+def _expect_minutes(db: Database, stands: _Stands, oldest: int) -> None:
+    """Raise Unreached if minutes since *oldest* may have been dropped."""
+    kept_from = db.execute(OLDEST_MINUTE, (stands.mint_id,)).get
+    if stands.state is None or kept_from is None or kept_from <= oldest:
+        return
+    count = int(read_state(stands.state)["frames"][0][0]["count"])
+    if count != db.execute(PRICED_MINUTES, (stands.mint_id,)).get:
+        raise Unreached
+
+
+def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[TailSwap]:
+    folded = [
+        TailSwap(slot, time, folded=True, swap=swap)
+        for slot, time, *volumes in db.execute(SECONDS, bounds)
+        for swap in volume_swaps(mint, volumes)
+    ]
+    ahead = [
+        TailSwap(slot, time, folded=False, swap=swap)
+        for slot, time, blob in db.execute(AHEAD, bounds)
+        for swap in swaps_of(mint, blob)
+    ]
+    return folded + ahead
+
+
+def _standing(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:
+    """Return the pools of a mint after its newest swap by then."""
+    rows = list(db.execute(STANDING, bounds)) or list(db.execute(TRIMMED_STANDING, bounds))
+    return [(Slot(slot), packed) for slot, packed in rows]

@@ -1,0 +1,104 @@
+"""The contract of reports of the past: what was served after a slot is what is made of it later."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+from typing import Final
+
+import msgspec
+import pytest
+
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import InsufficientData
+from mintscope.kit.primitives import Slot, UnixMs, UnixS
+from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.follow.tailer import LogTailer
+from mintscope.market.log import PricedSwap
+from mintscope.market.ports import DEFAULT_RETENTION, MINUTES_S
+from mintscope.market.report import PARTIAL, ReportKind
+from mintscope.market.series.past import Moment, OutOfReach, PastMint, past_report
+from mintscope.market.timeframe import Timeframe
+from support.fakes.made_chain import MINTS, START
+from support.scenes.traded import READERS, Traded, traded_on
+
+A, B, UNTRACKED, _ = MINTS
+SLOTS: Final = 1_000
+MINUTES_KEPT_S: Final = DEFAULT_RETENTION.keep_s[Timeframe.M1] - MINUTES_S
+CLOSED: Final = ReportKind(is_partial=True, is_closed=True)
+
+
+@pytest.fixture(params=READERS)
+async def traded(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Traded]:
+    async with traded_on(request.param, tmp_path, [A, B]) as traded:
+        yield traded
+
+
+def made_swap(random: Random, index: int) -> PricedSwap:
+    price = random.choice([None, random.uniform(0.5, 2), random.uniform(0.5, 2)])
+    sol = None if price is None else price / random.uniform(90, 110)
+    volume = random.choice([0, random.randrange(1, 10**9)])
+    return PricedSwap(
+        random.choice([A, A, B]), index, 0, -1, 0, random.random() < 0.5, volume, price, sol
+    )
+
+
+async def made_again(traded: Traded, moment: Moment, kind: ReportKind) -> bytes | str | OutOfReach:
+    past = await traded.series.past(A, moment)
+    if isinstance(past, OutOfReach):
+        return past
+    assert isinstance(past, PastMint), past
+    try:
+        return msgspec.json.encode(past_report(past, kind))
+    except InsufficientData as flaw:
+        return str(flaw)
+
+
+@pytest.mark.parametrize("pace_s", [1, 17, 400])
+async def test_a_report_of_the_past_is_the_one_that_was_served(traded: Traded, pace_s: int) -> None:
+    random = Random(pace_s)
+    time = START
+    follower = LogTailer(traded.reader, LiveMarket(4), ManualClock(UnixMs(START * 1000)))
+    served: dict[tuple[int, int, ReportKind], bytes | str] = {}
+    for number in range(1, SLOTS + 1):
+        time += random.choice([0, 0, 1, 3]) * pace_s
+        await traded.slot(number, time, *(made_swap(random, n) for n in range(random.randrange(4))))
+        if number % 7 == 0:
+            kind = random.choice([PARTIAL, CLOSED])
+            await follower.catch_up()
+            try:
+                served[number, time, kind] = (await follower.read(A, kind)).body
+            except InsufficientData as flaw:
+                served[number, time, kind] = str(flaw)
+        if number % 40 == 0:
+            await traded.finalize(number - random.randrange(20))
+    assert len(served) > 140
+    for (number, at, kind), body in served.items():
+        made = await made_again(traded, Moment(slot=Slot(number)), kind)
+        if isinstance(made, OutOfReach) and at < time - MINUTES_KEPT_S:
+            continue
+        assert made == body, number
+    newest_of_its_second = {time: number for number, time, _ in served}
+    for (number, time, kind), body in served.items():
+        past = await traded.series.past(A, Moment(time=UnixS(time)))
+        if isinstance(past, OutOfReach):
+            continue
+        assert isinstance(past, PastMint)
+        assert past.at.time == time
+        assert past.at.slot >= newest_of_its_second[UnixS(time)]
+        if past.at.slot == number:
+            assert await made_again(traded, Moment(time=UnixS(time)), kind) == body
+
+
+async def test_a_moment_that_is_not_kept_says_how_far_the_log_reaches(traded: Traded) -> None:
+    assert await traded.series.past(UNTRACKED, Moment(slot=Slot(1))) is None
+    assert await traded.series.past(A, Moment(slot=Slot(1))) == OutOfReach(None, None)
+    for number in range(5, 9):
+        await traded.slot(number, START + number)
+    reach = OutOfReach(UnixS(START + 5), (Slot(8), UnixS(START + 8)))
+    for moment in (
+        Moment(slot=Slot(4)),
+        Moment(slot=Slot(9)),
+        Moment(time=UnixS(START)),
+        Moment(time=UnixS(START + 9)),
+    ):
+        assert await traded.series.past(A, moment) == reach

@@ -1,0 +1,100 @@
+"""GET /v1/token/{tokenAddress}?at="""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from support.scenes.series_service import (
+    BEGIN_S,
+    TOKEN,
+    UNTRACKED,
+    SeriesService,
+    series_service,
+)
+from support.scenes.service import bearer
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
+    async with series_service(tmp_path) as market:
+        yield market
+
+
+async def ask(
+    market: SeriesService, token: str, at: object, mint: str = TOKEN, **query: str
+) -> httpx.Response:
+    answer: httpx.Response = await market.client.get(
+        f"/v1/token/{mint}", params={"at": str(at), **query}, headers=bearer(token)
+    )
+    return answer
+
+
+async def test_200_is_the_report_that_was_served_then(market: SeriesService) -> None:
+    random = Random(5)
+    token = await market.service.issue(1_000)
+    served: dict[int, dict[str, Any]] = {}
+    at = 0
+    for slot in range(1, 300):
+        at += random.randrange(40)
+        await market.trade(at, random.uniform(1, 2), is_buy=random.random() < 0.5)
+        if slot % 50 == 0:
+            await market.traded.finalize(slot - 10)
+        if slot > 100 and slot % 4 == 0:
+            served[slot] = (await market.report(token)).json()["data"]
+    assert len(served) > 40
+
+    for slot, report in served.items():
+        answer = await ask(market, token, f"slot:{slot}")
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["data"] == report
+        assert answer.headers["x-data-slot"] == str(slot)
+        assert answer.headers["x-data-status"] == "past"
+        assert "etag" not in answer.headers
+        assert answer.headers["cache-control"] == "private, no-store"
+        by_time = (await ask(market, token, report["dataSpan"]["to"])).json()["data"]
+        assert by_time["dataSpan"]["to"] == report["dataSpan"]["to"]
+
+
+async def test_it_costs_a_credit_and_takes_the_options_of_reports(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    await market.trade(0, 2.0)
+    await market.trade(30, 3.0)
+
+    refused = await ask(market, token, BEGIN_S)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "INSUFFICIENT_DATA")
+    assert await market.service.left(token) == 1
+    young = await ask(market, token, BEGIN_S, partial="true", candles="closed")
+    assert young.status_code == 200
+    assert young.json()["data"]["price"]["usd"] == 2.0
+    assert young.json()["data"]["indicators"]["m1"]["fibonacci"] is None
+    assert await market.service.left(token) == 0
+
+
+async def test_404_says_from_when_to_when_there_are_reports(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    assert "No block" in (await ask(market, token, 1)).json()["error"]["message"]
+    await market.trade(7, 2.0)
+    await market.trade(90, 3.0)
+    for at in (BEGIN_S, BEGIN_S + 91, "slot:0", "slot:3"):
+        answer = await ask(market, token, at)
+        assert answer.status_code == 404
+        assert answer.json()["error"] == {
+            "code": "INSUFFICIENT_DATA",
+            "message": f"There is no report as of {at}: they are exact from {BEGIN_S + 7} at the"
+            f" earliest, Unix seconds, to slot 2, which is of {BEGIN_S + 90}.",
+        }
+        assert answer.headers["x-token-status"] == "insufficient-data"
+    unknown = await ask(market, token, BEGIN_S, UNTRACKED)
+    assert unknown.json()["error"]["code"] == "TOKEN_NOT_FOUND"
+    assert await market.service.left(token) == 1
+
+
+@pytest.mark.parametrize("at", ["", "now", "-1", "slot:", "slot:x", "1.5", "1" * 13])
+async def test_what_is_no_moment_is_refused(market: SeriesService, at: str) -> None:
+    token = await market.service.issue(1)
+    answer = await ask(market, token, at)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, "BAD_REQUEST")
