@@ -97,8 +97,8 @@ protocol: $(VENV)/dev ## make the stubs of the vendored .proto files anew
 	@PYTHONPATH=tests $(BIN)/python -m support.protocol
 
 lock: $(VENV)/dev ## pin every dependency again, newest that fits
-	@for set in run geyser postgres mcp otel demo dev bench; do \
-	  case $$set in run) extra= ;; geyser | postgres | mcp | otel | demo) extra="--extra $$set -c requirements/run.txt" ;; dev) extra="--extra dev -c requirements/run.txt" ;; \
+	@for set in run geyser postgres mcp otel tables demo dev bench; do \
+	  case $$set in run) extra= ;; geyser | postgres | mcp | otel | tables | demo) extra="--extra $$set -c requirements/run.txt" ;; dev) extra="--extra dev -c requirements/run.txt" ;; \
 	    bench) extra="--extra dev --extra bench -c requirements/dev.txt" ;; esac; \
 	  $(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes \
 	    --no-emit-package mintscope-client --no-emit-package mintscope-devchain --no-emit-index-url --no-header --no-annotate pyproject.toml $$extra \

@@ -12,13 +12,14 @@ from mintscope.accounts.people.session import parse_link
 from mintscope.accounts.wallets.wire import PaymentsQuery
 from mintscope.alerts.wire import EventsQuery, NewSignal
 from mintscope.api.screen import ScreenQuery, ScreenRequest
-from mintscope.api.series.backtest import BacktestQuery
+from mintscope.api.series.backtest import BacktestQuery, BacktestRequest
 from mintscope.api.series.indicator_wire import IndicatorsQuery
 from mintscope.api.series.prices import PricesRequest
+from mintscope.api.series.udf import HistoryQuery, MarksQuery, SearchQuery, SymbolQuery
 from mintscope.api.series.wire import CandlesQuery, SwapsQuery
 from mintscope.api.token_list import ListQuery
 from mintscope.api.v1 import BatchRequest
-from mintscope.api.wire import PurchaseQuery, ReportQuery, read_query
+from mintscope.api.wire import PurchaseQuery, ReportQuery, TokenQuery, read_query
 from mintscope.credits.sign_in import ChallengeFlaw, find_text_flaw, write_text
 from mintscope.kit.errors import BadRequest
 from mintscope.kit.http.request import Request, UnreadableBody, parse_object, parse_shape
@@ -33,8 +34,9 @@ from prove.fuzz.target import KEY, NOW, Target
 
 INTEGERS: Final = 2**63
 QUERIES: Final = (
-    BacktestQuery, CandlesQuery, EventsQuery, IndicatorsQuery, ListQuery, PaymentsQuery,
-    PurchaseQuery, ReportQuery, ScreenQuery, SwapsQuery,
+    BacktestQuery, CandlesQuery, EventsQuery, HistoryQuery, IndicatorsQuery, ListQuery, MarksQuery,
+    PaymentsQuery, PurchaseQuery, ReportQuery, ScreenQuery, SearchQuery, SwapsQuery, SymbolQuery,
+    TokenQuery,
 )  # fmt: skip
 
 
@@ -64,6 +66,7 @@ def json_body(text: bytes) -> None:
     with suppress(UnreadableBody):
         _expect_storable(parse_object(_request(), text))
     for shape in (
+        BacktestRequest,
         BatchRequest,
         PricesRequest,
         ScreenRequest,

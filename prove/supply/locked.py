@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 ROOT: Final = Path(__file__).resolve().parents[2]
-LOCKS: Final = ("run", "postgres", "mcp", "geyser", "otel")
+LOCKS: Final = ("run", "postgres", "mcp", "geyser", "otel", "tables")
 _PACKAGE: Final = re.compile(
     r"^([\w.-]+)==([^\s;\\]+)[^\n]*((?:\n    --hash=sha256:[0-9a-f]{64}[ \\]*)+)", re.MULTILINE
 )

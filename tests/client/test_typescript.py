@@ -133,6 +133,8 @@ PATH_IN_TS = re.compile(r'["`](/(?:v1|api)/[^"`\n]*)["`]')
 # A picture, the files of clients, and the health of the service.
 NO_CALLS = {
     "/v1/token/{}/icon.svg", "/v1/demo/token", "/v1/demo/402", "/v1/health", "/healthz", "/readyz",
+    "/v1/udf/config", "/v1/udf/time", "/v1/udf/symbols", "/v1/udf/search", "/v1/udf/marks",
+    "/v1/udf/history",
 }  # fmt: skip
 
 

@@ -27,6 +27,8 @@ PLACES = {
 # A picture, the files of clients, the health of the service; and streams, which are not one call.
 NO_CALLS = {
     "GET /v1/token/{tokenAddress}/icon.svg", "GET /v1/demo/token", "GET /v1/demo/402",
+    "GET /v1/udf/config", "GET /v1/udf/time", "GET /v1/udf/symbols", "GET /v1/udf/search",
+    "GET /v1/udf/history", "GET /v1/udf/marks",
     "GET /v1/health", "POST /v1/screen", "GET /healthz", "GET /readyz", "GET /v1/stream",
 }  # fmt: skip
 CALLS: dict[str, ApiCall[Any]] = {
@@ -38,6 +40,7 @@ CALLS: dict[str, ApiCall[Any]] = {
     "GET /v1/token/{tokenAddress}/metadata": verbs.metadata(MINT),
     "GET /v1/token/{tokenAddress}/pools": verbs.pools(MINT),
     "POST /v1/prices": verbs.past_prices([(MINT, 1_763_460_000)]),
+    "POST /v1/backtest": verbs.backtest_tokens([MINT], "price > 0"),
     "GET /v1/token/{tokenAddress}/backtest": verbs.backtest(MINT, "price > 0"),
     "GET /v1/token/{tokenAddress}/traders": verbs.traders(MINT),
     "GET /v1/screen": verbs.screen("price > 0").call_at(None),
@@ -91,6 +94,7 @@ SAID_BY_STATUS = ("success", "status")  # of answers without an envelope
 NOT_READ = {
     "BatchReports.results[].error.details: is lost",
     "PastPrices.prices[].error.details: is lost",
+    "TokensBacktest.tokens[].error.details: is lost",
 }
 
 

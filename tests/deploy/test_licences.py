@@ -11,7 +11,7 @@ ROOT: Final = Path(__file__).resolve().parents[2]
 PAGE: Final = (ROOT / "docs" / "reference" / "licences.md").read_text()
 LISTED: Final = dict(re.findall(r"^\| (?!package)([a-z0-9.-]+) \| (.+?) \|$", PAGE, re.MULTILINE))
 INSTALLED: Final = {re.sub(r"[-_.]+", "-", one.metadata["Name"]).lower() for one in distributions()}
-LOCKS: Final = ("run", "postgres", "mcp", "geyser", "otel")
+LOCKS: Final = ("run", "postgres", "mcp", "geyser", "otel", "tables")
 # None of these asks for more than its text beside a copy; the others are explained on the page.
 FREE: Final = re.compile(
     r"MIT|BSD|Apache|ISC|0BSD|Zlib|CC0|PSF|Unlicense|any-OSI|MPL-2\.0|not declared"
@@ -31,7 +31,7 @@ def declared(name: str) -> str:
     if expression := found.get("license_expression"):
         return str(expression)
     text = str(found.get("license") or "").partition("\n")[0]
-    if 0 < len(text) < 40:
+    if 0 < len(text) < 40 and not text.startswith("Copyright"):
         return text
     classes = [
         each.rpartition(" :: ")[2]

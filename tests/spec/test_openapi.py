@@ -44,7 +44,7 @@ async def test_each_operation_has_a_clear_name_of_its_own(document: dict[str, An
 
     assert len(set(names)) == len(names)
     assert verbs == {
-        "add", "apply", "ask", "buy", "cap", "change", "confirm", "delete", "deposit",
+        "add", "apply", "ask", "backtest", "buy", "cap", "change", "confirm", "delete", "deposit",
         "exchange", "get", "link", "list", "make", "open", "remove", "rename", "renew",
         "revoke", "rotate", "screen", "test", "try", "unlink", "withdraw",
     }  # fmt: skip

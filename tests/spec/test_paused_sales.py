@@ -28,6 +28,8 @@ ROUTES: Final = (
     ("POST", "/v1/tokens/batch"),
     ("GET", f"{REPORT}/pools"),
     ("POST", "/v1/prices"),
+    ("POST", "/v1/backtest"),
+    ("GET", f"/v1/udf/history?symbol={TRACKED}&resolution=1"),
     ("GET", f"{REPORT}/backtest?tf=m1&where=price+%3E+0"),
     ("GET", f"{REPORT}/traders"),
     ("GET", "/v1/screen?where=age_s+%3E+0"),
@@ -48,6 +50,7 @@ def expect_no_quote(answer: httpx.Response) -> None:
 async def ask(shop: SellingApi, method: str, path: str, **headers: str) -> httpx.Response:
     bodies: dict[str, Any] = {
         "batch": {"mints": [TRACKED]},
+        "backtest": {"mints": [TRACKED], "where": "price > 0", "tf": "m1"},
         "prices": {"prices": [{"mint": TRACKED, "t": TIME_MAX}]},
     }
     body = bodies.get(path.rpartition("/")[2])

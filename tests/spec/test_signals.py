@@ -448,3 +448,50 @@ async def test_each_route_needs_its_scope_and_a_key(service: Service) -> None:
     assert (await call(service, reader, "GET", SIGNALS)).status_code == 200
     for method, path in writes:
         assert refusal(await call(service, reader, method, path)) == (403, "INSUFFICIENT_SCOPE")
+
+
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        ("crosses_below(rsi_h1, 30)", {"field": "indicators.h1.rsi", "kind": "below", "level": 30}),
+        ("price > 200", {"field": "price.usd", "kind": "above", "level": 200}),
+        ("0.5 >= pressure_h1",
+         {"field": "indicators.buySellPressure.h1", "kind": "below", "level": 0.5}),
+        ("liquidity < 1e5", {"field": "price.liquidityUsd", "kind": "below", "level": 100_000}),
+        ("crosses_above(price, ema200_m15)",
+         {"field": "price.usd", "kind": "crosses_field", "direction": "up",
+          "comparedWith": "indicators.m15.ema200", "level": None}),
+        ("macd_h1 < macd_signal_h1",
+         {"field": "indicators.h1.macd.line", "kind": "crosses_field", "direction": "down",
+          "comparedWith": "indicators.h1.macd.signal"}),
+    ],
+)  # fmt: skip
+async def test_a_condition_of_screens_is_made_an_alert(
+    service: Service, key: str, where: str, kept: dict[str, Any]
+) -> None:
+    body = {"name": "From a backtest", "mint": WSOL, "kind": "condition", "where": where}
+    response = await call(service, key, "POST", SIGNALS, body)
+    assert response.status_code == 201, response.text
+    data = response.json()["data"]
+    assert {name: data[name] for name in kept} == kept
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("price > 1 and price < 2", "one comparison"),
+        ("not price > 1", "one comparison"),
+        ("price = 1", "one comparison"),
+        ("price * 2 > 1", "one comparison"),
+        ("market_cap > 1", "market_cap is in no report"),
+        ("price > age_s", "age_s is in no report"),
+        ("price >", "at character"),
+    ],
+)
+async def test_a_condition_that_no_alert_looks_at_is_refused(
+    service: Service, key: str, where: str, said: str
+) -> None:
+    body = {"name": "More", "mint": WSOL, "kind": "condition", "where": where}
+    response = await call(service, key, "POST", SIGNALS, body)
+    assert refusal(response) == (400, "BAD_REQUEST")
+    assert said in response.json()["error"]["message"]

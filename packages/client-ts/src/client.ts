@@ -35,6 +35,7 @@ import type {
   TokenOptions,
   TokenPools,
   TokenTraders,
+  TokensBacktest,
   TokensPage,
   TokensQuery,
 } from "./types.ts";
@@ -158,6 +159,23 @@ export class Client extends AccountCalls {
       query: { where, ...asked },
       creditsMax: 1,
       creditsOf: (found) => Math.min(found.looks, 1),
+    });
+  }
+
+  /** Firings of a condition in the past of up to 50 mints: a credit for each 10,000 candles read. */
+  async backtestTokens(
+    mints: readonly string[],
+    where: string,
+    asked: BacktestQuery = {},
+  ): Promise<TokensBacktest> {
+    known(asked, OF_BACKTESTS);
+    return await this.data<TokensBacktest>({
+      name: "backtestTokens",
+      method: "POST",
+      path: "/v1/backtest",
+      body: { mints, where, ...asked },
+      creditsMax: 4 * mints.length,
+      creditsOf: (found) => (found.looks ? Math.ceil(found.candles / 10_000) : 0),
     });
   }
 

@@ -41,6 +41,7 @@ export type TokenLine = TokensPage["tokens"][number];
 export type TokensQuery = Omit<NonNullable<paths["/v1/tokens"]["get"]["parameters"]["query"]>, "cursor">;
 export type PastPrices = DataOf<paths["/v1/prices"]["post"]>;
 export type TokenBacktest = DataOf<paths["/v1/token/{tokenAddress}/backtest"]["get"]>;
+export type TokensBacktest = DataOf<paths["/v1/backtest"]["post"]>;
 export type BacktestQuery = Omit<
   NonNullable<paths["/v1/token/{tokenAddress}/backtest"]["get"]["parameters"]["query"]>,
   "where"
@@ -103,7 +104,7 @@ export type PaymentsPage = DataOf<paths["/v1/account/payments"]["get"]>;
 export type WalletPayment = PaymentsPage["payments"][number];
 export type WatchlistLines = DataOf<paths["/v1/groups"]["get"]>;
 export type FilledWatchlist = DataOf<paths["/v1/groups/{groupId}"]["get"]>;
-export type NewSignal = Sent<BodyOf<paths["/v1/signals"]["post"]>, "name" | "mint" | "field" | "kind">;
+export type NewSignal = Sent<BodyOf<paths["/v1/signals"]["post"]>, "name" | "mint" | "field" | "where" | "kind">;
 export type MadeSignal = DataOf<paths["/v1/signals"]["post"]>;
 export type SignalRule = DataOf<paths["/v1/signals/{signalId}"]["get"]>;
 export type SignalRules = DataOf<paths["/v1/signals"]["get"]>;

@@ -24,10 +24,17 @@ from mintscope.alerts.alert import (
     SignalId,
 )
 from mintscope.alerts.alerts import Alerts
-from mintscope.alerts.conditions import Field, SignalKind
+from mintscope.alerts.conditions import (
+    Field,
+    SignalKind,
+    UnwatchableCondition,
+    Watched,
+    watched_by,
+)
 from mintscope.alerts.wire import (
     NEW_SIGNAL,
     ChangedSignal,
+    ConditionSignal,
     EmailOutcome,
     EventLine,
     EventPosition,
@@ -35,6 +42,7 @@ from mintscope.alerts.wire import (
     EventsQuery,
     MadeSignal,
     NewSignal,
+    SignalCommon,
     SignalLine,
     SignalList,
     WebhookState,
@@ -56,32 +64,49 @@ from mintscope.kit.http.rate_limit import RateLimit
 from mintscope.kit.http.request import Request, parse_id
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import UnixMs
+from mintscope.market.screening.grammar import ConditionError, parse_condition
 
 COLUMNS: Final = {"email": "by_email", "candles": "is_closed"}
 CLOSED: Final = "closed"
 
 
 def rule_of(body: NewSignal) -> AlertRule:
-    """Return the rule that *body* asks for.  Raises InvalidTokenAddress."""
+    """Return the rule that *body* asks for.  Raises InvalidTokenAddress, BadRequest."""
+    if isinstance(body, ConditionSignal):
+        return AlertRule(**_shared(body), **_watched(body.where)._asdict())
     return AlertRule(
-        name=body.name.strip(),
-        mint=mint_of(body.mint),
+        **_shared(body),
         field=Field(body.field),
         kind=SignalKind(str(body.__struct_config__.tag)),
         level=body.level or 0.0,
         margin=body.margin or 0.0,
         percent=body.percent or 0.0,
         window_s=body.window_s or 0,
-        webhook_url=body.webhook_url,
-        by_email=body.email,
-        is_closed=body.candles == CLOSED,
-        least_confidence=body.least_confidence,
-        fires=body.fires,
         compared=None if body.compared_with is None else Field(body.compared_with),
         direction=body.direction,
-        message=body.message.strip(),
-        expires_at=_milliseconds(body.expires_at),
     )
+
+
+def _shared(body: SignalCommon) -> dict[str, Any]:
+    """Return the parts that every signal has, by the names of AlertRule."""
+    return {
+        "name": body.name.strip(),
+        "mint": mint_of(body.mint),
+        "webhook_url": body.webhook_url,
+        "by_email": body.email,
+        "is_closed": body.candles == CLOSED,
+        "least_confidence": body.least_confidence,
+        "fires": body.fires,
+        "message": body.message.strip(),
+        "expires_at": _milliseconds(body.expires_at),
+    }
+
+
+def _watched(where: str) -> Watched:
+    try:
+        return watched_by(parse_condition(where))
+    except (ConditionError, UnwatchableCondition) as flaw:
+        raise BadRequest(f"where: {flaw}") from flaw
 
 
 def changes_of(body: ChangedSignal) -> dict[str, Any]:

@@ -20,7 +20,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
-from typing import Annotated, Any, Final, NewType, get_args, get_origin
+from typing import Annotated, Any, Final, NamedTuple, NewType, get_args, get_origin
 
 import msgspec
 
@@ -38,7 +38,17 @@ from mintscope.market.log import (
     Untracked,
 )
 from mintscope.market.report import TokenReport, token_report
+from mintscope.market.screening.grammar import (
+    CROSSINGS,
+    BeforeOf,
+    Comparison,
+    Condition,
+    FieldOf,
+    Junction,
+    NumberOf,
+)
 from mintscope.market.standings import basis_of
+from mintscope.market.timeframe import TIMEFRAMES
 
 
 @dataclass(slots=True)
@@ -457,6 +467,89 @@ FIELDS: Final[Mapping[Field, tuple[str, ...]]] = {
 
 OF_CONFIDENCE: Final = {Field("price.liquidityUsd"), Field("price.rejectedShareH1")}
 """Fields that say how good a price is, whatever its confidence."""
+
+
+ONE_COMPARISON: Final = (
+    "expected one comparison of a field with a number or with another field, as rsi_h1 < 30, or one"
+    " crossing: that is what an alert looks at"
+)
+OF_SCREENS: Final = {
+    "price": "price.usd",
+    "price_sol": "price.sol",
+    "liquidity": "price.liquidityUsd",
+    "pressure_h1": "indicators.buySellPressure.h1",
+    **{
+        f"{name}_{timeframe}": f"indicators.{timeframe}.{inside}"
+        for timeframe in TIMEFRAMES
+        for name, inside in (
+            *((average, average) for average in ("ema9", "ema21", "ema50", "ema200", "rsi")),
+            ("macd", "macd.line"),
+            ("macd_signal", "macd.signal"),
+            ("macd_histogram", "macd.histogram"),
+        )
+    },
+}
+"""The fields of screens that a report has, by their names there."""
+SWAPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+class UnwatchableCondition(ValueError):
+    """A condition that no alert looks at: the message says why."""
+
+
+class Watched(NamedTuple):
+    """The crossing that makes a condition true: of a *level*, or of the field *compared*."""
+
+    field: Field
+    kind: SignalKind
+    level: float = 0.0
+    compared: Field | None = None
+    direction: Direction | None = None
+
+
+def watched_by(condition: Condition) -> Watched:
+    """Return the crossing at which *condition* of screens becomes true.
+
+    Raises UnwatchableCondition for one that is more than a comparison, or of what no report has.
+    """
+    if isinstance(condition, Junction) and _is_crossing(condition):
+        condition = condition.parts[-1]
+    if not isinstance(condition, Comparison) or condition.mark not in SWAPPED:
+        raise UnwatchableCondition(ONE_COMPARISON)
+    mark, left, right = condition
+    if isinstance(left, NumberOf):
+        mark = SWAPPED[mark]
+        left, right = right, left
+    if not isinstance(left, FieldOf):
+        raise UnwatchableCondition(ONE_COMPARISON)
+    is_up = mark.startswith(">")
+    field = _of_report(left.name)
+    if isinstance(right, NumberOf):
+        return Watched(field, SignalKind.ABOVE if is_up else SignalKind.BELOW, right.value)
+    if not isinstance(right, FieldOf):
+        raise UnwatchableCondition(ONE_COMPARISON)
+    direction = Direction.UP if is_up else Direction.DOWN
+    compared = _of_report(right.name)
+    return Watched(field, SignalKind.CROSSES_FIELD, compared=compared, direction=direction)
+
+
+def _is_crossing(condition: Junction) -> bool:
+    """Return whether it is what crosses_above or crosses_below is read as."""
+    if condition.word != "and" or len(condition.parts) != len(("before", "now")):
+        return False
+    before, now = condition.parts
+    if not isinstance(before, Comparison) or not isinstance(now, Comparison):
+        return False
+    return (before.mark, now.mark) in CROSSINGS.values() and any(
+        isinstance(each, BeforeOf) for each in (before.left, before.right)
+    )
+
+
+def _of_report(name: str) -> Field:
+    known = OF_SCREENS.get(name)
+    if known is None:
+        raise UnwatchableCondition(f"{name} is in no report, which is what alerts look at")
+    return Field(known)
 
 
 def read_field(report: TokenReport, field: Field) -> float | None:

@@ -17,6 +17,7 @@ from mintscope.alerts.emails import (
 )
 from mintscope.api.wire import Wire
 from mintscope.kit.primitives import ADDRESS, INSTEAD_OF, PRINTABLE, about
+from mintscope.market.screening.grammar import TEXT_MAX
 from mintscope.market.standings import Confidence
 from mintscope.solana.blocks import WSOL
 
@@ -173,12 +174,11 @@ class SignalList(Wire):
     signals: Annotated[list[SignalLine], about("In the order in which they were made.")]
 
 
-class SignalBasis(Wire, forbid_unknown_fields=True, kw_only=True):
+class SignalCommon(Wire, forbid_unknown_fields=True, kw_only=True):
     """The fields of every new signal."""
 
     name: Name
     mint: NewMint
-    field: NewField
     candles: Annotated[Candles, CANDLES] = "all"
     least_confidence: Annotated[Confidence, LEAST] = Confidence.MEDIUM
     webhook_url: NewUrl = None
@@ -186,6 +186,12 @@ class SignalBasis(Wire, forbid_unknown_fields=True, kw_only=True):
     fires: Annotated[Fires, FIRES] = Fires.EACH
     message: NewMessage = ""
     expires_at: Annotated[NewExpiry | None, EXPIRES] = None
+
+
+class SignalBasis(SignalCommon, kw_only=True):
+    """The fields of a new signal that names its number."""
+
+    field: NewField
 
 
 class LevelSignal(SignalBasis, kw_only=True):
@@ -235,7 +241,27 @@ class FieldSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CR
     window_s: NotOfLevels = None
 
 
-NewSignal: TypeAlias = AboveSignal | BelowSignal | CrossesSignal | MoveSignal | FieldSignal
+class ConditionSignal(SignalCommon, kw_only=True, tag_field="kind", tag="condition"):
+    """Fires when a condition of screens becomes true: one comparison, or one crossing.
+
+    It is kept as the signal above, below or crosses_field that it comes to.
+    """
+
+    where: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            max_length=TEXT_MAX,
+            description="The condition, as screens and backtests take it: one comparison of a field"
+            " of reports with a number or with another such field, or one crossing.",
+            examples=["crosses_below(rsi_h1, 30)"],
+        ),
+    ]
+
+
+NewSignal: TypeAlias = (
+    AboveSignal | BelowSignal | CrossesSignal | MoveSignal | FieldSignal | ConditionSignal
+)
 NEW_SIGNAL: Final = cast("type[NewSignal]", NewSignal)  # distinguished by `kind`
 
 

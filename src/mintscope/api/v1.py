@@ -162,7 +162,7 @@ class V1:
         buys in the volume from 1 minute to 24 hours. Costs one credit or one payment; errors cost
         nothing. It is a block behind the chain (X-Data-Age-Ms). price.confidence says how good the
         price is. An indicator is null below its candles. coverage is the part of trades that was
-        read. partial=true returns young tokens, at=TIME the report as it was.
+        read. partial=true returns young tokens.
         """
         caller = await self.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])

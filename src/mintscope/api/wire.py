@@ -211,9 +211,8 @@ class TokenQuery(ReportQuery):
     at: Annotated[
         str,
         msgspec.Meta(
-            pattern=r"^(slot:)?[0-9]{1,12}$",
-            description="The report as it was: Unix seconds, or slot:N.",
-            examples=["1763460000"],
+            pattern=r"^((slot:)?[0-9]{1,12})?$",
+            description="As of then: Unix seconds, or slot:N.",
         ),
     ] = ""
 

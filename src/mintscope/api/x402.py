@@ -112,6 +112,11 @@ def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
     return Resource(f"/v1/token/{mint}/{kind}?{_named(query)}".rstrip("?"))
 
 
+def udf_resource(query: msgspec.Struct) -> Resource:
+    """Return the resource of bars of UDF: its path, and the query."""
+    return Resource(f"/v1/udf/history?{_named(query)}")
+
+
 def screen_resource(query: msgspec.Struct, shape: type[msgspec.Struct]) -> Resource:
     """Return the resource that sells a page of a screen: its path, and its query of *shape*.
 

@@ -28,7 +28,7 @@ from mintscope.api.failures import ENVELOPE, ErrorFormat, ErrorWriter
 from mintscope.api.fast_path import TokenFastPath
 from mintscope.api.gate import Gate, KeptAnswers, KeyRing
 from mintscope.api.health import HealthRoutes, ReadCoverage, no_coverage
-from mintscope.api.routes import ListParts, token_operations
+from mintscope.api.routes import LISTS, ListParts, token_operations
 from mintscope.api.screen import ScreenRoutes
 from mintscope.api.series.pools import series_operations
 from mintscope.api.streams import StreamRoute
@@ -217,8 +217,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     operations = [*operations_of(v1), *_trial_operations(v1, trial, public_limit, limits)]
     for handlers in (BatchRoute(v1), sales, rotate, health):
         operations += operations_of(handlers)
-    if series is not None:
-        operations += series_operations(series, v1, None if lists is None else lists.lists)
+    operations += _of_series(series, v1, lists, limits)
     if streams is not None:
         operations += operations_of(StreamRoute(streams, v1))
     if accounts is not None:
@@ -267,6 +266,16 @@ def _trial_operations(
         return []
     given = TrialRoute(v1, trial, requests=limits.of(limit), limits=limits.limits)
     return operations_of(given, per_day=trial.reports_per_day)
+
+
+def _of_series(
+    series: SeriesReader | None, v1: V1, lists: ListParts | None, limits: AddressLimits
+) -> list[Operation]:
+    if series is None:
+        return []
+    keeper = None if lists is None else lists.lists
+    limit = limits.of(LISTS if lists is None else lists.limit)
+    return series_operations(series, v1, keeper, limit)
 
 
 def _of_lists(

@@ -179,13 +179,16 @@ KEY_OF_A_READ: Final[Mapping[str, Any]] = {**IDEMPOTENCY_KEY, "description": "Re
 OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 
 
+LEFT_OUT: Final = frozenset({"at", "format"})  # the tools have 15 kB for all descriptions
+
+
 def input_schema(tool: Tool, operation: Mapping[str, Any]) -> dict[str, Any]:
     """Return the input schema of *tool*: parameters of its operation, and limits of its cost."""
     names = {field: name for name, field in tool.arguments.items()}
     properties: dict[str, Any] = {}
     required = []
     for parameter in operation.get("parameters", ()):
-        if parameter["in"] not in {"path", "query"}:
+        if parameter["in"] not in {"path", "query"} or parameter["name"] in LEFT_OUT:
             continue
         name = names.get(parameter["name"], parameter["name"])
         described = {**parameter["schema"], "description": parameter["description"]}

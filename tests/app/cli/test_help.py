@@ -26,7 +26,7 @@ ACTIONS = {
     *("admin create", "secrets rotate", "sales resume", "gaps fill", "buy credits"),
     *("applications approve", "applications reject", "applications reset", "applications forget"),
     *("users remove", "users drop-second-factor", "tokens add", "tokens remove"),
-    *("history read", "history import"),
+    *("history read", "history import", "export"),
 }
 
 

@@ -40,6 +40,9 @@ ROUTES: Final = {
     "backtest": ("GET", f"/v1/token/{WSOL}/backtest?tf=m1&where=price+%3E+0", 1),
     "traders": ("GET", f"/v1/token/{WSOL}/traders", 1),
     "prices": ("POST", "/v1/prices", 1),
+    "backtest of tokens": ("POST", "/v1/backtest", 1),
+    "table": ("GET", f"/v1/token/{WSOL}/candles?tf=m1&format=csv", 1),
+    "bars": ("GET", f"/v1/udf/history?symbol={WSOL}&resolution=1", 1),
     "batch": ("POST", "/v1/tokens/batch", 1),
     **OF_THE_LIST,
 }
@@ -82,6 +85,7 @@ def written(
     method, path, _ = ROUTES[route]
     bodies: dict[str, object] = {
         "batch": {"mints": mints},
+        "backtest of tokens": {"mints": [WSOL], "where": "price > 0", "tf": "m1"},
         "prices": {"prices": [{"mint": WSOL, "t": TIME_MAX}]},
     }
     body = json.dumps(bodies[route]).encode() if route in bodies else b""

@@ -33,7 +33,7 @@ from mintscope_client.calls.verbs import (
     TokenQuery,
 )
 from mintscope_client.results.account import PaymentsPage, WalletPayment
-from mintscope_client.results.backtest import TokenBacktest
+from mintscope_client.results.backtest import TokenBacktest, TokensBacktest
 from mintscope_client.results.batch import BatchReports
 from mintscope_client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope_client.results.lists import TokenLine, TokenMetadata, TokensPage
@@ -178,6 +178,15 @@ class AsyncClient(AsyncAccountMethods):
         asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
         """
         return (await self.send(verbs.backtest(mint, where, **asked))).data
+
+    async def backtest_tokens(
+        self, mints: Sequence[str], where: str, **asked: Unpack[BacktestQuery]
+    ) -> TokensBacktest:
+        """Return the firings of *where* in the past of *mints*: a credit each 10,000 candles.
+
+        asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
+        """
+        return (await self.send(verbs.backtest_tokens(mints, where, **asked))).data
 
     async def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
         """Return the traders of *mint*, those with the most volume first: one credit."""

@@ -123,6 +123,7 @@ class Operation(Route):
     body           the type of the request's body
     media_type     of its success; what is not JSON has no envelope; *data* of events has the data
                    of each by its name
+    other_types    media types that its success may have instead, as the query asks: files
     is_conditional  its success has an ETag, and is 304, free, for a client that names it
     takes_key      Idempotency-Key is honoured; it is wherever a payment is taken
     error_format   what its failures look like; there is an envelope where they have one
@@ -144,6 +145,7 @@ class Operation(Route):
     query: type[msgspec.Struct] | None = None
     body: Any = None
     media_type: str = JSON_TYPE
+    other_types: tuple[str, ...] = ()
     is_conditional: bool = False
     takes_key: bool = False
     error_format: ErrorFormat = ENVELOPE

@@ -221,6 +221,7 @@ HOW_TO_PAY: Final = HowToPay(
     read=f"{EXAMPLE_ORIGIN}/llms.txt",
     buy=f"{EXAMPLE_ORIGIN}/v1/credits/purchase?bundle=10",
 )
+FILE: Final = {"type": "string", "format": "binary"}
 WITH_TERMS: Final = (
     ErrorCode.PAYMENT_REQUIRED,
     ErrorCode.PAYMENT_FAILED,
@@ -254,7 +255,10 @@ def success_of(
     return {
         "description": operation.summary,
         "headers": _headers(headers),
-        "content": {operation.media_type: {"schema": schema, "example": example}},
+        "content": {
+            operation.media_type: {"schema": schema, "example": example},
+            **{kind: {"schema": FILE, "example": "..."} for kind in operation.other_types},
+        },
     }
 
 

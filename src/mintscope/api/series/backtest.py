@@ -1,25 +1,40 @@
-"""GET /v1/token/{tokenAddress}/backtest: a condition over the past of a token, for a credit."""
+"""Backtests: a condition over the past of a token, or of several.
+
+GET /v1/token/{tokenAddress}/backtest: of one, for a credit.
+
+POST /v1/backtest: of up to 50, as of a watchlist, for a credit each 10,000 candles that are read.
+"""
 
 import asyncio
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Final, Literal
 
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.description.operation import (
+    OF_A_TOKEN,
+    PAYERS,
+    SPENDERS,
+    Operation,
+    PriceRange,
+)
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.series.wire import TIME_MAX, Token
-from mintscope.api.v1 import mint_of
-from mintscope.api.wire import Wire, read_query
-from mintscope.kit.errors import BadRequest, InsufficientData
-from mintscope.kit.http.request import Request
+from mintscope.api.v1 import NOT_TRACKED, each_once, mint_of
+from mintscope.api.wire import ErrorBody, Wire, read_query
+from mintscope.kit.errors import BadRequest, ErrorCode, InsufficientData, TokenNotFound
+from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
 from mintscope.kit.http.response import Response
-from mintscope.kit.primitives import Mint, UnixS, about
+from mintscope.kit.primitives import EACH_ONCE, AddressText, Mint, UnixS, about
 from mintscope.kit.time import DAY_S
 from mintscope.market.log import LogTip
 from mintscope.market.screening.backtest import (
     CANDLES_READ_MAX,
+    FIRINGS_MAX,
+    HORIZONS,
     Backtested,
     BacktestQuestion,
     Firing,
@@ -28,12 +43,17 @@ from mintscope.market.screening.backtest import (
     UntestableCondition,
     backtest,
     needed_timeframes,
+    pooled,
     rows_before,
 )
 from mintscope.market.screening.grammar import TEXT_MAX, Condition, ConditionError, parse_condition
 from mintscope.market.series.pools import AskedCandles, KeptCandles
 from mintscope.market.series.series import has_price, series_of, start_of
 from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.payments.merchant import Order
+from mintscope.payments.pricing import REQUEST_USD
+from mintscope.payments.protocol.envelope import Resource
+from mintscope.solana.blocks import WSOL
 
 EXAMPLE: Final = "crosses_below(rsi_m5, 30) and price > ema200_h1"
 BASIS_POINTS: Final = 10_000
@@ -129,6 +149,67 @@ class BacktestPage(Wire, rename={"from_": "from"}):
     firings: Annotated[list[FiringLine], about("The newest 500 firings, oldest first.")]
 
 
+PATH: Final = "/v1/backtest"
+TOKENS_MAX: Final = 50
+CREDITS_MAX: Final = 4 * TOKENS_MAX  # each of four timeframes of each token
+ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
+
+
+class BacktestRequest(BacktestQuery, forbid_unknown_fields=True, kw_only=True):
+    """Body of POST /v1/backtest."""
+
+    mints: Annotated[
+        list[AddressText],
+        Meta(
+            min_length=1,
+            max_length=TOKENS_MAX,
+            description="Token mint addresses, each once.",
+            examples=[[WSOL]],
+            extra_json_schema=EACH_ONCE,
+        ),
+    ]
+
+
+class BacktestedToken(Wire):
+    """One token of a backtest, or the error that says why there is none."""
+
+    token: Token
+    first: Annotated[int | None, about("The first look, Unix seconds; null: none.", 1_763_200_800)]
+    last: Annotated[int | None, about("The last look, Unix seconds; null: none.", 1_763_460_000)]
+    looks: Annotated[int, about("How often it was looked at.", 2016)]
+    fired: Annotated[int, about("How often it became true.", 15)]
+    error: Annotated[
+        ErrorBody | UnsetType,
+        about("Why there is nothing of it; absent where there is.", NOT_TRACKED),
+    ] = UNSET
+
+
+class TokenFiringLine(FiringLine):
+    """A firing, and of which token."""
+
+    token: Annotated[str, about("The mint, base58.", WSOL)]
+
+    @classmethod
+    def of_token(cls, mint: Mint, firing: Firing) -> "TokenFiringLine":
+        """Return *firing* of *mint* as it is sent."""
+        returns = ReturnsOf(**firing.returns)
+        return cls(firing.time, firing.price, returns, firing.best, firing.worst, mint)
+
+
+class BacktestOfTokens(Wire, kw_only=True):
+    """Firings of a condition in the past of several tokens, and the returns that followed."""
+
+    tf: Annotated[str, about("The candles at whose ends it was looked at.", "m5")]
+    candles: Annotated[int, about("Candles that were read.", 4_032)]
+    looks: Annotated[int, about("How often it was looked at, of all tokens.", 4_032)]
+    fired: Annotated[int, about("How often it became true, of all tokens.", 31)]
+    horizons: Annotated[list[HorizonLine], about("Returns by horizon, of all tokens together.")]
+    tokens: Annotated[list[BacktestedToken], about("A line a token, as they were asked for.")]
+    firings: Annotated[
+        list[TokenFiringLine], about("The newest 500 firings of all tokens, oldest first.")
+    ]
+
+
 @dataclass(frozen=True, slots=True)
 class BacktestRoutes:
     """The route of backtests."""
@@ -160,9 +241,7 @@ class BacktestRoutes:
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, BacktestQuery)
-        condition = _read_condition(query)
-        if query.from_ > query.to:
-            raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
+        condition = _checked(query)
 
         async def make() -> Made:
             tip, page = await self._page(mint, query, condition)
@@ -170,9 +249,93 @@ class BacktestRoutes:
 
         return await self.shop.sell(request, caller, Wanted(mint, "backtest", query), make)
 
+    @Operation(
+        "POST",
+        PATH,
+        BacktestOfTokens,
+        unit="for each 10,000 candles",
+        price=PriceRange(REQUEST_USD, REQUEST_USD * CREDITS_MAX),
+        refusals=(
+            ErrorCode.INVALID_TOKEN_ADDRESS,
+            ErrorCode.INVALID_PAYMENT,
+            ErrorCode.MISSING_TOKEN,
+            ErrorCode.INVALID_TOKEN,
+            ErrorCode.INSUFFICIENT_SCOPE,
+            ErrorCode.PAYMENT_REQUIRED,
+            ErrorCode.INSUFFICIENT_CREDITS,
+            ErrorCode.KEY_CAP_REACHED,
+            ErrorCode.DATA_STALE,
+            ErrorCode.PAYLOAD_TOO_LARGE,
+            ErrorCode.RATE_LIMITED,
+            ErrorCode.SERVICE_UNAVAILABLE,
+        ),
+        proofs=SPENDERS,
+        is_charged=True,
+        takes_key=True,
+        body=BacktestRequest,
+        scope=Scope.TRADE_READ,
+    )
+    async def backtest_tokens(self, request: Request) -> Response:
+        """A condition over the past of up to 50 tokens: each firing, and what followed.
+
+        Returns the times at which a condition became true at the end of a candle of each of up to
+        50 Solana tokens, as those of a watchlist, and the returns that followed, of all of them
+        together beside those of all times: the hit rate of chance. A token without data has an
+        error in its line. Costs one credit for each 10,000 candles that were read of all tokens and
+        timeframes, and nothing if none was looked at. Paid with credits alone.
+        """
+        caller = await self.shop.gate.admit(request)
+        body = await request.body()
+        try:
+            asked = parse_shape(request, body, BacktestRequest)
+        except UnreadableBody as flaw:
+            raise BadRequest(str(flaw)) from flaw
+        mints = each_once(asked.mints)
+        condition = _checked(asked)
+        make = partial(self._of_tokens, mints, asked, condition)
+        return await self.shop.sell_counted(request, caller, ORDER, make)
+
+    async def _of_tokens(
+        self, mints: Sequence[Mint], query: BacktestQuery, condition: Condition
+    ) -> tuple[Made, int]:
+        """Return the page of *mints*, and what it costs."""
+        tip = await self.shop.reader.tip()
+        lines: list[BacktestedToken] = []
+        found: dict[Mint, Backtested] = {}
+        rows = 0
+        for mint in mints:
+            try:
+                _, one, read = await self._backtest(mint, query, condition)
+            except (TokenNotFound, InsufficientData) as failure:
+                error = ErrorBody(failure.code, str(failure))
+                lines.append(BacktestedToken(mint, None, None, 0, 0, error))
+                continue
+            rows += read
+            found[mint] = one
+            lines.append(BacktestedToken(mint, one.first, one.last, one.looks, one.fired))
+        firings = newest_firings(found)
+        page = BacktestOfTokens(
+            tf=query.tf,
+            candles=rows,
+            looks=sum(one.looks for one in found.values()),
+            fired=sum(one.fired for one in found.values()),
+            horizons=_pooled(list(found.values())),
+            tokens=lines,
+            firings=[TokenFiringLine.of_token(mint, one) for mint, one in firings],
+        )
+        credit_count = -(-rows // CANDLES_READ_MAX) if page.looks else 0
+        return made_of(tip, page, is_empty=not page.looks), credit_count
+
     async def _page(
         self, mint: Mint, query: BacktestQuery, condition: Condition
     ) -> tuple[LogTip, BacktestPage]:
+        tip, found, _ = await self._backtest(mint, query, condition)
+        return tip, _page_of(mint, Timeframe(query.tf), found)
+
+    async def _backtest(
+        self, mint: Mint, query: BacktestQuery, condition: Condition
+    ) -> tuple[LogTip, Backtested, int]:
+        """Return the slot of the data, the findings, and the number of candles that were read."""
         base = Timeframe(query.tf)
         read: dict[Timeframe, tuple[KeptCandles, AskedCandles]] = {}
         until = min(query.to, (await self.shop.reader.tip()).time or 0)
@@ -193,8 +356,33 @@ class BacktestRoutes:
             tip.time or UnixS(0),
             query.fee_bps / BASIS_POINTS,
         )
-        found = await asyncio.to_thread(_backtested, question, read)
-        return tip, _page_of(mint, base, found)
+        found, rows = await asyncio.to_thread(_backtested, question, read)
+        return tip, found, rows
+
+
+def newest_firings(found: Mapping[Mint, Backtested]) -> list[tuple[Mint, Firing]]:
+    """Return the newest FIRINGS_MAX firings of all mints, oldest first."""
+    firings = [(mint, firing) for mint, one in found.items() for firing in one.firings]
+    return sorted(firings, key=lambda each: (each[1].time, each[0]))[-FIRINGS_MAX:]
+
+
+def _pooled(found: Sequence[Backtested]) -> list["HorizonLine"]:
+    return [
+        HorizonLine.of(
+            name,
+            pooled([one.found[name] for one in found]),
+            pooled([one.baseline[name] for one in found]),
+        )
+        for name in HORIZONS
+    ]
+
+
+def _checked(query: BacktestQuery) -> Condition:
+    """Return the condition of *query*.  Raises BadRequest."""
+    condition = _read_condition(query)
+    if query.from_ > query.to:
+        raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
+    return condition
 
 
 def _read_condition(query: BacktestQuery) -> Condition:
@@ -221,12 +409,13 @@ def _asked_candles(
 
 def _backtested(
     question: BacktestQuestion, read: dict[Timeframe, tuple[KeptCandles, AskedCandles]]
-) -> Backtested:
+) -> tuple[Backtested, int]:
+    """Return the findings, and the number of candles."""
     past: dict[Timeframe, PastCandles] = {}
     for timeframe, (kept, asked) in read.items():
         series = series_of(kept, asked)
         past[timeframe] = PastCandles(series, start_of(series, kept.waypoints))
-    return backtest(question, past)
+    return backtest(question, past), sum(len(each.series.candles) for each in past.values())
 
 
 def _page_of(mint: Mint, base: Timeframe, found: Backtested) -> BacktestPage:

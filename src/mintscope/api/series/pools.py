@@ -34,10 +34,12 @@ from mintscope.api.series.swaps import (
     made_of,
     not_tracked,
 )
+from mintscope.api.series.udf import UdfRoutes
 from mintscope.api.series.wire import Amount, PriceOfSwap, Token
 from mintscope.api.v1 import V1, mint_of
 from mintscope.api.wire import Wire, read_query
 from mintscope.kit.errors import InsufficientData, ServiceUnavailable
+from mintscope.kit.http.rate_limit import AddressLimit
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixS, about
@@ -360,10 +362,13 @@ def pool_page(mint: Mint, listed: ListedTokens, logged: LoggedSwaps) -> PoolPage
     return PoolPage(mint, [PoolLine.of(one) for one in pools], slot, now, since)
 
 
-def series_operations(reader: SeriesReader, v1: V1, lists: TokenLists | None) -> list[Operation]:
+def series_operations(
+    reader: SeriesReader, v1: V1, lists: TokenLists | None, list_limit: AddressLimit
+) -> list[Operation]:
     """Return the routes, which share gate, freshness and refusals with the report of a token.
 
-    lists    the source of the pools; None: they are not shown
+    lists        the source of the pools and of symbols; None: neither is shown
+    list_limit   of what is asked of them for free
     """
     shop = SeriesShop(
         reader=reader,
@@ -384,4 +389,5 @@ def series_operations(reader: SeriesReader, v1: V1, lists: TokenLists | None) ->
     ]
     if lists is not None:
         every.append(PoolRoutes(shop, lists))
+        every.append(UdfRoutes(shop=shop, lists=lists, limit=list_limit, clock=v1.clock))
     return [operation for handlers in every for operation in operations_of(handlers)]

@@ -5,6 +5,7 @@ GET /v1/token/{tokenAddress}/candles: the newest page first, and in it the oldes
 Candles in JSON: those that have ended are encoded once.
 """
 
+import asyncio
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -13,10 +14,19 @@ from typing import Final, NamedTuple, cast
 
 import msgspec
 from msgspec import Raw
+from msgspec.structs import replace
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
-from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
+from mintscope.api.gate import Caller
+from mintscope.api.series.swaps import (
+    Made,
+    RowsSold,
+    SeriesShop,
+    Wanted,
+    made_of,
+    not_tracked,
+)
 from mintscope.api.series.wire import (
     CANDLES_MAX,
     Before,
@@ -27,12 +37,13 @@ from mintscope.api.series.wire import (
 )
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import EXPECTED, decode_cursor, encode_cursor, read_query
+from mintscope.api.x402 import series_resource
 from mintscope.kit.errors import BadRequest, InsufficientData
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.log import LogTip
-from mintscope.market.series.pools import SeriesCandle
+from mintscope.market.series.pools import KeptCandles, SeriesCandle
 from mintscope.market.series.series import (
     BUCKET,
     WIDTHS,
@@ -43,8 +54,10 @@ from mintscope.market.series.series import (
     series_of,
     widened,
 )
+from mintscope.market.series.tables import MEDIA_TYPES, TableFormat, table_of, written
 
 RUNS_MAX: Final = 40  # of up to CANDLES_MAX candles, 250 bytes each
+TABLE_ROWS_MAX: Final = 44_640  # minutes of 31 days
 MICRO: Final = 1e6
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -152,6 +165,7 @@ class CandleRoutes:
         is_charged=True,
         takes_key=True,
         query=CandlesQuery,
+        other_types=tuple(MEDIA_TYPES.values()),
         scope=Scope.TRADE_READ,
     )
     async def get_candles(self, request: Request) -> Response:
@@ -161,12 +175,14 @@ class CandleRoutes:
         high, low and close in USD and SOL, buy and sell volume in USD, number of swaps. Costs one
         credit or one payment a page, and nothing for a page without candles; errors cost nothing.
         Minutes without a swap have no candle unless fill=previous. Times are Unix seconds;
-        nextCursor leads to the next page.
+        nextCursor leads to the next page. format gives tables of up to a month of minutes.
         """
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, CandlesQuery)
         within = range_of(query)
+        if query.format != "json":
+            return await self._sell_table(request, caller, mint, query)
 
         async def make() -> Made:
             return await self._read(mint, within)
@@ -174,16 +190,46 @@ class CandleRoutes:
         return await self.shop.sell(request, caller, Wanted(mint, "candles", query), make)
 
     async def _read(self, mint: Mint, within: Range) -> Made:
-        asked = within.asked
-        kept = await self.shop.newest.read(mint, asked)
+        kept = await self._kept(mint, within)
+        page = _page(kept, within)
+        wire = wire_page(mint, within, page, kept.tip, self.encoded)
+        return made_of(kept.tip, wire, is_empty=not page.candles)
+
+    async def _kept(self, mint: Mint, within: Range) -> KeptCandles:
+        kept = await self.shop.newest.read(mint, within.asked)
         if kept is None:
             raise not_tracked(mint)
         if not has_price(kept):
             raise InsufficientData("There is no swap of this token yet that sets a price.")
-        series = widened(series_of(kept, asked), within.width)
-        page = page_of(series, within, kept.tip.time or UnixS(0))
-        wire = wire_page(mint, within, page, kept.tip, self.encoded)
-        return made_of(kept.tip, wire, is_empty=not page.candles)
+        return kept
+
+    async def _sell_table(
+        self, request: Request, caller: Caller, mint: Mint, query: CandlesQuery
+    ) -> Response:
+        """Return all candles that are asked for as one table, for a credit each ROWS_A_CREDIT."""
+        within = replace(range_of(query), limit=TABLE_ROWS_MAX)
+        form = TableFormat(query.format)
+
+        async def make() -> tuple[LogTip, bytes, int]:
+            kept = await self._kept(mint, within)
+            made = await asyncio.to_thread(_table, kept, within, form)
+            return kept.tip, *made
+
+        resource = series_resource(mint, "candles", query)
+        sold = RowsSold(resource, MEDIA_TYPES[form], f"{mint}-{query.tf}.{form}")
+        return await self.shop.sell_rows(request, caller, sold, make)
+
+
+def _table(kept: KeptCandles, within: Range, form: TableFormat) -> tuple[bytes, int]:
+    """Return the table, and how many rows it has."""
+    candles = _page(kept, within).candles
+    ended = UnixS((kept.tip.time or 0) - within.width.seconds)
+    return written(table_of(candles, ended), form), len(candles)
+
+
+def _page(kept: KeptCandles, within: Range) -> PageOfCandles:
+    series = widened(series_of(kept, within.asked), within.width)
+    return page_of(series, within, kept.tip.time or UnixS(0))
 
 
 def range_of(query: CandlesQuery) -> Range:

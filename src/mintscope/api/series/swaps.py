@@ -32,9 +32,9 @@ from mintscope.api.v1 import Freshness, mint_of, token_status
 from mintscope.api.wire import Wire, decode_cursor, encode_cursor, read_query, success_with_body
 from mintscope.api.x402 import ResourceServer, series_resource
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import ServiceError, ServiceUnavailable, TokenNotFound
+from mintscope.kit.errors import BadRequest, ServiceError, ServiceUnavailable, TokenNotFound
 from mintscope.kit.http.request import Request
-from mintscope.kit.http.response import Response
+from mintscope.kit.http.response import Header, Response
 from mintscope.kit.primitives import MICRO_USD, MINT_LENGTH_MIN, Mint, Slot, UnixS
 from mintscope.market.log import Evidence, LogTip, PricedSwap, Uncounted
 from mintscope.market.report import ReadReport
@@ -47,9 +47,10 @@ from mintscope.market.series.pools import (
     SwapPlace,
 )
 from mintscope.market.series.series import narrowed
+from mintscope.market.series.tables import NoTableLibrary
 from mintscope.market.timeframe import Timeframe
 from mintscope.payments.checkout import Delivered
-from mintscope.payments.merchant import report_order
+from mintscope.payments.merchant import Order, report_order
 from mintscope.payments.protocol.envelope import Resource
 
 ROWS_MAX: Final = 40_000  # of all mints, 400 bytes each
@@ -172,6 +173,17 @@ class Wanted(NamedTuple):
     query: Wire
 
 
+ROWS_A_CREDIT: Final = 1_000
+
+
+class RowsSold(NamedTuple):
+    """Rows that are sold in one body: where, its media type, and its name if it is a file."""
+
+    resource: Resource
+    media_type: str
+    name: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeriesShop:
     """Sells pages of series."""
@@ -207,6 +219,58 @@ class SeriesShop:
                 raise
             request.expect_client()
             return Delivered(report, 0 if made.is_empty else 1)
+
+        report = await self.resource_server.sell_report(request, caller, order, work)
+        request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)
+        body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
+        return Response(200, body)
+
+    async def sell_rows(
+        self,
+        request: Request,
+        caller: Caller,
+        sold: RowsSold,
+        make: Callable[[], Awaitable[tuple[LogTip, bytes, int]]],
+    ) -> Response:
+        """Return the body that *make* makes, for a credit each ROWS_A_CREDIT of its rows."""
+        order = Order(sold.resource, price=lambda _: 0, is_for_credits=True)
+
+        async def work() -> Delivered:
+            try:
+                tip, body, rows = await make()
+                report = self._report(Made(tip, body, is_empty=not rows))
+                self.freshness.expect(report)
+            except NoTableLibrary as flaw:
+                raise BadRequest(f"format: {flaw}") from flaw
+            except ServiceError as failure:
+                request.response_headers.append(token_status(failure))
+                raise
+            request.expect_client()
+            return Delivered(report, -(-rows // ROWS_A_CREDIT))
+
+        report = await self.resource_server.sell_report(request, caller, order, work)
+        request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)
+        headers: tuple[Header, ...] = ((b"content-type", sold.media_type.encode()),)
+        if sold.name:
+            named = f'attachment; filename="{sold.name}"'.encode()
+            headers = (*headers, (b"content-disposition", named))
+        return Response(200, report.body, headers=headers)
+
+    async def sell_counted(
+        self,
+        request: Request,
+        caller: Caller,
+        order: Order,
+        make: Callable[[], Awaitable[tuple[Made, int]]],
+    ) -> Response:
+        """Return the page that *make* makes, for as many credits as it says."""
+
+        async def work() -> Delivered:
+            made, credit_count = await make()
+            report = self._report(made)
+            self.freshness.expect(report)
+            request.expect_client()
+            return Delivered(report, credit_count)
 
         report = await self.resource_server.sell_report(request, caller, order, work)
         request.response_headers += self.freshness.headers(slot=report.slot, age_ms=report.age_ms)

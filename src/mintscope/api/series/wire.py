@@ -80,6 +80,13 @@ class CandlesQuery(Wire, rename={"from_": "from"}):
             " the volume of the span."
         ),
     ] = "none"
+    format: Annotated[
+        Literal["json", "csv", "parquet", "arrow"],
+        Meta(
+            description="Other than json: a table of all candles from `from` to `to`, up to 44,640,"
+            " the newest, in one answer: a credit for each 1,000, no payment."
+        ),
+    ] = "json"
 
 
 class SolPrices(Wire, gc=False):

@@ -55,6 +55,10 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "tokens": Command("cli.tokens", "Choose which mints are tracked, and look at one."),
     "history": Command("cli.history", "Give a mint its past."),
+    "export": Command(
+        "cli.tokens",
+        "Write the candles of DAY, of every tracked mint, to files of up to a million rows.",
+    ),
     "gaps": Command("cli.chain", "Which slots no source could deliver."),
     "programs": Command(
         "cli.chain",

@@ -1,7 +1,14 @@
-"""`mintscope tokens`: choose which mints are tracked, and look at one."""
+"""`mintscope tokens` and `mintscope export`.
+
+`mintscope tokens`: choose which mints are tracked, and look at one.
+
+`mintscope export`: the candles of a day, of all tracked mints, as files for other tools.
+"""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Final
 
 import msgspec
@@ -22,19 +29,28 @@ from mintscope.app.cli.output import (
     tell_more,
     visible,
 )
-from mintscope.app.cli.stores import with_market
+from mintscope.app.cli.stores import EXIT_NOT_DONE, with_market
 from mintscope.app.sources import ask_facts
 from mintscope.app.stores.stores import Market
 from mintscope.history.backfill import Imported
 from mintscope.kit.errors import InvalidTokenAddress
 from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
-from mintscope.kit.time import SECOND_MS
+from mintscope.kit.time import DAY_S, SECOND_MS
 from mintscope.market.engine.engine import Engine
 from mintscope.market.engine.kernels import COUNTS
 from mintscope.market.log import LoadedMint, LogTip
 from mintscope.market.mint_facts import MintFacts, NotAMint
 from mintscope.market.ports import TrackedMint, ready_from
 from mintscope.market.report import CandleCounts, Price, TokenReport, report_of
+from mintscope.market.series.series import WIDTHS, Range, page_of, series_of, widened
+from mintscope.market.series.tables import (
+    NoTableLibrary,
+    Table,
+    TableFormat,
+    joined,
+    table_of,
+    written,
+)
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import SourceError
@@ -263,3 +279,94 @@ def _parsed(mint: str) -> Mint:
 
 def _moment(at: UnixS | None) -> str | None:
     return None if at is None else moment(UnixMs(at * SECOND_MS))
+
+
+ROWS_A_FILE: Final = 1_000_000
+Days = Annotated[
+    datetime,
+    typer.Argument(help="The day, UTC.", metavar="DAY", formats=["%Y-%m-%d"]),
+]
+
+
+@app.command("export")
+def export_day(
+    day: Days,
+    *,
+    to: Annotated[Path, typer.Option(help="The folder that the files go to.", metavar="FOLDER")],
+    tf: Annotated[
+        str, typer.Option(help="How wide candles are: m1, m5, m15, h1, h4 or d1.", metavar="TF")
+    ] = "m1",
+    form: Annotated[
+        TableFormat,
+        typer.Option(
+            "--format", metavar="FORMAT", help="How the files are written: parquet, arrow or csv."
+        ),
+    ] = TableFormat.PARQUET,
+    config: ConfigFile = None,
+) -> None:
+    """Write the candles of DAY, of every tracked mint, to files of up to a million rows.
+
+    A candle has the columns of `candles?format=csv`, after its mint. A file that is there is
+    written again. Works while the service runs. Parquet and Arrow need the extra `tables`.
+    """
+    if tf not in WIDTHS:
+        stop(f"--tf: expected one of {', '.join(WIDTHS)}; was {tf}")
+    begin = int(day.replace(tzinfo=UTC).timestamp())
+    within = Range(
+        width=WIDTHS[tf],
+        since=UnixS(begin),
+        until=UnixS(begin + DAY_S - 1),
+        limit=DAY_S // WIDTHS[tf].seconds,
+    )
+    name = f"candles-{day:%Y-%m-%d}-{tf}"
+
+    async def work(market: Market) -> int:
+        to.mkdir(parents=True, exist_ok=True)
+        count = 0
+        async for number, table in _tables(market, within):
+            (to / f"{name}-{number:04}.{form}").write_bytes(written(table, form))
+            count += len(table["t"])
+        return count
+
+    try:
+        count = with_market(config, work)
+    except (NoTableLibrary, OSError) as error:
+        stop(str(error), EXIT_NOT_DONE)
+    typer.echo(f"{count} candles of {day:%Y-%m-%d} written to {to}")
+
+
+async def _tables(market: Market, within: Range) -> AsyncIterator[tuple[int, Table]]:
+    """Yield the candles *within* of all mints, by mint, in tables with their numbers."""
+    number = 1
+    rows = 0
+    tables: list[Table] = []
+    async for mint in _tracked(market):
+        table = await _candles_of(market, mint, within)
+        rows += len(table["t"])
+        if table["t"]:
+            tables.append(table)
+        if rows >= ROWS_A_FILE:
+            yield number, joined(tables)
+            number += 1
+            rows = 0
+            tables = []
+    if tables:
+        yield number, joined(tables)
+
+
+async def _tracked(market: Market) -> AsyncIterator[Mint]:
+    after = ""
+    while page := await market.tracking.page(after, PART):
+        for each in page:
+            yield each.mint
+        after = page[-1].mint
+
+
+async def _candles_of(market: Market, mint: Mint, within: Range) -> Table:
+    kept = await market.series.candles(mint, within.asked)
+    if kept is None:  # it is no longer tracked
+        return {"token": [], **table_of((), UnixS(0))}
+    now = kept.tip.time or UnixS(0)
+    candles = page_of(widened(series_of(kept, within.asked), within.width), within, now).candles
+    table = table_of(candles, UnixS(now - within.width.seconds))
+    return {"token": [mint] * len(candles), **table}

@@ -152,8 +152,8 @@ class MarketConfig(Section):
     retention_h1_days: int = Field(default=180, ge=1, le=3_650)
     """Hour candles kept."""
     retention_swaps_minutes: int = Field(default=15, ge=15, le=44_640)
-    """Single swaps kept behind the newest that is final, for /v1/token/.../swaps; about 300 bytes
-    each, of every token that is followed."""
+    """Single swaps kept behind the newest that is final, for /v1/token/.../swaps and reports of the
+    past; about 300 bytes each, of every token that is followed."""
     live_mints_max: int = Field(default=10_000, ge=1, le=1_000_000)
     """Tokens held in memory, about 15 kB each."""
 

@@ -325,6 +325,16 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
+def pooled(parts: Sequence[ReturnsAfter]) -> ReturnsAfter:
+    """Return the returns of all *parts* together."""
+    known = sum(each.known for each in parts)
+    if not known:
+        return ReturnsAfter(0, None, None)
+    hits = sum(each.known * (each.hit_rate or 0.0) for each in parts)
+    total = sum(each.known * (each.mean or 0.0) for each in parts)
+    return ReturnsAfter(known, hits / known, total / known)
+
+
 def _summed(returns: Floats) -> ReturnsAfter:
     known = returns[~np.isnan(returns)]
     if not len(known):

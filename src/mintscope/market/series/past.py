@@ -70,7 +70,7 @@ class FrameRows(NamedTuple):
 
 
 class Unreached(Exception):
-    """What is kept does not reach that far."""
+    """The kept rows do not reach that far."""
 
 
 def rebuilt(

@@ -167,7 +167,7 @@ def _by_slot(db: Database, slot: Slot) -> _Found | None:
 
 
 def _load(db: Database, mint: Mint, stands: _Stands, at: _Found) -> LoadedMint:
-    """Return what is kept of *mint* up to *at*.  Raises Unreached."""
+    """Return the kept data of *mint* up to *at*.  Raises Unreached."""
     folded = -1 if stands.folded_slot is None else int(stands.folded_slot)
     if at.slot >= folded:  # the fold is not ahead of it
         before = NEVER

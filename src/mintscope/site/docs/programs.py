@@ -117,6 +117,17 @@ const found = await client.backtest("{mint}", "crosses_below(rsi_m5, 30)", {{ tf
 console.log(found.looks, found.fired);
 for (const each of found.horizons) console.log(each.after, each.hitRate, each.allHitRate);""",
     ),
+    "post-backtest": (
+        """\
+found = client.backtest_tokens(["{mint}"], "crosses_below(rsi_m5, 30)", tf="m5")
+print(found.candles, found.looks, found.fired)
+for line in found.tokens:
+    print(line.token, line.fired)""",
+        """\
+const found = await client.backtestTokens(["{mint}"], "crosses_below(rsi_m5, 30)");
+console.log(found.candles, found.looks, found.fired);
+for (const line of found.tokens) console.log(line.token, line.fired);""",
+    ),
     "get-token-traders": (
         """\
 page = client.traders("{mint}", limit=10)

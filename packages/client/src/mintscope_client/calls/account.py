@@ -247,6 +247,18 @@ def make_signal(
     return _call("POST", "/v1/signals", rules.MadeSignal, body, takes_key=True)
 
 
+def make_signal_of(
+    name: str, mint: str, where: str, **parts: Unpack[SignalParts]
+) -> ApiCall[rules.MadeSignal]:
+    """Return the call that creates a signal of a condition, as screens and backtests take it.
+
+    where    one comparison of a report's numbers, or a crossing: "crosses_below(rsi_h1, 30)"
+    """
+    expect_known(parts, SignalParts)
+    body = {"name": name, "mint": mint, "kind": "condition", "where": where} | _camel(parts)
+    return _call("POST", "/v1/signals", rules.MadeSignal, body, takes_key=True)
+
+
 def signal(signal_id: int) -> ApiCall[rules.SignalRule]:
     """Return the call for a signal."""
     return _call("GET", f"/v1/signals/{signal_id}", rules.SignalRule)

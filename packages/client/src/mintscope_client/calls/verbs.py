@@ -11,7 +11,7 @@ from typing_extensions import Unpack
 from mintscope_client.calls.call import ApiCall
 from mintscope_client.calls.known import expect_known
 from mintscope_client.calls.paged import Line, PageData, PagedCall
-from mintscope_client.results.backtest import TokenBacktest
+from mintscope_client.results.backtest import TokenBacktest, TokensBacktest
 from mintscope_client.results.batch import BatchReports
 from mintscope_client.results.credits import (
     BundleList,
@@ -44,6 +44,8 @@ Moment: TypeAlias = int | datetime
 
 LINES_MAX: Final = 1_000  # of a page, which costs the same however long it is
 SWAPS_MAX: Final = 500
+CANDLES_A_CREDIT: Final = 10_000  # of a backtest
+CREDITS_A_TOKEN: Final = 4  # of a backtest, at most: for each timeframe one
 
 BUNDLES: Final = ApiCall(name="bundles", method="GET", path="/v1/credits/bundles", kind=BundleList)
 BALANCE: Final = ApiCall(
@@ -333,6 +335,31 @@ def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[T
         ),
         credits_max=1,
         credits_of=lambda found: 1 if found.looks else 0,
+    )
+
+
+def backtest_tokens(
+    mints: Sequence[str], where: str, **asked: Unpack[BacktestQuery]
+) -> ApiCall[TokensBacktest]:
+    """Return the call for the firings of *where* in the past of up to 50 mints.
+
+    It costs a credit for each 10,000 candles that are read.
+
+    where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
+    """
+    expect_known(asked, BacktestQuery)
+    names = {"fee_bps": "feeBps", "from_": "from"}
+    body: dict[str, object] = {"mints": list(mints), "where": where}
+    for name, value in asked.items():
+        body[names.get(name, name)] = int(_text(value)) if isinstance(value, datetime) else value
+    return ApiCall(
+        name="backtest_tokens",
+        method="POST",
+        path="/v1/backtest",
+        kind=TokensBacktest,
+        body=msgspec.json.encode(body),
+        credits_max=CREDITS_A_TOKEN * len(mints),
+        credits_of=lambda found: -(-found.candles // CANDLES_A_CREDIT) if found.looks else 0,
     )
 
 

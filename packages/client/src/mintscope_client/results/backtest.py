@@ -2,6 +2,8 @@
 
 import msgspec
 
+from mintscope_client.results.batch import WhyNot
+
 
 class ReturnsOfFiring(msgspec.Struct, frozen=True):
     """Returns of a purchase sold after 5 minutes, 1 and 4 hours and a day; None: not over yet."""
@@ -38,6 +40,40 @@ class RuleHorizon(msgspec.Struct, frozen=True, rename="camel"):
     all_count: int
     all_hit_rate: float | None
     all_mean_return: float | None
+
+
+class BacktestedToken(msgspec.Struct, frozen=True):
+    """One token of a backtest of several: its looks and firings, or why there are none."""
+
+    token: str
+    first: int | None
+    last: int | None
+    looks: int
+    fired: int
+    error: WhyNot | None = None
+
+
+class TokenFiring(RuleFiring, frozen=True, kw_only=True):
+    """A firing, and of which token."""
+
+    token: str
+
+
+class TokensBacktest(msgspec.Struct, frozen=True):
+    """The firings of a condition in the past of several tokens, and their returns together.
+
+    candles     that were read: a credit for each 10,000, if there was a look
+    looks       candles at whose end the condition was looked at, of all tokens
+    fired       how often it became true; *firings* are the newest 500, oldest first
+    """
+
+    tf: str
+    candles: int
+    looks: int
+    fired: int
+    horizons: list[RuleHorizon]
+    tokens: list[BacktestedToken]
+    firings: list[TokenFiring]
 
 
 class TokenBacktest(msgspec.Struct, frozen=True, rename={"from_": "from"}):

@@ -3,7 +3,7 @@ import type { CreditBudget } from "./budget.ts";
 import type { Answer, Call } from "./call.ts";
 import { PagedLines } from "./pages.ts";
 import { type ClientOptions } from "./transport.ts";
-import type { BacktestQuery, BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, CreditHistory, CreditPurchase, IndicatorLine, IndicatorsPage, IndicatorsQuery, LiveReport, PastPrices, Report, ReportOptions, ReportTimeframe, ScreenedToken, ScreenPage, ScreenQuery, SwapRecord, SwapsPage, TokenBacktest, Timeframe, TokenLine, TokenMetadata, TokenPools, TokenTraders, TokensPage, TokensQuery } from "./types.ts";
+import type { BacktestQuery, BatchReports, BundleList, CandleLine, CandlesPage, CandlesQuery, CreditHistory, CreditPurchase, IndicatorLine, IndicatorsPage, IndicatorsQuery, LiveReport, PastPrices, Report, ReportOptions, ReportTimeframe, ScreenedToken, ScreenPage, ScreenQuery, SwapRecord, SwapsPage, TokenBacktest, Timeframe, TokenLine, TokenMetadata, TokenOptions, TokenPools, TokenTraders, TokensBacktest, TokensPage, TokensQuery } from "./types.ts";
 /**
  * Reads from the service at a URL, and buys credits there. Calls throw what errors.ts lists; a call
  * is sent again where that can help, as the service asks, with the same Idempotency-Key.
@@ -18,7 +18,7 @@ export declare class Client extends AccountCalls {
     /** The same calls, each of which returns the whole answer: data, status and headers. */
     get withRawResponse(): RawResponses;
     /** Price, indicators and pressure of a mint: one credit. */
-    token(mint: string, options?: ReportOptions): Promise<Report>;
+    token(mint: string, options?: TokenOptions): Promise<Report>;
     /** The same report for free, ten times a day and client address by default. */
     trial(mint: string, options?: ReportOptions): Promise<Report>;
     /** Reports of up to 50 mints, or why not: a credit for each that is delivered. */
@@ -40,6 +40,8 @@ export declare class Client extends AccountCalls {
     }[]): Promise<PastPrices>;
     /** Firings of a condition in the past of a mint: one credit, none without a look. */
     backtest(mint: string, where: string, asked?: BacktestQuery): Promise<TokenBacktest>;
+    /** Firings of a condition in the past of up to 50 mints: a credit for each 10,000 candles read. */
+    backtestTokens(mints: readonly string[], where: string, asked?: BacktestQuery): Promise<TokensBacktest>;
     /** The pools that decide the price of a mint, the heaviest first: one credit. */
     pools(mint: string): Promise<TokenPools>;
     /** Traders of a mint, those with the most first: one credit. `limit`: up to 100. */

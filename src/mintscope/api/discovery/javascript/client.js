@@ -7,6 +7,7 @@ import { Transport } from "./transport.js";
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
 const OF_REPORT = ["candles", "partial"];
+const OF_TOKEN = [...OF_REPORT, "at"];
 const OF_BACKTESTS = ["tf", "from", "to", "feeBps"];
 const OF_CANDLES = ["from", "to", "limit", "candles", "fill"];
 const OF_SCREENS = ["sort", "order", "fields", "limit"];
@@ -38,7 +39,7 @@ export class Client extends AccountCalls {
     }
     /** Price, indicators and pressure of a mint: one credit. */
     async token(mint, options = {}) {
-        known(options, OF_REPORT);
+        known(options, OF_TOKEN);
         const path = `/v1/token/${segment(mint)}`;
         return await this.data({ name: "token", method: "GET", path, query: options, creditsMax: 1 });
     }
@@ -103,6 +104,18 @@ export class Client extends AccountCalls {
             query: { where, ...asked },
             creditsMax: 1,
             creditsOf: (found) => Math.min(found.looks, 1),
+        });
+    }
+    /** Firings of a condition in the past of up to 50 mints: a credit for each 10,000 candles read. */
+    async backtestTokens(mints, where, asked = {}) {
+        known(asked, OF_BACKTESTS);
+        return await this.data({
+            name: "backtestTokens",
+            method: "POST",
+            path: "/v1/backtest",
+            body: { mints, where, ...asked },
+            creditsMax: 4 * mints.length,
+            creditsOf: (found) => (found.looks ? Math.ceil(found.candles / 10_000) : 0),
         });
     }
     /** The pools that decide the price of a mint, the heaviest first: one credit. */

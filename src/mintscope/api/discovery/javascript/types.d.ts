@@ -23,7 +23,9 @@ type Within<Query> = Omit<Query, "tf" | "cursor" | "from" | "to"> & {
 };
 export type CandlesQuery = Within<NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>>;
 /** `candles`: "closed" for indicators without the candle that is still open; `partial`: from the first priced swap on. */
-export type ReportOptions = NonNullable<paths["/v1/token/{tokenAddress}"]["get"]["parameters"]["query"]>;
+export type ReportOptions = NonNullable<paths["/v1/trial/{tokenAddress}"]["get"]["parameters"]["query"]>;
+/** The same, and `at`: the report as it was, Unix seconds or "slot:312345678". */
+export type TokenOptions = NonNullable<paths["/v1/token/{tokenAddress}"]["get"]["parameters"]["query"]>;
 export type Timeframe = NonNullable<NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>["tf"]>;
 type IndicatorsRead = paths["/v1/token/{tokenAddress}/indicators"]["get"];
 export type IndicatorsPage = DataOf<IndicatorsRead>;
@@ -37,6 +39,7 @@ export type TokenLine = TokensPage["tokens"][number];
 export type TokensQuery = Omit<NonNullable<paths["/v1/tokens"]["get"]["parameters"]["query"]>, "cursor">;
 export type PastPrices = DataOf<paths["/v1/prices"]["post"]>;
 export type TokenBacktest = DataOf<paths["/v1/token/{tokenAddress}/backtest"]["get"]>;
+export type TokensBacktest = DataOf<paths["/v1/backtest"]["post"]>;
 export type BacktestQuery = Omit<NonNullable<paths["/v1/token/{tokenAddress}/backtest"]["get"]["parameters"]["query"]>, "where">;
 export type TokenPools = DataOf<paths["/v1/token/{tokenAddress}/pools"]["get"]>;
 export type TokenTraders = DataOf<paths["/v1/token/{tokenAddress}/traders"]["get"]>;
@@ -90,7 +93,7 @@ export type PaymentsPage = DataOf<paths["/v1/account/payments"]["get"]>;
 export type WalletPayment = PaymentsPage["payments"][number];
 export type WatchlistLines = DataOf<paths["/v1/groups"]["get"]>;
 export type FilledWatchlist = DataOf<paths["/v1/groups/{groupId}"]["get"]>;
-export type NewSignal = Sent<BodyOf<paths["/v1/signals"]["post"]>, "name" | "mint" | "field" | "kind">;
+export type NewSignal = Sent<BodyOf<paths["/v1/signals"]["post"]>, "name" | "mint" | "field" | "where" | "kind">;
 export type MadeSignal = DataOf<paths["/v1/signals"]["post"]>;
 export type SignalRule = DataOf<paths["/v1/signals/{signalId}"]["get"]>;
 export type SignalRules = DataOf<paths["/v1/signals"]["get"]>;

@@ -1,0 +1,155 @@
+"""POST /v1/backtest"""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import httpx
+import pytest
+
+from mintscope.kit.primitives import Mint
+from mintscope.market.log import PricedSwap
+from support.scenes.series_service import (
+    BEGIN_S,
+    QUIET,
+    TOKEN,
+    UNTRACKED,
+    SeriesService,
+    series_service,
+)
+from support.scenes.service import bearer
+
+RISING = "price > 1.5"
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
+    async with series_service(tmp_path) as market:
+        yield market
+
+
+async def ask(market: SeriesService, token: str | None, **body: Any) -> httpx.Response:
+    headers = {} if token is None else bearer(token)
+    answer: httpx.Response = await market.client.post("/v1/backtest", json=body, headers=headers)
+    return answer
+
+
+async def trade_both(market: SeriesService, minutes: int) -> None:
+    random = Random(4)
+    for minute in range(minutes):
+        market.slots += 1
+        swaps = [
+            PricedSwap(
+                Mint(mint), n, 0, -1, 0, random.random() < 0.5, 10**6, usd, usd / 100, "pool"
+            )
+            for n, mint in enumerate((TOKEN, QUIET))
+            for usd in [random.uniform(1, 2)]
+        ]
+        at = BEGIN_S + 60 * minute
+        await market.traded.slot(market.slots, at, *swaps)
+        market.service.clock.step(at * 1000 - market.service.clock.now())
+
+
+async def test_it_is_the_backtests_of_each_token_together(market: SeriesService) -> None:
+    await trade_both(market, 500)
+    token = await market.service.issue(20)
+    asked = {"where": RISING, "tf": "m1", "feeBps": 50, "from": BEGIN_S + 6_000}
+
+    answer = await ask(market, token, mints=[TOKEN, QUIET], **asked)
+
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["x-credits-remaining"] == "19"
+    data = answer.json()["data"]
+    alone = []
+    for mint in (TOKEN, QUIET):
+        query = {**asked, "from_": asked["from"]}
+        del query["from"]
+        one = await market.ask("backtest", credit_token=token, mint=mint, **query)
+        alone.append(one.json()["data"])
+    assert data["tf"] == "m1"
+    assert data["looks"] == sum(one["looks"] for one in alone)
+    assert data["fired"] == sum(one["fired"] for one in alone) > 100
+    assert data["tokens"] == [
+        {"token": one["token"], "first": one["from"], "last": one["to"], "looks": one["looks"],
+         "fired": one["fired"]}
+        for one in alone
+    ]  # fmt: skip
+    firings = [each | {"token": one["token"]} for one in alone for each in one["firings"]]
+    assert data["firings"] == sorted(firings, key=lambda each: (each["t"], each["token"]))[-500:]
+    for n, horizon in enumerate(data["horizons"]):
+        of = [one["horizons"][n] for one in alone]
+        for prefix in ("", "all"):
+            count, hits, mean = (
+                prefix + name if not prefix else prefix + name[0].upper() + name[1:]
+                for name in ("count", "hitRate", "meanReturn")
+            )
+            known = sum(each[count] for each in of)
+            assert horizon[count] == known
+            if not known:
+                assert horizon[mean] is None
+                continue
+            for name in (hits, mean):
+                total = sum(each[count] * (each[name] or 0.0) for each in of)
+                assert horizon[name] == pytest.approx(total / known, rel=1e-12)
+
+
+async def test_a_token_without_data_has_an_error_and_all_of_none_are_free(
+    market: SeriesService,
+) -> None:
+    for minute in range(5):
+        await market.trade(60 * minute, 1.0 + minute)
+    token = await market.service.issue(1)
+    asked = {"where": RISING, "tf": "m1"}
+
+    none = (await ask(market, token, mints=[QUIET, UNTRACKED], **asked)).json()["data"]
+    assert [each["error"]["code"] for each in none["tokens"]] == [
+        "INSUFFICIENT_DATA", "TOKEN_NOT_FOUND",
+    ]  # fmt: skip
+    assert (none["looks"], none["firings"]) == (0, [])
+    assert await market.service.left(token) == 1
+
+    some = (await ask(market, token, mints=[QUIET, TOKEN], **asked)).json()["data"]
+    assert "error" not in some["tokens"][1]
+    assert some["fired"] == 1
+    assert await market.service.left(token) == 0
+
+
+async def test_a_credit_for_each_10_000_candles(market: SeriesService) -> None:
+    """Two tokens with candles of two timeframes: fewer than 10,000 rows are one credit."""
+    await trade_both(market, 300)
+    token = await market.service.issue(2)
+    where = "price > ema9_m5 and price > 1"
+    data = (await ask(market, token, mints=[TOKEN, QUIET], where=where, tf="m1")).json()["data"]
+    assert 600 <= data["candles"] <= 2 * (300 + 61)
+    assert await market.service.left(token) == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "code", "said"),
+    [
+        ({"mints": []}, "BAD_REQUEST", "mints"),
+        ({"mints": [TOKEN, TOKEN]}, "BAD_REQUEST", "each mint once"),
+        ({"mints": [TOKEN] * 51}, "BAD_REQUEST", "mints"),
+        ({"mints": ["abc"]}, "INVALID_TOKEN_ADDRESS", "abc"),
+        ({"where": "price >"}, "BAD_REQUEST", "where: "),
+        ({"where": "liquidity > 1"}, "BAD_REQUEST", "not kept of the past"),
+        ({"from": 5, "to": 4}, "BAD_REQUEST", "from: expected at most 4"),
+        ({"tf": "h4"}, "BAD_REQUEST", "tf"),
+        ({"watch": 1}, "BAD_REQUEST", "watch"),
+    ],
+)
+async def test_what_cannot_be_tried_is_refused_and_free(
+    market: SeriesService, body: dict[str, Any], code: str, said: str
+) -> None:
+    await market.trade(0, 2.0)
+    token = await market.service.issue(1)
+    answer = await ask(market, token, **{"mints": [TOKEN], "where": RISING, "tf": "m1"} | body)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (400, code)
+    assert said in answer.json()["error"]["message"]
+    assert await market.service.left(token) == 1
+
+
+async def test_without_a_credential_it_says_what_is_taken(market: SeriesService) -> None:
+    answer = await ask(market, None, mints=[TOKEN], where=RISING)
+    assert answer.status_code == 402

@@ -1,0 +1,114 @@
+"""GET /v1/udf/...: what charts that speak UDF ask for."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from mintscope.api.series.udf import shown_scale
+from support.scenes.series_service import (
+    BEGIN_S,
+    QUIET,
+    TOKEN,
+    UNTRACKED,
+    SeriesService,
+    series_service,
+)
+from support.scenes.service import bearer
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
+    async with series_service(tmp_path) as market:
+        lists = market.service.market
+        await lists.append(1, BEGIN_S)
+        for mint in (TOKEN, QUIET):
+            await lists.track(mint)
+        await lists.append(2, BEGIN_S + 1)
+        await market.service.lister.refresh()
+        for minute in range(30):
+            await market.trade(60 * minute, 1.0 + minute, volume=2 * 10**6)
+        yield market
+
+
+async def ask(
+    market: SeriesService, path: str, token: str | None = None, **query: object
+) -> httpx.Response:
+    headers = {} if token is None else bearer(token)
+    asked = {name.rstrip("_"): str(value) for name, value in query.items()}
+    answer: httpx.Response = await market.client.get(
+        f"/v1/udf/{path}", params=asked, headers=headers
+    )
+    return answer
+
+
+async def test_a_chart_finds_a_token_and_draws_its_bars(market: SeriesService) -> None:
+    """The requests that the feed of TradingView's library sends, in its order."""
+    token = await market.service.issue(1)
+
+    config = (await ask(market, "config")).json()
+    assert config["supports_search"]
+    assert not config["supports_group_request"]
+    assert abs(int((await ask(market, "time")).text) - BEGIN_S) < 3_600
+    found = (await ask(market, "search", query=TOKEN[:6], type="", exchange="", limit=10)).json()
+    assert [each["ticker"] for each in found] == [TOKEN]
+    symbol = (await ask(market, "symbols", symbol=found[0]["ticker"])).json()
+    assert (symbol["ticker"], symbol["type"], symbol["session"]) == (TOKEN, "crypto", "24x7")
+    assert set(symbol["supported_resolutions"]) <= set(config["supported_resolutions"])
+    assert symbol["pricescale"] == 100  # the list knows no price of it
+
+    bars = (
+        await ask(
+            market, "history", token, symbol=symbol["ticker"], resolution="5", from_=BEGIN_S,
+            to=BEGIN_S + 1_800, countback=3,
+        )
+    ).json()  # fmt: skip
+    assert bars["s"] == "ok"
+    last = BEGIN_S + 1_799 - (BEGIN_S + 1_799) % 300
+    assert bars["t"] == [last - 600, last - 300, last]
+    closes = [min(30.0, 1.0 + (at + 299 - BEGIN_S) // 60) for at in bars["t"]]
+    assert bars["c"] == closes
+    assert bars["v"][:2] == [10.0, 10.0]
+    assert len({len(bars[name]) for name in "tohlcv"}) == 1
+    assert await market.service.left(token) == 0
+
+    marks = (await ask(market, "marks", symbol=TOKEN, from_=0, to=BEGIN_S * 2)).json()
+    assert {len(values) for values in marks.values()} <= {0, 1}
+
+
+async def test_no_bars_are_no_data_and_free(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    asked = {"symbol": TOKEN, "resolution": "1D", "from_": 0, "to": 100}
+    assert (await ask(market, "history", token, **asked)).json() == {"s": "no_data"}
+    assert await market.service.left(token) == 1
+
+
+async def test_a_failure_is_one_of_udf(market: SeriesService) -> None:
+    token = await market.service.issue(1)
+    bars = {"symbol": UNTRACKED, "resolution": "1"}
+    for answer, status, code in (
+        (await ask(market, "symbols", symbol="NOPE"), 404, "TOKEN_NOT_FOUND"),
+        (await ask(market, "history", token, **bars), 404, "TOKEN_NOT_FOUND"),
+        (await ask(market, "history", **bars | {"symbol": TOKEN}), 402, "PAYMENT_REQUIRED"),
+        (await ask(market, "history", token, symbol=TOKEN, resolution="7"), 400, "BAD_REQUEST"),
+    ):
+        assert (answer.status_code, answer.headers["x-error-code"]) == (status, code)
+        assert answer.json()["s"] == "error"
+        assert answer.json()["errmsg"]
+    assert await market.service.left(token) == 1
+
+
+@pytest.mark.parametrize(
+    ("usd", "scale"),
+    [
+        (None, 100),
+        (171.25, 1_000),
+        (2e6, 100),
+        (0.4321, 10**6),
+        (2.2584e-5, 10**10),
+        (1e-14, 10**16),
+    ],
+)
+def test_a_scale_shows_six_digits_of_a_price(usd: float | None, scale: int) -> None:
+    assert shown_scale(usd) == scale
