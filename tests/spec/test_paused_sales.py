@@ -44,7 +44,7 @@ def expect_no_quote(answer: httpx.Response) -> None:
     assert answer.status_code in {402, 503}, answer.text
     assert "payment-required" not in answer.headers
     assert "payTo" not in answer.text
-    assert not answer.json()["error"].get("details", {}).get("accepts")
+    assert not answer.json().get("error", {}).get("details", {}).get("accepts")
 
 
 async def ask(shop: SellingApi, method: str, path: str, **headers: str) -> httpx.Response:

@@ -8,6 +8,7 @@ GET /v1/trial/{tokenAddress}: the report of now, free, some times a day and clie
 """
 
 import asyncio
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -72,6 +73,7 @@ CHECKED: Final[Header] = (b"cache-control", b"private, no-cache")
 LIVE: Final[Header] = (b"x-data-status", b"live")
 DEGRADED: Final[Header] = (b"x-data-status", b"degraded")
 IDLE: Final[Header] = (b"x-data-status", b"idle")
+MOMENT: Final = re.compile(r"(?P<word>slot:)?(?P<number>[0-9]{1,12})")
 PAST: Final[Header] = (b"x-data-status", b"past")
 
 TOKEN_STATUS: Final = {
@@ -183,9 +185,10 @@ class V1:
         self, request: Request, caller: Caller, mint: Mint, asked: TokenQuery
     ) -> Response:
         """Return the report as it was."""
+        moment = moment_of(asked.at)
 
         async def read() -> Delivered:
-            report = await self._read_past(request, mint, asked)
+            report = await self._read_past(request, mint, asked, moment)
             request.expect_client()
             return Delivered(report)
 
@@ -199,14 +202,16 @@ class V1:
         body = success_with_body(report.body, at=self.clock.now(), request_id=request.request_id)
         return Response(200, body)
 
-    async def _read_past(self, request: Request, mint: Mint, asked: TokenQuery) -> ReadReport:
+    async def _read_past(
+        self, request: Request, mint: Mint, asked: TokenQuery, moment: Moment
+    ) -> ReadReport:
         """Return the report of *mint* as it was.
 
         Raises a ServiceError that says why there is none, with a header that says it too.
         """
         try:
             kind = kind_of(asked)
-            return await read_past_report(self.series, mint, asked.at, kind, self.clock)
+            return await read_past_report(self.series, mint, moment, kind, self.clock)
         except ServiceError as failure:
             request.response_headers.append(token_status(failure))
             raise
@@ -266,30 +271,38 @@ def kind_of(asked: ReportQuery) -> ReportKind:
 
 
 async def read_past_report(
-    series: SeriesReader | None, mint: Mint, at: str, kind: ReportKind, clock: Clock
+    series: SeriesReader | None, mint: Mint, moment: Moment, kind: ReportKind, clock: Clock
 ) -> ReadReport:
-    """Return the report of *mint* as it was *at* a time or slot.
+    """Return the report of *mint* as it was at *moment*.
 
     Raises TokenNotFound, and InsufficientData that says how far back there are some.
     """
     if series is None:
         raise InsufficientData("No past is kept here.")
-    word, _, number = at.rpartition(":")
-    moment = Moment(slot=Slot(int(number))) if word else Moment(time=UnixS(int(number)))
     past = await series.past(mint, moment)
     if past is None:
         raise TokenNotFound(f"This service does not track {mint}.")
     if isinstance(past, OutOfReach):
-        raise InsufficientData(_reach_said(at, past))
+        raise InsufficientData(_reach_said(moment, past))
     body = msgspec.json.encode(past_report(past, kind))
     follows_files = (await series.tip()).follows_files
     age_ms = 0 if follows_files else max(0, clock.now() - past.at.time * SECOND_MS)
     return ReadReport(body, past.at.slot, age_ms)
 
 
-def _reach_said(at: str, reach: OutOfReach) -> str:
+def moment_of(at: str) -> Moment:
+    """Return the moment that *at* names.  Raises BadRequest."""
+    found = MOMENT.fullmatch(at)
+    if found is None:
+        raise BadRequest(f"at: expected Unix seconds, or slot: and its number; was {at[:30]!r}")
+    number = int(found["number"])
+    return Moment(slot=Slot(number)) if found["word"] else Moment(time=UnixS(number))
+
+
+def _reach_said(moment: Moment, reach: OutOfReach) -> str:
     if reach.since is None or reach.until is None:
         return "No block has been read yet."
+    at = moment.time if moment.slot is None else f"slot:{moment.slot}"
     return (
         f"There is no report as of {at}: they are exact from {reach.since} at the earliest, Unix"
         f" seconds, to slot {reach.until.slot}, which is of {reach.until.time}."
