@@ -14,7 +14,19 @@ from mintscope.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.market.quotes import BASIC, Quotes, oriented
 from mintscope.market.standing import Offer
 from mintscope.market.standings import Standings, before_standing
-from mintscope.solana.blocks import CASH, JITOSOL, MSOL, PYUSD, USD1, USDC, USDG, USDS, USDT, WSOL
+from mintscope.solana.blocks import (
+    CASH,
+    JITOSOL,
+    JUPUSD,
+    MSOL,
+    PYUSD,
+    USD1,
+    USDC,
+    USDG,
+    USDS,
+    USDT,
+    WSOL,
+)
 
 NOW = UnixS(1_790_000_000)
 TOKEN = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
@@ -82,6 +94,16 @@ def test_the_first_dollar_that_falls_does_not_take_the_others_along() -> None:
     assert market(prices).dollars == {USDT, *FURTHER}
 
 
+@pytest.mark.parametrize("price", [0.5, 0.97, 1.03, 2.0])
+@pytest.mark.parametrize("count", [2, 4])
+def test_half_of_all_dollars_do_not_take_the_others_along(count: int, price: float) -> None:
+    """The thinnest ones can be bought: without an anchor no swap would have a price."""
+    mints = [USDC, USDT, CASH, JUPUSD, PYUSD, USDS, USD1, USDG]
+    honest = dict.fromkeys(mints[:count], 1.0)
+    bought = dict.fromkeys(mints[-count:], price)
+    assert market(honest | bought).dollars == honest.keys()
+
+
 def test_how_far_each_dollar_is_off_is_told() -> None:
     off = market({USDC: 1.0, PYUSD: 1.0, USD1: 0.9}).off_peg
 
@@ -120,6 +142,14 @@ def test_a_token_in_a_staking_token_has_its_price_and_volume() -> None:
     assert priced.volume == 375_000_000
     assert price_slot([one], RATE, None, market({JITOSOL: 187.5}, age_s=301)).swaps == []
     assert price_slot([one], RATE).swaps == []
+
+
+@pytest.mark.parametrize("usd", [119.0, 121.0, 299.0, 301.0])
+def test_a_staking_token_is_worth_about_a_sol(usd: float) -> None:
+    """A thin one can be bought, and nothing bounds the reserves of a pool that is quoted in it."""
+    is_quote = market({WSOL: 150.0, JITOSOL: usd}).kind(JITOSOL) is QuoteKind.TOKEN
+    assert is_quote is (120 <= usd <= 300)
+    assert market({JITOSOL: usd}).kind(JITOSOL) is QuoteKind.TOKEN
 
 
 def test_a_token_in_a_token_with_a_robust_price_has_a_price_and_no_volume() -> None:

@@ -10,6 +10,7 @@ Tokens    liquid staking tokens and mints with a robust price, at that price: on
 Peg       the price of a dollar in its own market, beside the median of all dollars that traded
           lately: more than PEG_MAX off it is no anchor until it is back.  USDC and USDT are
           trusted until their own market says otherwise, the others once theirs has agreed.
+Staking   a listed token whose price is fresh and worth STAKED_SOL_MIN to STAKED_SOL_MAX SOL
 Robust    a token whose price was set directly, by a pool that has decided for an hour and trades
           every ten seconds or so; its volume counts nothing, because a private pool can be all of
           that.  A listed staking token needs a fresh price only, and its volume counts.
@@ -25,7 +26,7 @@ The time since SOL was traded against a dollar: without such trades swaps get no
 """
 
 from collections.abc import Callable, Mapping
-from statistics import median
+from statistics import median_high, median_low
 from typing import Final, NamedTuple
 
 from mintscope.dex.swap import Oriented, QuoteKind, Swap
@@ -39,6 +40,8 @@ PEG_FRESH_S: Final = 900  # a price of a dollar that is older counts for nothing
 JUDGED_MIN: Final = 3  # dollars: of two none shows which is off
 TRUSTED: Final = frozenset({USDC, USDT})
 STAKED_FRESH_S: Final = 300
+STAKED_SOL_MIN: Final = 0.8  # what a staking token is worth in SOL, at least and at most
+STAKED_SOL_MAX: Final = 2.0
 ROBUST_FRESH_S: Final = 60
 ROBUST_AGE_S: Final = 3_600
 ROBUST_PAUSE_S: Final = 10.0
@@ -145,13 +148,19 @@ class Quotes:
             return None
         age_s = self._time - decided.at
         if mint in self._staking:
-            return _Token(decided.usd, None) if age_s <= STAKED_FRESH_S else None
+            is_anchor = age_s <= STAKED_FRESH_S and self._is_near_sol(decided.usd)
+            return _Token(decided.usd, None) if is_anchor else None
         is_robust = (
             age_s <= ROBUST_FRESH_S
             and self._time - decided.since >= ROBUST_AGE_S
             and decided.pause_s <= ROBUST_PAUSE_S
         )
         return _Token(decided.usd, _behind(decided, self._time)) if is_robust else None
+
+    def _is_near_sol(self, usd: float) -> bool:
+        """Return whether a staking token can be worth *usd*; any can while SOL has no price."""
+        sol = self._decided(WSOL)
+        return sol is None or STAKED_SOL_MIN <= usd / sol.usd <= STAKED_SOL_MAX
 
 
 def _behind(decided: Standing, time: UnixS) -> int:
@@ -179,7 +188,9 @@ def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint
     judged = dict.fromkeys(dollars & TRUSTED, 1.0) | dict(prices)
     if len(judged) < JUDGED_MIN:
         return {}
-    middle = median(judged.values())
+    # Of two in the middle the one nearer to a dollar: half of all must not take the others along.
+    both = median_low(judged.values()), median_high(judged.values())
+    middle = min(both, key=lambda price: abs(price - 1.0))
     return {dollar: price / middle - 1.0 for dollar, price in judged.items()}
 
 
