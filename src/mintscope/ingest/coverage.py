@@ -70,11 +70,13 @@ class _Values:
 
     def exchanged(self, swap: Swap) -> int | None:
         """Return the value of its dollars, else of its SOL."""
-        paid = self.amount(swap.out_mint, swap.out_amount)
-        if paid is not None and swap.out_mint in self._dollars:
+        out_mint = swap.out_mint
+        in_mint = swap.in_mint
+        paid = self.amount(out_mint, swap.out_amount)
+        if paid is not None and out_mint in self._dollars:
             return paid
-        received = self.amount(swap.in_mint, swap.in_amount)
-        if received is not None and (paid is None or swap.in_mint in self._dollars):
+        received = self.amount(in_mint, swap.in_amount)
+        if received is not None and (paid is None or in_mint in self._dollars):
             return received
         return paid
 

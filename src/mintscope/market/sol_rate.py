@@ -110,14 +110,14 @@ def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
     pools: dict[str, _Pool] = {}
     for slot, (age_s, samples) in enumerate(window):
         for sample in reversed(samples):
-            pool = pools.get(sample.pool)
+            _, _, depth, name, signer = sample  # at once: each slot looks at those of a minute
+            pool = pools.get(name)
             if pool is None:
-                pool = pools[sample.pool] = _Pool(age_s)
+                pool = pools[name] = _Pool(age_s)
             votes = pool.votes
-            if len(votes) < SIGNERS and pool.voted != slot and sample.signer not in votes:
-                votes[sample.signer] = sample
+            if pool.voted != slot and len(votes) < SIGNERS and signer not in votes:
+                votes[signer] = sample
                 pool.voted = slot
-            depth = sample.depth
             if depth is not None and (pool.depth is None or depth < pool.depth):
                 pool.depth = depth
             pool.stood_s = age_s

@@ -396,7 +396,8 @@ class LiveMarket:
                 self._bodies.pop(swap.mint, None)
                 self._stand(swap.mint, event.standings.get(swap.mint))
                 trades.append((row, event.header.time, swap))
-            self._keep(swap.mint, event)
+            if self._expected:  # seldom: most swaps are of mints that no one waits for
+                self._keep(swap.mint, event)
         if trades:
             self._engine.apply(as_trades(trades))
 
