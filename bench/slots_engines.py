@@ -23,16 +23,9 @@ from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.fold import MintFold
 from mintscope.market.log import CandleRow, PricedSwap, SlotHeader
-from mintscope.market.ports import (
-    CANDLES_MIN,
-    Change,
-    FinalSlot,
-    Folded,
-    FoldedMint,
-    MarketReader,
-    MarketStore,
-    NewSlot,
-)
+from mintscope.market.ports import CANDLES_MIN, Change, FinalSlot, Folded, FoldedMint, NewSlot
+from mintscope.market.store.log_reader import SqlLogReader
+from mintscope.market.store.log_writer import SqlMarketStore
 from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 from mintscope.solana.blocks import WSOL
 
@@ -52,9 +45,9 @@ class Market(Protocol):
     """The stores of both engines."""
 
     @property
-    def store(self) -> MarketStore: ...
+    def store(self) -> SqlMarketStore: ...
     @property
-    def reader(self) -> MarketReader: ...
+    def reader(self) -> SqlLogReader: ...
 
 
 class Made(Protocol):

@@ -8,14 +8,13 @@ from msgspec.structs import replace
 
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.kit.time import DAY_MS
-from mintscope.market.mint_facts import MintFactStore
-from mintscope.market.ports import Tracking
+from mintscope.market.store.log_writer import SqlMintFacts, SqlTracking
 from support.fakes.facts import FACTS
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, market_of
 
 A, B, C, _ = MINTS
-Ports = tuple[MintFactStore, Tracking]
+Ports = tuple[SqlMintFacts, SqlTracking]
 
 
 @pytest.fixture(params=MARKET_ENGINES)

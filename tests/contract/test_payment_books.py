@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import pytest
 
@@ -11,20 +11,13 @@ from mintscope.app.stores.sqlite_stores import payment_books, payment_store
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
-from mintscope.payments.audit import Acknowledgement, Orphan, OrphanBooks
-from mintscope.payments.books import (
-    AuditBooks,
-    DoubtKind,
-    MaintenanceBooks,
-    SalesBooks,
-    Scan,
-    ScanScope,
-    TreasuryBooks,
-)
-from mintscope.payments.history import PaymentHistory, Takings
+from mintscope.payments.audit import Acknowledgement, Orphan
+from mintscope.payments.books import DoubtKind, Scan, ScanScope
+from mintscope.payments.history import Takings
 from mintscope.payments.payment import Evidence, State
 from mintscope.payments.ports import Begun, Budget, FeesAtRisk, PaymentStore, SalesClosed
 from mintscope.payments.protocol.envelope import Resource
+from mintscope.payments.store.books import SqlPaymentBooks
 from support.scenes.payments.audited import violations_of
 from support.scenes.payments.pending_payments import (
     AGAIN_MS,
@@ -39,16 +32,7 @@ from support.scenes.postgres import dsn_in
 SOME = Signature("signature of a")
 
 
-class Books(
-    AuditBooks,
-    TreasuryBooks,
-    MaintenanceBooks,
-    SalesBooks,
-    OrphanBooks,
-    PaymentHistory,
-    Protocol,
-):
-    """Every port of the books, over one store."""
+Books = SqlPaymentBooks
 
 
 def sqlite(folder: Path) -> tuple[Books, PaymentStore, list[Any]]:

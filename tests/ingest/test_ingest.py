@@ -27,8 +27,9 @@ from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs
 from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.engine.fold import ForkBelowFinalized
 from mintscope.market.log import LogTrimmed
-from mintscope.market.ports import Floor, MarketReader, MarketStore
-from mintscope.market.store.log_reader import swaps_of
+from mintscope.market.ports import Floor
+from mintscope.market.store.log_reader import SqlLogReader, swaps_of
+from mintscope.market.store.log_writer import SqlMarketStore
 from mintscope.solana.blocks import USDC, WSOL, Block, Finalized, Gap, Source, Tip, Update
 from mintscope.solana.transaction import Transaction, UnreadableTransaction
 from support.fakes.made_chain import (
@@ -49,7 +50,7 @@ STORM_IS_FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how lon
 FOLLOWED = [WSOL, *MINTS]
 
 
-def ingest(source: Source, store: MarketStore, *, floor: Floor | None = None) -> Ingest:
+def ingest(source: Source, store: SqlMarketStore, *, floor: Floor | None = None) -> Ingest:
     return Ingest(
         source=source,
         store=store,
@@ -154,7 +155,7 @@ WEATHER = ["calm"] * 8 + ["drop", "repeat", "reorder", "fork", "fork first", "de
 class LogTailer:
     """Follows a log, event by event, with the fold that serves requests."""
 
-    def __init__(self, reader: MarketReader, random: Random) -> None:
+    def __init__(self, reader: SqlLogReader, random: Random) -> None:
         self.reader = reader
         self.live = LiveMarket(3)  # smaller than the market: mints are evicted and loaded again
         self._random = random

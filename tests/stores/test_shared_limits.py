@@ -11,7 +11,7 @@ from structlog.testing import capture_logs
 from typing_extensions import override
 
 from mintscope.kit.clock import ManualClock, SystemClock
-from mintscope.kit.limits import Admitted, Denied, InstantLimiter, Limit
+from mintscope.kit.limits import Admitted, Denied, Limit, MovingWindow
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql import limits as limit_batches
 from mintscope.kit.sql import limits as shared_limits
@@ -360,7 +360,7 @@ async def test_nothing_waits_for_ever_when_limits_are_closed() -> None:
 
 async def test_a_window_that_must_be_awaited_is_not_instant() -> None:
     async with limits_of(PlainStore()) as limits:
-        assert not isinstance(limits.limiter(THIRTY), InstantLimiter)
+        assert not isinstance(limits.limiter(THIRTY), MovingWindow)
 
 
 @dataclass

@@ -23,7 +23,7 @@ from mintscope.kit.http.connections import PlainRequest
 from mintscope.kit.http.rate_limit import limit_headers
 from mintscope.kit.http.request import next_request_id
 from mintscope.kit.http.response import JSON, Head, Header
-from mintscope.kit.limits import Admitted, Denied, InstantLimiter
+from mintscope.kit.limits import Admitted, Denied, MovingWindow
 from mintscope.kit.primitives import CreditAccount
 from mintscope.market.report import ReadReport, Reports
 
@@ -59,7 +59,7 @@ class TokenFastPath:
         *,
         ledger: InstantLedger,
         reports: Reports,
-        limiter: InstantLimiter,
+        limiter: MovingWindow,
         freshness: Freshness,
         clock: Clock,
     ) -> None:

@@ -22,7 +22,8 @@ from mintscope.kit.http.response import Header, Response
 from mintscope.kit.limits import Limit
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.time import SECOND_MS
-from mintscope.market.listing.listed import ListedTokens, ListPlace, ListQuestion, TokenLists
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.listing.listed import ListedTokens, ListPlace, ListQuestion
 from mintscope.market.listing.look_alikes import cleaned
 
 LISTS: Final = Limit(name="lists", count=60, window_s=60)
@@ -57,7 +58,7 @@ class ListParts:
     follows_files   whether the market's clock is that of files that are replayed
     """
 
-    lists: TokenLists
+    lists: ListCache
     limit: Limit = LISTS
     origin: str = "http://127.0.0.1:8402"
     follows_files: Callable[[], bool] = lambda: False
@@ -67,7 +68,7 @@ class ListParts:
 class TokenRoutes:
     """The routes, counted together by the address of the client."""
 
-    lists: TokenLists
+    lists: ListCache
     limit: AddressLimit
     clock: Clock
 

@@ -33,7 +33,8 @@ from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import Slot, about
 from mintscope.kit.time import SECOND_MS
-from mintscope.market.listing.listed import ListedTokens, TokenLists
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.report import ReadReport
 from mintscope.market.screening.grammar import (
     FIELDS,
@@ -167,7 +168,7 @@ class ScreenRoutes:
     """
 
     v1: V1
-    lists: TokenLists
+    lists: ListCache
     follows_files: Callable[[], bool]
 
     @Operation(

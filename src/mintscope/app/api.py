@@ -68,9 +68,9 @@ from mintscope.kit.machine import limit_arenas
 from mintscope.kit.time import DAY_S
 from mintscope.market.follow.tailer import LogTailer
 from mintscope.market.log import LogReader
-from mintscope.market.ports import MarketReader
 from mintscope.market.report import Reports
 from mintscope.market.series.pools import SeriesReader
+from mintscope.market.store.log_reader import SqlLogReader
 from mintscope.payments.merchant import Merchant
 from mintscope.site.sales.selling import CreditSales
 from mintscope.solana.pace import Pace
@@ -401,7 +401,7 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
     api: ApiConfig,
     ledger: CreditLedger,
     follower: LogTailer,
-    reader: MarketReader,
+    reader: SqlLogReader,
     sales: Sales | None,
     draining: Draining,
 ) -> list[Check]:
@@ -425,7 +425,7 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
     ]
 
 
-def gap_check(reader: MarketReader, pace: Callable[[], Pace | None]) -> Check:
+def gap_check(reader: SqlLogReader, pace: Callable[[], Pace | None]) -> Check:
     """Return the check that no slot of the last day is missing; the data is served.
 
     pace   returns that of the chain; while it is not known, any open gap is reported

@@ -53,11 +53,11 @@ from mintscope.market.follow.chunk_files import ChunkFiles
 from mintscope.market.follow.list_cache import ListCache, ListKeeper, NextFold, store_list
 from mintscope.market.follow.tailer import CoverageTailer, LogTailer
 from mintscope.market.listing.columns import load_list_kernels
-from mintscope.market.listing.listed import ListedTokens, ListQuestion, TokenLists
+from mintscope.market.listing.listed import ListedTokens, ListQuestion
 from mintscope.market.log import LogReader
-from mintscope.market.ports import MarketReader
 from mintscope.market.report import Reports
 from mintscope.market.series.pools import SeriesReader
+from mintscope.market.store.log_reader import SqlLogReader
 from mintscope.payments.audit import violation_of
 from mintscope.payments.books import ScanScope
 from mintscope.site.sol import MarketParts
@@ -190,7 +190,7 @@ class StatusReader:
     """
 
     checks: Sequence[Check]
-    reader: MarketReader
+    reader: SqlLogReader
     follower: LogTailer
     sales: Sales | None
     started_at: UnixMs
@@ -343,7 +343,7 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: Config,
     reports: Reports,
     series: SeriesReader,
-    lists: TokenLists,
+    lists: ListCache,
     streams: Streams,
     ledger: CreditLedger,
     limits: Limits,

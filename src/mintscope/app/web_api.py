@@ -48,7 +48,7 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import HttpApplication
 from mintscope.kit.http.rate_limit import WRITES, WRITES_OF_ALL, AddressLimits, WriteBudget
 from mintscope.kit.http.routes import Cors, Route, Router
-from mintscope.kit.limits import InstantLimiter, Limit, Limiter
+from mintscope.kit.limits import Limit, Limiter, MovingWindow
 from mintscope.kit.time import HOUR_S
 from mintscope.market.report import Reports
 from mintscope.market.series.pools import SeriesReader
@@ -296,7 +296,7 @@ def _key_ring(accounts: AccountParts | None) -> KeyRing | None:
 
 def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenFastPath | None:
     """Return the fast path of plain requests; None where ledger or limiter must be awaited."""
-    if not isinstance(ledger, InstantLedger) or not isinstance(limiter, InstantLimiter):
+    if not isinstance(ledger, InstantLedger) or not isinstance(limiter, MovingWindow):
         return None
     return TokenFastPath(
         ledger=ledger,

@@ -31,7 +31,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from math import isfinite
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -300,41 +300,6 @@ class BackfillJob(NamedTuple):
     ended_at: UnixMs | None
 
 
-class BackfillJobs(Protocol):
-    """Actions of administrators on pasts.  Raises ServiceUnavailable from every verb."""
-
-    async def ask(self, mint: Mint, from_time: UnixS, now: UnixMs) -> bool:
-        """Ask for the past of *mint*; False where one is open, or OPEN_MAX of others are."""
-
-    async def newest(self, limit: int) -> Sequence[BackfillJob]:
-        """Return up to *limit*, the newest first."""
-
-    async def confirm(self, ask_id: int) -> Mint | None:
-        """Let it be read, and return its mint; None if it is not estimated, or no longer."""
-
-    async def cancel(self, ask_id: int, now: UnixMs) -> Mint | None:
-        """End it, and return its mint; None if it has ended, or ends already."""
-
-
-class HistoryQueue(Protocol):
-    """Actions of ingest on them.  Raises ServiceUnavailable from every verb."""
-
-    async def first(self, *states: BackfillState) -> BackfillJob | None:
-        """Return the one in one of *states* that was asked for first, None without any."""
-
-    async def estimated(self, ask_id: int, from_time: UnixS, cost: Cost) -> None:
-        """Store the estimated cost, if the backfill is still asked for."""
-
-    async def began(self, ask_id: int, from_time: UnixS) -> bool:
-        """Note that it is read now, since *from_time*; False if it is no longer wanted."""
-
-    async def progress(self, ask_id: int, listed: int, read: int, words: str) -> bool:
-        """Store the progress; False if the backfill is to be cancelled, or has ended."""
-
-    async def end(self, ask_id: int, state: BackfillState, words: str, now: UnixMs) -> None:
-        """End it in *state*, unless it has ended; ENDED_MAX are kept."""
-
-
 class ImportedCandle(NamedTuple):
     """A candle as a provider has it.
 
@@ -361,22 +326,6 @@ class Imported(msgspec.Struct, frozen=True):
     provider: str
     candles: int
     waiting: int
-
-
-class Imports(Protocol):
-    """Imports of an operator.  Raises ServiceUnavailable from every verb."""
-
-    async def add(
-        self, mint: Mint, timeframe: Timeframe, provider: str, candles: Sequence[ImportedCandle]
-    ) -> None:
-        """Let ingest put *candles* before the own ones of *mint*, once it has one.
-
-        Those in or after the first own bucket are left out.  Raises CannotImport for a mint that
-        is not tracked, or whose own candles are no longer all kept.
-        """
-
-    async def counts(self, mint: Mint) -> Mapping[Timeframe, Imported]:
-        """Return the candles imported for *mint*."""
 
 
 def expect_candle(candle: ImportedCandle, timeframe: Timeframe) -> None:
@@ -471,31 +420,3 @@ class GapCounts(NamedTuple):
 
     open: int
     given_up: int
-
-
-class GapMends(Protocol):
-    """Notes of ingest on gaps.  Raises ServiceUnavailable from every verb."""
-
-    async def due(self, now: UnixMs, first_at: UnixMs) -> GapMend | None:
-        """Return the oldest open gap that is due, None without any; a new one is at *first_at*."""
-
-    async def put_off(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Note that it waits for something; that is no attempt."""
-
-    async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Note an attempt in vain."""
-
-    async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:
-        """Note the last attempt, in vain: there is no other."""
-
-    async def counts(self) -> GapCounts:
-        """Return the number of open gaps."""
-
-    async def newest(self, limit: int) -> Sequence[GapMend]:
-        """Return up to *limit* open gaps, newest first."""
-
-    async def take_calls(self, day: int, wanted: int, calls_max: int) -> int:
-        """Take up to *wanted* of the *calls_max* requests of *day*; return how many were left.
-
-        day   UTC days since 1970-01-01
-        """

@@ -1,10 +1,10 @@
 """Backfill jobs in SQL.
 
-HistoryReading, BackfillFolding and HistoryJobs: short transactions beside ingest.
+Backfills, read and folded: short transactions beside ingest.
 
 The statements about pasts that are read and folded.
 
-BackfillJobs and HistoryQueue: one statement for each step.
+Backfill jobs: one statement for each step.
 """
 
 from collections import Counter
@@ -163,7 +163,10 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class SqlHistory:
-    """Implements HistoryReading, BackfillFolding and HistoryJobs."""
+    """Backfills: lists and transactions as read, their fold, and requests of an operator.
+
+    Raises ServiceUnavailable from every method.
+    """
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
@@ -181,7 +184,10 @@ class SqlHistory:
         await self._write(work)
 
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[Cursor]]:
-        """Return the reach of the present round, *slot* if it begins now, and the cursors left."""
+        """Return the reach of the present round, *slot* if it begins now, and the cursors left.
+
+        Requests that failed before are made again.
+        """
 
         def work(db: Database) -> tuple[Slot, Sequence[Cursor]]:
             mint_id = number(db, mint)
@@ -212,7 +218,10 @@ class SqlHistory:
         await self._write(work)
 
     async def unread(self, mint: Mint, limit: int) -> Sequence[UnreadTransaction]:
-        """Return up to *limit* transactions to read, oldest first."""
+        """Return up to *limit* transactions to read, oldest first.
+
+        One that was asked for three times in vain is asked no more.
+        """
         rows = await self._read(lambda db: db.execute(UNREAD, (_id(db, mint), TRIES_MAX, limit)))
         return [
             UnreadTransaction(Slot(slot), sign, bool(is_mixed)) for slot, sign, is_mixed in rows
@@ -418,7 +427,10 @@ DELETE FROM history_ask
 
 
 class SqlBackfillJobs:
-    """Implements BackfillJobs and HistoryQueue."""
+    """Backfill jobs, for administrators and for ingest.
+
+    Raises ServiceUnavailable from every method.
+    """
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access

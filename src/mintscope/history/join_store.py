@@ -2,9 +2,9 @@
 
 BackfillMerge: a past becomes the mint's own, in one transaction.
 
-Imports, and how ingest takes them in.
+Imports of candles, and their merge by ingest.
 
-GapMends: what ingest notes in the rows of gaps, one statement for each step.
+Attempts to mend gaps: what ingest notes in the rows of gaps, one statement for each step.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -103,7 +103,7 @@ SELECT bucket, close FROM candle WHERE mint = ? AND timeframe = ? AND count > 0 
 
 
 class SqlImports:
-    """Implements Imports."""
+    """Imports of an operator.  Raises ServiceUnavailable from every method."""
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
@@ -111,7 +111,11 @@ class SqlImports:
     async def add(
         self, mint: Mint, timeframe: Timeframe, provider: str, candles: Sequence[ImportedCandle]
     ) -> None:
-        """Let ingest put *candles* before the own ones of *mint*, once it has one."""
+        """Let ingest put *candles* before the own ones of *mint*, once it has one.
+
+        Those in or after the first own bucket are left out.  Raises CannotImport for a mint that
+        is not tracked, or whose own candles are no longer all kept.
+        """
 
         def work(db: Database) -> None:
             found = db.execute(TRACKED, (mint,)).fetchone()
@@ -419,7 +423,7 @@ T = TypeVar("T")
 
 
 class SqlGapMends:
-    """Implements GapMends."""
+    """Attempts of ingest to mend gaps.  Raises ServiceUnavailable from every method."""
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
@@ -453,7 +457,10 @@ class SqlGapMends:
         return await self._read(lambda db: [_mend(row) for row in db.execute(NEWEST, (limit,))])
 
     async def take_calls(self, day: int, wanted: int, calls_max: int) -> int:
-        """Take up to *wanted* of the *calls_max* requests of *day*; return how many were left."""
+        """Take up to *wanted* of the *calls_max* requests of *day*; return how many were left.
+
+        day   UTC days since 1970-01-01
+        """
 
         def work(db: Database) -> int:
             db.execute(OLD_DAYS, (day,))

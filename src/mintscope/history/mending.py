@@ -16,20 +16,22 @@ from mintscope.history.backfill import (
     BackfillIsRead,
     CallsSpent,
     GapMend,
-    GapMends,
     IncompleteBackfill,
     MendPlan,
     NotMendable,
     Survey,
 )
-from mintscope.history.ports import HistoryJobs, HistoryReading, Stage
+from mintscope.history.jobs_store import SqlHistory
+from mintscope.history.join_store import SqlGapMends
+from mintscope.history.ports import Stage
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable, UnusableStore
 from mintscope.kit.metrics import GAPS_GIVEN_UP, GAPS_MENDED, GAPS_OPEN
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_MS, HOUR_S, SECOND_MS
-from mintscope.market.ports import MarketReader, Tracking
 from mintscope.market.pricing import RATE_WINDOW_S
+from mintscope.market.store.log_reader import SqlLogReader
+from mintscope.market.store.log_writer import SqlTracking
 from mintscope.solana.blocks import WSOL, Gap, SourceError
 from mintscope.solana.pace import WINDOW_S, Pace, PaceMeter
 
@@ -94,7 +96,7 @@ class _Moment(NamedTuple):
         return UnixS(self.time - HOUR_S)
 
 
-async def settled(reader: MarketReader, slot: Slot) -> Slot | None:
+async def settled(reader: SqlLogReader, slot: Slot) -> Slot | None:
     """Return the first slot whose rate of SOL rests on no swap of *slot* any more.
 
     None while the log holds too few blocks to measure the pace of the chain.
@@ -103,7 +105,7 @@ async def settled(reader: MarketReader, slot: Slot) -> Slot | None:
     return None if pace is None else _settled(slot, pace)
 
 
-async def is_read(jobs: HistoryJobs, mint: Mint, settled_slot: Slot) -> bool:
+async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
     """Return whether a past of *mint* that reaches *settled_slot* is joined."""
     job = await jobs.one(mint)
     if job is None or job.stage is not Stage.JOINED or job.slot is None:
@@ -118,11 +120,11 @@ class GapMending:
     turn    held while a past is read; raises BackfillIsRead
     """
 
-    mends: GapMends
-    reader: MarketReader
-    tracking: Tracking
-    reading: HistoryReading
-    jobs: HistoryJobs
+    mends: SqlGapMends
+    reader: SqlLogReader
+    tracking: SqlTracking
+    reading: SqlHistory
+    jobs: SqlHistory
     source: GapSource
     turn: Callable[[], AbstractAsyncContextManager[None]]
     plan: MendPlan
@@ -293,7 +295,7 @@ class DailyCalls:
     A kill wastes up to CALLS_AT_ONCE of them; none is made beyond *calls_per_day* in a UTC day.
     """
 
-    def __init__(self, mends: GapMends, clock: Clock, calls_per_day: int) -> None:
+    def __init__(self, mends: SqlGapMends, clock: Clock, calls_per_day: int) -> None:
         self._mends = mends
         self._clock = clock
         self._calls_per_day = calls_per_day
@@ -313,7 +315,7 @@ class DailyCalls:
             self._left -= 1
 
 
-async def _pace(reader: MarketReader) -> Pace | None:
+async def _pace(reader: SqlLogReader) -> Pace | None:
     return PaceMeter(await reader.seconds(WINDOW_S)).pace
 
 

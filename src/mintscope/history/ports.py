@@ -3,17 +3,15 @@
 Everything is kept as it comes, so reading can be cut off anywhere and goes on where it was.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from mintscope.dex.swap import Swap
-from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs, UnixS
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.time import DAY_S
-from mintscope.market.log import CandleRow, PricedSwap
+from mintscope.market.log import PricedSwap
 from mintscope.market.standing import Standing
-from mintscope.market.timeframe import Timeframe
-from mintscope.solana.blocks import Gap
 
 
 class BackfillSlot(NamedTuple):
@@ -139,63 +137,6 @@ class HistoryJob(NamedTuple):
     def goes_on(self, from_time: UnixS) -> bool:
         """Return whether a past since *from_time* is the one that is read here already."""
         return self.stage is not Stage.JOINED and abs(self.from_time - from_time) < DAY_S
-
-
-class HistoryReading(Protocol):
-    """Writes of the reader of a past.  Raises ServiceUnavailable from every verb."""
-
-    async def begin(self, mint: Mint, from_time: UnixS, addresses: Mapping[str, Kind]) -> None:
-        """Read the past of *mint*, a tracked one, again; what was read before is dropped."""
-
-    async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[Cursor]]:
-        """Return the reach of the present round, *slot* if it begins now, and the cursors left.
-
-        Requests that failed before are made again.
-        """
-
-    async def listed(self, mint: Mint, page: ListPage) -> None:
-        """Keep a page, and that it was listed; a line that is known already changes nothing."""
-
-    async def unread(self, mint: Mint, limit: int) -> Sequence[UnreadTransaction]:
-        """Return up to *limit* transactions to read, oldest first.
-
-        One that was asked for three times in vain is asked no more.
-        """
-
-    async def save(self, mint: Mint, transactions: Sequence[ReadTransaction]) -> None:
-        """Store the transactions, and the failed requests."""
-
-    async def drop(self, mint: Mint) -> bool:
-        """Drop the transactions of *mint*; False if they are joined already."""
-
-
-class BackfillFolding(Protocol):
-    """Reads and writes of the fold of a past.  Raises ServiceUnavailable from every verb."""
-
-    async def slots(self, mint: Mint, after: Slot, slots_max: int) -> Sequence[BackfillSlot]:
-        """Return up to *slots_max* slots that were read, after *after*, in order."""
-
-    async def restart(self, mint: Mint) -> None:
-        """Drop the candles that were folded."""
-
-    async def candles(self, mint: Mint, changed: Mapping[Timeframe, Sequence[CandleRow]]) -> None:
-        """Add or replace candles."""
-
-    async def finish(self, mint: Mint, past: FoldedBackfill | None) -> None:
-        """End the round: ingest may join *past* now; None: there is nothing in it."""
-
-
-class HistoryJobs(Protocol):
-    """Requests of an operator on pasts.  Raises ServiceUnavailable from every verb."""
-
-    async def one(self, mint: Mint) -> HistoryJob | None:
-        """Return the progress of the past of *mint*, None if none was asked for."""
-
-    async def pools(self, mint: Mint) -> Mapping[str, int]:
-        """Return the pools of *mint* in the log, each with its number of swaps."""
-
-    async def filled(self, gap: Gap, at: UnixMs) -> None:
-        """Note that the tokens which traded in *gap* were read again: it is no longer open."""
 
 
 class BackfillMerge(Protocol):

@@ -16,22 +16,15 @@ import asyncio
 import math
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from typing import Annotated, Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
 import msgspec
 from typing_extensions import override
 
 from mintscope.dex.swap import Swap
 from mintscope.history.backfill import Cost, NotMendable, concerns
-from mintscope.history.ports import (
-    Cursor,
-    HistoryReading,
-    Kind,
-    Line,
-    ListPage,
-    ReadTransaction,
-    UnreadTransaction,
-)
+from mintscope.history.jobs_store import SqlHistory
+from mintscope.history.ports import Cursor, Kind, Line, ListPage, ReadTransaction, UnreadTransaction
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.quotes import oriented
@@ -82,32 +75,10 @@ TRANSACTION: Final = msgspec.json.Decoder(Answer[dict[str, Any]])
 SIGNED: Final = msgspec.json.Decoder(Answer[SignedBlock])
 
 
-class BackfillNode(Protocol):
-    """A node that has the past; every verb raises RpcFailure without an answer."""
-
-    async def finalized(self) -> Slot:
-        """Return the newest slot that cannot die."""
-
-    async def reaches_back_to(self) -> UnixS | None:
-        """Return the time of the oldest block that it has, None where it does not know."""
-
-    async def lines(
-        self, address: str, *, before: Signature | None, until: Signature | None
-    ) -> Sequence[LineWire]:
-        """Return up to 1,000 transactions that name *address*, newest first, the failed too.
-
-        Raises UnknownSignature where the node does not know *before* or *until*.
-        """
-
-    async def transaction(self, signature: Signature) -> Transaction | UnreadableTransaction | None:
-        """Return a transaction that succeeded, None where the node has none."""
-
-    async def positions(self, slot: Slot) -> Mapping[Signature, int]:
-        """Return the place of each transaction in its block, none where it has no block."""
-
-
 class PacedNode(Rpc):
-    """Implements BackfillNode over JSON-RPC; counts what it asks.
+    """A node that has the past, over JSON-RPC; it counts its calls.
+
+    Every method raises RpcFailure without an answer.
 
     calls       requests so far, each attempt one
     in_flight   how many may be under way at once
@@ -223,8 +194,8 @@ class HistoryReader:
 
     def __init__(
         self,
-        node: BackfillNode,
-        store: HistoryReading,
+        node: PacedNode,
+        store: SqlHistory,
         decode: Decode,
         *,
         in_flight: int,
@@ -325,7 +296,7 @@ def _line(wire: LineWire) -> Line:
 SAMPLES_MAX: Final = 60  # transactions that name the mint, read to see in which pools
 
 
-async def find_pools(node: BackfillNode, decode: Decode, mint: Mint) -> Mapping[str, int]:
+async def find_pools(node: PacedNode, decode: Decode, mint: Mint) -> Mapping[str, int]:
     """Return pools of *mint*, each with how many of a sample of its transactions swap there.
 
     A pool whose transactions never name the mint is not among them.  Raises RpcFailure.
@@ -342,7 +313,7 @@ async def find_pools(node: BackfillNode, decode: Decode, mint: Mint) -> Mapping[
 
 
 async def cost_of(
-    node: BackfillNode, addresses: Mapping[str, Kind], *, from_time: UnixS, calls_per_s: float
+    node: PacedNode, addresses: Mapping[str, Kind], *, from_time: UnixS, calls_per_s: float
 ) -> Cost:
     """Return about what reading *addresses* back to *from_time* takes: one call each to see.
 

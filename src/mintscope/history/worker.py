@@ -22,11 +22,11 @@ from mintscope.history.backfill import (
     BackfillIsRead,
     BackfillJob,
     BackfillState,
-    HistoryQueue,
     IncompleteBackfill,
     Survey,
 )
-from mintscope.history.ports import BackfillFolding, HistoryJobs, HistoryReading, Stage
+from mintscope.history.jobs_store import SqlBackfillJobs, SqlHistory
+from mintscope.history.ports import Stage
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable, UnusableStore
 from mintscope.kit.primitives import Mint, Slot, UnixS
@@ -92,9 +92,9 @@ class BackfillQueue:
     turn    held while a past is read; raises BackfillIsRead
     """
 
-    queue: HistoryQueue
-    reading: HistoryReading
-    jobs: HistoryJobs
+    queue: SqlBackfillJobs
+    reading: SqlHistory
+    jobs: SqlHistory
     past: BackfillSource
     turn: Callable[[], AbstractAsyncContextManager[None]]
     clock: Clock
@@ -263,7 +263,7 @@ SLOTS_MAX: Final = 2_000
 AT_ONCE: Final = 100
 
 
-async def fold_backfill(store: BackfillFolding, mint: Mint) -> None:
+async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
     """Fold all slots that were read of *mint*, oldest first, and let ingest join them."""
     await store.restart(mint)
     past = Backfill(mint)

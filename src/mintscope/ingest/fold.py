@@ -15,14 +15,14 @@ from mintscope.market.ports import (
     Floor,
     Folded,
     FoldedMint,
-    Folding,
     Kept,
-    MarketStore,
     count,
     day_of,
     is_dead,
     is_lively,
 )
+from mintscope.market.store.fold import SqlFolding
+from mintscope.market.store.log_writer import SqlMarketStore
 from mintscope.solana.finality_meter import Behind
 from mintscope.solana.pace import Pace
 
@@ -52,7 +52,7 @@ class FinalFold:
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
-        store: MarketStore,
+        store: SqlMarketStore,
         floor: Floor | None,
         clock: Clock,
         *,
@@ -146,7 +146,7 @@ class FinalFold:
             self._under_way = batch
 
 
-async def fold_once(store: MarketStore, floor: Floor | None) -> bool:
+async def fold_once(store: SqlMarketStore, floor: Floor | None) -> bool:
     """Move one batch of final slots from the log into candles; False if there is none.
 
     floor   follow every mint that reaches it; None: only those listed
@@ -165,7 +165,7 @@ class _Batch:
 
     def __init__(
         self,
-        folding: Folding,
+        folding: SqlFolding,
         slots: Sequence[FinalizedSlot],
         untracked: Sequence[Mint],
         floor: Floor | None,
@@ -186,7 +186,7 @@ class _Batch:
 
     @classmethod
     async def begin(
-        cls, folding: Folding, floor: Floor | None, mints_max: int | None = None
+        cls, folding: SqlFolding, floor: Floor | None, mints_max: int | None = None
     ) -> "_Batch":
         """Take the slots of one day, and drop first the mints that died before it.
 

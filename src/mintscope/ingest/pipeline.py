@@ -26,10 +26,11 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.errors import NeedsOperator, ServiceUnavailable
 from mintscope.kit.metrics import INGEST_LAG_S, INGEST_SLOT
 from mintscope.kit.primitives import Mint, Slot
-from mintscope.market.ports import Change, Floor, MarketStore
+from mintscope.market.ports import Change, Floor
 from mintscope.market.quotes import QuoteMints
 from mintscope.market.shard import WHOLE, Shard
 from mintscope.market.standings import Standings
+from mintscope.market.store.log_writer import SqlMarketStore
 from mintscope.solana.blocks import WSOL, Block, Source, SourceError, Update
 
 Offer: TypeAlias = Callable[[Block], None]
@@ -161,7 +162,7 @@ class Ingest:
     """
 
     source: Source
-    store: MarketStore
+    store: SqlMarketStore
     decode: Decode
     clock: Clock
     mints: Sequence[Mint] = (WSOL,)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from ipaddress import IPv6Network
 from math import ceil
-from typing import Final, Protocol, runtime_checkable
+from typing import Final, Protocol
 
 import msgspec
 
@@ -66,17 +66,6 @@ class Limiter(Protocol):
 
     async def give_back(self, key: LimitKey) -> None:
         """Count one admitted request of *key* less, if any still counts."""
-
-
-@runtime_checkable
-class InstantLimiter(Limiter, Protocol):
-    """A limiter that has its windows at hand, and so need not be awaited."""
-
-    def take_now(self, key: LimitKey) -> Admitted | Denied:
-        """Take as `take` does, at once."""
-
-    def give_back_now(self, key: LimitKey) -> None:
-        """Give back as `give_back` does, at once."""
 
 
 async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:

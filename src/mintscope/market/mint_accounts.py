@@ -14,11 +14,11 @@ from mintscope.kit.time import DAY_S, SECOND_MS
 from mintscope.market.mint_facts import (
     ChainAccount,
     MintFacts,
-    MintFactStore,
     NotAMint,
     facts_of,
     metadata_address,
 )
+from mintscope.market.store.log_writer import SqlMintFacts
 from mintscope.solana.blocks import SourceError
 from mintscope.solana.rpc import Rpc, Unreachable
 from mintscope.solana.wire import AccountWire
@@ -32,7 +32,7 @@ log = structlog.get_logger()
 Read = dict[Mint, MintFacts | NotAMint]
 
 
-async def keep_facts(rpc: Rpc, store: MintFactStore, clock: Clock) -> None:
+async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
     """Read each tracked mint once it is followed, and once a day; has no end.
 
     A node or a store that does not answer is asked again: nothing but facts waits for it.
@@ -46,7 +46,7 @@ async def keep_facts(rpc: Rpc, store: MintFactStore, clock: Clock) -> None:
         await asyncio.sleep(LOOK_S)
 
 
-async def refresh_facts(rpc: Rpc, store: MintFactStore, clock: Clock) -> None:
+async def refresh_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
     """Read the tracked mints that were not read for a day, the oldest facts first, in one call.
 
     Raises SourceError, ServiceUnavailable

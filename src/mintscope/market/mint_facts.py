@@ -5,10 +5,9 @@ type at byte 165), Token Metadata Interface (extension 19), Metaplex Token Metad
 """
 
 import struct
-from collections.abc import Sequence
 from enum import StrEnum
 from math import isfinite
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 from solders.pubkey import Pubkey
@@ -112,25 +111,6 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     transfer_hook: str | None
     permanent_delegate: str | None
     scaled_ui_amount: ScaledUiAmount | None = None
-
-
-class MintFactStore(Protocol):
-    """Facts of mints when a node was last asked; safe while ingest writes.
-
-    Raises ServiceUnavailable from every verb when the store does not answer.
-    """
-
-    async def save(self, mint: Mint, facts: MintFacts) -> bool:
-        """Keep *facts*; False if *mint* has no row, or newer facts of this hour are kept."""
-
-    async def missed(self, mint: Mint, read_at_ms: UnixMs) -> None:
-        """Note that *mint* was no mint then; what was kept of it stays."""
-
-    async def one(self, mint: Mint) -> MintFacts | None:
-        """Return the stored facts of *mint*."""
-
-    async def due(self, before_ms: UnixMs, mints_max: int) -> Sequence[Mint]:
-        """Return up to *mints_max* tracked mints not read since *before_ms*, the oldest first."""
 
 
 def metadata_address(mint: Mint) -> str:

@@ -11,16 +11,16 @@ How long the market is kept.
 When a timeframe has all its indicators: the longest average needs the most candles.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.time import DAY_S, MINUTE_S
 from mintscope.market.coverage import NotRead, SlotCoverage
-from mintscope.market.engine.fold import Tail, read_state
-from mintscope.market.log import CandleRow, LogReader, PricedSwap, SlotHeader, Waypoint
+from mintscope.market.engine.fold import read_state
+from mintscope.market.log import CandleRow, PricedSwap, SlotHeader, Waypoint
 from mintscope.market.standing import Standing
 from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
 from mintscope.solana.blocks import Gap
@@ -177,68 +177,6 @@ class Folded(msgspec.Struct, frozen=True, kw_only=True):
     mints: Mapping[Mint, FoldedMint]
 
 
-class Folding(Protocol):
-    """One batch of the finalized fold: read at leisure, written in one transaction.
-
-    slots    final slots not folded yet, oldest first
-    day      of the checkpoint, None before the first
-    """
-
-    slots: Sequence[FinalizedSlot]
-    day: int | None
-
-    async def swaps(self, slot: FinalizedSlot) -> Mapping[Mint, Sequence[PricedSwap]]:
-        """Return the swaps of *slot* by mint, each in order."""
-
-    async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
-        """Return the stored data of each of *mints*."""
-
-    async def followed(self) -> dict[Mint, Activity]:
-        """Return the mints a rule may drop: tracked, and not listed by an operator."""
-
-    async def save(self, folded: Folded) -> int | None:
-        """Write *folded* and move the checkpoint; return how many mints are followed.
-
-        None, and nothing is written, if that has changed since the batch was read.
-        """
-
-
-class MarketStore(Protocol):
-    """The store of the market."""
-
-    async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
-        """Return the position of the log; track *mints* before the first slot ever.
-
-        A store that logs tracked mints alone drops those that a rule chose.
-
-        follows_files   recorded for the readers: the market's clock is the files'
-        """
-
-    async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
-        """Return the price pools after living slots, oldest first.
-
-        For each mint at least what held after the newest slot that is not kept.
-        """
-
-    async def claim(self, genesis_hash: str) -> str:
-        """Return the genesis hash of the log's chain: *genesis_hash* if none was recorded."""
-
-    async def write(self, changes: Sequence[Change]) -> None:
-        """Add *changes* to the log, all or none of them."""
-
-    async def fold(self, slots_max: int) -> Folding:
-        """Return a batch of up to *slots_max* final slots; one at a time."""
-
-    async def trim(self, events_max: int) -> int:
-        """Forget up to *events_max* of the oldest events that are not needed; return how many.
-
-        On a new day some mints that no longer trade are forgotten with each call.
-        """
-
-    async def close(self) -> None:
-        """Let go of the store."""
-
-
 class TrackedMint(NamedTuple):
     """A mint that is followed.
 
@@ -264,35 +202,6 @@ class FoundMints(NamedTuple):
     mints: Sequence[TrackedMint]
 
 
-class Tracking(Protocol):
-    """The list of mints, as an operator changes it while ingest runs.
-
-    Raises ServiceUnavailable from every verb when the store does not answer.
-    """
-
-    async def add(self, mint: Mint) -> bool:
-        """Follow *mint* from the next slot on; False if it was listed already."""
-
-    async def remove(self, mint: Mint) -> bool:
-        """Stop following *mint* and drop what was kept; False if it was not tracked.
-
-        No rule follows it again, until `add` does.
-        """
-
-    async def page(self, after: str, limit: int) -> Sequence[TrackedMint]:
-        """Return up to *limit* tracked mints whose addresses follow *after*, by address."""
-
-    async def found(self, text: str, limit: int) -> FoundMints:
-        """Return the tracked mints with *text* in their address, up to *limit* of them.
-
-        Those listed by an operator are first, then those with the newest swap.  Their states are
-        not read.
-        """
-
-    async def one(self, mint: Mint) -> TrackedMint | None:
-        """Return *mint* if it is tracked."""
-
-
 class MarketOverview(NamedTuple):
     """The position of the market.
 
@@ -313,19 +222,6 @@ class MarketOverview(NamedTuple):
     newest_gap: Slot | None
     candles_a_day: Mapping[Timeframe, int] | None = None
     gaps_given_up: int = 0
-
-
-class MarketReader(LogReader, Protocol):
-    """The log, and the market as an operator asks for it; safe while ingest writes."""
-
-    async def overview(self) -> MarketOverview:
-        """Return the position of the market.  Raises ServiceUnavailable, UnusableStore."""
-
-    async def gaps(self, limit: int) -> Sequence[Gap]:
-        """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable.
-
-        Their reasons say whether attempts to mend them were in vain.
-        """
 
 
 class Retention(msgspec.Struct, frozen=True):

@@ -18,7 +18,6 @@ import msgspec
 
 from mintscope.credits.invariants import Checked, Proven, Walked
 from mintscope.kit.primitives import Mint, Signature, UnixMs
-from mintscope.payments.ports import FeesAtRisk
 
 
 class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,50 +148,8 @@ class TreasuryBooks(Protocol):
         """Forget every doubt about *signatures*, and every doubt that is settled by now."""
 
 
-class SalesState(Protocol):
-    """Whether anything is sold, and what is under way."""
-
-    async def why_stopped(self) -> str | None:
-        """Return the reason why sales are stopped, None while they are open."""
-
-    async def pending(self) -> tuple[int, UnixMs | None]:
-        """Return the number of payments without an outcome, and the begin of the oldest."""
-
-    async def fund(self) -> int | None:
-        """Return the lamports not reserved for payments yet, None before the first look."""
-
-    async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
-        """Return the fees that all payers together burned within the hour, or may burn yet."""
-
-
 class AuditLease(Protocol):
     """The lease of the audit."""
 
     async def is_auditor(self) -> bool:
         """Return whether this process is the one that audits, of all that run."""
-
-
-class MaintenanceBooks(SalesState, Protocol):
-    """Reads and measures of payment maintenance, and the fee payer's balance that it keeps."""
-
-    async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return the progress of the scan of *scope*, None if there is none.
-
-        asset    whose treasury account is scanned; None: the payment token's
-        """
-
-    async def fund_mark(self) -> int:
-        """Return the mark after which the fee payer's balance is to be read."""
-
-    async def fill_fund(self, lamports: int, *, mark: int) -> None:
-        """Store the balance of the fee payer after *mark*."""
-
-
-class SalesBooks(SalesState, Protocol):
-    """Whether anything is sold, as an operator sees and changes it."""
-
-    async def stop_sales(self, *, now: UnixMs, why: str) -> None:
-        """Stop sales until an operator resumes them; the first reason is kept."""
-
-    async def resume_sales(self) -> None:
-        """Open sales again; what stopped them must be understood first."""

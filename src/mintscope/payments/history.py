@@ -1,13 +1,11 @@
 """Payments as customers and administrators read them: lists, a search, and what came in by day."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 
 from mintscope.kit.primitives import Mint, Signature, UnixMs
-from mintscope.payments.payment import State
 from mintscope.payments.pricing import BUNDLES, REQUEST_USD
-from mintscope.payments.search import Kept, KeptPayment, Wanted
 
 BUNDLE_USD: Final[Mapping[int, Decimal]] = {each.credits: each.usd for each in BUNDLES}
 Place = tuple[UnixMs, Signature]
@@ -85,18 +83,3 @@ def usd_words(usd: Decimal) -> str:
         return f"${usd:,.2f}"
     digits = f"{usd:f}".rstrip("0").partition(".")[2]
     return f"$0.{digits.ljust(2, '0')}"
-
-
-class PaymentHistory(Protocol):
-    """The books of payments, for reading.  Raises ServiceUnavailable from every verb."""
-
-    async def search(self, wanted: Wanted) -> Kept:
-        """Return the payments and orphans that match *wanted*, newest first."""
-
-    async def newest(
-        self, state: State | None, before: Place | None, limit: int
-    ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments in a *state*, or all, newest first, behind *before*."""
-
-    async def takings(self, since: UnixMs) -> Sequence[Takings]:
-        """Return the takings of issued payments that were begun since then, newest first."""

@@ -21,7 +21,7 @@ from mintscope.kit.errors import ServiceError
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.time import MINUTE_S, SECOND_MS
-from mintscope.market.listing.listed import TokenLists
+from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.report import Reports, TokenReport
 from mintscope.market.series.pools import SeriesCandle, SeriesReader
 from mintscope.market.series.series import WIDTHS, Range, page_of, series_of
@@ -52,7 +52,7 @@ class MarketParts:
 
     reports: Reports
     series: SeriesReader
-    lists: TokenLists
+    lists: ListCache
     streams: Streams
     ledger: CreditLedger
     limits: Limits

@@ -43,7 +43,8 @@ from mintscope.kit.http.rate_limit import AddressLimit
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixS, about
-from mintscope.market.listing.listed import ListedTokens, TokenLists
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.report import EXAMPLE_POOL
 from mintscope.market.series.pools import (
     Crowd,
@@ -307,7 +308,7 @@ class PoolRoutes:
     """The route of pools; *lists* knows what stands in them."""
 
     shop: SeriesShop
-    lists: TokenLists
+    lists: ListCache
 
     @Operation(
         "GET",
@@ -363,7 +364,7 @@ def pool_page(mint: Mint, listed: ListedTokens, logged: LoggedSwaps) -> PoolPage
 
 
 def series_operations(
-    reader: SeriesReader, v1: V1, lists: TokenLists | None, list_limit: AddressLimit
+    reader: SeriesReader, v1: V1, lists: ListCache | None, list_limit: AddressLimit
 ) -> list[Operation]:
     """Return the routes, which share gate, freshness and refusals with the report of a token.
 

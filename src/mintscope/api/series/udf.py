@@ -31,7 +31,8 @@ from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import JSON, Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS, about
 from mintscope.kit.time import SECOND_MS
-from mintscope.market.listing.listed import ListLine, ListQuestion, Sort, TokenLists
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.listing.listed import ListLine, ListQuestion, Sort
 from mintscope.market.log import LogTip
 from mintscope.market.series.series import WIDTHS, PageOfCandles, Range, page_of, series_of, widened
 from mintscope.solana.blocks import WSOL
@@ -185,7 +186,7 @@ class UdfRoutes:
     """The routes of UDF; all but the bars are free, and counted by the address of the client."""
 
     shop: SeriesShop
-    lists: TokenLists
+    lists: ListCache
     limit: AddressLimit
     clock: Clock
 

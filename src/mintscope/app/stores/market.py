@@ -3,19 +3,17 @@
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import cached_property
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from mintscope.app.stores.money import Port
-from mintscope.history.backfill import BackfillJobs, GapMends, HistoryQueue
 from mintscope.history.jobs_store import SqlBackfillJobs, SqlHistory
-from mintscope.history.join_store import SqlGapMends
-from mintscope.history.ports import BackfillFolding, BackfillMerge, HistoryJobs, HistoryReading
+from mintscope.history.join_store import SqlBackfillMerge, SqlGapMends, SqlImports
+from mintscope.history.ports import BackfillMerge
 from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAccess
 from mintscope.market.coverage import CoverageReader
 from mintscope.market.listing.snapshot import ListReader, ListSnapshots
 from mintscope.market.listing.store import SqlListReader, SqlListSnapshots
-from mintscope.market.mint_facts import MintFactStore
-from mintscope.market.ports import MarketReader, MarketStore, Retention, Tracking
+from mintscope.market.ports import Retention
 from mintscope.market.series.pools import SeriesReader
 from mintscope.market.series.store import SqlSeries
 from mintscope.market.store.log_reader import SqlLogReader
@@ -26,9 +24,6 @@ from mintscope.market.store.log_writer import (
     SqlTracking,
 )
 from mintscope.market.store.mints import MarketTables
-
-if TYPE_CHECKING:
-    from mintscope.history.backfill import Imports
 
 
 class MarketEngine(Protocol):
@@ -75,7 +70,7 @@ class Market:
         self._retention = retention
 
     @cached_property
-    def store(self) -> MarketStore:
+    def store(self) -> SqlMarketStore:
         """The only writer of the swap log."""
         engine = self._engine
         return self._opened(
@@ -88,7 +83,7 @@ class Market:
         )
 
     @property
-    def reader(self) -> MarketReader:
+    def reader(self) -> SqlLogReader:
         """Reads the swap log, and says where the market stands."""
         return self._reader
 
@@ -117,22 +112,22 @@ class Market:
         return self._opened(SqlListSnapshots(self._engine.read(), self._engine.beside()))
 
     @cached_property
-    def tracking(self) -> Tracking:
+    def tracking(self) -> SqlTracking:
         """The list of tracked mints."""
         return self._opened(SqlTracking(self._engine.written()))
 
     @property
-    def history_reading(self) -> HistoryReading:
+    def history_reading(self) -> SqlHistory:
         """The past of mints, for its reader."""
         return self._history
 
     @property
-    def past_folding(self) -> BackfillFolding:
+    def past_folding(self) -> SqlHistory:
         """The past of mints, for its fold."""
         return self._history
 
     @property
-    def history_jobs(self) -> HistoryJobs:
+    def history_jobs(self) -> SqlHistory:
         """The past of mints, for an operator."""
         return self._history
 
@@ -141,12 +136,12 @@ class Market:
         return self._opened(SqlHistory(self._engine.beside()))
 
     @property
-    def history_asks(self) -> BackfillJobs:
+    def history_asks(self) -> SqlBackfillJobs:
         """Pasts that administrators ask for, for them."""
         return self._asks
 
     @property
-    def history_queue(self) -> HistoryQueue:
+    def history_queue(self) -> SqlBackfillJobs:
         """Pasts that administrators ask for, for ingest."""
         return self._asks
 
@@ -155,31 +150,23 @@ class Market:
         return self._opened(SqlBackfillJobs(self._engine.beside()))
 
     @cached_property
-    def gap_mends(self) -> GapMends:
+    def gap_mends(self) -> SqlGapMends:
         """Gaps that ingest mends by itself."""
         return self._opened(SqlGapMends(self._engine.beside()))
 
     @cached_property
-    def imports(self) -> "Imports":
+    def imports(self) -> SqlImports:
         """Candles of providers."""
-        # Only here: see history_join.
-        from mintscope.history import join_store as imports  # noqa: PLC0415 - see above
-
-        return self._opened(imports.SqlImports(self._engine.written()))
+        return self._opened(SqlImports(self._engine.written()))
 
     @cached_property
     def history_join(self) -> BackfillMerge:
         """Takes a past that was read into the market, for ingest."""
-        # Only here: it folds, and numba takes long to load for commands that need none of it.
-        from mintscope.history import join_store as join  # noqa: PLC0415 - see above
-
         engine = self._engine
-        return self._opened(
-            join.SqlBackfillMerge(engine.ingested(), engine.tables, self._retention)
-        )
+        return self._opened(SqlBackfillMerge(engine.ingested(), engine.tables, self._retention))
 
     @cached_property
-    def facts(self) -> MintFactStore:
+    def facts(self) -> SqlMintFacts:
         """Facts of mints, as a node last gave them."""
         return self._opened(SqlMintFacts(self._engine.written()))
 

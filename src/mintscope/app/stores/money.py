@@ -40,14 +40,7 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.secrets import Root
 from mintscope.kit.sql.database import Database
 from mintscope.payments.audit import OrphanBooks
-from mintscope.payments.books import (
-    AuditBooks,
-    AuditLease,
-    MaintenanceBooks,
-    SalesBooks,
-    TreasuryBooks,
-)
-from mintscope.payments.history import PaymentHistory
+from mintscope.payments.books import AuditBooks, AuditLease, TreasuryBooks
 from mintscope.payments.ports import PaymentStore
 from mintscope.payments.price_cache import PriceSource
 from mintscope.payments.reconciler import AdoptionStore
@@ -273,7 +266,7 @@ class Money:
         return self._books
 
     @property
-    def maintenance_books(self) -> MaintenanceBooks:
+    def maintenance_books(self) -> SqlPaymentBooks:
         """The books of payments, for payment maintenance."""
         return self._books
 
@@ -288,12 +281,12 @@ class Money:
         return self._books
 
     @property
-    def payment_history(self) -> PaymentHistory:
+    def payment_history(self) -> SqlPaymentBooks:
         """The books of payments, for pages."""
         return self._books
 
     @property
-    def sales_books(self) -> SalesBooks:
+    def sales_books(self) -> SqlPaymentBooks:
         """The books of payments, for an operator."""
         return self._books
 

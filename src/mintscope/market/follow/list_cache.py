@@ -205,10 +205,7 @@ class NextFold:
 
 
 class ListCache:
-    """The list of this process, as of the last folded slot it knows; `run` keeps it current.
-
-    Implements `market.listing.listed.TokenLists`.
-    """
+    """The list of this process, as of the last folded slot it knows; `run` keeps it current."""
 
     def __init__(
         self,
@@ -284,9 +281,9 @@ class ListCache:
         return self._listed
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return the newest facts of *mint* from a node.
+        """Return the newest facts of *mint* from a node; None before it was asked.
 
-        Raises TokenNotFound if it is not followed.
+        Raises TokenNotFound if *mint* is not followed.
         """
         return await self._reader.facts_of(mint)
 

@@ -15,7 +15,7 @@ from functools import cached_property
 from hashlib import blake2b
 from itertools import compress
 from math import isnan
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -460,19 +460,6 @@ class ListedTokens:
         if isnan(usd) or isnan(sol) or self.folded.time is None:
             return None
         return Price.of(usd, sol, basis_of(self._standings[row]), self.folded.time)
-
-
-class TokenLists(Protocol):
-    """The keeper of the list and of the facts of mints."""
-
-    def newest(self) -> ListedTokens:
-        """Return the list.  Raises ServiceUnavailable while it is being loaded."""
-
-    async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return the newest facts of *mint* from a node; None before it was asked.
-
-        Raises TokenNotFound if *mint* is not followed.
-        """
 
 
 def _known(value: float) -> float | None:

@@ -107,7 +107,11 @@ UPDATE progress SET folded_slot = ?, folded_day = ?,
 
 
 class SqlFolding:
-    """Implements market.store.Folding; see `begin`."""
+    """One batch of the finalized fold: read at leisure, written in one transaction; see `begin`.
+
+    slots    final slots not folded yet, oldest first
+    day      of the checkpoint, None before the first
+    """
 
     def __init__(
         self,

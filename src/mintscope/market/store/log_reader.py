@@ -1,6 +1,6 @@
 """Swap log in SQL, as it is read.
 
-MarketReader: one thread and one connection, beside the writer.
+The log and the market: one thread and one connection, beside the writer.
 
 The blobs of the market, and how its rows become values.
 
@@ -389,7 +389,7 @@ SELECT first, last,
 
 
 class SqlLogReader:
-    """Implements MarketReader and CoverageReader; `close` it when done.
+    """Implements LogReader and CoverageReader; `close` it when done.
 
     access    of one thread
     version   shows cheaply whether anything was committed; None: nothing is cheaper than the tip
@@ -428,11 +428,14 @@ class SqlLogReader:
         return await self._reading.in_snapshot(lambda db: _load(db, mint))
 
     async def overview(self) -> MarketOverview:
-        """Return the position of the market."""
+        """Return the position of the market.  Raises ServiceUnavailable, UnusableStore."""
         return await self._reading.in_snapshot(_overview)
 
     async def gaps(self, limit: int) -> Sequence[Gap]:
-        """Return up to *limit* open gaps, newest first."""
+        """Return up to *limit* open gaps, newest first.  Raises ServiceUnavailable.
+
+        Their reasons say whether attempts to mend them were in vain.
+        """
         return await self._reading.in_snapshot(
             lambda db: [Gap(*row) for row in db.execute(NEWEST_GAPS, (limit,))]
         )

@@ -1,8 +1,8 @@
 """Swap log in SQL, as it is written.
 
-MarketStore: the swap log's one writer.
+The swap log's one writer.
 
-Tracking: short transactions beside a running ingest.
+The list of tracked mints: short transactions beside a running ingest.
 
 The checks of ingest that fail, written by ingest and read by every api.
 
@@ -34,7 +34,6 @@ from mintscope.market.ports import (
     DEFAULT_RETENTION,
     Change,
     FinalSlot,
-    Folding,
     FoundMints,
     NewSlot,
     OrphanedSlot,
@@ -143,7 +142,7 @@ SELECT min(seq) FROM header WHERE time >= (SELECT time FROM header WHERE seq = ?
 
 
 class SqlMarketStore:
-    """Implements market.store.MarketStore; one of them writes at a time.
+    """The market as ingest writes it; one of them writes at a time.
 
     access        of one thread, or of the event loop
     follows_all   the swaps of untracked mints are logged too
@@ -168,12 +167,17 @@ class SqlMarketStore:
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
         """Return the position of the log; track *mints* before the first slot ever.
 
-        Without *follows_all* the mints that a rule chose are dropped: no rule keeps them now.
+        A store that logs tracked mints alone drops those that a rule chose.
+
+        follows_files   recorded for the readers: the market's clock is the files'
         """
         return await self._access.run(lambda db: self._start(db, mints, follows_files))
 
     async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
-        """Return the price pools after living slots, oldest first."""
+        """Return the price pools after living slots, oldest first.
+
+        For each mint at least what held after the newest slot that is not kept.
+        """
         return await self._access.run(deciding_pools)
 
     async def claim(self, genesis_hash: str) -> str:
@@ -184,7 +188,7 @@ class SqlMarketStore:
         """Add *changes* to the log, all or none of them."""
         await self._access.run(lambda db: self._write(db, changes))
 
-    async def fold(self, slots_max: int) -> Folding:
+    async def fold(self, slots_max: int) -> SqlFolding:
         """Return a batch of up to *slots_max* final slots; one at a time."""
         return await SqlFolding.begin(
             self._access,
@@ -362,7 +366,10 @@ IS_LISTED: Final = "SELECT is_listed FROM mint WHERE address = ?"
 
 
 class SqlTracking:
-    """Implements Tracking."""
+    """The list of mints, as an operator changes it while ingest runs.
+
+    Raises ServiceUnavailable from every method if the store does not answer.
+    """
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access
@@ -373,7 +380,10 @@ class SqlTracking:
             return await self._access.run(lambda db: _add(db, mint))
 
     async def remove(self, mint: Mint) -> bool:
-        """Stop following *mint* and drop what was kept; False if it was not tracked."""
+        """Stop following *mint* and drop what was kept; False if it was not tracked.
+
+        No rule follows it again, until `add` does.
+        """
         with unavailable_on_database_error(UNAVAILABLE):
             return await self._access.run(lambda db: _remove(db, mint))
 
@@ -383,7 +393,11 @@ class SqlTracking:
             return await self._access.run(lambda db: _read(db, PAGE, after, limit))
 
     async def found(self, text: str, limit: int) -> FoundMints:
-        """Return the tracked mints with *text* in their address, up to *limit* of them."""
+        """Return the tracked mints with *text* in their address, up to *limit* of them.
+
+        Those listed by an operator are first, then those with the newest swap.  Their states are
+        not read.
+        """
         with unavailable_on_database_error(UNAVAILABLE):
             return await self._access.run(lambda db: _found(db, text, limit))
 
@@ -501,7 +515,10 @@ SELECT address FROM mint LEFT JOIN mint_fact ON mint_fact.mint = id
 
 
 class SqlMintFacts:
-    """Implements MintFactStore."""
+    """Facts of mints, as a node last gave them; safe while ingest writes.
+
+    Raises ServiceUnavailable from every method if the store does not answer.
+    """
 
     def __init__(self, access: DatabaseAccess[Database]) -> None:
         self._access = access

@@ -237,7 +237,10 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
-        """Return the progress of the scan of *scope*, None if there is none."""
+        """Return the progress of the scan of *scope*, None if there is none.
+
+        asset    whose treasury account is scanned; None: the payment token's
+        """
         return await self._run(lambda: self._scan(_scan_name(scope, asset)))
 
     async def keep_scan(self, scope: ScanScope, scan: Scan, asset: Mint | None = None) -> None:
@@ -267,15 +270,15 @@ class SqlPaymentBooks:
         await self._change(lambda: self._settle(DISMISS, rows))
 
     async def stop_sales(self, *, now: UnixMs, why: str) -> None:
-        """Sell nothing from now on, until an operator says otherwise."""
+        """Stop sales until an operator resumes them; the first reason is kept."""
         await self._write(STOP_SALES, (now, why))
 
     async def resume_sales(self) -> None:
-        """Sell again: the operator's word."""
+        """Open sales again; what stopped them must be understood first."""
         await self._write(RESUME_SALES, ())
 
     async def why_stopped(self) -> str | None:
-        """Return the reason why nothing is sold, None while sales are open."""
+        """Return the reason why sales are stopped, None while they are open."""
         why: str | None = await self._run(lambda: self._db.execute(WHY_STOPPED).get)
         return why
 
@@ -284,7 +287,7 @@ class SqlPaymentBooks:
         return await self._run(self._is_auditor)
 
     async def fund_mark(self) -> int:
-        """Return the mark to read the fee payer's balance after."""
+        """Return the mark after which the fee payer's balance is to be read."""
         return int(await self._run(lambda: self._db.execute(FUND_MARK).get))
 
     async def fill_fund(self, lamports: int, *, mark: int) -> None:

@@ -13,19 +13,23 @@ from hashlib import sha256
 from typing import Final
 
 from mintscope.accounts.signups.reviews import DECLINED, Reviews
-from mintscope.history.backfill import ENDED_MAX, OPEN_MAX, BackfillJob, BackfillJobs, BackfillState
+from mintscope.history.backfill import ENDED_MAX, OPEN_MAX, BackfillJob, BackfillState
+from mintscope.history.jobs_store import SqlBackfillJobs
 from mintscope.kit.audit import Event
 from mintscope.kit.errors import BadRequest, InvalidTokenAddress, NotFound, ServiceUnavailable
 from mintscope.kit.http.request import parse_id
 from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.market.coverage import CoverageReader
-from mintscope.market.listing.listed import ListedMint, ListQuestion, TokenLists
+from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.listing.listed import ListedMint, ListQuestion
 from mintscope.market.mint_facts import MintFacts
-from mintscope.market.ports import MarketReader, TrackedMint, Tracking
+from mintscope.market.ports import TrackedMint
+from mintscope.market.store.log_reader import SqlLogReader
+from mintscope.market.store.log_writer import SqlTracking
 from mintscope.payments.audit import PAUSED
-from mintscope.payments.books import SalesBooks
-from mintscope.payments.history import NO_ASSETS, Assets, PaymentHistory
+from mintscope.payments.history import NO_ASSETS, Assets
+from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.site.page import NO_ERRORS, NoContent, Page, PageResponse, Redirect
 from mintscope.site.render import NO_OPERATOR, Operator
 from mintscope.site.routes import Access, InvalidForm, PageRequest, PageRoute, get, post, sentence
@@ -50,12 +54,12 @@ class OperationParts:
               ServiceUnavailable. None if blocks come from files
     """
 
-    tracking: Tracking
-    market: MarketReader
+    tracking: SqlTracking
+    market: SqlLogReader
     coverage: CoverageReader
-    sales: SalesBooks | None
-    history: BackfillJobs | None
-    payments: PaymentHistory | None = None
+    sales: SqlPaymentBooks | None
+    history: SqlBackfillJobs | None
+    payments: SqlPaymentBooks | None = None
     assets: Assets = NO_ASSETS
     operator: Operator = NO_OPERATOR
     facts: Callable[[Mint], Awaitable[MintFacts | None]] | None = None
@@ -65,7 +69,7 @@ class OperationPages:
     """Tokens and sales; each change is in the audit log."""
 
     def __init__(
-        self, parts: OperationParts, review: Reviews, lists: TokenLists | None = None
+        self, parts: OperationParts, review: Reviews, lists: ListCache | None = None
     ) -> None:
         """Call tokens what *lists* calls them."""
         self._lists = lists
@@ -143,7 +147,7 @@ class OperationPages:
             await self._review.record("resumed sales", "sales", actor=request.signed_in, was=was)
         return Redirect(SALES, notice="sales-resumed")
 
-    def _books(self) -> SalesBooks:
+    def _books(self) -> SqlPaymentBooks:
         if self._sales is None:
             raise NotFound
         return self._sales
@@ -257,8 +261,8 @@ class BackfillPages:
     """Asking, confirming and cancelling; each is in the audit log."""
 
     def __init__(self, parts: OperationParts, review: Reviews) -> None:
-        self._tracking: Tracking = parts.tracking
-        self._asks: BackfillJobs | None = parts.history
+        self._tracking: SqlTracking = parts.tracking
+        self._asks: SqlBackfillJobs | None = parts.history
         self._review = review
 
     def routes(self) -> Iterable[PageRoute]:
@@ -285,7 +289,7 @@ class BackfillPages:
             return await self._change(self._asks, request, what)
         raise BadRequest(f"expected ask, confirm or cancel; was {what[:40]!r}")
 
-    async def _ask(self, asks: BackfillJobs, request: PageRequest) -> PageResponse:
+    async def _ask(self, asks: SqlBackfillJobs, request: PageRequest) -> PageResponse:
         try:
             mint, days = await self._asked(request)
         except InvalidForm as invalid:
@@ -313,7 +317,7 @@ class BackfillPages:
             raise InvalidForm({"days": NO_DAYS})
         return mint, int(days)
 
-    async def _change(self, asks: BackfillJobs, request: PageRequest, what: str) -> PageResponse:
+    async def _change(self, asks: SqlBackfillJobs, request: PageRequest, what: str) -> PageResponse:
         """Confirm or cancel; what another administrator did before changes nothing."""
         ask_id = parse_id(request.form.text("ask"))
         if what == "confirm":

@@ -20,9 +20,10 @@ from mintscope.kit.errors import NotFound
 from mintscope.kit.http.request import parse_id
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
-from mintscope.payments.history import Assets, PaymentHistory, Place, Takings, usd_words
+from mintscope.payments.history import Assets, Place, Takings, usd_words
 from mintscope.payments.payment import State
 from mintscope.payments.search import KeptOrphan, KeptPayment, Wanted, advise, advise_orphan
+from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.site.figures import day_text
 from mintscope.site.page import Page, PageResponse
 from mintscope.site.routes import Access, PageRequest, PageRoute, get
@@ -64,7 +65,7 @@ class MoneyPages:
     def __init__(  # noqa: PLR0913, PLR0917 - one argument for each part
         self,
         review: Reviews,
-        history: PaymentHistory | None,
+        history: SqlPaymentBooks | None,
         assets: Assets,
         credits_: AccountCredits,
         wallets: Wallets,
@@ -208,7 +209,7 @@ class MoneyPages:
             for day, lines in by_day.items()
         ]
 
-    def _books(self) -> PaymentHistory:
+    def _books(self) -> SqlPaymentBooks:
         if self._history is None:
             raise NotFound
         return self._history

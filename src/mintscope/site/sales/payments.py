@@ -11,9 +11,10 @@ from mintscope.kit.audit import UserId
 from mintscope.kit.errors import NotFound
 from mintscope.kit.primitives import Mint, Wallet
 from mintscope.kit.time import iso_time
-from mintscope.payments.history import Assets, PaymentHistory, price_usd, usd_words
+from mintscope.payments.history import Assets, price_usd, usd_words
 from mintscope.payments.payment import State
 from mintscope.payments.search import KeptPayment, Wanted
+from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.site.page import Page, PageResponse, TextFile
 from mintscope.site.routes import Access, PageRequest, PageRoute, get
 
@@ -73,7 +74,7 @@ class PaymentPages:
     """The pages under `/credits/payments`; those of other customers do not exist."""
 
     def __init__(
-        self, credits_: AccountCredits, wallets: Wallets, history: PaymentHistory, assets: Assets
+        self, credits_: AccountCredits, wallets: Wallets, history: SqlPaymentBooks, assets: Assets
     ) -> None:
         self._credits = credits_
         self._wallets = wallets
