@@ -6,6 +6,7 @@ Redocly and `@agentcash/discovery` are in `test_directories.py`.
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -113,12 +114,13 @@ async def prism(folder: Path, upstream: str) -> AsyncIterator[str]:
             env={"PATH": os.defpath},
             stdout=output,
             stderr=subprocess.STDOUT,
+            start_new_session=True,
         )
     try:
         await asyncio.to_thread(await_port, url, running, log)
         yield url
     finally:
-        running.terminate()
+        os.killpg(running.pid, signal.SIGTERM)  # `node` is a script that starts another process
         await asyncio.to_thread(running.wait, 10)
 
 
