@@ -1,4 +1,4 @@
-"""Ports of an engine: the stores of an installation, their upkeep and the plan of an upgrade."""
+"""Ports of an engine: the stores of an installation, their maintenance and the plan of an upgrade."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager
@@ -53,7 +53,7 @@ class Engine(Protocol):
 
     place: str
     where: str
-    upkeep: "Upkeep"
+    maintenance: "StoreMaintenance"
 
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None
@@ -113,7 +113,7 @@ class Plan(NamedTuple):
     bytes_free: int | None
 
 
-class Upkeep(Protocol):
+class StoreMaintenance(Protocol):
     """Copies and migrations of an installation.  Each method raises UnusableStore.
 
     disk    the folder of the store; None: it is not on this machine

@@ -15,7 +15,7 @@ from pathlib import Path
 from mintscope.accounts.people.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.copying import CannotCopy, Progress
-from mintscope.app.stores.engines import Plan, Secrets, Step, Upkeep
+from mintscope.app.stores.engines import Plan, Secrets, Step, StoreMaintenance
 from mintscope.app.stores.folder import load_pepper
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.money import Money
@@ -220,8 +220,8 @@ def _answering(otherwise: str) -> Iterator[None]:
         raise StoreUnavailable(f"the database {otherwise}: {cause}") from cause
 
 
-class PostgresUpkeep:
-    """Implements Upkeep over the database of *dsn*."""
+class PostgresMaintenance:
+    """Implements StoreMaintenance over the database of *dsn*."""
 
     disk: Path | None = None
 
@@ -278,7 +278,7 @@ class PostgresEngine:
 
     def __init__(self, dsn: str) -> None:
         self.place = dsn
-        self.upkeep: Upkeep = PostgresUpkeep(dsn)
+        self.maintenance: StoreMaintenance = PostgresMaintenance(dsn)
 
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None

@@ -21,7 +21,7 @@ from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.backup import copy_file, copy_files
 from mintscope.app.stores.compacting import compact_files
 from mintscope.app.stores.copying import FILES, Progress
-from mintscope.app.stores.engines import Plan, Secrets, Step, Upkeep
+from mintscope.app.stores.engines import Plan, Secrets, Step, StoreMaintenance
 from mintscope.app.stores.folder import (
     MARKET_FILE,
     MONEY_FILE,
@@ -205,8 +205,8 @@ class OnlyOne:
         await asyncio.Event().wait()
 
 
-class SqliteUpkeep:
-    """Implements Upkeep over the files of *folder*."""
+class SqliteMaintenance:
+    """Implements StoreMaintenance over the files of *folder*."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -284,7 +284,7 @@ class SqliteEngine:
         self._folder = folder
         self.place = f"{SQLITE}{folder}"
         self.where = str(folder)
-        self.upkeep: Upkeep = SqliteUpkeep(folder)
+        self.maintenance: StoreMaintenance = SqliteMaintenance(folder)
 
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None

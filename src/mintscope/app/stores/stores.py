@@ -62,7 +62,7 @@ def back_up(config: Config, target: Path, progress: Progress, *, has_secrets: bo
 
     has_secrets   pepper and roots are copied, too
     """
-    engine_of(config).upkeep.back_up(target, progress)
+    engine_of(config).maintenance.back_up(target, progress)
     if has_secrets:
         copy_secrets(config.data_dir, target)
 
@@ -74,7 +74,7 @@ def restore(
 
     secrets   the folder of pepper and roots, if they are kept apart
     """
-    engine_of(config).upkeep.restore(source, progress)
+    engine_of(config).maintenance.restore(source, progress)
     for each in (source, secrets):
         if each is not None and config.credits.pepper is None:
             copy_secrets(each, config.data_dir)
@@ -85,7 +85,7 @@ def compact(config: Config) -> Sequence[tuple[str, int, int]]:
 
     Raises UnusableStore
     """
-    return engine_of(config).upkeep.compact()
+    return engine_of(config).maintenance.compact()
 
 
 class Place(NamedTuple):

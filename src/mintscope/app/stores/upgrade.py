@@ -23,7 +23,7 @@ def migrations(config: Config, *, is_done: bool) -> list[str]:
     is_done   run them
     Raises    UnusableStore, StoreUnavailable
     """
-    return engine_of(config).upkeep.migrations(is_done=is_done)
+    return engine_of(config).maintenance.migrations(is_done=is_done)
 
 
 def waiting_migrations(config: Config) -> list[str]:
@@ -31,7 +31,7 @@ def waiting_migrations(config: Config) -> list[str]:
 
     Raises    UnusableStore, StoreUnavailable
     """
-    return engine_of(config).upkeep.waiting()
+    return engine_of(config).maintenance.waiting()
 
 
 def expect_upgraded(config: Config) -> None:
@@ -56,18 +56,21 @@ def plan(config: Config, scratch: Path | None = None, *, measures: bool = True) 
     """
     waiting = waiting_migrations(config)
     writers, backup = _known(config)
-    upkeep = engine_of(config).upkeep
-    free = None if upkeep.disk is None else free_bytes(upkeep.disk)
+    maintenance = engine_of(config).maintenance
+    free = None if maintenance.disk is None else free_bytes(maintenance.disk)
     found = Plan(waiting, writers, backup, (), "", 0, free)
-    return upkeep.rehearsed(found, scratch) if waiting and measures else found
+    return maintenance.rehearsed(found, scratch) if waiting and measures else found
 
 
 def _known(config: Config) -> tuple[Sequence[Writer], TakenBackup | None]:
     """Return the builds that have written the store, and its newest backup, if they are noted."""
-    upkeep = engine_of(config).upkeep
-    with suppress(DatabaseError), upkeep.as_it_is() as money:
+    maintenance = engine_of(config).maintenance
+    with suppress(DatabaseError), maintenance.as_it_is() as money:
         return provenance.writers(money), provenance.newest_backup(money)
-    with suppress(DatabaseError), upkeep.as_it_is() as money:  # a store that notes no builds yet
+    with (
+        suppress(DatabaseError),
+        maintenance.as_it_is() as money,
+    ):  # a store that notes no builds yet
         version = money.execute(VERSION["money"]).get
         return [] if version is None else [Writer(str(version), "", UnixMs(0))], None
     return (), None
