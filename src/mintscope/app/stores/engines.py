@@ -1,4 +1,4 @@
-"""Ports of an engine: the stores of an installation, their maintenance and the plan of an upgrade."""
+"""Ports of an engine: stores of an installation, their maintenance and the plan of an upgrade."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AbstractContextManager

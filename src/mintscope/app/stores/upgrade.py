@@ -67,10 +67,8 @@ def _known(config: Config) -> tuple[Sequence[Writer], TakenBackup | None]:
     maintenance = engine_of(config).maintenance
     with suppress(DatabaseError), maintenance.as_it_is() as money:
         return provenance.writers(money), provenance.newest_backup(money)
-    with (
-        suppress(DatabaseError),
-        maintenance.as_it_is() as money,
-    ):  # a store that notes no builds yet
+    # A store that notes no builds yet.
+    with suppress(DatabaseError), maintenance.as_it_is() as money:
         version = money.execute(VERSION["money"]).get
         return [] if version is None else [Writer(str(version), "", UnixMs(0))], None
     return (), None
