@@ -48,17 +48,19 @@ from mintscope.site.page import NoContent, Page, PageResponse, PlainText, Redire
 from mintscope.site.render import static_files
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence
 from mintscope.site.sol import MarketParts
-from mintscope.site.token.live import LivePages
-from mintscope.site.token.shown import (
+from mintscope.site.token.facts import (
     MintFact,
-    TokenReading,
-    ToldReport,
     facts_in_words,
-    figures_of,
     multiplier_shown,
     names_in_words,
-    shown_report,
     supply_of,
+)
+from mintscope.site.token.live import LivePages
+from mintscope.site.token.shown import (
+    TokenReading,
+    ToldReport,
+    figures_of,
+    shown_report,
 )
 from mintscope.site.tokens.tokens import Watching
 from mintscope.solana.blocks import WSOL

@@ -1,19 +1,10 @@
-"""Contents of the token page: report, candles, swaps, facts.
-
-A report, its candles and swaps, as the template of the page has them.
-
-The values of the page of a token, read from the market: the same parts that the API reads.
-
-The numbers of a report, as a table of indicators by timeframe and as bars of windows.
-
-The facts of a mint on chain, in words for those who might hold it.
-"""
+"""Contents of the token page: report, candles and swaps, read from the market as the API does."""
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -21,13 +12,12 @@ from markupsafe import Markup
 
 from mintscope.kit.errors import DataStale, TokenNotFound
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixMs, UnixS
-from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS, iso_time
+from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS
 from mintscope.market.engine import kernels
 from mintscope.market.engine.kernels import SWING
 from mintscope.market.listing.listed import ListLine, ListQuestion
-from mintscope.market.listing.look_alikes import hides
 from mintscope.market.log import SwapDetail
-from mintscope.market.mint_facts import PROGRAM_NAMES, MintFacts, ScaledUiAmount
+from mintscope.market.mint_facts import MintFacts
 from mintscope.market.report import CANDLES_MIN, PARTIAL, Price, TimeframeIndicators, TokenReport
 from mintscope.market.series.pools import LoggedSwap, SeriesCandle
 from mintscope.market.series.series import (
@@ -502,133 +492,3 @@ def _paid(detail: SwapDetail) -> str:
     if detail.quote_decimals is None:
         return name
     return f"{short_amount(detail.quote_amount / 10**detail.quote_decimals)} {name}"
-
-
-PERCENT: Final = 100  # hundredths of a percent in one
-DECIMALS_SHOWN: Final = 2
-
-
-class MintFact(NamedTuple):
-    """A fact in words.
-
-    kind      good: it protects holders; risk: someone has power over what they hold
-    address   whom or what it is about, base58; "" for none
-    """
-
-    kind: Literal["good", "risk", "plain"]
-    title: str
-    text: str
-    address: str = ""
-
-
-def names_in_words(
-    facts: MintFacts, look_alike_of: Mint | None, namesakes: int
-) -> Iterator[MintFact]:
-    """Yield the flaws of a token's names, if there are any.
-
-    namesakes   how many tokens have its symbol or name, itself too
-    """
-    if look_alike_of is not None:
-        yield MintFact(
-            "risk",
-            "Another token looks the same",
-            "Another token with a symbol or name that looks the same is traded more.",
-            look_alike_of,
-        )
-    if namesakes > 1:
-        yield MintFact(
-            "plain",
-            f"{namesakes} tokens have this name or symbol",
-            "Compare the mint before you trade: names are not unique.",
-        )
-    if hides(facts.name) or hides(facts.symbol):
-        yield MintFact(
-            "risk",
-            "Its name hides characters",
-            "Name or symbol hold control or zero-width characters or stacked marks, which are left"
-            " out here.",
-        )
-
-
-def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
-    """Yield the meaning of *facts* for a holder *now*, the same questions for every token."""
-    yield _supply(facts)
-    yield _making(facts)
-    yield _freezing(facts)
-    if facts.transfer_fee_bps is not None:
-        fee = f"{facts.transfer_fee_bps / PERCENT:g} %"
-        kind: Literal["risk", "plain"] = "risk" if facts.transfer_fee_bps else "plain"
-        yield MintFact(kind, f"A transfer costs {fee}", "Its issuer takes it from every transfer.")
-    if facts.transfer_hook is not None:
-        yield MintFact(
-            "risk",
-            "A program runs at every transfer",
-            "It can refuse the transfer.",
-            facts.transfer_hook,
-        )
-    if facts.permanent_delegate is not None:
-        yield MintFact(
-            "risk",
-            "Someone can take it from you",
-            "A permanent delegate can move or burn the tokens of every holder.",
-            facts.permanent_delegate,
-        )
-    if facts.scaled_ui_amount is not None:
-        yield _scaling(facts.scaled_ui_amount, now)
-    yield MintFact(
-        "plain", PROGRAM_NAMES[facts.program], f"The token program. {facts.decimals} decimals."
-    )
-
-
-def multiplier_shown(multiplier: float) -> str:
-    """Return *multiplier* as people read it."""
-    return f"{multiplier:.12g}"
-
-
-def _scaling(scaled: ScaledUiAmount, now: UnixS) -> MintFact:
-    shown = multiplier_shown(scaled.at(now))
-    text = "Its issuer scales what wallets show. Prices and amounts here are of unscaled tokens."
-    if announced := scaled.announced(now):
-        newer, at = announced
-        begins = iso_time(UnixMs(at * SECOND_MS))
-        text += f" From {begins} on they show {multiplier_shown(newer)}."
-    return MintFact("plain", f"Wallets show {shown} for each token", text)
-
-
-def supply_of(facts: MintFacts) -> float:
-    """Return the number of whole tokens."""
-    return float(facts.supply) / 10.0**facts.decimals
-
-
-def _supply(facts: MintFacts) -> MintFact:
-    if not facts.supply:
-        return MintFact(
-            "plain",
-            "Supply unknown",
-            "The mint reports 0, as that of wrapped SOL does.",
-        )
-    whole = facts.supply / 10**facts.decimals
-    shown = f"{whole:,.0f}" if whole >= 1 else f"{whole:,.{DECIMALS_SHOWN}g}"
-    return MintFact("plain", f"{shown} tokens", "Total supply at the last check.")
-
-
-def _making(facts: MintFacts) -> MintFact:
-    if facts.mint_authority is None:
-        return MintFact("good", "No more can be made", "There is no mint authority.")
-    return MintFact(
-        "risk",
-        "More can be made at any time",
-        "Mintable: the mint authority can create more and dilute holders.",
-        facts.mint_authority,
-    )
-
-
-def _freezing(facts: MintFacts) -> MintFact:
-    if facts.freeze_authority is None:
-        return MintFact("good", "Cannot be frozen", "There is no freeze authority.")
-    return MintFact(
-        "risk",
-        "Accounts can be frozen",
-        "The freeze authority can stop you from selling.",
-        facts.freeze_authority,
-    )
