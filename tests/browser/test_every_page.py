@@ -193,6 +193,8 @@ ELSEWHERE: Final = {
     "/live/events",
     "/tokens/events",
     "/token/{mint}/live",
+    "/token/{mint}/older",
+    "/tokens.csv",
 }
 MARKET_SEEN_BY: Final = {"stranger", "person"}
 WHO: Final = {

@@ -59,6 +59,10 @@ include-name = "GET /v1/token/{tokenAddress}/backtest"
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", 304, 400, 401, 402, 403, 404, 409, 503]
 [[operations]]
+include-name = "POST /v1/backtest"
+[operations.checks.positive_data_acceptance]
+expected-statuses = ["2xx", 304, 400, 401, 402, 403, 404, 409, 503]
+[[operations]]
 include-name = "POST /v1/screen"
 [operations.checks.positive_data_acceptance]
 expected-statuses = ["2xx", 304, 400, 401, 402, 403, 404, 409, 503]

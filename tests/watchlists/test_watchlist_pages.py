@@ -80,7 +80,7 @@ async def test_what_is_known_of_a_token_stands_beside_it(alice: Person) -> None:
     shown = words(await alice.open(path))
 
     assert "$" in shown
-    assert "Es9v…wNYB Not followed here" in shown
+    assert "Es9v…wNYB Not tracked, or no trades yet" in shown
 
 
 @pytest.mark.parametrize(

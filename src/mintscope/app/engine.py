@@ -4,9 +4,12 @@ The modules of an engine are imported when it is chosen: PostgreSQL's needs an e
 that only watch others need neither.
 """
 
+from typing import TYPE_CHECKING
+
 from mintscope.app.config.groups import Config
-from mintscope.app.stores.engines import Engine
-from mintscope.app.stores.places import extra
+
+if TYPE_CHECKING:
+    from mintscope.app.stores.engines import Engine
 
 
 def is_shared(config: Config) -> bool:
@@ -14,9 +17,11 @@ def is_shared(config: Config) -> bool:
     return config.store is not None
 
 
-def engine_of(config: Config) -> Engine:
+def engine_of(config: Config) -> "Engine":
     """Return the engine of *config*.  Raises UnusableStore if its package is not installed."""
     if config.store is not None:
+        from mintscope.app.stores.places import extra  # noqa: PLC0415 - see above
+
         with extra("postgres", "psycopg", "store"):
             from mintscope.app.stores.postgres import PostgresEngine  # noqa: PLC0415 - an extra
         return PostgresEngine(config.store.get_secret_value())

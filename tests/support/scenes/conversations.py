@@ -29,6 +29,7 @@ OF_THE_LIST: Final = {
     "pools": ("GET", f"/v1/token/{WSOL}/pools", 1),
     "screen": ("GET", "/v1/screen", 1),
     "screen by body": ("POST", "/v1/screen", 1),
+    "bars": ("GET", f"/v1/udf/history?symbol={WSOL}&resolution=1", 1),
 }
 # Every route at which credits are taken for an answer in one piece, and what it costs.
 ROUTES: Final = {
@@ -42,7 +43,6 @@ ROUTES: Final = {
     "prices": ("POST", "/v1/prices", 1),
     "backtest of tokens": ("POST", "/v1/backtest", 1),
     "table": ("GET", f"/v1/token/{WSOL}/candles?tf=m1&format=csv", 1),
-    "bars": ("GET", f"/v1/udf/history?symbol={WSOL}&resolution=1", 1),
     "batch": ("POST", "/v1/tokens/batch", 1),
     **OF_THE_LIST,
 }

@@ -22,6 +22,7 @@ from mintscope.api.wire import Wire, read_query
 from mintscope.api.x402 import udf_resource
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import (
+    ErrorCode,
     InvalidTokenAddress,
     ServiceError,
     TokenNotFound,
@@ -46,6 +47,7 @@ FOUND_MAX: Final = 50
 DIGITS: Final = 6  # of a price that a chart shows
 DECIMALS_MAX: Final = 16
 EXCHANGE: Final = "Solana"
+OF_A_SYMBOL: Final = (ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.TOKEN_NOT_FOUND, *PUBLIC_ROUTE)
 Resolution = Annotated[
     Literal["1", "5", "15", "60", "240", "D", "1D"],
     Meta(description="Minutes of a bar, or 1D.", examples=["5"]),
@@ -212,7 +214,7 @@ class UdfRoutes:
         "GET",
         "/v1/udf/symbols",
         UdfSymbol,
-        refusals=OF_A_TOKEN[:1] + PUBLIC_ROUTE,
+        refusals=OF_A_SYMBOL,
         query=SymbolQuery,
         error_format=UDF,
     )
@@ -296,7 +298,7 @@ class UdfRoutes:
         "GET",
         "/v1/udf/marks",
         UdfMarks,
-        refusals=OF_A_TOKEN[:1] + PUBLIC_ROUTE,
+        refusals=OF_A_SYMBOL,
         query=MarksQuery,
         error_format=UDF,
     )
