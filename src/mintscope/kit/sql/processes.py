@@ -130,6 +130,8 @@ class IngestLock:
 HASHED: Final = "sha256:"
 SHARE: Final = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %s)"
 LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), %s)"
+LET_GO_OF_ALL: Final = "SELECT pg_advisory_unlock_all()"
+LET_GO_S: Final = 1.0
 KEPT: Final = "SELECT name, value FROM replica_settings"
 KEEP: Final = "INSERT INTO replica_settings (name, value) VALUES (%s, %s)"
 
@@ -197,6 +199,9 @@ class MarketNotices:
             await self._connect()
         except (psycopg.Error, OSError) as cause:
             raise StoreUnavailable(f"the database does not answer: {cause}") from cause
+        except UnusableStore:
+            await self.aclose()
+            raise
 
     async def wait(self, poll_interval_s: float) -> None:
         """Wait until the market was written, a second at most.
@@ -212,10 +217,14 @@ class MarketNotices:
         await asyncio.sleep(poll_interval_s)
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Let go of the lock and of the connection."""
         connection = self._connection
         self._connection = None
         if connection is not None:
+            # A server notices the end of a connection a moment later; others may begin at once.
+            with suppress(psycopg.Error, OSError, TimeoutError):
+                async with asyncio.timeout(LET_GO_S):
+                    await connection.execute(LET_GO_OF_ALL)
             with suppress(psycopg.Error, OSError):
                 await connection.close()
 
