@@ -43,6 +43,7 @@ from mintscope.kit.sql.database import Database
 from mintscope.kit.sql.postgres import PostgresDatabase
 from mintscope.kit.sql.sqlite import SqliteDatabase
 from mintscope.kit.time import month_end, month_of
+from mintscope.payments.checkout import UNPAYABLE
 from mintscope.payments.store.purchases import PurchasedCredits
 from support.processes.processes import forking
 from support.scenes.account_stores import ENGINES as ACCOUNT_ENGINES
@@ -439,6 +440,21 @@ async def test_a_repetition_that_has_left_changes_nothing(scene: Scene) -> None:
     assert failures == []
     assert isinstance(again, Debited)
     assert (again.is_repeat, again.balance) == (True, 7)
+    await scene.expect_sound()
+
+
+async def test_a_debit_that_nobody_can_pay_finds_a_bought_name_and_takes_nothing(
+    scene: Scene,
+) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    unpayable = Debit(account, UNPAYABLE, once="a name")
+    assert await scene.ledger.debit(unpayable) == TooFew(10)
+    await scene.ledger.debit(Debit(account, 3, once="a name"))
+
+    found = await scene.ledger.debit(unpayable)
+    assert isinstance(found, Debited)
+    assert (found.is_repeat, found.balance) == (True, 7)
+    assert await scene.ledger.balance(account) == 7
     await scene.expect_sound()
 
 

@@ -120,3 +120,30 @@ async def test_without_a_merchant_no_payment_is_taken(front: Front) -> None:
 
     assert isinstance(caught.value.cause, NothingForSale)
     assert front.outcomes == []
+
+
+async def test_work_that_cannot_be_paid_for_is_refused_before_it_is_done(front: Front) -> None:
+    account = await front.ledger.issue(TOKEN, 3, "")
+    charge = front.checkout.authorize_credit(ORDER, Payer(account), once="a name")
+    await charge.expect(3)
+    with pytest.raises(CheckoutRefused) as caught:
+        await charge.expect(4)
+
+    assert caught.value.cause == NoCredits(3, 4)
+    assert await front.balance() == 3
+
+
+async def test_an_answer_that_was_bought_is_given_again_with_nothing_left(front: Front) -> None:
+    account = await front.ledger.issue(TOKEN, 3, "")
+    charge = front.checkout.authorize_credit(ORDER, Payer(account), once="a name")
+
+    async def work() -> Delivered:
+        await charge.expect(3)
+        return Delivered(REPORT, 3)
+
+    first = await charge.settle(work)
+    again = await charge.settle(work)
+    assert (first.balance, again.balance) == (0, 0)
+    assert (first.taken is None, again.taken is None) == (False, True)
+    with pytest.raises(CheckoutRefused):
+        await front.checkout.authorize_credit(ORDER, Payer(account), once="another").expect(1)

@@ -1,5 +1,6 @@
 """POST /v1/backtest"""
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
@@ -8,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
+from mintscope.api.series import backtest
 from mintscope.kit.primitives import Mint
 from mintscope.market.log import PricedSwap
 from support.scenes.series_service import (
@@ -153,3 +155,19 @@ async def test_what_cannot_be_tried_is_refused_and_free(
 async def test_without_a_credential_it_says_what_is_taken(market: SeriesService) -> None:
     answer = await ask(market, None, mints=[TOKEN], where=RISING)
     assert answer.status_code == 402
+
+
+async def test_a_client_that_cannot_pay_for_one_token_costs_no_second(
+    market: SeriesService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backtest, "CANDLES_READ_MAX", 100)  # a credit
+    await trade_both(market, 500)
+    asked = {"where": "price > ema9_m5", "tf": "m1", "from": BEGIN_S + 6_000}
+    needed = []
+    for mints in ([TOKEN], [TOKEN, QUIET], [TOKEN, QUIET, UNTRACKED]):
+        answer = await ask(market, await market.service.issue(1), mints=mints, **asked)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (402, "INSUFFICIENT_CREDITS")
+        needed.append(re.findall(r"[0-9]+(?= credits)", answer.json()["error"]["message"])[0])
+
+    assert len(set(needed)) == 1, needed
+    assert int(needed[0]) > 1

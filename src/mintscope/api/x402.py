@@ -278,6 +278,19 @@ class ResourceServer:
             await self._tell_settled(request, receipt.payment)
         return receipt.report
 
+    async def expect_credits(
+        self, request: Request, caller: Caller, order: Order, credit_count: int
+    ) -> None:
+        """Refuse *order* if *caller* has not *credit_count* credits, before more work is done.
+
+        For work whose cost is known as it goes on.  Raises CheckoutRefused.
+        """
+        if _signs_in(request, caller):
+            charge = await self._sign_ins.authorize(request, order)
+        else:
+            charge = await self._credit_charge(request, caller, order)
+        await charge.expect(credit_count)
+
     async def _settle(self, request: Request, charge: Charge, work: Work) -> Receipt:
         """Settle *charge*; an answer that is kept is given again, without its work."""
         name = charge.once if isinstance(charge, CreditCharge) else None
@@ -365,6 +378,9 @@ class ResourceServer:
             raise await self._unpaid(order)  # no work for those who present nothing
         if caller.bearer is None:
             raise await self._checkout.refuse_unpaid(order, work)
+        return await self._credit_charge(request, caller, order)
+
+    async def _credit_charge(self, request: Request, caller: Caller, order: Order) -> CreditCharge:
         payer = self._gate.payer(caller)
         key = idempotency_key(request)
         once = None

@@ -19,6 +19,7 @@ Nothing is kept of it: once it is signed, it is presented and checked like any o
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
+from typing import Final
 
 import msgspec
 from solders.pubkey import Pubkey
@@ -185,6 +186,9 @@ class Receipt(msgspec.Struct, frozen=True, gc=False):
     taken: Reversal | None = None
 
 
+UNPAYABLE: Final = 1 << 52  # credits that no account has: a debit of them asks for a name
+
+
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     """Credits of an account, not taken yet.
 
@@ -221,6 +225,21 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         debited = await self._take(debits.debit, delivered.credit_count)
         taken = None if debited.is_repeat else debited.reversal()
         return Receipt(delivered.report, debited.balance, None, delivered.credit_count, taken)
+
+    async def expect(self, credit_count: int) -> None:
+        """Raise CheckoutRefused if *credit_count* credits are not there: costly work ends early.
+
+        An answer that was bought by its name is given again, whatever is left.
+        """
+        account = self.payer.account
+        balance = 0 if account is None else await self.checkout.ledger.balance(account)
+        if balance >= credit_count:
+            return
+        if account is not None and self.once is not None:
+            unpayable = Debit(account, UNPAYABLE, self.payer.key, self.once)
+            if isinstance(await self.checkout.expect_debits().debit(unpayable), Debited):
+                return
+        raise await self._refuse(NoCredits(balance, credit_count))
 
     async def prepay(self, credit_count: int) -> Debited:
         """Take *credit_count* credits, all or none, for a minute of a stream that begins.

@@ -57,6 +57,18 @@ OF_A_TOKEN: Final = (
     ErrorCode.DATA_STALE,
     *PUBLIC_ROUTE,
 )
+# Of several tokens in the body, for credits alone.
+OF_TOKENS: Final = (
+    ErrorCode.INVALID_TOKEN_ADDRESS,
+    ErrorCode.INVALID_PAYMENT,
+    *SPENDER,
+    ErrorCode.PAYMENT_REQUIRED,
+    ErrorCode.INSUFFICIENT_CREDITS,
+    ErrorCode.KEY_CAP_REACHED,
+    ErrorCode.DATA_STALE,
+    ErrorCode.PAYLOAD_TOO_LARGE,
+    *PUBLIC_ROUTE,
+)
 # The codes of routes that take an API key, and of those with a body.
 EVERY_ROUTE: Final = (*SPENDER, *PUBLIC_ROUTE)
 WITH_BODY: Final = (*EVERY_ROUTE, ErrorCode.PAYLOAD_TOO_LARGE)

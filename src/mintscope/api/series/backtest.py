@@ -6,7 +6,7 @@ POST /v1/backtest: of up to 50, as of a watchlist, for a credit each 10,000 cand
 """
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Final, Literal
@@ -16,6 +16,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.description.operation import (
     OF_A_TOKEN,
+    OF_TOKENS,
     PAYERS,
     SPENDERS,
     Operation,
@@ -25,7 +26,7 @@ from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tr
 from mintscope.api.series.wire import TIME_MAX, Token
 from mintscope.api.v1 import NOT_TRACKED, each_once, mint_of
 from mintscope.api.wire import ErrorBody, Wire, read_query
-from mintscope.kit.errors import BadRequest, ErrorCode, InsufficientData, TokenNotFound
+from mintscope.kit.errors import BadRequest, InsufficientData, TokenNotFound
 from mintscope.kit.http.request import Request, UnreadableBody, parse_shape
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import EACH_ONCE, AddressText, Mint, UnixS, about
@@ -140,11 +141,11 @@ class BacktestPage(Wire, rename={"from_": "from"}):
     """Firings of a condition, and the returns that followed."""
 
     token: Token
-    tf: Annotated[str, about("The candles at whose ends it was looked at.", "m5")]
+    tf: Annotated[str, about("The candles at whose ends the condition is evaluated.", "m5")]
     from_: Annotated[int | None, about("The first look, Unix seconds; null: none.", 1_763_200_800)]
     to: Annotated[int | None, about("The last look, Unix seconds; null: none.", 1_763_460_000)]
     looks: Annotated[int, about("How often it was looked at: once a candle that was traded.", 2016)]
-    fired: Annotated[int, about("How often it became true.", 15)]
+    fired: Annotated[int, about("Number of firings.", 15)]
     horizons: Annotated[list[HorizonLine], about("Returns by horizon.")]
     firings: Annotated[list[FiringLine], about("The newest 500 firings, oldest first.")]
 
@@ -176,16 +177,16 @@ class BacktestedToken(Wire):
     token: Token
     first: Annotated[int | None, about("The first look, Unix seconds; null: none.", 1_763_200_800)]
     last: Annotated[int | None, about("The last look, Unix seconds; null: none.", 1_763_460_000)]
-    looks: Annotated[int, about("How often it was looked at.", 2016)]
-    fired: Annotated[int, about("How often it became true.", 15)]
+    looks: Annotated[int, about("Number of looks.", 2016)]
+    fired: Annotated[int, about("Number of firings.", 15)]
     error: Annotated[
         ErrorBody | UnsetType,
-        about("Why there is nothing of it; absent where there is.", NOT_TRACKED),
+        about("The reason for a token without data; absent otherwise.", NOT_TRACKED),
     ] = UNSET
 
 
 class TokenFiringLine(FiringLine):
-    """A firing, and of which token."""
+    """A firing, and its token."""
 
     token: Annotated[str, about("The mint, base58.", WSOL)]
 
@@ -199,10 +200,10 @@ class TokenFiringLine(FiringLine):
 class BacktestOfTokens(Wire, kw_only=True):
     """Firings of a condition in the past of several tokens, and the returns that followed."""
 
-    tf: Annotated[str, about("The candles at whose ends it was looked at.", "m5")]
+    tf: Annotated[str, about("The candles at whose ends the condition is evaluated.", "m5")]
     candles: Annotated[int, about("Candles that were read.", 4_032)]
-    looks: Annotated[int, about("How often it was looked at, of all tokens.", 4_032)]
-    fired: Annotated[int, about("How often it became true, of all tokens.", 31)]
+    looks: Annotated[int, about("Number of looks, of all tokens.", 4_032)]
+    fired: Annotated[int, about("Number of firings, of all tokens.", 31)]
     horizons: Annotated[list[HorizonLine], about("Returns by horizon, of all tokens together.")]
     tokens: Annotated[list[BacktestedToken], about("A line a token, as they were asked for.")]
     firings: Annotated[
@@ -255,20 +256,7 @@ class BacktestRoutes:
         BacktestOfTokens,
         unit="for each 10,000 candles",
         price=PriceRange(REQUEST_USD, REQUEST_USD * CREDITS_MAX),
-        refusals=(
-            ErrorCode.INVALID_TOKEN_ADDRESS,
-            ErrorCode.INVALID_PAYMENT,
-            ErrorCode.MISSING_TOKEN,
-            ErrorCode.INVALID_TOKEN,
-            ErrorCode.INSUFFICIENT_SCOPE,
-            ErrorCode.PAYMENT_REQUIRED,
-            ErrorCode.INSUFFICIENT_CREDITS,
-            ErrorCode.KEY_CAP_REACHED,
-            ErrorCode.DATA_STALE,
-            ErrorCode.PAYLOAD_TOO_LARGE,
-            ErrorCode.RATE_LIMITED,
-            ErrorCode.SERVICE_UNAVAILABLE,
-        ),
+        refusals=OF_TOKENS,
         proofs=SPENDERS,
         is_charged=True,
         takes_key=True,
@@ -292,18 +280,32 @@ class BacktestRoutes:
             raise BadRequest(str(flaw)) from flaw
         mints = each_once(asked.mints)
         condition = _checked(asked)
-        make = partial(self._of_tokens, mints, asked, condition)
+
+        async def expect(credit_count: int) -> None:
+            request.expect_client()
+            await self.shop.resource_server.expect_credits(request, caller, ORDER, credit_count)
+
+        make = partial(self._of_tokens, mints, asked, condition, expect)
         return await self.shop.sell_counted(request, caller, ORDER, make)
 
     async def _of_tokens(
-        self, mints: Sequence[Mint], query: BacktestQuery, condition: Condition
+        self,
+        mints: Sequence[Mint],
+        query: BacktestQuery,
+        condition: Condition,
+        expect: Callable[[int], Awaitable[None]],
     ) -> tuple[Made, int]:
-        """Return the page of *mints*, and what it costs."""
+        """Return the page of *mints*, and its cost.
+
+        expect    is called before each token with the cost so far: nothing more is done for a
+                  client that cannot pay, or has left
+        """
         tip = await self.shop.reader.tip()
         lines: list[BacktestedToken] = []
         found: dict[Mint, Backtested] = {}
         rows = 0
         for mint in mints:
+            await expect(_cost(rows, found.values()))
             try:
                 _, one, read = await self._backtest(mint, query, condition)
             except (TokenNotFound, InsufficientData) as failure:
@@ -323,8 +325,7 @@ class BacktestRoutes:
             tokens=lines,
             firings=[TokenFiringLine.of_token(mint, one) for mint, one in firings],
         )
-        credit_count = -(-rows // CANDLES_READ_MAX) if page.looks else 0
-        return made_of(tip, page, is_empty=not page.looks), credit_count
+        return made_of(tip, page, is_empty=not page.looks), _cost(rows, found.values())
 
     async def _page(
         self, mint: Mint, query: BacktestQuery, condition: Condition
@@ -358,6 +359,11 @@ class BacktestRoutes:
         )
         found, rows = await asyncio.to_thread(_backtested, question, read)
         return tip, found, rows
+
+
+def _cost(rows: int, found: Iterable[Backtested]) -> int:
+    """Return the credits for *rows* candles; 0 if nothing was looked at."""
+    return -(-rows // CANDLES_READ_MAX) if any(one.looks for one in found) else 0
 
 
 def newest_firings(found: Mapping[Mint, Backtested]) -> list[tuple[Mint, Firing]]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mintscope.accounts.keys.scope import Scope
-from mintscope.api.description.operation import SPENDERS, Operation
+from mintscope.api.description.operation import OF_TOKENS, SPENDERS, Operation
 from mintscope.api.series.swaps import not_tracked
 from mintscope.api.series.wire import TIME_MAX
 from mintscope.api.v1 import NOT_TRACKED, V1, mint_of
@@ -96,20 +96,7 @@ class PriceRoutes:
         PRICES_PATH,
         PricePage,
         unit="for up to 100 prices",
-        refusals=(
-            ErrorCode.INVALID_TOKEN_ADDRESS,
-            ErrorCode.INVALID_PAYMENT,
-            ErrorCode.MISSING_TOKEN,
-            ErrorCode.INVALID_TOKEN,
-            ErrorCode.INSUFFICIENT_SCOPE,
-            ErrorCode.PAYMENT_REQUIRED,
-            ErrorCode.INSUFFICIENT_CREDITS,
-            ErrorCode.KEY_CAP_REACHED,
-            ErrorCode.DATA_STALE,
-            ErrorCode.PAYLOAD_TOO_LARGE,
-            ErrorCode.RATE_LIMITED,
-            ErrorCode.SERVICE_UNAVAILABLE,
-        ),
+        refusals=OF_TOKENS,
         proofs=SPENDERS,
         is_charged=True,
         takes_key=True,
