@@ -5,8 +5,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from mintscope.api.series.udf import shown_scale
+from mintscope.kit.primitives import UnixMs
+from mintscope.market.log import PricedSwap
+from support.fakes.facts import FACTS
 from support.scenes.series_service import (
     BEGIN_S,
     QUIET,
@@ -15,7 +19,7 @@ from support.scenes.series_service import (
     SeriesService,
     series_service,
 )
-from support.scenes.service import bearer
+from support.scenes.service import NOW, bearer
 
 
 @pytest.fixture
@@ -82,6 +86,22 @@ async def test_no_bars_are_no_data_and_free(market: SeriesService) -> None:
     asked = {"symbol": TOKEN, "resolution": "1D", "from_": 0, "to": 100}
     assert (await ask(market, "history", token, **asked)).json() == {"s": "no_data"}
     assert await market.service.left(token) == 1
+
+
+async def test_a_symbol_that_is_the_mint_of_another_token_does_not_stand_for_it(
+    market: SeriesService,
+) -> None:
+    lists = market.service.market
+    imitator = replace(FACTS, symbol=TOKEN, name="An imitator", read_at_ms=UnixMs(NOW))
+    await lists.learn(QUIET, imitator)
+    trade = PricedSwap(QUIET, 0, 0, -1, 0, True, 10**15, 1.0, 0.01, "pool")  # noqa: FBT003
+    await lists.append(900, BEGIN_S + 10_000, trade)
+    await lists.append(901, BEGIN_S + 20_000, trade)
+    await market.service.lister.refresh()
+
+    found = (await ask(market, "search", query=TOKEN)).json()
+    assert [each["ticker"] for each in found] == [QUIET, TOKEN]  # by volume
+    assert (await ask(market, "symbols", symbol=TOKEN)).json()["ticker"] == TOKEN
 
 
 async def test_a_failure_is_one_of_udf(market: SeriesService) -> None:

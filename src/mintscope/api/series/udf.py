@@ -3,6 +3,7 @@
 The shapes are those of UDF, without the envelope; failures are `{"s": "error", "errmsg": ...}`.
 """
 
+import asyncio
 from dataclasses import dataclass
 from functools import partial
 from math import floor, log10
@@ -35,6 +36,7 @@ from mintscope.kit.time import SECOND_MS
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.listing.listed import ListLine, ListQuestion, Sort
 from mintscope.market.log import LogTip
+from mintscope.market.series.pools import KeptCandles
 from mintscope.market.series.series import WIDTHS, PageOfCandles, Range, page_of, series_of, widened
 from mintscope.solana.blocks import WSOL
 
@@ -152,7 +154,7 @@ class UdfBars(Wire, omit_defaults=True):
     """Bars of UDF, oldest first."""
 
     s: Annotated[str, about("ok, or no_data.", "ok")]
-    t: Annotated[list[int], about("When they begin, Unix seconds.", [1_763_459_700])] = (
+    t: Annotated[list[int], about("Begins of bars, Unix seconds.", [1_763_459_700])] = (
         msgspec.field(default_factory=list)
     )
     o: Annotated[list[float], about("Open, USD.", [171.0])] = msgspec.field(default_factory=list)
@@ -175,7 +177,7 @@ class UdfMarks(Wire, rename=as_named):
     """Marks of UDF: each list has a value of each mark."""
 
     id: Annotated[list[int], about("Their numbers.", [1])]
-    time: Annotated[list[int], about("Where they stand, Unix seconds.", [1_763_200_800])]
+    time: Annotated[list[int], about("Times of marks, Unix seconds.", [1_763_200_800])]
     color: Annotated[list[str], about("Their colours.", ["blue"])]
     text: Annotated[list[str], about("Their texts.", ["Followed from here on"])]
     label: Annotated[list[str], about("A character each.", ["F"])]
@@ -328,9 +330,7 @@ class UdfRoutes:
         kept = await self.shop.newest.read(mint, within.asked)
         if kept is None:
             raise not_tracked(mint)
-        series = widened(series_of(kept, within.asked), within.width)
-        page = page_of(series, within, kept.tip.time or UnixS(0))
-        return kept.tip, msgspec.json.encode(_bars_of(page)), len(page.candles)
+        return kept.tip, *await asyncio.to_thread(_drawn, kept, within)
 
     def _mint(self, symbol: str) -> Mint:
         """Return the mint that *symbol* is, or names.  Raises TokenNotFound."""
@@ -340,11 +340,16 @@ class UdfRoutes:
             return self._found(symbol).listed.mint
 
     def _found(self, symbol: str) -> ListLine:
-        """Return the token whose mint or symbol is *symbol*.  Raises TokenNotFound."""
+        """Return the token whose mint or symbol is *symbol*.  Raises TokenNotFound.
+
+        The mint comes first: the issuer of another token may write it into a symbol.
+        """
         question = ListQuestion(text=symbol, sort=Sort.VOLUME, limit=FOUND_MAX)
-        for line in self.lists.newest().page(question).lines:
-            if symbol in {line.listed.mint, line.listed.symbol}:
-                return line
+        lines = self.lists.newest().page(question).lines
+        of_mint = (line for line in lines if line.listed.mint == symbol)
+        of_symbol = (line for line in lines if line.listed.symbol == symbol)
+        for line in (*of_mint, *of_symbol):
+            return line
         raise TokenNotFound(f"This service does not track {symbol}.")
 
 
@@ -374,6 +379,13 @@ def _range(asked: HistoryQuery) -> Range:
     if not asked.countback:
         return within
     return replace(within, since=UnixS(0), limit=min(asked.countback, BARS_MAX))
+
+
+def _drawn(kept: KeptCandles, within: Range) -> tuple[bytes, int]:
+    """Return the bars, and their number."""
+    series = widened(series_of(kept, within.asked), within.width)
+    page = page_of(series, within, kept.tip.time or UnixS(0))
+    return msgspec.json.encode(_bars_of(page)), len(page.candles)
 
 
 def _bars_of(page: PageOfCandles) -> UdfBars:
