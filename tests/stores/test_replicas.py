@@ -1,8 +1,12 @@
 """Several api processes at one PostgreSQL: they agree on what is sold, and on the time."""
 
+import asyncio
+import gc
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from mintscope.app.config.groups import Config
@@ -16,6 +20,12 @@ from mintscope.kit.time import SECOND_MS
 from support.scenes.postgres import dsn_in
 from support.scenes.stores import PEPPER
 
+SHARED_LOCKS = """
+SELECT count(*) FROM pg_locks
+ WHERE locktype = 'advisory' AND mode = 'ShareLock' AND granted
+   AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+   AND classid = (hashtext(current_schema())::bigint & 4294967295)::oid
+"""
 SETTINGS = {"api.origin": "https://a.example", "payments.fee_payer_key": "sha256:1234"}
 
 
@@ -47,6 +57,32 @@ async def test_once_all_have_ended_other_settings_may_begin(dsn: str) -> None:
     await first.aclose()
     await other.open()
     await other.aclose()
+
+
+async def test_a_replica_that_begins_as_the_last_one_ends_joins_a_moment_later(dsn: str) -> None:
+    first, other = MarketNotices(dsn, SETTINGS), MarketNotices(dsn, {"api.origin": "None"})
+    await first.open()
+    opening = asyncio.ensure_future(other.open())
+    looking = await psycopg.AsyncConnection.connect(dsn, autocommit=True)
+    async with looking, asyncio.timeout(10):
+        while (await (await looking.execute(SHARED_LOCKS)).fetchone()) != (2,):
+            pass
+    await first.aclose()
+    await opening
+    await other.aclose()
+
+
+async def test_a_refused_replica_closes_its_connection(dsn: str) -> None:
+    first, other = MarketNotices(dsn, SETTINGS), MarketNotices(dsn, {"api.origin": "None"})
+    await first.open()
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with pytest.raises(UnusableStore):
+            await other.open()
+        del other
+        gc.collect()
+    await first.aclose()
+    assert [str(each.message) for each in warned] == []
 
 
 def test_what_is_common_holds_no_secret() -> None:

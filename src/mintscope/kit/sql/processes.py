@@ -130,8 +130,10 @@ class IngestLock:
 HASHED: Final = "sha256:"
 SHARE: Final = "SELECT pg_advisory_lock_shared(hashtext(current_schema()), %s)"
 LET_GO: Final = "SELECT pg_advisory_unlock(hashtext(current_schema()), %s)"
-LET_GO_OF_ALL: Final = "SELECT pg_advisory_unlock_all()"
-LET_GO_S: Final = 1.0
+LET_GO_SHARED: Final = "SELECT pg_advisory_unlock_shared(hashtext(current_schema()), %s)"
+# A server notices the end of a connection a moment later: one that ends is asked for again.
+JOIN_TRIES: Final = 4
+JOIN_AGAIN_S: Final = 0.25
 KEPT: Final = "SELECT name, value FROM replica_settings"
 KEEP: Final = "INSERT INTO replica_settings (name, value) VALUES (%s, %s)"
 
@@ -140,19 +142,31 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
     """Be one of the api processes as long as *connection* lives.
 
     settings   by name; one that begins with `sha256:` is a secret, and is not shown
-    Raises     UnusableStore if those that run have others
+    Raises     UnusableStore if those that run have others, also a moment later
     """
+    differing = ""
+    for _ in range(JOIN_TRIES):
+        if differing:
+            await _asked(connection, LET_GO_SHARED, SessionLock.SERVING)
+            await asyncio.sleep(JOIN_AGAIN_S)
+        differing = await _joined(connection, settings)
+        if not differing:
+            return
+    raise UnusableStore(f"expected the settings of the api processes that run: {differing}")
+
+
+async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> str:
+    """Take the lock of those that run, as the first or among others; return differences."""
     if await _asked(connection, TRY, SessionLock.SERVING):
         async with connection.transaction():
             await connection.execute("DELETE FROM replica_settings")
             await connection.cursor().executemany(KEEP, sorted(settings.items()))
         await _asked(connection, SHARE, SessionLock.SERVING)
         await _asked(connection, LET_GO, SessionLock.SERVING)
-        return
+        return ""
     await _asked(connection, SHARE, SessionLock.SERVING)
     rows = await (await connection.execute(KEPT)).fetchall()
-    if told := differences(dict(rows), settings):
-        raise UnusableStore(f"expected the settings of the api processes that run: {told}")
+    return differences(dict(rows), settings)
 
 
 def differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
@@ -217,14 +231,10 @@ class MarketNotices:
         await asyncio.sleep(poll_interval_s)
 
     async def aclose(self) -> None:
-        """Let go of the lock and of the connection."""
+        """Let go of the connection."""
         connection = self._connection
         self._connection = None
         if connection is not None:
-            # A server notices the end of a connection a moment later; others may begin at once.
-            with suppress(psycopg.Error, OSError, TimeoutError):
-                async with asyncio.timeout(LET_GO_S):
-                    await connection.execute(LET_GO_OF_ALL)
             with suppress(psycopg.Error, OSError):
                 await connection.close()
 
