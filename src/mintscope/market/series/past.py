@@ -125,7 +125,8 @@ def _merged(bucket: UnixS, minutes: Sequence[CandleRow]) -> CandleRow:
     highs = [one.high for one in minutes if one.high is not None]
     lows = [one.low for one in minutes if one.low is not None]
     count = sum(one.count for one in minutes)
-    first, last = minutes[0], minutes[-1]
+    first = minutes[0]
+    last = minutes[-1]
     return CandleRow(bucket, first.open, max(highs), min(lows), last.close, 0, 0, count)
 
 

@@ -1,5 +1,5 @@
 // The text of a form is kept while its sender has to sign in first, and put back then.
-// It stays in this tab for 15 minutes, and for the same account; passwords are never kept.
+// It stays in this tab for 15 minutes, and for the same account; passwords and codes are never kept.
 "use strict";
 
 (() => {
@@ -11,7 +11,8 @@
   const here = location.pathname;
   const formOf = (action) =>
     [...document.forms].find((form) => form.method === "post" && form.getAttribute("action") === action);
-  const typedIn = (form) => [...form.elements].filter((each) => each.name && !UNTYPED.has(each.type));
+  const isTyped = (each) => each.name && !UNTYPED.has(each.type) && each.autocomplete !== "one-time-code";
+  const typedIn = (form) => [...form.elements].filter(isTyped);
   const isPicked = (field) => field.type === "checkbox" || field.type === "radio";
 
   function read() {
