@@ -443,7 +443,7 @@ async def test_a_repetition_that_has_left_changes_nothing(scene: Scene) -> None:
     await scene.expect_sound()
 
 
-async def test_a_debit_that_nobody_can_pay_finds_a_bought_name_and_takes_nothing(
+async def test_an_unpayable_debit_finds_a_bought_name_and_takes_nothing(
     scene: Scene,
 ) -> None:
     account = await scene.ledger.issue(FIRST, 10, "")
