@@ -3,7 +3,7 @@
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,13 +13,16 @@ from support.scenes.live_market import TRADED
 from support.scenes.service import bearer
 from support.scenes.streaming import PATH, Streaming, streaming_service
 
-RECEIVED_BYTES = 64 * 1024
-TRADES_MAX = 3_000
+# The buffers of both ends are fixed and small: a kernel that makes them larger as it likes takes
+# more updates than fit into the 300 s after which data is stale.
+BUFFER_BYTES = 8 * 1024
+TRADE_MS = 300  # above the pause between two updates, so that each trade is an update
+TRADES_MAX = 500
 
 
 @pytest.fixture
 async def streaming(tmp_path: Path) -> AsyncIterator[Streaming]:
-    async with streaming_service(tmp_path) as streaming:
+    async with streaming_service(tmp_path, send_buffer_bytes=BUFFER_BYTES) as streaming:
         yield streaming
 
 
@@ -29,22 +32,26 @@ def request(token: str, mints: str = TRADED[0]) -> bytes:
     return head.encode()
 
 
-async def slow_client(streaming: Streaming, token: str) -> socket.socket:
-    """Return a connection whose client reads nothing, which the server has noticed."""
-    client = socket.socket()
-    client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES)
-    client.settimeout(0)
+@pytest.fixture
+def client() -> Iterator[socket.socket]:
+    """Yield a socket that is not connected and has a small buffer."""
+    with socket.socket() as client:
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, BUFFER_BYTES)
+        client.settimeout(0)
+        yield client
+
+
+async def fall_behind(client: socket.socket, streaming: Streaming, token: str) -> None:
+    """Open a stream with *client*, and trade until the server has noticed that it reads nothing."""
     loop = asyncio.get_running_loop()
     await loop.sock_connect(client, ("127.0.0.1", streaming.server.port))
     await loop.sock_sendall(client, request(token))
-    async with asyncio.timeout(5):
-        while not streaming.service.streams.open_count:  # noqa: ASYNC110 - nothing tells it
-            await asyncio.sleep(0.001)
+    await streaming.until_open(1)
     for _ in range(TRADES_MAX):
-        await streaming.trade()
+        await streaming.trade(after_ms=TRADE_MS)
         await asyncio.sleep(0)
         if streaming.service.streams.behind_count:
-            return client
+            return
     raise AssertionError("expected a client that reads nothing to be behind")
 
 
@@ -56,16 +63,17 @@ async def everything(client: socket.socket, until: bytes) -> bytes:
     return found
 
 
-async def test_a_client_that_does_not_read_is_cut_off_and_told_why(streaming: Streaming) -> None:
+async def test_a_client_that_does_not_read_is_cut_off_with_a_reason(
+    streaming: Streaming, client: socket.socket
+) -> None:
     token = await streaming.service.issue(5)
-    client = await slow_client(streaming, token)
+    await fall_behind(client, streaming, token)
 
     for _ in range(100):  # nothing more is written to it
         await streaming.trade()
     await streaming.pass_time(8)
     await streaming.until_closed()
     events = await everything(client, b"event: end")
-    client.close()
 
     end = json.loads(events.rpartition(b"data: ")[2].partition(b"\n")[0])
     assert end["reason"] == "too_slow"
@@ -74,10 +82,10 @@ async def test_a_client_that_does_not_read_is_cut_off_and_told_why(streaming: St
 
 
 async def test_a_client_that_reads_on_gets_a_snapshot_for_what_it_missed(
-    streaming: Streaming,
+    streaming: Streaming, client: socket.socket
 ) -> None:
     token = await streaming.service.issue(5)
-    client = await slow_client(streaming, token)
+    await fall_behind(client, streaming, token)
     for _ in range(50):
         await streaming.trade(after_ms=100)
     newest = b"id: %d\n" % streaming.service.log.seq
@@ -88,7 +96,6 @@ async def test_a_client_that_reads_on_gets_a_snapshot_for_what_it_missed(
             streaming.service.streams.look()
             await asyncio.sleep(0.001)
     events = await reading
-    client.close()
 
     assert events.count(b"event: snapshot") == 2
     assert events.rindex(b"event: snapshot") < events.rindex(newest)

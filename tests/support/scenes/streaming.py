@@ -134,8 +134,13 @@ class Streaming:
 
 @asynccontextmanager
 async def streaming_service(
-    folder: Path, *, api: ApiConfig = USUAL, stream_config: StreamsConfig = USUAL_STREAMS
+    folder: Path,
+    *,
+    api: ApiConfig = USUAL,
+    stream_config: StreamsConfig = USUAL_STREAMS,
+    send_buffer_bytes: int | None = None,
 ) -> AsyncIterator[Streaming]:
+    """Serve streams; the system keeps *send_buffer_bytes* of a connection, as it likes if None."""
     async with running_service(folder, api=api, stream_config=stream_config) as service:
         bounds = Bounds(keep_alive_s_max=1e9, pause_s=0.0)
         async with (
@@ -143,6 +148,7 @@ async def streaming_service(
                 service.app,
                 bounds,
                 clock=service.clock,
+                send_buffer_bytes=send_buffer_bytes,
                 draining=Draining(at_end=service.streams.stop),
             ) as server,
             httpx.AsyncClient(
