@@ -5,10 +5,12 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from pydantic import SecretStr
 
 from mintscope.alerts.alerts import TESTS
 from mintscope.alerts.conditions import FIELDS
 from mintscope.alerts.words import FIELD_WORDS
+from mintscope.app.config.groups import SignalsConfig
 from mintscope.solana.blocks import WSOL
 from support.scenes.people.web_person import MALLORY, ORIGIN, Person, where, words
 from support.scenes.website import Website, website
@@ -74,7 +76,7 @@ async def test_what_may_not_be_meant_is_asked_about(alice: Person) -> None:
 
     assert 'name="read" value=""' in form.text
     assert asked.status_code == 422
-    assert "Nothing notifies you: neither e-mail nor webhook is set." in words(asked)
+    assert "Nothing notifies you: no e-mail, Telegram or webhook." in words(asked)
     assert "Create it anyway" in words(asked)
     assert made.status_code == 303
 
@@ -219,3 +221,22 @@ async def test_those_of_others_do_not_exist(site: Website, alice: Person) -> Non
 
 def test_every_number_of_a_report_has_a_name_of_its_own() -> None:
     assert len({*FIELD_WORDS.values()}) == len(FIELDS)
+
+
+async def test_a_chat_of_telegram_is_linked_under_settings(tmp_path: Path) -> None:
+    bot = SignalsConfig(telegram_bot="mintscope_bot", telegram_token=SecretStr("1:a"))
+    async with website(tmp_path, origin=ORIGIN, signals=bot) as site, Person(site) as alice:
+        await alice.sign_up()
+        refused = words(await alice.send("/alerts/new", ALERT | {"telegram": "yes"}))
+        page = await alice.open("/settings/telegram")
+        (code,) = re.findall(r'href="https://t.me/mintscope_bot\?start=([\w-]+)"', page.text)
+        assert await site.accounts.signals.telegram.link(code, 7, "@alice<b>")
+        linked = words(await alice.open("/settings/telegram"))
+        shown = words(await alice.open(await make(alice, telegram="yes")))
+        await alice.send("/settings/telegram/unlink")
+        unlinked = words(await alice.open("/settings/telegram"))
+
+    assert "Link a Telegram chat first, under Settings > Telegram." in refused
+    assert "@alice<b>" in linked
+    assert "Notifies on Telegram" in shown
+    assert "Not linked" in unlinked

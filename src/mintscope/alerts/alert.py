@@ -35,6 +35,7 @@ class AlertDenied(Enum):
     TOO_MANY_OF_ALL = auto()  # of all users together
     TOO_MANY_MINTS = auto()  # of all users together
     UNVERIFIED = auto()  # the e-mail address of the user
+    UNLINKED = auto()  # no Telegram chat of the user is
     KEY_USED = auto()  # the Idempotency-Key was sent with another request before
 
 
@@ -54,6 +55,7 @@ class AlertRule:
     level, margin, percent, window_s   as in Rule; 0 where the kind does not use them
     webhook_url  where firings are sent; None: nowhere
     by_email     whether firings are sent by e-mail
+    by_telegram  whether firings are sent to the Telegram chat of the account
     is_active    whether it is evaluated
     is_closed    looked at as each minute ends, without the candles that are open then
     least_confidence   reports whose price is not as good are not looked at
@@ -74,6 +76,7 @@ class AlertRule:
     window_s: int = 0
     webhook_url: str | None = None
     by_email: bool = False
+    by_telegram: bool = False
     is_active: bool = True
     is_closed: bool = False
     least_confidence: Confidence = Confidence.LOW
@@ -109,6 +112,8 @@ class Alert:
     ended_at     when it ended by itself, having fired once or expired; None: it has not
     emailed_at   when its last e-mail was written
     email_due_at when the e-mail about its firings since then is written; None: none wait
+    telegram_at  when its last message was sent to Telegram
+    telegram_due_at   when its waiting firings are sent there; None: none wait
     """
 
     signal_id: SignalId
@@ -128,6 +133,8 @@ class Alert:
     ended_at: UnixMs | None = None
     emailed_at: UnixMs | None = None
     email_due_at: UnixMs | None = None
+    telegram_at: UnixMs | None = None
+    telegram_due_at: UnixMs | None = None
 
     @property
     def sends_webhooks(self) -> bool:
@@ -146,6 +153,7 @@ class AlertChanges(TypedDict, total=False):
     webhook_url: str | None
     webhook_at: UnixMs
     by_email: bool
+    by_telegram: bool
     is_active: bool
     is_closed: bool
     least_confidence: Confidence
@@ -162,6 +170,8 @@ class AlertChanges(TypedDict, total=False):
     ended_at: UnixMs | None
     emailed_at: UnixMs
     email_due_at: UnixMs | None
+    telegram_at: UnixMs
+    telegram_due_at: UnixMs | None
 
 
 class FiredHour(NamedTuple):
@@ -223,6 +233,27 @@ class FiringEmail:
     reason: str | None = None
 
 
+class TelegramState(StrEnum):
+    """Whether a firing was sent to a Telegram chat."""
+
+    WAITING = "waiting"
+    SENT = "sent"
+    NOT_SENT = "not_sent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FiringTelegram:
+    """The delivery of a firing to a Telegram chat.
+
+    sent_at      when Telegram accepted it
+    note         why the last attempt failed
+    """
+
+    state: TelegramState
+    sent_at: UnixMs | None = None
+    note: str | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:
     """A firing and its delivery by webhook: as the queue knows it, once it does.
@@ -232,6 +263,7 @@ class Firing:
     delivered_at  when it was accepted; given_up_at: when no further attempt was left
     reason        why the last attempt failed
     email         its delivery by e-mail; None: by none
+    telegram      its delivery to a Telegram chat; None: to none
     """
 
     firing_id: FiringId
@@ -242,6 +274,7 @@ class Firing:
     given_up_at: UnixMs | None
     reason: str | None
     email: FiringEmail | None = None
+    telegram: FiringTelegram | None = None
 
     def after(self, attempts: int) -> "Firing":
         """Return it as it is after so many attempts."""
@@ -304,16 +337,24 @@ class FiringRows(Protocol):
     """Firings, inside one transaction."""
 
     def insert(
-        self, firing: NewFiring, due_at: UnixMs | None, email: EmailState | None = None
+        self,
+        firing: NewFiring,
+        due_at: UnixMs | None,
+        email: EmailState | None = None,
+        telegram: TelegramState | None = None,
     ) -> FiringId:
-        """Add a firing; *due_at*, *email*: None where it is not sent by webhook, by e-mail."""
+        """Add a firing; *due_at*, *email*, *telegram*: None where it is not sent in that way."""
 
     def insert_many(
         self,
         firings: Sequence[tuple[NewFiring, UnixMs | None]],
         by_email: Collection[SignalId] = (),
+        by_telegram: Collection[SignalId] = (),
     ) -> None:
-        """Add firings, each with its *due_at*, in that order; of *by_email*, waiting for it."""
+        """Add firings, each with its *due_at*, in that order.
+
+        Of the signals *by_email* and *by_telegram* they wait to be sent in that way.
+        """
 
     def of_signal(
         self, signal_id: SignalId, before: FiringId | None, limit: int
@@ -373,6 +414,59 @@ class AlertEmailRows(Protocol):
 
     def refused(self, user_id: UserId, since: UnixMs) -> int:
         """Return the firings of a user since then that no e-mail has because of a limit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelegramChat:
+    """The Telegram chat of an account.
+
+    name         of the chat, as Telegram gave it: a stranger's text
+    blocked_at   when Telegram said that the bot may not write there; None: it may
+    """
+
+    user_id: UserId
+    chat_id: int
+    name: str
+    linked_at: UnixMs
+    blocked_at: UnixMs | None = None
+
+
+class TelegramRows(Protocol):
+    """Telegram chats of accounts, and firings to send there, inside one transaction."""
+
+    def chat(self, user_id: UserId) -> TelegramChat | None:
+        """Return the chat of a user."""
+
+    def link(self, chat: TelegramChat) -> None:
+        """Let *chat* be the chat of its user."""
+
+    def unlink(self, user_id: UserId) -> None:
+        """Delete the chat of a user."""
+
+    def users_of(self, chat_id: int) -> Sequence[UserId]:
+        """Return the users with that chat."""
+
+    def move(self, old_id: int, new_id: int) -> None:
+        """Give a chat its new number: a group became a supergroup."""
+
+    def block(self, user_id: UserId, at: UnixMs) -> None:
+        """Note that the bot may not write to the chat of a user."""
+
+    def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
+        """Return up to *limit* signals whose waiting firings are to be sent, longest due first."""
+
+    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* waiting firings of a signal, oldest first."""
+
+    def mark(
+        self,
+        firings: Collection[FiringId],
+        state: TelegramState,
+        *,
+        sent_at: UnixMs | None = None,
+        note: str | None = None,
+    ) -> None:
+        """Note the delivery of *firings*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,11 +27,13 @@ from mintscope.alerts.alert import (
     MintBase,
     NewFiring,
     SignalId,
+    TelegramState,
 )
 from mintscope.alerts.conditions import Direction, Rule, pack
 from mintscope.alerts.deliveries import secret_text
 from mintscope.alerts.emails import EmailBounds, Symbols, flaw_of, tell_by_email, write_email
 from mintscope.alerts.evaluation import Outcome, Told, WebhookQueue
+from mintscope.alerts.telegram.chats import TelegramChats, wait_for_telegram
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash
@@ -55,6 +57,7 @@ class AlertBounds:
     mints_max        mints that these look at together
     emails_day_max, emails_of_alert_max   as in EmailBounds
     allows_loopback  webhooks may go to addresses of this machine, in plain http
+    telegram_bot     the name of the operator's bot; "": there is none
     """
 
     per_user_max: int = 20
@@ -63,6 +66,7 @@ class AlertBounds:
     emails_day_max: int = EmailBounds().day_max
     emails_of_alert_max: int = EmailBounds().of_alert_max
     allows_loopback: bool = False
+    telegram_bot: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +84,16 @@ class Alerts:
     entropy: Callable[[int], bytes]
     bounds: AlertBounds = AlertBounds()
     queue: WebhookQueue | None = None
+
+    @property
+    def telegram(self) -> TelegramChats:
+        """The Telegram chats of accounts."""
+        return TelegramChats(
+            store=self.store,
+            secrets=self.secrets,
+            clock=self.clock,
+            bot=self.bounds.telegram_bot,
+        )
 
     def flaw(self, asked: AlertRule) -> str | None:
         """Return the flaw of *asked*, for people and programs; None if there is none."""
@@ -152,7 +166,7 @@ class Alerts:
         return tested
 
     async def pause(self, link: str) -> Alert | None:
-        """Stop the e-mails of the signal of *link*, as an e-mail carries it; None: it is none.
+        """Stop the messages of the signal of *link*, as each carries it; None: it is none.
 
         A signal without another way to notify is paused: its owner can resume it.
         """
@@ -163,7 +177,7 @@ class Alerts:
         def stop(asked: AlertRule) -> AlertRule:
             if asked.webhook_url is None:
                 return replace(asked, is_active=False)
-            return replace(asked, by_email=False)
+            return replace(asked, by_email=False, by_telegram=False)
 
         changed = await self.change(signal.user_id, signal.signal_id, stop)
         return changed if isinstance(changed, Alert) else None
@@ -257,6 +271,7 @@ class Alerts:
             window_s=asked.window_s,
             webhook_url=asked.webhook_url,
             by_email=asked.by_email,
+            by_telegram=asked.by_telegram,
             is_active=asked.is_active,
             is_closed=asked.is_closed,
             least_confidence=asked.least_confidence,
@@ -285,6 +300,10 @@ class Alerts:
         kept = rows.users.get(user_id)
         if asked.by_email and (kept is None or kept.user.verified_at is None):
             return AlertDenied.UNVERIFIED
+        if asked.by_telegram and (before is None or not before.by_telegram):
+            chat = rows.telegram.chat(user_id)
+            if chat is None or chat.blocked_at is not None or not self.bounds.telegram_bot:
+                return AlertDenied.UNLINKED
         if not asked.is_active or (before is not None and before.is_active):
             return None
         crowd = rows.active.crowd(asked.mint)
@@ -363,10 +382,14 @@ def _test(
         fired_at=at,
     )
     email = EmailState.WAITING if asked.by_email else None
-    firing_id = rows.firings.insert(firing, None if asked.webhook_url is None else at, email)
+    telegram = TelegramState.WAITING if asked.by_telegram else None
+    due_at = None if asked.webhook_url is None else at
+    firing_id = rows.firings.insert(firing, due_at, email, telegram)
     tested = rows.firings.of_signal(signal_id, None, 1)
     if asked.by_email:
         write_email(rows, signal, tested, at, bounds, {})
+    if asked.by_telegram:
+        rows.signals.update(signal_id, telegram_due_at=at)
     return rows.firings.of_signal(signal_id, FiringId(firing_id + 1), 1)[0]
 
 
@@ -545,6 +568,7 @@ class AlertWriter:
         rows.firings.insert_many(
             [(firing, now if signal.sends_webhooks else None) for signal, firing in told],
             by_email={signal.signal_id for signal, _ in told if signal.rule.by_email},
+            by_telegram={signal.signal_id for signal, _ in told if signal.rule.by_telegram},
         )
         rows.active.note_fired(
             {number: outcome.hours[number] for number in unchanged if number in outcome.hours}
@@ -554,6 +578,8 @@ class AlertWriter:
         for signal in unchanged.values():
             if signal.rule.by_email:
                 tell_by_email(rows, signal, now, self.bounds, symbols)
+            if signal.rule.by_telegram:
+                wait_for_telegram(rows, signal, now)
 
 
 def _is_held(standing: AlertStanding, now: UnixMs) -> bool:

@@ -21,6 +21,7 @@ from mintscope.alerts.alert import (
     Firing,
     FiringEmail,
     FiringId,
+    FiringTelegram,
     SignalId,
 )
 from mintscope.alerts.alerts import Alerts
@@ -45,6 +46,7 @@ from mintscope.alerts.wire import (
     SignalCommon,
     SignalLine,
     SignalList,
+    TelegramOutcome,
     WebhookState,
 )
 from mintscope.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
@@ -66,7 +68,7 @@ from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import UnixMs
 from mintscope.market.screening.grammar import ConditionError, parse_condition
 
-COLUMNS: Final = {"email": "by_email", "candles": "is_closed"}
+COLUMNS: Final = {"email": "by_email", "telegram": "by_telegram", "candles": "is_closed"}
 CLOSED: Final = "closed"
 
 
@@ -94,6 +96,7 @@ def _shared(body: SignalCommon) -> dict[str, Any]:
         "mint": mint_of(body.mint),
         "webhook_url": body.webhook_url,
         "by_email": body.email,
+        "by_telegram": body.telegram,
         "is_closed": body.candles == CLOSED,
         "least_confidence": body.least_confidence,
         "fires": body.fires,
@@ -146,6 +149,7 @@ def line_facts(signal: Alert) -> dict[str, Any]:
         "least_confidence": asked.least_confidence,
         "webhook_url": asked.webhook_url,
         "email": asked.by_email,
+        "telegram": asked.by_telegram,
         "fires": asked.fires,
         "compared_with": asked.compared,
         "direction": asked.direction,
@@ -178,7 +182,12 @@ def event_of(firing: Firing) -> EventLine:
         fired_at=fired.fired_at // 1000,
         webhook=None if firing.due_at is None else _webhook_of(firing, firing.due_at),
         email=None if firing.email is None else _email_of(firing.email),
+        telegram=None if firing.telegram is None else _telegram_of(firing.telegram),
     )
+
+
+def _telegram_of(told: FiringTelegram) -> TelegramOutcome:
+    return TelegramOutcome(state=told.state, sent_at=_seconds(told.sent_at), reason=told.note)
 
 
 def _email_of(email: FiringEmail) -> EmailOutcome:
@@ -223,6 +232,7 @@ NO_MORE: Final = "expected at most {most} signals: delete one before"
 NO_MORE_OF_ALL: Final = "There are as many signals as this service looks at."
 NO_MORE_MINTS: Final = "The signals of this service look at as many tokens as they can."
 UNVERIFIED: Final = "email: expected an account whose e-mail address is verified"
+UNLINKED: Final = "telegram: expected an account with a Telegram chat, linked in its settings"
 KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was made."
 
 
@@ -431,6 +441,7 @@ class AlertRoutes:
             AlertDenied.TOO_MANY_OF_ALL: ServiceUnavailable(NO_MORE_OF_ALL),
             AlertDenied.TOO_MANY_MINTS: ServiceUnavailable(NO_MORE_MINTS),
             AlertDenied.UNVERIFIED: BadRequest(UNVERIFIED),
+            AlertDenied.UNLINKED: BadRequest(UNLINKED),
             AlertDenied.KEY_USED: IdempotencyKeyUsed(KEY_USED),
         }
         return refusals[denied]

@@ -219,7 +219,7 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
         rows.told.mark(numbers, EmailState.NOT_SENT, note=reached.note)
         _tell_limit(rows, signal, kept.user.email, reached, at)
         return False
-    facts = _facts(signal, firings, symbols)
+    facts = message_facts(signal, firings, symbols)
     email_id = rows.emails.insert(EmailKind.SIGNAL_FIRED, kept.user.email, facts, None, at)
     rows.told.mark(numbers, EmailState.WRITTEN, email_id=email_id)
     return True
@@ -281,8 +281,8 @@ def _tell_limit(
     rows.emails.insert(EmailKind.SIGNAL_LIMIT, email, facts, None, at)
 
 
-def _facts(signal: Alert, firings: Sequence[Firing], symbols: Symbols) -> dict[str, str]:
-    """Return the facts of the e-mail: every text is made here, and only put in its place later."""
+def message_facts(signal: Alert, firings: Sequence[Firing], symbols: Symbols) -> dict[str, str]:
+    """Return the facts of a message: every text is made here, and only put in its place later."""
     asked = signal.rule
     newest = firings[-1]
     fired = newest.fired

@@ -42,7 +42,8 @@ from mintscope.site.tokens.tokens import ShownToken, TokenSearch, mint_of
 WINDOW_DIGITS_MAX: Final = 6  # ten days in seconds
 NAMES: Final = (
     "name", "mint", "field", "kind", "level", "margin", "percent", "window", "webhook", "email",
-    "candles", "confidence", "once", "fires", "compared", "direction", "message", "expires",
+    "telegram", "candles", "confidence", "once", "fires", "compared", "direction", "message",
+    "expires",
 )  # fmt: skip
 FIRST: Final[Mapping[str, str]] = {
     "field": "indicators.h1.rsi",
@@ -74,6 +75,7 @@ def values_of(asked: AlertRule) -> dict[str, str]:
         "window": str(asked.window_s or FIRST["window"]),
         "webhook": asked.webhook_url or "",
         "email": "yes" if asked.by_email else "",
+        "telegram": "yes" if asked.by_telegram else "",
         "candles": "closed" if asked.is_closed else "all",
         "confidence": asked.least_confidence.value,
         "fires": asked.fires.value,
@@ -105,6 +107,7 @@ def parse_alert(values: Mapping[str, str]) -> AlertRule:
         kind=kind,
         webhook_url=values["webhook"] or None,
         by_email=values["email"] == "yes",
+        by_telegram=values["telegram"] == "yes",
         is_closed=values["candles"] == "closed",
         least_confidence=Confidence(confidence),
         fires=Fires(values["fires"] or Fires.ONCE),
@@ -175,6 +178,7 @@ REFUSALS: Final[Mapping[AlertDenied, str]] = {
     AlertDenied.KEY_USED: MADE_BEFORE,
     AlertDenied.NOT_FOUND: MADE_BEFORE,
     AlertDenied.UNVERIFIED: "Verify your e-mail address first, under Settings > Account.",
+    AlertDenied.UNLINKED: "Link a Telegram chat first, under Settings > Telegram.",
 }
 
 
@@ -279,6 +283,7 @@ class AlertPages:
             "refused": await self._signals.refused(alert.user_id),
             "words": words,
             "named": named,
+            "has_telegram": bool(self._signals.bounds.telegram_bot),
         }
         return Page("alerts/show.html", facts)
 
@@ -394,6 +399,7 @@ class AlertPages:
             "is_looked_for": found is not None and mint is None,
             "now_values": await self._now_words(mint),
             "remarks": remarks,
+            "has_telegram": bool(self._signals.bounds.telegram_bot),
         }
         status = 422 if remarks else None
         return Page("alerts/form.html", facts, errors=errors, values=values, status=status)

@@ -17,9 +17,11 @@ from mintscope.alerts.alert import (
     Firing,
     FiringEmail,
     FiringId,
+    FiringTelegram,
     MintBase,
     NewFiring,
     SignalId,
+    TelegramState,
 )
 from mintscope.kit.audit import UserId
 from mintscope.kit.primitives import Mint, UnixMs
@@ -42,6 +44,7 @@ MANY: Final = Batch(
         "fired_at": "bigint",
         "due_at": "bigint",
         "email": "text",
+        "telegram": "text",
     },
 )
 FIRST_WAITING: Final = f"""
@@ -77,28 +80,41 @@ class SqlFiringRows(Table[FiringId, Firing]):
             state="signal_firing.email",
             note="signal_firing.email_note",
         ),
+        telegram=Columns(
+            FiringTelegram,
+            "signal_firing",
+            state="signal_firing.telegram",
+            sent_at="signal_firing.telegram_sent_at",
+            note="signal_firing.telegram_note",
+        ),
     )
     SOURCE = f"signal_firing LEFT JOIN {EMAILS} ON {EMAILS}.id = signal_firing.email_id WHERE"
 
     def insert(
-        self, firing: NewFiring, due_at: UnixMs | None, email: EmailState | None = None
+        self,
+        firing: NewFiring,
+        due_at: UnixMs | None,
+        email: EmailState | None = None,
+        telegram: TelegramState | None = None,
     ) -> FiringId:
-        """Add a firing; *due_at*, *email*: None where it is not sent by webhook, by e-mail."""
+        """Add a firing; *due_at*, *email*, *telegram*: None where it is not sent in that way."""
         columns = asdict(firing)
-        how = {"due_at": self._due(due_at), "email": email}
+        how = {"due_at": self._due(due_at), "email": email, "telegram": telegram}
         return self._add({"signal": columns.pop("signal_id"), **columns, **how})
 
     def insert_many(
         self,
         firings: Sequence[tuple[NewFiring, UnixMs | None]],
         by_email: Collection[SignalId] = (),
+        by_telegram: Collection[SignalId] = (),
     ) -> None:
-        """Add firings, each with its *due_at*, in that order; of *by_email*, waiting for it."""
+        """Add firings, each with its *due_at*, in that order, and the ways that they wait for."""
         told = [
             (
                 *astuple(firing),
                 self._due(due_at),
                 EmailState.WAITING.value if firing.signal_id in by_email else None,
+                TelegramState.WAITING.value if firing.signal_id in by_telegram else None,
             )
             for firing, due_at in firings
         ]
@@ -107,6 +123,11 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
         """Return up to *limit* firings of a signal that wait for an e-mail, oldest first."""
         condition = "signal = ? AND email = 'waiting' ORDER BY signal_firing.id LIMIT ?"
+        return self._all(condition, signal_id, limit)
+
+    def for_telegram(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
+        """Return up to *limit* firings of a signal that wait for Telegram, oldest first."""
+        condition = "signal = ? AND telegram = 'waiting' ORDER BY signal_firing.id LIMIT ?"
         return self._all(condition, signal_id, limit)
 
     def of_signal(
@@ -213,6 +234,10 @@ class SqlAlertRows(Table[SignalId, Alert]):
     def email_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
         """Return up to *limit* with firings whose pause has ended, longest due first."""
         return self._all("email_due_at <= ? ORDER BY email_due_at, id LIMIT ?", now, limit)
+
+    def telegram_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
+        """Return up to *limit* whose firings are to be sent to Telegram, longest due first."""
+        return self._all("telegram_due_at <= ? ORDER BY telegram_due_at, id LIMIT ?", now, limit)
 
     def expired(self, now: UnixMs, limit: int) -> Sequence[Alert]:
         """Return up to *limit* that are evaluated and have expired."""

@@ -101,6 +101,10 @@ EMAIL = about(
     " account in 24 hours at most. Events say what is in no e-mail, and why.",
     False,  # noqa: FBT003
 )
+TELEGRAM = about(
+    "Whether firings are sent to the Telegram chat of the account: one message a minute at most.",
+    False,  # noqa: FBT003
+)
 FIRES = about(
     "once: at the first crossing; then the signal is inactive until isActive is set again. hourly:"
     " at the first crossing in any hour. each: at every crossing, 30 in an hour at most.",
@@ -139,6 +143,7 @@ class SignalLine(Wire):
     least_confidence: Annotated[Confidence, LEAST]
     webhook_url: Annotated[str | None, URL]
     email: Annotated[bool, EMAIL]
+    telegram: Annotated[bool, TELEGRAM]
     fires: Annotated[Fires, FIRES]
     compared_with: Annotated[str | None, COMPARED]
     direction: Annotated[Direction | None, DIRECTION]
@@ -183,6 +188,7 @@ class SignalCommon(Wire, forbid_unknown_fields=True, kw_only=True):
     least_confidence: Annotated[Confidence, LEAST] = Confidence.MEDIUM
     webhook_url: NewUrl = None
     email: Annotated[bool, EMAIL] = False
+    telegram: Annotated[bool, TELEGRAM] = False
     fires: Annotated[Fires, FIRES] = Fires.EACH
     message: NewMessage = ""
     expires_at: Annotated[NewExpiry | None, EXPIRES] = None
@@ -277,6 +283,7 @@ class ChangedSignal(Wire, forbid_unknown_fields=True):
     least_confidence: Annotated[Confidence, LEAST] | UnsetType = UNSET
     webhook_url: NewUrl | UnsetType = UNSET
     email: Annotated[bool, EMAIL] | UnsetType = UNSET
+    telegram: Annotated[bool, TELEGRAM] | UnsetType = UNSET
     fires: Annotated[Fires, FIRES] | UnsetType = UNSET
     message: NewMessage | UnsetType = UNSET
     expires_at: Annotated[NewExpiry | None, EXPIRES] | UnsetType = UNSET
@@ -310,6 +317,16 @@ class EmailOutcome(Wire):
     reason: Annotated[str | None, about("Why it was not sent, as `limit of 50 reached`.", None)]
 
 
+class TelegramOutcome(Wire):
+    """Whether an event was sent to the Telegram chat of the account."""
+
+    state: Annotated[str, about("waiting, sent or not_sent.", "sent")]
+    sent_at: Annotated[
+        int | None, about("When Telegram took it, Unix seconds; null: it did not.", 1_763_460_001)
+    ]
+    reason: Annotated[str | None, about("Why the last attempt failed.", None)]
+
+
 class EventLine(Wire):
     """A firing of a signal."""
 
@@ -328,6 +345,9 @@ class EventLine(Wire):
     ]
     email: Annotated[
         EmailOutcome | None, about("Whether an e-mail reports it; null: there was none to send.")
+    ]
+    telegram: Annotated[
+        TelegramOutcome | None, about("Whether Telegram took it; null: it was not sent there.")
     ]
 
 

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from mintscope.alerts.alert import Alert, AlertRule, EmailState, Fires, Firing
+from mintscope.alerts.alert import Alert, AlertRule, EmailState, Fires, Firing, TelegramState
 from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
 from mintscope.alerts.emails import bounds_of, field_words, value_words
 from mintscope.kit.errors import ServiceError
@@ -94,7 +94,8 @@ def _candles_words(asked: AlertRule) -> str:
 
 def ways_words(asked: AlertRule) -> str:
     """Return the channels of *asked* in words."""
-    ways = ["by e-mail"] * asked.by_email + ["by webhook"] * (asked.webhook_url is not None)
+    ways = ["by e-mail"] * asked.by_email + ["on Telegram"] * asked.by_telegram
+    ways += ["by webhook"] * (asked.webhook_url is not None)
     return " and ".join(ways) or "only on this page"
 
 
@@ -137,6 +138,18 @@ def email_words(firing: Firing) -> str:
     if email.given_up_at is not None:
         return f"failed: {email.reason or 'no answer'}"
     return f"retrying: {email.reason}" if email.reason else "sending"
+
+
+def telegram_words(firing: Firing) -> str:
+    """Return the outcome of the Telegram message about *firing* in words."""
+    told = firing.telegram
+    if told is None:
+        return "-"
+    if told.state is TelegramState.SENT:
+        return "sent"
+    if told.state is TelegramState.NOT_SENT:
+        return f"not sent: {told.note}"
+    return f"retrying: {told.note}" if told.note else "in the next message"
 
 
 def fired_words(asked: AlertRule, firing: Firing) -> str:
@@ -206,8 +219,8 @@ def impossible(asked: AlertRule) -> str | None:
 def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
     """Return remarks to be read before *asked* is made."""
     found = []
-    if asked.webhook_url is None and not asked.by_email:
-        text = "Nothing notifies you: neither e-mail nor webhook is set. It is only listed here."
+    if asked.webhook_url is None and not asked.by_email and not asked.by_telegram:
+        text = "Nothing notifies you: no e-mail, Telegram or webhook. It is only listed here."
         found.append(Remark("silent", text))
     if present is None:
         return found

@@ -248,6 +248,7 @@ async def _accounts(  # noqa: PLR0913, PLR0917 - one argument for each part
             pepper=pepper,
             limits=limits,
             clock=clock,
+            origin=origin,
             symbols=symbols,
         ) as checks,
     ):

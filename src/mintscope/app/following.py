@@ -14,7 +14,7 @@ The market as pages show it.
 import asyncio
 import os
 from collections.abc import AsyncIterator, Collection, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -26,6 +26,8 @@ from mintscope.alerts.conditions import Tracks
 from mintscope.alerts.deliveries import Deliveries
 from mintscope.alerts.evaluation import Evaluation, WebhookQueue
 from mintscope.alerts.evaluator import AlertEvaluator
+from mintscope.alerts.telegram.bot import BotApi, TelegramBot
+from mintscope.alerts.telegram.chats import TelegramChats, TelegramMessages
 from mintscope.alerts.webhooks import Receivers, WebhookPost, WebhookSender
 from mintscope.api.events import StreamBounds, Streams
 from mintscope.api.failures import RETRY_S
@@ -82,6 +84,7 @@ def make_signals(
         emails_day_max=config.emails_per_day_max,
         emails_of_alert_max=config.emails_per_alert_max,
         allows_loopback=config.webhook_loopback,
+        telegram_bot=config.telegram_bot,
     )
     return Alerts(
         store=store,
@@ -103,9 +106,13 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
     pepper: bytes,
     limits: Limits,
     clock: Clock,
+    origin: str,
     symbols: ReadSymbols = no_symbols,
 ) -> AsyncIterator[list[Check]]:
-    """Evaluate signals and send their webhooks during the block; yield the check of signals."""
+    """Evaluate signals and send their webhooks during the block; yield the check of signals.
+
+    origin   what links in messages to Telegram begin with
+    """
     if not config.enabled:
         yield []
         return
@@ -113,7 +120,13 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
     receivers = Receivers(limits, clock, per_minute=config.webhooks_per_minute_max)
     deliveries = make_deliveries(config, store, queue, pepper, clock)
     sender = make_sender(config, deliveries, receivers, clock)
-    async with running(watcher.run, "signals"), running(sender.run, "webhooks"):
+    bot = make_bot(config, watcher.writer, store, pepper, origin, clock, symbols)
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(running(watcher.run, "signals"))
+        await stack.enter_async_context(running(sender.run, "webhooks"))
+        if bot is not None:
+            await stack.enter_async_context(running(bot.send, "telegram"))
+            await stack.enter_async_context(running(bot.listen, "telegram chats"))
         yield [Check("signals", watcher.expect_looking, is_vital=False)]
 
 
@@ -171,6 +184,31 @@ def make_sender(
         admit=receivers.admit_address,
     )
     return WebhookSender(deliveries=deliveries, post=post, receivers=receivers, clock=clock)
+
+
+def make_bot(  # noqa: PLR0913, PLR0917 - one argument for each part
+    config: SignalsConfig,
+    writer: AlertWriter,
+    store: AccountStore,
+    pepper: bytes,
+    origin: str,
+    clock: Clock,
+    symbols: ReadSymbols,
+) -> TelegramBot | None:
+    """Return the operator's Telegram bot; None if there is none."""
+    if not config.telegram_bot or config.telegram_token is None:
+        return None
+    secrets = AccountSecrets.derive(pepper)
+    return TelegramBot(
+        api=BotApi(
+            url=config.telegram_url.rstrip("/"),
+            token=config.telegram_token.get_secret_value(),
+        ),
+        chats=TelegramChats(store=store, secrets=secrets, clock=clock, bot=config.telegram_bot),
+        messages=TelegramMessages(store=store, secrets=secrets, clock=clock, origin=origin),
+        writer=writer,
+        symbols=symbols,
+    )
 
 
 GAPS_SHOWN: Final = 5

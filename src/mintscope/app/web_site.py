@@ -47,6 +47,7 @@ from mintscope.accounts.signups.signups import Signups
 from mintscope.accounts.wallets.credits import AccountCredits, Wallets
 from mintscope.alerts.alerts import Alerts
 from mintscope.alerts.pages import AlertPages
+from mintscope.alerts.telegram.pages import TelegramPages
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import HttpApplication
@@ -182,6 +183,8 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
         yield WatchlistPages(parts.watchlists, lines, search)
         reports = None if market is None else market.reports
         yield AlertPages(parts.signals, parts.signal_tests, search, reports)
+        if parts.signals.bounds.telegram_bot:
+            yield TelegramPages(parts.signals.telegram)
 
 
 def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:

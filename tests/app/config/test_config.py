@@ -497,6 +497,7 @@ SECRETS_IN_FILES = {
     "credits.pepper": PEPPER,
     "mail.password": "of a mailbox",
     "payments.price_feed_url": URL,
+    "signals.telegram_token": "123456:ABC-DEF1234ghIkl",
     "tracing.otlp_url": URL,
     "credits.roots": f"{1_700_000_000}:{sha256(b'a root').hexdigest()}",
 }

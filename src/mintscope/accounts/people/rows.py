@@ -47,6 +47,7 @@ from mintscope.alerts.alert import (
     FiredRows,
     FiringRows,
     LeaseRows,
+    TelegramRows,
 )
 from mintscope.kit.audit import EventRows, HourRows, KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
@@ -120,6 +121,7 @@ class AccountRows:
     firings: FiringRows
     fired: FiredRows
     told: AlertEmailRows
+    telegram: TelegramRows
     turn: LeaseRows
 
 

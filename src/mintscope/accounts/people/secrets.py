@@ -135,6 +135,19 @@ class AccountSecrets:
         """Return whether *text* is the proof of an alert, in constant time."""
         return _are_same(self.pause_proof(signal_id), text)
 
+    def telegram_proof(self, user_id: int, until_s: int, linked_at: int) -> str:
+        """Return the proof in a code that links a Telegram chat, good *until_s*.
+
+        linked_at   when the account's chat was linked; 0: it has none
+        """
+        text = f"telegram {user_id} {until_s} {linked_at}"
+        drawn = hmac.digest(self.mail, text.encode(), "sha256")
+        return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
+
+    def is_telegram_proof(self, user_id: int, until_s: int, linked_at: int, text: str) -> bool:
+        """Return whether *text* is that proof, in constant time."""
+        return _are_same(self.telegram_proof(user_id, until_s, linked_at), text)
+
     def email_name(self, email_id: int, written_at: UnixMs) -> str:
         """Return the local part of the Message-ID, the same at every attempt."""
         drawn = hmac.digest(self.mail, f"letter {email_id} {written_at}".encode(), "sha256")

@@ -78,6 +78,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
     for signal in rows.signals.of_user(user.user_id):
         rows.signals.delete(signal.signal_id)
         rows.turn.touch()
+    rows.telegram.unlink(user.user_id)
     if user.kind is UserKind.PERSON:
         rows.users.update(user.user_id, password_hash="")  # no password has this hash
     rows.users.update(user.user_id, removed_at=at)
@@ -225,6 +226,9 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
     for linked in wallets:
         rows.wallets.unlink(user_id, linked.wallet)
     alerts, webhooks = _end_alerts(rows, user_id, since, at)
+    chat = rows.telegram.chat(user_id)
+    if chat is not None and chat.linked_at >= since:
+        rows.telegram.unlink(user_id)
     return Ended(
         sessions=sessions,
         keys=keys,

@@ -57,6 +57,7 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
     "is_active": bool,
     "is_closed": bool,
     "by_email": bool,
+    "by_telegram": bool,
     "user_removed": bool,
     "has_second_factor": bool,
 }

@@ -239,6 +239,16 @@ class SignalsConfig(Section):
     half as many, to all hosts together."""
     webhook_loopback: bool = False
     """Send webhooks to addresses of this machine, too, in plain http: for demos and tests."""
+    telegram_bot: str = Field(default="", pattern=r"^([A-Za-z0-9_]{5,32})?$")
+    """The user name of your Telegram bot, without @. With it, alerts can be sent to Telegram."""
+    telegram_token: values.OptionalSecret = None
+    """The token of that bot, as @BotFather shows it."""
+    telegram_token_file: values.File = None
+    """The file that holds telegram_token instead."""
+    telegram_url: str = Field(
+        default="https://api.telegram.org", pattern=r"^https?://[^\s/?#@]+(/[^\s?#]*)?$"
+    )
+    """The server of the Bot API."""
 
 
 class GeyserConfig(Section):

@@ -88,6 +88,7 @@ def _urls(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
 def _issued(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
     """Yield the secrets that others have issued: how good these are is not for us to say."""
     yield "mail.password", [config.mail.password]
+    yield "signals.telegram_token", [config.signals.telegram_token]
     yield "geyser.x_tokens", config.geyser.x_tokens
     yield "chain.rpc_headers", config.chain.rpc_headers.values()
 
@@ -461,6 +462,8 @@ def _unsafe(config: Config) -> list[str]:
     is_in_clear = config.mail.delivery == "smtp" and config.mail.security == "none"
     if is_in_clear and not is_loopback(config.mail.host):
         problems.append('mail.security: expected "starttls" or "tls" for a mail.host elsewhere')
+    if config.signals.telegram_bot and config.signals.telegram_token is None:
+        problems.append("signals.telegram_token: expected with signals.telegram_bot")
     taken = {config.api.port}
     if config.metrics.enabled:
         taken |= {config.metrics.ingest_port, config.metrics.api_port}

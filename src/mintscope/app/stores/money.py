@@ -32,6 +32,7 @@ from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWall
 from mintscope.alerts.evaluation import WebhookQueue
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.store import SqlAlertEmailRows, SqlAlertRows, SqlFiringRows, SqlLeaseRows
+from mintscope.alerts.telegram.store import SqlTelegramRows
 from mintscope.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.credits.rotation import RotationStore
 from mintscope.credits.store.ledger import GroupCreditLedger
@@ -135,6 +136,7 @@ def rows_of(db: Database) -> AccountRows:
         firings=firings,
         fired=firings,
         told=SqlAlertEmailRows(db, firings, signals),
+        telegram=SqlTelegramRows(db, firings, signals),
         turn=SqlLeaseRows(db),
     )
 

@@ -39,6 +39,7 @@ class SignalParts(TypedDict, total=False):
     least_confidence    "low", "medium" or "high": reports below it are not evaluated
     webhook_url         the URL that firings are sent to; None: no webhook
     email               whether firings are sent by e-mail
+    telegram            whether firings are sent to the Telegram chat of the account
     """
 
     level: float
@@ -49,6 +50,7 @@ class SignalParts(TypedDict, total=False):
     least_confidence: Literal["low", "medium", "high"]
     webhook_url: str | None
     email: bool
+    telegram: bool
     fires: Literal["once", "hourly", "each"]
     compared_with: str
     direction: Literal["up", "down"] | None

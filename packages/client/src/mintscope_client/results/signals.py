@@ -29,6 +29,7 @@ class SignalRule(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     message: str = ""
     expires_at: int | None = None
     ended_at: int | None = None
+    telegram: bool = False
 
 
 class MadeSignal(SignalRule, frozen=True, kw_only=True, rename="camel"):
@@ -61,6 +62,14 @@ class EmailOutcome(msgspec.Struct, frozen=True, rename="camel"):
     reason: str | None
 
 
+class TelegramOutcome(msgspec.Struct, frozen=True, rename="camel"):
+    """Whether a firing was sent to the Telegram chat of the account."""
+
+    state: str
+    sent_at: int | None
+    reason: str | None
+
+
 class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
     """A firing of a signal."""
 
@@ -74,6 +83,7 @@ class SignalEvent(msgspec.Struct, frozen=True, rename="camel"):
     fired_at: int
     webhook: WebhookOutcome | None
     email: EmailOutcome | None = None
+    telegram: TelegramOutcome | None = None
 
 
 class SignalEventsPage(msgspec.Struct, frozen=True, rename="camel"):

@@ -5,7 +5,7 @@ const OF_SIGNUP = ["email", "motivation", "userType", "scopes", "telegram", "twi
 const OF_SIGNAL = [
     "name", "mint", "field", "kind", "level", "margin", "percent", "windowS", "candles",
     "leastConfidence", "webhookUrl", "email", "isActive", "fires", "comparedWith", "direction",
-    "message", "expiresAt",
+    "message", "expiresAt", "telegram",
 ];
 /** Calls of API keys and of signing up for one, all of them free. */
 export class AccountCalls {

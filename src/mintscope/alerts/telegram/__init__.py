@@ -1,0 +1,1 @@
+"""Alerts to Telegram: chats of accounts, messages, the bot, pages."""

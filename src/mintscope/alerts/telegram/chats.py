@@ -1,0 +1,252 @@
+"""Telegram chats of accounts, and what is sent to them.
+
+A chat is linked by a code that the settings show and the chat sends to the bot.  A code is good
+for 15 minutes and for one chat: it is bound to the chat that the account had when it was shown.
+
+Firings wait until a message of their alert may be sent; those that wait together are one message.
+A message may be sent twice after a crash, never not at all.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.alerts.alert import (
+    Alert,
+    Firing,
+    FiringId,
+    TelegramChat,
+    TelegramState,
+)
+from mintscope.alerts.emails import Symbols, message_facts
+from mintscope.kit.audit import SERVICE, Actor, UserId, note, user_actor
+from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import DAY_MS, MINUTE_MS, MINUTE_S, SECOND_MS
+
+CODE_S: Final = 15 * MINUTE_S
+NUMBER_DIGITS_MAX: Final = 18
+NAME_LENGTH_MAX: Final = 64
+PAUSE_MS: Final = MINUTE_MS  # between two messages of an alert
+LEASE_MS: Final = MINUTE_MS  # longer than a request to Telegram takes
+RETRY_MS: Final = 30 * SECOND_MS
+GATHERED_MAX: Final = 1_000  # firings of one message
+TEXT_LENGTH_MAX: Final = 4_096  # the Bot API: sendMessage
+NO_CHAT: Final = "no Telegram chat is linked"
+TOO_LATE: Final = "it was not accepted within 24 hours"
+
+
+class DueMessage(NamedTuple):
+    """A message that is to be sent now."""
+
+    signal: Alert
+    chat: TelegramChat
+    firings: Sequence[FiringId]
+    text: str
+
+
+class Sent(NamedTuple):
+    """The outcome of a message.
+
+    reason         why it was not accepted; None: it was
+    is_blocked     the bot may not write to the chat any more
+    retry_after_s  when Telegram said to try again; None: it said nothing
+    new_chat_id    the number that the chat has now; None: the same
+    """
+
+    message: DueMessage
+    reason: str | None = None
+    is_blocked: bool = False
+    retry_after_s: int | None = None
+    new_chat_id: int | None = None
+
+
+def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
+    """Let the firings of *signal* be sent once its last message is *PAUSE_MS* old."""
+    last = signal.telegram_at
+    is_early = last is not None and last <= at < last + PAUSE_MS
+    due_at = UnixMs(last + PAUSE_MS) if is_early and last is not None else at
+    rows.signals.update(signal.signal_id, telegram_due_at=due_at)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelegramChats:
+    """Links the chats of accounts.  Raises ServiceUnavailable from every verb.
+
+    bot   the name of the operator's bot; "": there is none
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    bot: str
+
+    async def find(self, user_id: UserId) -> TelegramChat | None:
+        """Return the chat of a user."""
+        return await self.store.read(lambda rows: rows.telegram.chat(user_id))
+
+    async def address(self, user_id: UserId) -> str:
+        """Return the link that opens the bot with a code of a user, as the Bot API describes."""
+        chat = await self.find(user_id)
+        until_s = self.clock.now() // SECOND_MS + CODE_S
+        proof = self.secrets.telegram_proof(user_id, until_s, _linked_at(chat))
+        return f"https://t.me/{self.bot}?start={user_id}-{until_s}-{proof}"
+
+    async def link(self, code: str, chat_id: int, name: str) -> bool:
+        """Link a chat by the *code* that it sent; True also where it is linked already."""
+        user, _, rest = code.partition("-")
+        until, _, proof = rest.partition("-")
+        if not all(each.isascii() and each.isdigit() for each in (user, until)):
+            return False
+        if max(len(user), len(until)) > NUMBER_DIGITS_MAX:
+            return False
+        user_id, until_s, now = UserId(int(user)), int(until), self.clock.now()
+        new = TelegramChat(user_id=user_id, chat_id=chat_id, name=_shown(name), linked_at=now)
+
+        def link(rows: AccountRows) -> bool:
+            kept, before = rows.users.get(user_id), rows.telegram.chat(user_id)
+            if before is not None and before.chat_id == chat_id and before.blocked_at is None:
+                return True
+            is_good = self.secrets.is_telegram_proof(user_id, until_s, _linked_at(before), proof)
+            if not is_good or now >= until_s * SECOND_MS:
+                return False
+            if kept is None:
+                return False
+            rows.telegram.link(new)
+            _note(rows, user_actor(user_id), "linked Telegram", user_id, now)
+            return True
+
+        return await self.store.transact(link)
+
+    async def unlink(self, user_id: UserId) -> None:
+        """Forget the chat of a user."""
+        now = self.clock.now()
+        await self.store.transact(lambda rows: _unlink(rows, user_id, user_actor(user_id), now))
+
+    async def stop(self, chat_id: int) -> None:
+        """Forget a chat, of every account that has it: it asked for that."""
+        now = self.clock.now()
+
+        def stop(rows: AccountRows) -> None:
+            for user_id in rows.telegram.users_of(chat_id):
+                _unlink(rows, user_id, SERVICE, now)
+
+        await self.store.transact(stop)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TelegramMessages:
+    """Leases messages to who sends them, and notes what became of them.
+
+    origin   what links in messages begin with
+    Raises ServiceUnavailable from every verb.
+    """
+
+    store: AccountStore
+    secrets: AccountSecrets
+    clock: Clock
+    origin: str
+
+    async def mints(self, limit: int) -> Collection[Mint]:
+        """Return the tokens of up to *limit* alerts with a message that is due."""
+        now = self.clock.now()
+        due = await self.store.read(lambda rows: rows.telegram.due(now, limit))
+        return {each.rule.mint for each in due}
+
+    async def lease(self, limit: int, symbols: Symbols) -> Sequence[DueMessage]:
+        """Lease up to *limit* messages, one of a chat; what cannot be sent says why."""
+        now = self.clock.now()
+        return await self.store.transact(lambda rows: self._lease(rows, limit, symbols, now))
+
+    async def note(self, sent: Sequence[Sent]) -> None:
+        """Store the outcomes of messages."""
+        now = self.clock.now()
+        await self.store.transact(lambda rows: _note_all(rows, sent, now))
+
+    def _lease(
+        self, rows: AccountRows, limit: int, symbols: Symbols, now: UnixMs
+    ) -> Sequence[DueMessage]:
+        found: dict[int, DueMessage] = {}
+        for signal in rows.telegram.due(now, limit):
+            firings = rows.telegram.waiting(signal.signal_id, GATHERED_MAX)
+            chat = rows.telegram.chat(signal.user_id)
+            late = [each for each in firings if now - each.fired.fired_at > DAY_MS]
+            if chat is None or chat.blocked_at is not None:
+                _give_up(rows, firings, NO_CHAT)
+                firings = []
+            elif late:
+                _give_up(rows, late, TOO_LATE)
+                firings = firings[len(late) :]
+            if chat is None or not firings:
+                rows.signals.update(signal.signal_id, telegram_due_at=None)
+            elif chat.chat_id not in found:
+                until = UnixMs(now + LEASE_MS)
+                rows.signals.update(signal.signal_id, telegram_due_at=until)
+                numbers = [each.firing_id for each in firings]
+                text = self._text(signal, firings, symbols)
+                found[chat.chat_id] = DueMessage(signal, chat, numbers, text)
+        return list(found.values())
+
+    def _text(self, signal: Alert, firings: Sequence[Firing], symbols: Symbols) -> str:
+        facts = message_facts(signal, firings, symbols)
+        number = signal.signal_id
+        links = [
+            f"Token: {self.origin}/token/{signal.rule.mint}",
+            f"Alert: {self.origin}/alerts/{number}",
+            f"Pause: {self.origin}/pause-alert/{number}.{self.secrets.pause_proof(number)}",
+        ]
+        parts = [facts["title"], facts["lines"], facts["message"].strip(), "\n".join(links)]
+        return "\n\n".join(part for part in parts if part)[:TEXT_LENGTH_MAX]
+
+
+def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
+    for each in sent:
+        message = each.message
+        number = message.signal.signal_id
+        signal = rows.signals.get(number)
+        if each.is_blocked:
+            rows.telegram.block(message.chat.user_id, now)
+        if each.new_chat_id is not None:
+            rows.telegram.move(message.chat.chat_id, each.new_chat_id)
+        state = TelegramState.WAITING
+        if each.reason is None:
+            state = TelegramState.SENT
+        elif each.is_blocked:
+            state = TelegramState.NOT_SENT
+        sent_at = now if each.reason is None else None
+        rows.telegram.mark(message.firings, state, sent_at=sent_at, note=each.reason)
+        if signal is None:
+            continue
+        if each.reason is None:
+            rows.signals.update(number, telegram_at=now)
+        pause_ms = PAUSE_MS if each.reason is None else RETRY_MS
+        if each.retry_after_s is not None:
+            pause_ms = each.retry_after_s * SECOND_MS
+        is_left = bool(rows.telegram.waiting(number, 1))
+        due_at = UnixMs(now + pause_ms) if is_left else None
+        rows.signals.update(number, telegram_due_at=due_at)
+
+
+def _give_up(rows: AccountRows, firings: Sequence[Firing], why: str) -> None:
+    numbers = [each.firing_id for each in firings]
+    rows.telegram.mark(numbers, TelegramState.NOT_SENT, note=why)
+
+
+def _unlink(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs) -> None:
+    if rows.telegram.chat(user_id) is not None:
+        rows.telegram.unlink(user_id)
+        _note(rows, actor, "unlinked Telegram", user_id, at)
+
+
+def _note(rows: AccountRows, actor: Actor, action: str, user_id: UserId, at: UnixMs) -> None:
+    note(rows.events, at, actor, action, f"user:{user_id}")
+
+
+def _linked_at(chat: TelegramChat | None) -> int:
+    return 0 if chat is None else chat.linked_at
+
+
+def _shown(name: str) -> str:
+    return "".join(filter(str.isprintable, name))[:NAME_LENGTH_MAX] or "a chat"

@@ -1,0 +1,210 @@
+"""Alerts on Telegram, against a server that answers as the Bot API's documentation says."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from mintscope.alerts.alert import (
+    Alert,
+    AlertDenied,
+    AlertRule,
+    Fires,
+    FiringTelegram,
+    SignalId,
+    TelegramState,
+)
+from mintscope.alerts.alerts import AlertBounds, no_symbols
+from mintscope.alerts.conditions import Field, SignalKind
+from mintscope.alerts.evaluator import AlertEvaluator
+from mintscope.alerts.telegram.bot import EXPIRED, HELP, LINKED, STOPPED, BotApi, TelegramBot
+from mintscope.alerts.telegram.chats import CODE_S, PAUSE_MS, TelegramMessages
+from mintscope.kit.time import DAY_MS, SECOND_MS
+from support.fakes.telegram import TOKEN, FakeTelegram, refusal, telegram
+from support.scenes.account_stores import ENGINES
+from support.scenes.watching import MINT, Scene, opened, trade
+
+CHAT: Final = 7_000_000_001
+ORIGIN: Final = "https://mintscope.example"
+
+
+@dataclass
+class Linked:
+    scene: Scene
+    fake: FakeTelegram
+    bot: TelegramBot
+    watcher: AlertEvaluator
+
+    async def code(self) -> str:
+        """Return the code in the link of the settings."""
+        address = await self.scene.signals.telegram.address(self.scene.user_id)
+        link, _, code = address.partition("?start=")
+        assert link == "https://t.me/mintscope_bot"
+        assert len(code) <= 64  # deep links: A-Z, a-z, 0-9, _ and - only
+        assert set(code) <= set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
+        return code
+
+    async def says(self, chat_id: int, text: str) -> str:
+        """Return the answer of the bot to what a chat sends."""
+        self.fake.write(chat_id, text, username="alice")
+        await self.bot.answer(0)
+        assert self.fake.sent[-1][0] == chat_id
+        return self.fake.sent[-1][1]
+
+    async def crosses(self) -> None:
+        """Let the price go below the level of the alert and above it."""
+        for price in (9.0, 11.0):
+            trade(self.scene.log, price)
+            await self.watcher.round()
+
+    async def states(self, signal_id: SignalId) -> list[FiringTelegram]:
+        """Return the delivery of each firing, oldest first."""
+        fired = await self.scene.fired(signal_id)
+        return [each.telegram for each in fired if each.telegram is not None]
+
+
+@pytest.fixture(params=ENGINES)
+async def linked(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Linked]:
+    async with telegram() as fake, opened(request.param, tmp_path) as scene:
+        bounds = AlertBounds(telegram_bot="mintscope_bot")
+        scene.signals = replace(scene.signals, bounds=bounds)
+        watcher = scene.watcher()
+        signals = scene.signals
+        bot = TelegramBot(
+            api=BotApi(url=fake.url, token=TOKEN),
+            chats=signals.telegram,
+            messages=TelegramMessages(
+                store=scene.store, secrets=signals.secrets, clock=scene.clock, origin=ORIGIN
+            ),
+            writer=watcher.writer,
+            symbols=no_symbols,
+        )
+        yield Linked(scene, fake, bot, watcher)
+
+
+async def test_a_chat_is_linked_by_a_code_of_its_account_and_ends_it(linked: Linked) -> None:
+    scene, clock = linked.scene, linked.scene.clock
+    asked = AlertRule(
+        name="up", mint=MINT, field=Field("price.usd"), kind=SignalKind.ABOVE, by_telegram=True
+    )
+    before = await scene.signals.make(scene.user_id, asked)
+    code = await linked.code()
+    forged = code[:-1] + ("A" if code[-1] != "A" else "B")
+    answers = [await linked.says(CHAT, f"/start {each}") for each in (forged, "1-2", "x" * 64)]
+    helped = await linked.says(CHAT, "/start")
+    clock.advance(CODE_S * SECOND_MS)
+    late = await linked.says(CHAT, f"/start {code}")
+    code = await linked.code()
+    good = await linked.says(CHAT, f"/start {code}")
+    again = await linked.says(CHAT, f"/start {code}")  # a restart reads an update twice
+    stolen = await linked.says(CHAT + 1, f"/start {code}")
+    chat = await scene.signals.telegram.find(scene.user_id)
+    other = await linked.says(CHAT + 1, "/stop")
+    stayed = await scene.signals.telegram.find(scene.user_id)
+    stopped = await linked.says(CHAT, "/stop@mintscope_bot")
+
+    assert before is AlertDenied.UNLINKED
+    assert [*answers, late, stolen] == [EXPIRED] * 5
+    assert helped == HELP
+    assert [good, again] == [LINKED] * 2
+    assert (other, stopped) == (STOPPED, STOPPED)
+    assert chat is not None
+    assert (chat.chat_id, chat.name) == (CHAT, "@alice")
+    assert stayed == chat
+    assert await scene.signals.telegram.find(scene.user_id) is None
+    events = await scene.store.read(lambda rows: rows.events.newest(None, 9))
+    assert [each.action for _, each in events] == ["unlinked Telegram", "linked Telegram"]
+
+
+async def test_what_fires_is_sent_once_gathered_and_says_when_it_is_not(linked: Linked) -> None:
+    scene, fake, bot, clock = linked.scene, linked.fake, linked.bot, linked.scene.clock
+    await linked.says(CHAT, f"/start {await linked.code()}")
+    fake.sent.clear()
+    signal_id = await scene.make(by_telegram=True, fires=Fires.EACH, message="Sell half.")
+    await linked.watcher.round()
+    await linked.crosses()
+    first = await bot.send_due(), [*fake.sent]
+    await linked.crosses()
+    await linked.crosses()
+    early = await bot.send_due(), len(fake.sent)
+    clock.advance(PAUSE_MS)
+    fake.answers = [refusal(429, "Too Many Requests: retry after 8", retry_after=8)]
+    refused = await bot.send_due(), await linked.states(signal_id)
+    clock.advance(8 * SECOND_MS - 1)
+    resting = await bot.send_due()
+    clock.advance(1)
+    moved = refusal(400, "Bad Request: group chat was upgraded", migrate_to_chat_id=-100_123)
+    fake.answers = [moved]
+    await bot.send_due()
+    clock.advance(30 * SECOND_MS)
+    gathered = await bot.send_due(), fake.sent[-1]
+    states = await linked.states(signal_id)
+
+    number = int(signal_id)
+    proof = scene.signals.secrets.pause_proof(number)
+    ((chat_id, text),) = first[1]
+    assert (first[0], chat_id) == (1, CHAT)
+    assert text.startswith(f"up: {MINT[:4]}...{MINT[-4:]} rose above $10.00 (now $11.00)\n\n")
+    assert "\n\nSell half.\n\n" in text
+    assert text.endswith(
+        f"Token: {ORIGIN}/token/{MINT}\nAlert: {ORIGIN}/alerts/{number}\n"
+        f"Pause: {ORIGIN}/pause-alert/{number}.{proof}"
+    )
+    assert early == (0, 1)
+    assert refused[0] == resting == 0
+    assert [each.state for each in refused[1]] == ["sent", "waiting", "waiting"]
+    assert refused[1][1].note == "Too Many Requests: retry after 8"
+    assert (gathered[0], gathered[1][0]) == (1, -100_123)
+    assert "rose above $10.00 (now $11.00), 2 times\n" in gathered[1][1]
+    assert [each.state for each in states] == ["sent"] * 3
+    assert states[2].sent_at == clock.now()
+    assert states[2].note is None
+
+
+async def test_a_chat_that_blocks_the_bot_gets_nothing_more(linked: Linked) -> None:
+    scene, fake, bot, clock = linked.scene, linked.fake, linked.bot, linked.scene.clock
+    await linked.says(CHAT, f"/start {await linked.code()}")
+    signal_id = await scene.make(by_telegram=True, fires=Fires.EACH)
+    await linked.watcher.round()
+    await linked.crosses()
+    fake.answers = [refusal(403, "Forbidden: bot was blocked by the user")]
+    await bot.send_due()
+    await linked.crosses()
+    clock.advance(PAUSE_MS)
+    await bot.send_due()
+    states = await linked.states(signal_id)
+    chat = await scene.signals.telegram.find(scene.user_id)
+
+    assert chat is not None
+    assert chat.blocked_at == clock.now() - PAUSE_MS
+    assert [(each.state, each.note) for each in states] == [
+        (TelegramState.NOT_SENT, "Forbidden: bot was blocked by the user"),
+        (TelegramState.NOT_SENT, "no Telegram chat is linked"),
+    ]
+    proof = scene.signals.secrets.pause_proof(signal_id)
+    paused = await scene.signals.pause(f"{signal_id}.{proof}")  # the link works without a chat
+    assert isinstance(paused, Alert)
+    assert not paused.rule.is_active
+
+
+async def test_a_wrong_token_is_never_in_what_is_said(linked: Linked) -> None:
+    """A day of refusals gives a firing up; no reason holds the token of the bot."""
+    scene, clock = linked.scene, linked.scene.clock
+    await linked.says(CHAT, f"/start {await linked.code()}")
+    signal_id = await scene.make(by_telegram=True, fires=Fires.EACH)
+    await linked.watcher.round()
+    await linked.crosses()
+    bot = replace(linked.bot, api=BotApi(url="http://127.0.0.1:9", token=TOKEN))
+    await bot.send_due()
+    (waiting,) = await linked.states(signal_id)
+    clock.advance(DAY_MS + 1)
+    await bot.send_due()
+    (late,) = await linked.states(signal_id)
+
+    assert waiting == FiringTelegram(state=TelegramState.WAITING, note="no answer: ConnectError")
+    assert late == FiringTelegram(
+        state=TelegramState.NOT_SENT, note="it was not accepted within 24 hours"
+    )
+    assert TOKEN not in repr(bot)
