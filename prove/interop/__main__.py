@@ -17,7 +17,7 @@ from mintscope.alerts.alert import FiringId
 from mintscope.alerts.deliveries import secret_text, signed
 from mintscope.kit.clock import SystemClock
 from mintscope.solana.blocks import WSOL
-from prove.interop.clients import CLIENTS, OtherClient
+from prove.interop.clients import CLIENTS, ORIGIN, OtherClient
 from prove.recipe import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -75,7 +75,8 @@ def _run(client: OtherClient, folder: Path, service: DocumentedService, token: s
         (folder / "program.mjs").write_text(client.program)
         forced = ["--legacy-peer-deps"] if client.is_forced else []
         options = ["--silent", "--no-audit", "--no-fund", *forced]
-        install = ["npm", "install", *options, *client.packages]
+        packages = [each.replace(ORIGIN, service.url) for each in client.packages]
+        install = ["npm", "install", *options, *packages]
         said = _said(install, folder, environment, INSTALL_S_MAX)
         if not (folder / "node_modules").is_dir():
             return f"not installed: {said}"

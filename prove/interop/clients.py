@@ -1,6 +1,7 @@
 """The clients: their packages, their programs, and their expected output."""
 
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Final
 
 from prove.interop import payers, readers
@@ -21,41 +22,6 @@ const report = await pay(`${origin}/v1/token/${mint}`);
 const bundle = await pay(`${origin}/v1/credits/purchase?bundle=10`, { method: "POST" });
 const lost = await pay(`${origin}/v1/token/nope`);
 console.log(report.status, bundle.status, (await lost.json()).error.code);
-process.exit(0);
-"""
-RECEIPT: Final = """
-import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
-import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
-import { ExactSvmScheme } from "@x402/svm/exact/client";
-import { extractReceiptFromResponse, verifyReceiptSignatureJWS } from "@x402/extensions";
-
-const [origin, mint] = process.argv.slice(2);
-const secret = getBase58Encoder().encode(process.env.SOLANA_PRIVATE_KEY);
-const signer = await createKeyPairSignerFromBytes(secret);
-const scheme = new ExactSvmScheme(signer, { rpcUrl: process.env.SOLANA_RPC_URL });
-const payer = new x402Client().register("solana:*", scheme);
-payer.setSpendControls?.({ allowedAssets: true });
-const answer = await wrapFetchWithPayment(fetch, payer)(`${origin}/v1/token/${mint}`);
-const claims = await verifyReceiptSignatureJWS(extractReceiptFromResponse(answer));
-console.log(answer.status, claims.payer === signer.address, claims.resourceUrl.endsWith(mint));
-process.exit(0);
-"""
-SIGN_IN: Final = """
-import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
-import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
-import { ExactSvmScheme } from "@x402/svm/exact/client";
-import { wrapFetchWithSIWx } from "@x402/extensions/sign-in-with-x";
-
-const [origin, mint] = process.argv.slice(2);
-const secret = getBase58Encoder().encode(process.env.SOLANA_PRIVATE_KEY);
-const signer = await createKeyPairSignerFromBytes(secret);
-const scheme = new ExactSvmScheme(signer, { rpcUrl: process.env.SOLANA_RPC_URL });
-const payer = new x402Client().register("solana:*", scheme);
-payer.setSpendControls?.({ allowedAssets: true });
-const pay = wrapFetchWithPayment(fetch, payer);
-const bought = await pay(`${origin}/v1/credits/purchase?bundle=10`, { method: "POST" });
-const answer = await wrapFetchWithSIWx(fetch, signer)(`${origin}/v1/token/${mint}`);
-console.log(bought.status, answer.status, answer.headers.has("x-credits-remaining"));
 process.exit(0);
 """
 OF_VERSION_1: Final = """
@@ -237,13 +203,15 @@ async def main():
 asyncio.run(main())
 """
 KIT: Final = "@solana/kit@5.5.1"
+ORIGIN: Final = "ORIGIN"  # stands for the address of the service
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtherClient:
     """A client of others.
 
-    packages   of npm; empty: a Python program, with the packages of this checkout
+    packages   of npm, or an address below ORIGIN; empty: a Python program, with the packages of
+               this checkout
     wheels     of Python, for a program that needs others
     is_forced  its peers do not fit each other: npm installs them anyway
     python     a version of Python that the client of this checkout runs with
@@ -311,7 +279,7 @@ CLIENTS: Final = (
         name="@x402/extensions",
         version="2.27.0",
         packages=("@x402/fetch@2.27.0", "@x402/svm@2.27.0", "@x402/extensions@2.27.0", KIT),
-        program=RECEIPT,
+        program=payers.RECEIPT,
         expects="200 true true",
         does="pays, checks the receipt by its DID",
     ),
@@ -319,7 +287,7 @@ CLIENTS: Final = (
         name="@x402/extensions SIWX",
         version="2.27.0",
         packages=("@x402/fetch@2.27.0", "@x402/svm@2.27.0", "@x402/extensions@2.27.0", KIT),
-        program=SIGN_IN,
+        program=payers.SIGN_IN,
         expects="201 200 true",
         does="spends credits by signing in",
     ),
@@ -608,6 +576,20 @@ CLIENTS: Final = (
         program=readers.PYTHON_WEBHOOKS,
         expects="signal.test No matching signature found",
         does="checks a webhook, refuses a forged one",
+    ),
+    OtherClient(
+        name="mintscope-client",
+        version="TypeScript",
+        packages=(
+            "@x402/fetch@2.27.0",
+            "@x402/svm@2.27.0",
+            KIT,
+            "ws@8",
+            f"{ORIGIN}/client/mintscope-client-{version('mintscope-client')}.tgz",
+        ),
+        program=payers.OWN_CLIENT,
+        expects="true true true INVALID_TOKEN_ADDRESS true",
+        does="pays, signs in, reads, streams by WebSocket, reads errors",
     ),
     *map(_own, ("3.10", "3.11", "3.12", "3.13", "3.14")),
 )

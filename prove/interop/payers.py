@@ -224,3 +224,78 @@ bundle = http.post(f"{origin}/v1/credits/purchase?bundle=10", timeout=60)
 lost = http.get(f"{origin}/v1/token/nope", timeout=60)
 print(report.status_code, bundle.status_code, lost.json()["error"]["code"])
 """
+
+RECEIPT: Final = """
+import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
+import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
+import { ExactSvmScheme } from "@x402/svm/exact/client";
+import { extractReceiptFromResponse, verifyReceiptSignatureJWS } from "@x402/extensions";
+
+const [origin, mint] = process.argv.slice(2);
+const secret = getBase58Encoder().encode(process.env.SOLANA_PRIVATE_KEY);
+const signer = await createKeyPairSignerFromBytes(secret);
+const scheme = new ExactSvmScheme(signer, { rpcUrl: process.env.SOLANA_RPC_URL });
+const payer = new x402Client().register("solana:*", scheme);
+payer.setSpendControls?.({ allowedAssets: true });
+const answer = await wrapFetchWithPayment(fetch, payer)(`${origin}/v1/token/${mint}`);
+const claims = await verifyReceiptSignatureJWS(extractReceiptFromResponse(answer));
+console.log(answer.status, claims.payer === signer.address, claims.resourceUrl.endsWith(mint));
+process.exit(0);
+"""
+SIGN_IN: Final = """
+import { createKeyPairSignerFromBytes, getBase58Encoder } from "@solana/kit";
+import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
+import { ExactSvmScheme } from "@x402/svm/exact/client";
+import { wrapFetchWithSIWx } from "@x402/extensions/sign-in-with-x";
+
+const [origin, mint] = process.argv.slice(2);
+const secret = getBase58Encoder().encode(process.env.SOLANA_PRIVATE_KEY);
+const signer = await createKeyPairSignerFromBytes(secret);
+const scheme = new ExactSvmScheme(signer, { rpcUrl: process.env.SOLANA_RPC_URL });
+const payer = new x402Client().register("solana:*", scheme);
+payer.setSpendControls?.({ allowedAssets: true });
+const pay = wrapFetchWithPayment(fetch, payer);
+const bought = await pay(`${origin}/v1/credits/purchase?bundle=10`, { method: "POST" });
+const answer = await wrapFetchWithSIWx(fetch, signer)(`${origin}/v1/token/${mint}`);
+console.log(bought.status, answer.status, answer.headers.has("x-credits-remaining"));
+process.exit(0);
+"""
+# The TypeScript client of this checkout, as the service gives it out.
+OWN_CLIENT: Final = """
+import { createKeyPairSignerFromBytes } from "@solana/kit";
+import { x402Client, x402HTTPClient } from "@x402/fetch";
+import { ExactSvmScheme } from "@x402/svm/exact/client";
+import { Client, Payer, WalletSignIn, keypairWallet, parseKeypair } from "mintscope-client";
+import { WebSocket } from "ws";
+
+const [origin, mint] = process.argv.slice(2);
+const keypair = parseKeypair(process.env.SOLANA_PRIVATE_KEY);
+const signer = await createKeyPairSignerFromBytes(keypair);
+const scheme = new ExactSvmScheme(signer, { rpcUrl: process.env.SOLANA_RPC_URL });
+const official = new x402Client().register("solana:*", scheme);
+official.setSpendControls?.({ allowedAssets: true });
+const http = new x402HTTPClient(official);
+const { network, asset, payTo } = (await (await fetch(`${origin}/.well-known/x402`)).json())
+  .payment[0];
+const pin = { network, asset, payTo, atomsPerPayment: 10n ** 6n, atomsInAll: 10n ** 7n };
+const payer = new Payer(pin, {
+  async sign(demand, offer) {
+    const payload = await http.createPaymentPayload({ ...demand, accepts: [offer] });
+    return http.encodePaymentSignatureHeader(payload)["PAYMENT-SIGNATURE"];
+  },
+});
+const buyer = new Client(origin, { payer });
+const paid = await buyer.token(mint);
+const bought = await buyer.buyCredits(10);
+const signIn = new WalletSignIn(await keypairWallet(keypair));
+const signed = await new Client(origin, { signIn }).token(mint);
+const client = new Client(origin, { credential: bought.token, webSocket: WebSocket });
+let streamed;
+for await (const live of client.stream([mint])) {
+  streamed = live.report.token;
+  break;
+}
+const code = await client.token("nope").catch((failure) => failure.code);
+console.log(paid.token === mint, signed.token === mint, streamed === mint, code, payer.spent > 0n);
+process.exit(0);
+"""
