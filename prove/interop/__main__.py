@@ -17,7 +17,7 @@ from mintscope.alerts.alert import FiringId
 from mintscope.alerts.deliveries import secret_text, signed
 from mintscope.kit.clock import SystemClock
 from mintscope.solana.blocks import WSOL
-from prove.interop.clients import CLIENTS, ORIGIN, OtherClient
+from prove.interop.clients import CLIENTS, ORIGIN, VERSION, OtherClient
 from prove.recipe import ROOT
 
 sys.path.insert(0, str(ROOT / "tests"))
@@ -63,6 +63,7 @@ def _run(client: OtherClient, folder: Path, service: DocumentedService, token: s
     service.mintscope(f"faucet {buyer.pubkey()} --url {service.rpc_url} --usdc 10")
     environment = dict(os.environ) | {  # noqa: TID251 - with it comes the registry of the machine
         "PATH": f"{TOOLS}:{os.environ.get('PATH', os.defpath)}",  # noqa: TID251 - as above
+        "CLIENT_VERSION": VERSION,
         "MINTSCOPE_CREDENTIAL": token,
         "PAYMENT_ASSET": str(GENESIS.mint),
         "SOLANA_PRIVATE_KEY": str(buyer),
@@ -80,7 +81,7 @@ def _run(client: OtherClient, folder: Path, service: DocumentedService, token: s
         said = _said(install, folder, environment, INSTALL_S_MAX)
         if not (folder / "node_modules").is_dir():
             return f"not installed: {said}"
-        command = ["node", "program.mjs", service.url, WSOL]
+        command = ["node", *client.flags, "program.mjs", service.url, WSOL]
     if client.python is not None:
         return _said_by_own(client, command[1:], folder, environment)
     if client.wheels:

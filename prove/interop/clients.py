@@ -24,19 +24,6 @@ const lost = await pay(`${origin}/v1/token/nope`);
 console.log(report.status, bundle.status, (await lost.json()).error.code);
 process.exit(0);
 """
-OF_VERSION_1: Final = """
-import { createSigner, wrapFetchWithPayment } from "x402-fetch";
-
-const [origin, mint] = process.argv.slice(2);
-const signer = await createSigner("solana", process.env.SOLANA_PRIVATE_KEY);
-const pay = wrapFetchWithPayment(fetch, signer);
-try {
-  console.log((await pay(`${origin}/v1/token/${mint}`)).status);
-} catch (failure) {
-  console.log(failure.message.replaceAll(/\\s+/g, " "));
-}
-process.exit(0);
-"""
 MCP: Final = """
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
@@ -203,6 +190,7 @@ async def main():
 asyncio.run(main())
 """
 KIT: Final = "@solana/kit@5.5.1"
+VERSION: Final = version("mintscope-client")
 ORIGIN: Final = "ORIGIN"  # stands for the address of the service
 
 
@@ -213,6 +201,7 @@ class OtherClient:
     packages   of npm, or an address below ORIGIN; empty: a Python program, with the packages of
                this checkout
     wheels     of Python, for a program that needs others
+    flags      of Node
     is_forced  its peers do not fit each other: npm installs them anyway
     python     a version of Python that the client of this checkout runs with
     program    runs with the address of the service and a mint
@@ -226,6 +215,7 @@ class OtherClient:
     packages: tuple[str, ...] = ()
     wheels: tuple[str, ...] = ()
     does: str = "pays, reads errors"
+    flags: tuple[str, ...] = ()
     is_forced: bool = False
     python: str | None = None
 
@@ -271,7 +261,7 @@ CLIENTS: Final = (
         name="x402-fetch",
         version="1.2.0",
         packages=("x402-fetch@1.2.0",),
-        program=OF_VERSION_1,
+        program=payers.OF_VERSION_1,
         expects="x402 version 2, not 1",
         does="says which version to use",
     ),
@@ -578,18 +568,27 @@ CLIENTS: Final = (
         does="checks a webhook, refuses a forged one",
     ),
     OtherClient(
-        name="mintscope-client",
-        version="TypeScript",
+        name="mintscope-client (npm)",
+        version=VERSION,
         packages=(
             "@x402/fetch@2.27.0",
             "@x402/svm@2.27.0",
             KIT,
             "ws@8",
-            f"{ORIGIN}/client/mintscope-client-{version('mintscope-client')}.tgz",
+            f"{ORIGIN}/client/mintscope-client-{VERSION}.tgz",
         ),
         program=payers.OWN_CLIENT,
         expects="true true true INVALID_TOKEN_ADDRESS true",
         does="pays, signs in, reads, streams by WebSocket, reads errors",
+    ),
+    OtherClient(
+        name="mintscope-client (Pyodide)",
+        version="Python 3.14",
+        packages=("pyodide@314.0.7",),
+        flags=("--experimental-wasm-jspi",),  # by which Python waits for a socket
+        program=readers.IN_WASM,
+        expects="True 2 True INVALID_TOKEN_ADDRESS 14",
+        does="reads, streams, reads errors",
     ),
     *map(_own, ("3.10", "3.11", "3.12", "3.13", "3.14")),
 )

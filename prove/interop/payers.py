@@ -260,6 +260,19 @@ const answer = await wrapFetchWithSIWx(fetch, signer)(`${origin}/v1/token/${mint
 console.log(bought.status, answer.status, answer.headers.has("x-credits-remaining"));
 process.exit(0);
 """
+OF_VERSION_1: Final = """
+import { createSigner, wrapFetchWithPayment } from "x402-fetch";
+
+const [origin, mint] = process.argv.slice(2);
+const signer = await createSigner("solana", process.env.SOLANA_PRIVATE_KEY);
+const pay = wrapFetchWithPayment(fetch, signer);
+try {
+  console.log((await pay(`${origin}/v1/token/${mint}`)).status);
+} catch (failure) {
+  console.log(failure.message.replaceAll(/\\s+/g, " "));
+}
+process.exit(0);
+"""
 # The TypeScript client of this checkout, as the service gives it out.
 OWN_CLIENT: Final = """
 import { createKeyPairSignerFromBytes } from "@solana/kit";

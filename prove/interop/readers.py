@@ -272,6 +272,41 @@ except WebhookVerificationError as why:
     print(read["type"], why)
 """
 
+# The client of this checkout with Python 3.14, which few machines have: as WebAssembly. Payments
+# stay out: solders has no wheel for it.
+IN_WASM: Final = """
+import { execFileSync } from "node:child_process";
+import { loadPyodide } from "pyodide";
+
+const [origin, mint] = process.argv.slice(2);
+const wheels = ["--platform", "pyemscripten_2026_0_wasm32", "--python-version", "3.14"];
+const wheel = `${origin}/client/mintscope_client-${process.env.CLIENT_VERSION}-py3-none-any.whl`;
+const options = ["--quiet", "--only-binary=:all:", "--target", "site", ...wheels];
+execFileSync("python", ["-m", "pip", "install", ...options, wheel], { stdio: "ignore" });
+const python = await loadPyodide();
+python.mountNodeFS("/site", "./site");
+await python.useNodeSockFS();
+python.globals.set("words", [origin, mint, process.env.MINTSCOPE_CREDENTIAL]);
+await python.runPythonAsync(`
+import sys
+sys.path.append("/site")
+from mintscope_client import Client
+from mintscope_client.errors import RefusedError
+
+origin, mint, credential = words
+with Client(origin, credential=credential) as client:
+    report = client.token(mint)
+    lines = list(client.candles(mint, "m5", limit=2).first().candles)
+    streamed = next(client.stream([mint])).report
+    try:
+        client.token("nope")
+    except RefusedError as why:
+        code = why.code
+print(report.token == mint, len(lines), streamed.token == mint, code, sys.version_info[1])
+`);
+process.exit(0);
+"""
+
 # The client of this checkout, as a wheel, with a version of Python.
 OWN_CLIENT: Final = """
 import asyncio, os, sys

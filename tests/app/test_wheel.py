@@ -27,7 +27,7 @@ CLIENT: Final = (ROOT / "packages/client", ROOT / "packages/client/src/mintscope
 DEVCHAIN: Final = (ROOT / "packages/devchain", ROOT / "packages/devchain/src/mintscope_devchain")
 NOT_INSTALLED: Final = SERVER[1] / "site" / "assets"  # for the check of static files
 COMMIT: Final = "mintscope/app/running/commit.txt"  # made by the build
-NEEDS: Final = ("based58", "httpx", "msgspec", "typing-extensions")
+NEEDS: Final = ("httpx", "msgspec", "typing-extensions")
 
 pytestmark = pytest.mark.process
 
