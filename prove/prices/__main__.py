@@ -10,6 +10,7 @@ from prove.prices.market import Trade
 from prove.prices.rules import RULES, Rule
 from prove.prices.scenarios import (
     Scenario,
+    after_a_fee_that_falls,
     by_turns,
     cents_after_quiet,
     cents_near,
@@ -64,6 +65,8 @@ RICH: Final[dict[str, Callable[[float], tuple[Sequence[Trade], int]]]] = {
     "while it trades every 2 s": rich,
     "while it trades every 20 s": partial(rich, every_s=20.0),
     "while it trades every 2 s, by a pool of ten minutes": partial(rich, early_s=700),
+    "after its fee fell from 50 % to 1 % in ten minutes": after_a_fee_that_falls,
+    "after its fee fell, in 35 s of quiet": partial(after_a_fee_that_falls, quiet_s=35),
     "in 35 s of quiet": partial(rich, quiet_s=35),
     "in 5 minutes of quiet": partial(rich, quiet_s=300),
     "in an hour of quiet": partial(rich, quiet_s=3_600),

@@ -69,6 +69,7 @@ def trade(  # noqa: PLR0913 - what a swap says
     *,
     signer: str,
     is_attack: bool = False,
+    is_buy: bool = True,
 ) -> Trade:
     """Return a swap of *usd* at *price* that leaves *depth* dollars in *pool*."""
     offer = Offer(
@@ -79,14 +80,16 @@ def trade(  # noqa: PLR0913 - what a swap says
         int(usd * MICRO_USD),
         None if depth is None else int(depth * MICRO_USD),
         UnixS(START + int(time)),
+        is_buy=is_buy,
     )
     return Trade(offer, is_attack)
 
 
 def swap_in(time: float, pool: Pool, usd: float, signer: str) -> Trade:
     """Return a purchase of *usd* in *pool*, or a sale if it is negative, and do it."""
-    price = pool.buy(usd) if usd > 0 else pool.sell(-usd)
-    return trade(time, pool.name, price, abs(usd), pool.quote, signer=signer)
+    is_buy = usd > 0
+    price = pool.buy(usd) if is_buy else pool.sell(-usd)
+    return trade(time, pool.name, price, abs(usd), pool.quote, signer=signer, is_buy=is_buy)
 
 
 def crowd(  # noqa: PLR0913 - what a market is made of

@@ -26,6 +26,7 @@ MOVED_TO_POOL_SOL: Final = 85.0  # pump.fun moves about that much to the pool
 CURVE_SOL: Final = 115.0  # of which 30 are virtual
 
 
+BOUGHT_OF_FALLING: Final = 0.75  # of the trades while a fee falls: a launch is mostly bought
 CURVES_S: Final = (20, 45, 60, 90, 120, 200, 300, 450, 550, 900)
 
 
@@ -122,6 +123,7 @@ def real_launch(launch: dict[str, Any], curve_s: int) -> Scenario:
                 usd,
                 max(depth, 1.0),
                 signer=one["trader"],
+                is_buy=one["side"] == "buy",
             )
         )
     return Scenario(in_order(trades), curve_s)
@@ -245,6 +247,36 @@ def rich(  # noqa: PLR0913 - the parts of an attack
         for n in range(for_s)
     ]
     return in_order(honest, early, late), start
+
+
+def after_a_fee_that_falls(usd: float, *, quiet_s: int = 0) -> tuple[list[Trade], int]:
+    """Return an attack on a token whose pool began with a fee of 50 %, ten minutes before.
+
+    Few trade in it until the fee is 1 %, and for 20 dollars: what they pay falls by a quarter and
+    more without a move.
+
+    quiet_s   without an honest trade before the attack, and during it
+    """
+    random = Random(7)
+    pool = Pool("honest", 100_000, 100_000)
+    honest = []
+    for number in range(60):
+        pool.fee = 0.5 * 0.02 ** (number / 59)
+        worth = 20.0 if random.random() < BOUGHT_OF_FALLING else -20.0
+        honest.append(swap_in(10.0 * number, pool, worth, f"person-{number}"))
+    start = 600 + quiet_s
+    for_s = 120
+    honest += crowd(random, [pool], begin=600, end=600 if quiet_s else 600 + for_s, every_s=2.0)
+    times = [one.offer.time - START for one in honest]
+
+    def price(second: float) -> float:
+        return honest[bisect_right(times, second) - 1].offer.usd
+
+    own = [
+        _own(n, (1.0 if n < start else 1.05) * price(n), 50.0, usd, signer=f"own-{n % 7}")
+        for n in range(10, start + for_s)
+    ]
+    return in_order(honest, own), start
 
 
 def by_turns(

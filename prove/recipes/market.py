@@ -207,6 +207,20 @@ BOUGHT: Final = Recipe(
             ("market/test_standing_definition.py",),
         ),
         Mutant(
+            "a fee that changes is a move",
+            STANDING,
+            "move = min(move, (ratio if is_up else 1 / ratio) - 1)",
+            "pass",
+            ("market/test_standing_definition.py", "market/test_standing_weights.py"),
+        ),
+        Mutant(
+            "purchases that get cheaper alone are a move",
+            STANDING,
+            "move = move if is_up == offer.is_buy else 0.0",
+            "pass",
+            ("market/test_standing_definition.py", "market/test_standing_weights.py"),
+        ),
+        Mutant(
             "money that stood once is behind a token for ever",
             "market/quotes.py",
             "if low <= one.usd <= high and time - one.at <= ROBUST_FRESH_S",

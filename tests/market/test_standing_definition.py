@@ -50,10 +50,12 @@ def least(swaps: Sequence[Offer], windows: int) -> int:
 def shown(swaps: Sequence[Offer]) -> int | None:
     """Return the depth that the moves of a pool show: each of 5 %, seen by two swaps in a row.
 
-    All three prices are of purchases, or all of sales.
+    All three prices are of purchases, or all of sales.  Those of the other side have moved with
+    them since the last one before; or it is purchases that got dearer, or sales that got cheaper.
     """
     at_its_price = taken(swaps)
     origin, last, flow, depth = swaps[0], swaps[0], 0, None
+    began = 0
     for at, swap in enumerate(swaps[1:], start=1):
         flow += swap.volume
         if swap not in at_its_price:
@@ -70,9 +72,17 @@ def shown(swaps: Sequence[Offer]) -> int | None:
         is_dust = swap.volume * 10_000 < least(swaps[:at], windows=1)
         if is_dust or not is_of_one_side or min(moves) < 0.05:
             continue
-        seen = int(8 * flow / (sqrt(1 + min(moves)) - 1))
-        depth = seen if depth is None else max(seen, depth // 2)
-        origin, flow = swap, 0
+        then, now = (
+            [one.usd for one in part if one.is_buy != swap.is_buy and one in at_its_price]
+            for part in (swaps[:began], swaps[began:at])
+        )
+        is_dearer = swap.usd > origin.usd
+        if then and now:
+            moves.append(now[-1] / then[-1] - 1 if is_dearer else then[-1] / now[-1] - 1)
+        if min(moves) >= 0.05 and ((then and now) or is_dearer == swap.is_buy):
+            seen = int(8 * flow / (sqrt(1 + min(moves)) - 1))
+            depth = seen if depth is None else max(seen, depth // 2)
+        origin, flow, began = swap, 0, at
     return depth
 
 

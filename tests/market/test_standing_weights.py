@@ -139,6 +139,38 @@ def test_fees_between_purchases_and_sales_are_no_move() -> None:
     assert "own" not in after(both, own)[1]
 
 
+@pytest.mark.parametrize("part", ["purchases", "sales", "both"])
+@pytest.mark.parametrize("falls", [True, False])
+def test_a_fee_that_changes_is_no_move(part: str, falls: bool) -> None:  # noqa: FBT001
+    """It moves purchases and sales apart or together; if it falls, one side alone shows it."""
+    fees = [0.5 * 0.9**number for number in range(60)]
+    if not falls:
+        fees.reverse()
+    honest = []
+    for number, fee in enumerate(fees):
+        is_buy = part == "purchases" or (part == "both" and number // 3 % 2 == 0)
+        usd = 2.0 / (1 - fee) if is_buy else 2.0 * (1 - fee)
+        one = offered("honest", 10 * number, usd=usd, number=number)
+        honest.append(replace(one, volume=10 * 10**6, is_buy=is_buy))
+    depth = after(honest)[0].pools[0].depth
+
+    assert (depth == DEPTH * 10**6) is (falls or part == "both")
+
+
+def test_a_price_that_both_sides_follow_is_a_move() -> None:
+    """Ten dollars a trade halve it: nothing stands there."""
+    moved = [
+        replace(
+            offered("moved", 10 * number, usd=2.0 * 0.99**number * (1.01 if is_buy else 0.99)),
+            volume=10 * 10**6,
+            is_buy=is_buy,
+        )
+        for number in range(70)
+        for is_buy in [number // 3 % 2 == 0]
+    ]
+    assert after(moved)[0].pools[0].depth < DEPTH / 5 * 10**6
+
+
 def test_a_pool_is_as_old_as_one_can_be_after_ten_minutes() -> None:
     honest = trades("honest", range(0, 30_000, 20))
     new = trades("new", range(28_000, 30_000, 20), usd=3.0, depth=2 * DEPTH)
@@ -227,7 +259,7 @@ def test_a_young_pool_keeps_no_old_one_from_replacing_a_silent_one() -> None:
 
 def test_a_pool_of_an_older_log_has_a_lull_of_twice_its_usual_pause() -> None:
     standing, _ = after(trades("honest", range(0, 600, 3)))
-    *fields, lull_s = msgspec.to_builtins(standing.pools[0])
+    *fields, lull_s, _, _ = msgspec.to_builtins(standing.pools[0])
     kept = (fields, *msgspec.to_builtins(standing.pools[1:]))
     old = unpack(msgspec.msgpack.encode([kept, *msgspec.to_builtins(standing)[1:]]))
 

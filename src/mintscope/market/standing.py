@@ -112,6 +112,8 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     is_buy            whether its price is that of a purchase; from_is_buy: the one moves begin at
     lull_s            the mean of its pauses, each counted by its length, over about OLD_S: swaps
                       within one second make it no shorter.  None in logs of older versions
+    across_usd        the newest price of the other side than `from_usd` since that; None: none was
+    from_across_usd   the one before; None before the first, and in logs of older versions
     """
 
     pool: str
@@ -131,6 +133,8 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     is_buy: bool = True
     from_is_buy: bool = True
     lull_s: float | None = None
+    across_usd: float | None = None
+    from_across_usd: float | None = None
 
     @property
     def depth(self) -> int:
@@ -272,7 +276,7 @@ def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
     if left is None:
         return standing
     depth = max(left.low, left.low_before)
-    taken = replace(left, pool=pool, flow=depth, shown=None)
+    taken = replace(left, pool=pool, flow=depth, shown=None, across_usd=None, from_across_usd=None)
     pools = tuple(taken if one is left else one for one in standing.pools if one.pool != pool)
     last = pool if standing.pool == curve else standing.pool
     return replace(standing, pools=pools, pool=last)
@@ -490,6 +494,8 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     sol = offer.sol
     is_buy = offer.is_buy
     from_is_buy = pool.from_is_buy
+    across = pool.across_usd
+    from_across = pool.from_across_usd
     is_small = offer.volume < ODD_MICRO_USD
     if offer.trip == BACK or (is_small and _is_odd(pool, offer)):
         usd = pool.usd
@@ -501,8 +507,11 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
         flow = pool.flow + offer.volume
     else:
         from_usd, from_sol, flow, shown = _moved(pool, offer)
-        if not flow:
-            from_is_buy = is_buy
+        if is_buy != from_is_buy:
+            across = usd
+        elif not flow:  # the next move begins here
+            from_across = from_across if across is None else across
+            across = None
     return StandingPool(
         pool.pool,
         usd,
@@ -521,6 +530,8 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
         is_buy,
         from_is_buy,
         lull_s,
+        across,
+        from_across,
     )
 
 
@@ -553,6 +564,8 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
 
     A move counts once two swaps in a row have seen it, neither of them dust: one price may be odd.
     They are of the side that it begins at: between purchases and sales lie the fees of the pool.
+    A fee that changes moves the two sides apart or together, so a move is the lesser of both, in
+    one direction.  If one side alone has traded, it is one that its own trades can make.
     """
     flow = pool.flow + offer.volume
     is_of_one_side = offer.is_buy == pool.is_buy == pool.from_is_buy
@@ -563,6 +576,14 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
         move = min(move, _move(pool.from_sol, pool.sol, offer.sol))
     if move < MOVE_MIN:
         return pool.from_usd, pool.from_sol, flow, pool.shown
+    is_up = offer.usd > pool.from_usd
+    if pool.across_usd is None or pool.from_across_usd is None:
+        move = move if is_up == offer.is_buy else 0.0
+    else:
+        ratio = pool.across_usd / pool.from_across_usd
+        move = min(move, (ratio if is_up else 1 / ratio) - 1)
+    if move < MOVE_MIN:
+        return offer.usd, offer.sol, 0, pool.shown
     # Constant product: to multiply the price by m takes (sqrt(m) - 1) of the quote.
     shown = int(SLACK * flow / (sqrt(1 + move) - 1))
     if pool.shown is not None:

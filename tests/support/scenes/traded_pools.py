@@ -58,6 +58,17 @@ class Together(NamedTuple):
     left: Mapping[str, int]  # by mint, raw units in each vault after it
 
 
+class _Side:
+    """One side of a pool: the raw units that change hands, and those that are left."""
+
+    def __init__(self, name: str, mint: str, decimals: int, traded: float, left: float) -> None:
+        self.name = name
+        self.mint = mint
+        self.decimals = decimals
+        self.traded = round(traded * 10**decimals)
+        self.left = round(left * 10**decimals)
+
+
 def sol_market(seconds: int, *, every_s: int = 5) -> list[Trade]:
     """Return trades of SOL at one price, by many people in four pools of 1,000,000 USD."""
     random = Random(0)
@@ -122,36 +133,38 @@ def _blocks(
 
 
 def _entry(swapped: Swapped, market: str) -> dict[str, Any]:
-    """Return the transaction of a purchase; what it leaves in the vaults is what counts."""
+    """Return the transaction of a purchase or a sale, with the vaults after it."""
     offer = swapped.trade.offer
     quote, decimals, rate = (USDC, OTHER_DECIMALS, 1.0)
     base_decimals = SOL_DECIMALS
     if market != SOL:
         quote, decimals, rate = WSOL, SOL_DECIMALS, SOL_USD
         base_decimals = OTHER_DECIMALS
-    paid = round(offer.volume / 1e6 / rate * 10**decimals)
-    received = round(offer.volume / 1e6 / offer.usd * 10**base_decimals)
-    left = round((offer.depth or 0) / 1e6 / rate * 10**decimals)
-    held = round((offer.depth or 0) / 1e6 / offer.usd * 10**base_decimals)
+    volume = offer.volume / 1e6
+    depth = (offer.depth or 0) / 1e6
+    sides = [
+        _Side("quote", quote, decimals, volume / rate, depth / rate),
+        _Side("base", swapped.mint, base_decimals, volume / offer.usd, depth / offer.usd),
+    ]
+    given, got = sides if offer.is_buy else sides[::-1]
     pool = f"{offer.pool} of {market}"
-    vault_in, vault_out = f"quote of {pool}", f"base of {pool}"
+    vault_in, vault_out = f"{given.name} of {pool}", f"{got.name} of {pool}"
     mine, theirs = f"paid by {offer.signer}", f"received by {offer.signer}"
     accounts = [
         offer.signer, CPMM_AUTHORITY, "config", pool, mine, theirs, vault_in, vault_out,
     ]  # fmt: skip
     moved = [
-        checked(mine, quote, vault_in, paid, decimals),
-        checked(vault_out, swapped.mint, theirs, received, base_decimals),
+        checked(mine, given.mint, vault_in, given.traded, given.decimals),
+        checked(vault_out, got.mint, theirs, got.traded, got.decimals),
     ]
     program = address("venue") if offer.pool.startswith(UNNAMED) else CPMM
-    call = Ix(program, accounts, SWAP_BASE_INPUT + u64(paid, 0), moved)
+    call = Ix(program, accounts, SWAP_BASE_INPUT + u64(given.traded, 0), moved)
     tx = Tx(call, signers=(offer.signer,))
-    tx.holds(mine, quote, offer.signer, decimals, before=paid)
-    tx.holds(theirs, swapped.mint, offer.signer, base_decimals, after=received)
-    tx.holds(vault_in, quote, CPMM_AUTHORITY, decimals, before=left - paid, after=left)
-    tx.holds(
-        vault_out, swapped.mint, CPMM_AUTHORITY, base_decimals, before=held + received, after=held
-    )
+    tx.holds(mine, given.mint, offer.signer, given.decimals, before=given.traded)
+    tx.holds(theirs, got.mint, offer.signer, got.decimals, after=got.traded)
+    for vault, side, gained in ((vault_in, given, given.traded), (vault_out, got, -got.traded)):
+        before = side.left - gained
+        tx.holds(vault, side.mint, CPMM_AUTHORITY, side.decimals, before=before, after=side.left)
     entry = tx.entry()
     entry["transaction"]["signatures"] = [swapped.signature]
     return entry
