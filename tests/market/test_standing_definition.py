@@ -72,14 +72,14 @@ def shown(swaps: Sequence[Offer]) -> int | None:
         is_dust = swap.volume * 10_000 < least(swaps[:at], windows=1)
         if is_dust or not is_of_one_side or min(moves) < 0.05:
             continue
-        then, now = (
+        then, since = (
             [one.usd for one in part if one.is_buy != swap.is_buy and one in at_its_price]
             for part in (swaps[:began], swaps[began:at])
         )
         is_dearer = swap.usd > origin.usd
-        if then and now:
-            moves.append(now[-1] / then[-1] - 1 if is_dearer else then[-1] / now[-1] - 1)
-        if min(moves) >= 0.05 and ((then and now) or is_dearer == swap.is_buy):
+        if then and since:
+            moves.append(since[-1] / then[-1] - 1 if is_dearer else then[-1] / since[-1] - 1)
+        if min(moves) >= 0.05 and ((then and since) or is_dearer == swap.is_buy):
             seen = int(8 * flow / (sqrt(1 + min(moves)) - 1))
             depth = seen if depth is None else max(seen, depth // 2)
         origin, flow, began = swap, 0, at
