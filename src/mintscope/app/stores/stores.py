@@ -194,9 +194,8 @@ def expect_own_stores(
     try:
         with opened(config, "money") as money, opened(config, "market") as market:
             name = settle(money, market, beside, token_hex(NAME_BYTES))
-            file = config.data_dir / PEPPER_FILE
-            if uses_pepper and config.credits.pepper is None and not file.exists():
-                _expect_no_hashes(money, file)
+            if uses_pepper and config.credits.pepper is None:
+                _expect_kept(config.data_dir / PEPPER_FILE, money)
             return name
     except DatabaseAway as cause:
         raise StoreUnavailable(f"{beside.where} does not answer: {cause}") from cause
@@ -204,9 +203,13 @@ def expect_own_stores(
         raise UnusableStore(f"{beside.where}: {cause}") from cause
 
 
-def _expect_no_hashes(money: Database, file: Path) -> None:
-    """Raise UnusablePepper if credentials were hashed: a new pepper would open none of them."""
-    if money.execute(IS_USED).get:
+def _expect_kept(file: Path, money: Database) -> None:
+    """Raise UnusablePepper if credentials were hashed with a pepper that is not in *file*.
+
+    A new pepper would open none of them.
+    """
+    # In this order: another process may make the pepper now, and store a hash after that.
+    if money.execute(IS_USED).get and not file.exists():
         raise UnusablePepper(
             f"expected the pepper of the credentials that are stored, in {file} or in"
             " credits.pepper; there is none: restore it from your backup"

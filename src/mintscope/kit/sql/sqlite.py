@@ -15,14 +15,14 @@ Files return unused pages to the disk, some at a time.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from struct import Struct
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 import apsw
 import msgspec
@@ -41,6 +41,9 @@ from mintscope.kit.sql.database import (
     inserting,
 )
 from mintscope.kit.sql.identity import usable_backup
+from mintscope.kit.time import SECOND_MS
+
+T = TypeVar("T")
 
 VERSION: Final = Struct("<q")
 HEAD_BYTES: Final = 24  # version, time of the first candle, price in SOL
@@ -105,6 +108,7 @@ def telling(kind: str, name: str, *, left: int) -> Iterator[None]:
 # Older versions can corrupt a write-ahead log that two connections checkpoint at once.
 SQLITE_VERSION_MIN: Final = (3, 51, 3)
 BUSY_TIMEOUT_MS: Final = 10_000
+LOOK_AGAIN_S: Final = 0.01
 WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 
 
@@ -166,7 +170,8 @@ def open_store(
     except apsw.CantOpenError as cause:
         raise UnusableStore(f"expected a database file at {path}; cannot open it") from cause
     try:
-        _configure(db, read_only=read_only, sizes=SIZES.get(kind, USUAL_SIZES))
+        sizes = SIZES.get(kind, USUAL_SIZES)
+        _once_unlocked(partial(_configure, db, read_only=read_only, sizes=sizes))
         if read_only:
             _expect_migrated(db, kind, path)
         else:
@@ -180,6 +185,22 @@ def open_store(
         db.close()
         raise
     return db
+
+
+def _once_unlocked(work: Callable[[], T]) -> T:
+    """Return the result of *work*, which is called again while the file is locked.
+
+    While another process creates the file, SQLite refuses some statements without its timeout.
+    Raises apsw.BusyError
+    """
+    end_s = time.monotonic() + BUSY_TIMEOUT_MS / SECOND_MS
+    while True:
+        try:
+            return work()
+        except apsw.BusyError:
+            if time.monotonic() >= end_s:
+                raise
+        time.sleep(LOOK_AGAIN_S)
 
 
 @contextmanager
@@ -254,7 +275,7 @@ def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
     if not _missing(db, kind, path):
         return
     offer(db)
-    if not db.table_exists(None, "migration"):
+    if not _has_table(db, "migration"):
         with transaction(db):
             db.execute(
                 "CREATE TABLE IF NOT EXISTS migration"
@@ -279,13 +300,19 @@ def migrate_file(path: Path, kind: str, *, is_done: bool) -> list[str]:
     if not path.exists():
         lacking = migrations(kind)
     else:
-        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        lacking = _missing(db, kind, path)
-        db.close()
+        with closing(_reading(path)) as db:
+            lacking = _missing(db, kind, path)
     if is_done:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         open_store(path, kind).close()
     return [name for _, name, _ in lacking]
+
+
+def _reading(path: Path) -> apsw.Connection:
+    """Return a connection that reads the file as it is; it waits while a process creates it."""
+    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+    db.set_busy_timeout(BUSY_TIMEOUT_MS)
+    return db
 
 
 def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
@@ -312,17 +339,27 @@ def waits_for(path: Path, kind: str) -> list[str]:
     if not path.exists():
         return []
     try:
-        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)) as db:
-            is_new = not db.table_exists(None, "migration")
-            return [] if is_new else [name for _, name, _ in _missing(db, kind, path)]
+        with closing(_reading(path)) as db:
+            return _once_unlocked(partial(_waiting, db, kind, path))
     except apsw.NotADBError as cause:
         raise UnusableStore(f"expected an SQLite database at {path}; it is not one") from cause
     except apsw.Error as cause:
         raise StoreUnavailable(f"the {kind} file at {path} does not answer: {cause}") from cause
 
 
+def _has_table(db: apsw.Connection, name: str) -> bool:
+    # apsw's own function waits for locks, and no other thread of the process goes on meanwhile.
+    found = db.execute("SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?", (name,))
+    return found.get is not None
+
+
+def _waiting(db: apsw.Connection, kind: str, path: Path) -> list[str]:
+    is_new = not _has_table(db, "migration")
+    return [] if is_new else [name for _, name, _ in _missing(db, kind, path)]
+
+
 def _expect_whole_copy(db: apsw.Connection, path: Path) -> None:
-    if db.table_exists(None, "copy_progress"):
+    if _has_table(db, "copy_progress"):
         raise UnusableStore(f"expected a whole copy at {path}; it has not ended: go on with it")
 
 
@@ -334,7 +371,7 @@ def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:
 def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str, str]]:
     """Return the migrations of *kind* that *db* has not run; the numbers need not be dense."""
     known = migrations(kind)
-    if not db.table_exists(None, "migration"):
+    if not _has_table(db, "migration"):
         return known
     rows = db.execute("SELECT number, kind FROM migration").fetchall()
     seen = {int(str(number)): str(other) for number, other in rows}
@@ -357,12 +394,12 @@ def _needed(db: apsw.Connection, kind: str) -> str:
     """Return, in words, which mintscope a file that is too new needs."""
     table = {"money": "installation", "market": "market_installation"}.get(kind, "")
     newest = "a newer mintscope"
-    if db.table_exists(None, table):
+    if _has_table(db, table):
         version = db.execute(f"SELECT version FROM {table}").get  # noqa: S608 - one of the two above
         if version is not None:
             newest = f"mintscope {version} or newer"
     needed = f"it needs {newest}, this is {__version__}"
-    if not db.table_exists(None, "backup_taken"):
+    if not _has_table(db, "backup_taken"):
         return needed
     backup = usable_backup(lambda sql, last: db.execute(sql, (last,)).fetchone(), _newest(kind))
     return f"{needed}: install that one, or {backup}"
@@ -414,7 +451,7 @@ class SqliteDatabase:
         """Return a connection that reads the file at *path* and migrates nothing."""
         found = cls.__new__(cls)
         with told():
-            found.connection = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
+            found.connection = _reading(path)
         found._db = found.connection  # noqa: SLF001 - of this class
         return found
 
