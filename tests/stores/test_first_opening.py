@@ -11,6 +11,7 @@ from mintscope.app.config.groups import Config
 from mintscope.app.stores.stores import expect_own_stores, open_money
 from mintscope.app.stores.upgrade import expect_upgraded
 from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import CredentialKind, make_credit_token
 from mintscope.kit.sql.sqlite import open_store, waits_for
 
 ROUNDS: Final = 4
@@ -32,7 +33,11 @@ def api(config: Config) -> None:
 def command(config: Config) -> None:
     async def issued(number: int) -> None:
         async with open_money(config, SystemClock()) as money:
-            await money.ledger.issue(f"of a command, {number}", 1, "")
+            await money.ledger.issue(
+                make_credit_token(bytes([number]) * CredentialKind.CREDIT_TOKEN.entropy_bytes),
+                1,
+                "",
+            )
 
     for number in range(3):
         expect_upgraded(config)

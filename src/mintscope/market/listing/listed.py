@@ -9,11 +9,11 @@ place in between may be missed, or come again.
 All rows of a list by one of their values.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
-from itertools import compress
 from math import isnan
 from typing import Any, Final, NamedTuple
 
@@ -33,32 +33,30 @@ from mintscope.market.screening.screen import (
     ScreenColumns,
     ScreenQuestion,
     ScreenTable,
-    dollars,
     find_rows,
 )
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
+Numbers = NDArray[Any]  # integers or floats
+Rows = NDArray[np.integer[Any]]
 
 
 class RowOrder(NamedTuple):
     """All rows by rising value, equal ones by key; then those without a value, by key."""
 
     rows: Rows
-    values: Floats
     without: Rows
 
 
-def order_of(by_key: Rows, values: Floats) -> RowOrder:
+def order_of(by_key: Rows, values: Numbers) -> RowOrder:
     """Return *by_key*, all rows by rising key, by their *values*; NaN: none."""
     of = values[by_key]
     is_known = ~np.isnan(of)
     rows = by_key[is_known]
-    known = of[is_known]
-    order = np.argsort(known, kind="stable")
-    return RowOrder(rows[order], known[order], by_key[~is_known])
+    order = np.argsort(of[is_known], kind="stable")
+    return RowOrder(rows[order], by_key[~is_known])
 
 
 def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> NDArray[np.bool_]:
@@ -253,12 +251,13 @@ class ListedTokens:
         self._caps: Floats = rows["usd"] * rows["supply"]
         self._rsi: Floats = averages.rsi
         self._pressure: Floats = shares_of(rows["h1_bought"], rows["h1_volume"])
-        self._is_ready: NDArray[np.bool_] = averages.counts >= CANDLES_FOR_ALL
+        self._counts = averages.counts
         self._since: Floats = rows["since"].copy()
         listed = np.flatnonzero(rows["is_listed"])
-        self._by_key: Rows = listed[np.argsort(self._keys[listed])]
-        self._values = self._sortable()
-        self.columns = ScreenColumns(rows, self._shared(), averages, folded.time)
+        # Of 32 bits: each sort of 100,000 tokens keeps as many.
+        self._by_key: Rows = listed[np.argsort(self._keys[listed])].astype(np.int32)
+        of_day = {"volume": self._volume, "swaps": self._swaps, "since": self._since}
+        self.columns = ScreenColumns(rows, self._shared(), of_day, averages, folded.time)
         self._table = ScreenTable(self._by_key, self._keys, self.columns.column)
         self._orders: dict[Sort, RowOrder] = {}
         for sort in SORTED_AHEAD:
@@ -315,12 +314,12 @@ class ListedTokens:
 
         A symbol or name is the same as another one once characters that look alike are folded.
         """
-        found = np.full(len(self._volume), -1, np.int64)
+        found = np.full(len(self._volume), -1, np.int32)
         rising = self._by_key[np.argsort(self._volume[self._by_key], kind="stable")]
         for ids in self._folds.T:
             rows = rising[ids[rising] != 0]
             alike, groups = np.unique(ids[rows], return_inverse=True)
-            most = np.zeros(len(alike), np.int64)
+            most = np.zeros(len(alike), np.int32)
             most[groups] = rows  # of equal numbers the last one stays
             top = most[groups]
             is_larger = self._volume[top] > self._volume[rows]
@@ -341,34 +340,38 @@ class ListedTokens:
         listed = None if row < 0 else self._mints[row]
         return None if listed is None else listed.mint
 
-    def _sortable(self) -> dict[Sort, Floats]:
-        """Return the column of each sort."""
-        return {
-            Sort.VOLUME: self._volume.astype(np.float64),
-            Sort.CHANGE: self._changes[:, 2],
-            Sort.AGE: -self._since,
-            Sort.PRICE: self._usd,
-            Sort.CHANGE_M5: self._changes[:, 0],
-            Sort.CHANGE_H1: self._changes[:, 1],
-            Sort.MARKET_CAP: self._caps,
-            Sort.RSI_H1: self._rsi,
-            Sort.PRESSURE_H1: self._pressure,
-        }
+    def _values(self, sort: Sort) -> Numbers:  # noqa: PLR0911 - one for each sort
+        """Return the column of *sort*: not one that is made, where another one has the numbers."""
+        match sort:
+            case Sort.VOLUME:
+                return self._volume
+            case Sort.CHANGE:
+                return self._changes[:, 2]
+            case Sort.AGE:
+                return -self._since
+            case Sort.PRICE:
+                return self._usd
+            case Sort.CHANGE_M5:
+                return self._changes[:, 0]
+            case Sort.CHANGE_H1:
+                return self._changes[:, 1]
+            case Sort.MARKET_CAP:
+                return self._caps
+            case Sort.RSI_H1:
+                return self._rsi
+            case Sort.PRESSURE_H1:
+                return self._pressure
 
     def _shared(self) -> dict[str, Floats]:
         """Return the columns that conditions share with the list."""
-        now = np.nan if self.folded.time is None else self.folded.time
         return {
             "price": self._usd,
             "price_sol": self._sol,
             "change_m5": self._changes[:, 0],
             "change_h1": self._changes[:, 1],
             "change_d1": self._changes[:, 2],
-            "volume_d1": dollars(self._volume),
-            "swaps_d1": self._swaps.astype(np.float64),
             "pressure_h1": self._pressure,
             "market_cap": self._caps,
-            "age_s": np.maximum(0.0, now - self._since),
         }
 
     def _wanted(self, asked: ListQuestion) -> Iterator[NDArray[np.bool_]]:
@@ -385,7 +388,7 @@ class ListedTokens:
     def _order(self, sort: Sort) -> RowOrder:
         found = self._orders.get(sort)
         if found is None:
-            found = self._orders[sort] = order_of(self._by_key, self._values[sort])
+            found = self._orders[sort] = order_of(self._by_key, self._values(sort))
         return found
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
@@ -402,8 +405,9 @@ class ListedTokens:
         key = np.uint64(key_of(after.mint))
         if after.value is None:
             return without[self._behind(order.without, key, is_rising=asked.is_rising) :]
-        first = int(np.searchsorted(order.values, after.value, "left"))
-        last = int(np.searchsorted(order.values, after.value, "right"))
+        values = self._values(asked.sort)
+        first = bisect_left(order.rows, after.value, key=lambda row: float(values[row]))
+        last = bisect_right(order.rows, after.value, key=lambda row: float(values[row]))
         begin = first if asked.is_rising else len(rows) - last
         equal = order.rows[first:last]
         begin += self._behind(equal, key, is_rising=asked.is_rising)
@@ -419,19 +423,19 @@ class ListedTokens:
     def _place(self, row: int, sort: Sort) -> ListPlace:
         listed = self._mints[row]
         assert listed is not None
-        return ListPlace(_known(self._values[sort][row]), listed.mint)
+        return ListPlace(_known(float(self._values(sort)[row])), listed.mint)
 
     def _lines(self, rows: Rows) -> Iterator[ListLine]:
         """Yield the line of each of *rows*; to take values one by one takes five times as long."""
         now = self.folded.time
         columns = (
             *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),
-            *(self._rsi, self._pressure, self._is_ready, self._change_since),
+            *(self._rsi, self._pressure, self._counts, self._change_since),
             *(self._larger, self._namesakes),
         )
         values = zip(*(column[rows].tolist() for column in columns), strict=True)
         for row, of in zip(rows.tolist(), values, strict=True):
-            usd, sol, changes, volume, swaps, cap, rsi, pressure, is_ready, at, top, alike = of
+            usd, sol, changes, volume, swaps, cap, rsi, pressure, counts, at, top, alike = of
             listed = self._mints[row]
             assert listed is not None
             m5, h1, d1 = map(_known, changes)
@@ -447,7 +451,9 @@ class ListedTokens:
                 market_cap=_known(cap),
                 rsi=_known(rsi),
                 pressure=_known(pressure),
-                ready=list(compress(TIMEFRAMES, is_ready)),
+                ready=[
+                    of for of, n in zip(TIMEFRAMES, counts, strict=True) if n >= CANDLES_FOR_ALL
+                ],
                 age_s=None if since is None or now is None else max(0, now - since),
                 ui_multiplier=None if scaled is None or now is None else scaled.at(now),
                 change_since=None if isnan(at) else UnixS(int(at)),

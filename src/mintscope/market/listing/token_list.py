@@ -79,9 +79,8 @@ class TokenList:
         self._lengths = np.zeros(ROWS_MIN, np.int32)  # of the lines
         self._folds = np.zeros((ROWS_MIN, 2), np.int64)  # what name and symbol look like
         self._address_bytes = np.zeros((ROWS_MIN, MINT_LENGTH_MAX), np.uint8)
-        # As of the last `listed`; None once a name, or an address, is another.
-        self._names: NameIndex | None = None
-        self._addresses: AddressIndex | None = None
+        self._names: NameIndex | None = None  # of the last `listed`, unless a name has changed
+        self._is_shown = False  # the last `listed` has `_folds` and `_address_bytes` as they are
         # Rows of mints that are gone, and the part in which they went: what they traded lies in
         # closed parts for a day yet, so they are not another mint's before that.
         self._gone: deque[tuple[int, int]] = deque()
@@ -118,6 +117,7 @@ class TokenList:
             self._mints[row] = None
             self._standings[row] = None
             self._put_line(row, b"")
+            self._let_go()
             self._folds[row] = 0
 
     def apply(self, slots: Iterable[SlotTrades]) -> None:
@@ -146,22 +146,21 @@ class TokenList:
         columns = self._columns
         if self._names is None:
             self._names = NameIndex(self._lines, self._lengths[: len(mints)])
-        if self._addresses is None:
-            self._addresses = AddressIndex(self._address_bytes[: len(mints)].copy())
         rows = columns.rows[: len(mints)]
         self._stand(rows)
         before = rows["before"][:, 2].copy()
-        now = rows["usd"].copy()
+        averages = columns.averages.shown(rows)
+        self._is_shown = True
         return ListedTokens(
             self.folded,
             mints,
             rows,
-            averages=columns.averages.shown(rows),
+            averages=averages,
             standings=list(self._standings),
             names=self._names,
-            addresses=self._addresses,
-            folds=self._folds[: len(mints)].copy(),
-            days=DayCloses(columns.closed_parts(), columns.part, before, now),
+            addresses=AddressIndex(self._address_bytes[: len(mints)]),
+            folds=self._folds[: len(mints)],
+            days=DayCloses(columns.closed_parts(), columns.part, before, averages.usd),
         )
 
     def __len__(self) -> int:
@@ -204,6 +203,7 @@ class TokenList:
             raise ValueError(f"expected row {self.row_count}, was {first}")
         last = first + len(kept.mints)
         self._make_room(last)
+        self._let_go()
         self._columns.rows[first:last] = np.frombuffer(kept.numbers, ROW)
         self._columns.averages.restore(first, kept.averages)
         self._folds[first:last] = np.frombuffer(kept.folds, np.int64).reshape(-1, 2)
@@ -219,7 +219,7 @@ class TokenList:
         self._rows.update(
             (one.mint, row) for row, one in enumerate(kept.mints, first) if one is not None
         )
-        self._names = self._addresses = None
+        self._names = None
 
     def restore_chunk(self, number: int, chunk: PartChunk, *, of_day: bool) -> None:
         """Append the trades of a closed part to those of the parts before it."""
@@ -243,9 +243,9 @@ class TokenList:
             kept["since"] = since
         self._standings[row] = one.standing
         self._restood.add(row)
+        self._let_go()
         self._address_bytes[row] = 0
         self._address_bytes[row, : len(one.mint)] = np.frombuffer(one.mint.encode(), np.uint8)
-        self._addresses = None
         self._put_mint(row, ListedMint.of(one.mint, since, one.facts), one.facts)
         return row
 
@@ -285,7 +285,15 @@ class TokenList:
             supply = facts.supply / 10**facts.decimals
             self._columns.rows["supply"][row] = supply or np.nan
         self._put_line(row, search_line(mint.name, mint.symbol))
+        self._let_go()
         self._folds[row] = [fold_key(mint.name), fold_key(mint.symbol)]
+
+    def _let_go(self) -> None:
+        """Leave `_folds` and `_address_bytes` to those who were shown them, and change copies."""
+        if self._is_shown:
+            self._folds = self._folds.copy()
+            self._address_bytes = self._address_bytes.copy()
+            self._is_shown = False
 
     def _put_line(self, row: int, line: bytes) -> None:
         if line != self._lines[row]:

@@ -120,7 +120,7 @@ def _values(value: Value, column: Column) -> Any:
 
 
 Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
+Rows = NDArray[np.integer[Any]]
 Shown = float | int | str | None
 
 
@@ -250,6 +250,9 @@ def _known(value: float) -> float | None:
     return None if value != value else value  # noqa: PLR0124 - NaN
 
 
+IN_MICRO_USD: Final = {"volume_d1": "volume", "volume_h1": "h1_volume", "liquidity": "depth"}
+
+
 class ScreenColumns:
     """A column for each of `screening.fields.FIELDS`, made when it is first asked for; NaN: none.
 
@@ -257,16 +260,22 @@ class ScreenColumns:
     """
 
     def __init__(
-        self, rows: Any, known: Mapping[str, Floats], averages: Averages, now: UnixS | None
+        self,
+        rows: Any,
+        known: Mapping[str, Floats],
+        of_day: Mapping[str, NDArray[Any]],
+        averages: Averages,
+        now: UnixS | None,
     ) -> None:
         """Take *known* columns, *averages*, and others from *rows*.
 
-        rows   of `columns.ROW`, which may change afterwards
+        rows     of `columns.ROW`, which may change afterwards
+        of_day   volume (micro-USD), swaps and since, which stay as they are
         """
         self._now = float("nan") if now is None else float(now)
         self._found: dict[str, Floats] = dict(known)
         self._averages = averages
-        self._taken = {
+        self._taken = dict(of_day) | {
             name: rows[name].copy()
             for name in ("h1_volume", "depth", "set_at", "set_since", "is_agreed")
         }
@@ -281,10 +290,14 @@ class ScreenColumns:
 
     def _made(self, name: str) -> Floats:
         match name:
-            case "volume_h1":
-                return dollars(self._taken["h1_volume"])
-            case "liquidity":
-                return dollars(self._taken["depth"])
+            case "volume_d1" | "volume_h1" | "liquidity":
+                return dollars(self._taken[IN_MICRO_USD[name]])
+            case "swaps_d1":
+                swaps: Floats = self._taken["swaps"].astype(np.float64)
+                return swaps
+            case "age_s":
+                ages: Floats = np.maximum(0.0, self._now - self._taken["since"])
+                return ages
             case "price_age_s":
                 return self._ages()
             case "confidence":
