@@ -147,11 +147,14 @@ $(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.jso
 	done; $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true; for each in $$started; do wait $$each || exit 1; done
 	@touch $@
 
-# Chromium and nginx come from Debian if possible; without them their tests are skipped.
+# Chromium, nginx and promtool come from Debian if possible; without them their tests are skipped.
 $(VENV)/browser: $(VENV)/dev
 	@[ -x /usr/sbin/nginx ] || command -v nginx >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
 	  echo "installing nginx ..."; export DEBIAN_FRONTEND=noninteractive; \
 	  { apt-get -qq update && RUNLEVEL=1 $(APT_INSTALL) nginx; } >/dev/null 2>&1 || echo "nginx could not be installed"; }
+	@command -v promtool >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
+	  echo "installing promtool ..."; export DEBIAN_FRONTEND=noninteractive; \
+	  { apt-get -qq update && RUNLEVEL=1 $(APT_INSTALL) prometheus; } >/dev/null 2>&1 || echo "promtool could not be installed"; }
 	@command -v chromium-headless-shell >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
 	  echo "installing the browser ..."; export DEBIAN_FRONTEND=noninteractive; \
 	  { apt-get -qq update && { $(APT_INSTALL) chromium-headless-shell \

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import count
+from os import environ  # noqa: TID251 - of the tests, not of the service
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -64,8 +65,12 @@ SELECT jsonb_build_array(d.xmin, s.xmin, {
 
 @cache
 def server() -> PostgresServer:
-    """Return the cluster of this process, which is removed when it ends."""
-    started = PostgresServer()
+    """Return the cluster of this process, which is removed when it ends.
+
+    It is of the newest version, or of the oldest one if POSTGRES=oldest.
+    """
+    is_oldest = environ.get("POSTGRES") == "oldest"
+    started = PostgresServer(installed_in=OLDEST if is_oldest else None)
     atexit.register(started.remove)
     started.start()
     return started
