@@ -19,12 +19,12 @@ class Scope(StrEnum):
 
     @property
     def area(self) -> str:
-        """Its subject."""
+        """The subject of the scope."""
         return self.value.partition(":")[0]
 
     @property
     def is_write(self) -> bool:
-        """Whether it can change anything."""
+        """Whether the scope can change anything."""
         return self.value.endswith(":write")
 
 
@@ -62,7 +62,7 @@ class UnknownScope(ValueError):
 
 
 def parse_scopes(texts: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes named by *texts*.  Raises UnknownScope, which says which ones there are."""
+    """Return the scopes named by *texts*.  Raises UnknownScope, which lists the valid scopes."""
     scopes = set()
     for text in texts:
         try:

@@ -58,7 +58,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
     SOURCE = "api_key WHERE"
 
     def find(self, key_hash: CredentialHash) -> Holder | None:
-        """Return the key of that hash, in whatever state, unless its user was removed."""
+        """Return the key with that hash, in any state; None if its user was removed."""
         row = self._db.execute(FIND, (key_hash,)).fetchone()
         return None if row is None else HOLDER.read(row)
 
@@ -109,7 +109,7 @@ class SqlKeyAddressRows:
         return [KeyAddress(*row) for row in self._db.execute(OF_KEY, (key_id,))]
 
     def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
-        """Add uses, by address, and forget what is beyond the newest."""
+        """Add uses by address, and delete all but the newest addresses."""
         uses = [(key_id, address, at) for address, at in used_at.items()]
         self._db.executemany(NOTE_ADDRESS, uses)
         self._db.execute(FORGET_OLD, (key_id,))

@@ -256,7 +256,7 @@ class ScopesAsked(Wire, kw_only=True):
 
 
 class ExchangeLimit:
-    """Counts the right secret by e-mail address, anything else by that and the client together.
+    """Counts attempts with the right secret by address, and others by address and client.
 
     A client without the secret cannot use up the attempts of its owner.  The two windows are
     separate, so that strangers cannot crowd owners out of memory either.
@@ -270,7 +270,7 @@ class ExchangeLimit:
     async def pass_through(
         self, request: Request, email: EmailAddress, *, address: str, is_right: bool
     ) -> None:
-        """Count *request*, or raise RateLimited: a whole window, as the specification says it."""
+        """Count *request*.  Raises RateLimited for the whole window, as specified."""
         try:
             if is_right:
                 await self._right.pass_through(request, email)

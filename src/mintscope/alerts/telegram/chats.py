@@ -64,7 +64,7 @@ class Sent(NamedTuple):
 
 
 def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
-    """Let the firings of *signal* be sent once its last message is *PAUSE_MS* old."""
+    """Schedule the firings of *signal* for the time when its last message is PAUSE_MS old."""
     last = signal.telegram_at
     is_early = last is not None and last <= at < last + PAUSE_MS
     due_at = UnixMs(last + PAUSE_MS) if is_early and last is not None else at
@@ -73,7 +73,7 @@ def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramChats:
-    """Links the chats of accounts.  Raises ServiceUnavailable from every verb.
+    """Links the chats of accounts.  Every operation may raise ServiceUnavailable.
 
     bot   the name of the operator's bot; "": there is none
     """
@@ -95,7 +95,7 @@ class TelegramChats:
         return f"https://t.me/{self.bot}?start={user_id}-{until_s}-{proof}"
 
     async def link(self, code: str, chat_id: int, name: str) -> bool:
-        """Link a chat by the *code* that it sent; True also where it is linked already."""
+        """Link a chat by the *code* that it sent; return True also if it is already linked."""
         user, _, rest = code.partition("-")
         until, _, proof = rest.partition("-")
         if not all(each.isascii() and each.isdigit() for each in (user, until)):
@@ -126,7 +126,7 @@ class TelegramChats:
         await self.store.transact(lambda rows: _unlink(rows, user_id, user_actor(user_id), now))
 
     async def stop(self, chat_id: int) -> None:
-        """Forget a chat, of every account that has it: it asked for that."""
+        """Unlink a chat from every account that has it, as the chat has asked."""
         now = self.clock.now()
 
         def stop(rows: AccountRows) -> None:
@@ -138,7 +138,7 @@ class TelegramChats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramMessages:
-    """Leases messages to who sends them, and notes what became of them.
+    """Leases messages to senders, and records their outcomes.
 
     origin   what links in messages begin with
     Raises ServiceUnavailable from every verb.
@@ -156,7 +156,7 @@ class TelegramMessages:
         return {each.rule.mint for each in due}
 
     async def lease(self, limit: int, symbols: Symbols) -> Sequence[DueMessage]:
-        """Lease up to *limit* messages, one of a chat; what cannot be sent says why."""
+        """Lease up to *limit* messages, one per chat; give up firings that cannot be sent."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: self._lease(rows, limit, symbols, now))
 

@@ -56,7 +56,7 @@ class SqlTelegramRows:
         )
 
     def link(self, chat: TelegramChat) -> None:
-        """Let *chat* be the chat of its user."""
+        """Store *chat* as the chat of its user."""
         self._db.execute(LINK, (chat.user_id, chat.chat_id, chat.name, chat.linked_at))
 
     def unlink(self, user_id: UserId) -> None:

@@ -261,7 +261,7 @@ def _routes(operations: Sequence[Operation]) -> Iterator[str]:
 
 
 def _line(operation: Operation) -> str:
-    """Return all that a request needs, and what it is for."""
+    """Return the line of *operation*: its request, cost and purpose."""
     text = operation.text
     return (
         f"- `{operation.method} {_address(operation)}` ({operation.cost}): {text}{_body(operation)}"

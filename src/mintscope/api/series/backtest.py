@@ -404,7 +404,7 @@ def _read_condition(query: BacktestQuery) -> Condition:
 def _asked_candles(
     query: BacktestQuery, condition: Condition, timeframe: Timeframe, last: int
 ) -> AskedCandles:
-    """Return the candles of *timeframe* to read: a day after the *last* look is for returns."""
+    """Return the candles of *timeframe* to read, with a day after *last* for returns."""
     width_s = WIDTH_S[timeframe]
     until = last + DAY_S
     count = max(0, until - query.from_) // width_s + rows_before(

@@ -13,7 +13,7 @@ class WhyNot(msgspec.Struct, frozen=True):
 
 
 class ReportOrNot(msgspec.Struct, frozen=True):
-    """One mint of a batch: its report, or why there is none."""
+    """One mint of a batch: its report, or the reason why there is none."""
 
     token: str
     report: Report | None = None

@@ -1,4 +1,4 @@
-"""The blockhashes a transaction may still name, and what was processed under each."""
+"""The blockhashes that a transaction may name, and the messages processed under each."""
 
 from itertools import takewhile
 from typing import Final, Literal
@@ -36,7 +36,7 @@ class BlockhashQueue:
             self.close(old)
 
     def close(self, blockhash: Hash) -> None:
-        """Refuse *blockhash*: its block is gone, or too old."""
+        """Refuse *blockhash*, whose block is gone or too old."""
         del self._heights[blockhash], self._processed[blockhash]
 
     def last_valid_height(self, blockhash: Hash) -> int | None:
@@ -58,5 +58,5 @@ class BlockhashQueue:
         self._processed[message.recent_blockhash].add(message.hash())
 
     def forget(self, message: AnyMessage) -> None:
-        """Accept *message* again: the block that held it is gone."""
+        """Accept *message* again, because the block that held it is gone."""
         self._processed.get(message.recent_blockhash, set()).discard(message.hash())
