@@ -296,7 +296,7 @@ class AlertRows(Protocol):
         """Return a signal, whichever user owns it."""
 
     def of_user(self, user_id: UserId) -> Sequence[Alert]:
-        """Return the signals of a user, in the order in which they were made."""
+        """Return the signals of a user, in order of creation."""
 
     def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
         """Add a signal with revision 1, which was not evaluated yet."""
@@ -447,13 +447,13 @@ class TelegramRows(Protocol):
         """Return the users with that chat."""
 
     def move(self, old_id: int, new_id: int) -> None:
-        """Give a chat its new number: a group became a supergroup."""
+        """Change the number of a chat, because a group became a supergroup."""
 
     def block(self, user_id: UserId, at: UnixMs) -> None:
-        """Note that the bot may not write to the chat of a user."""
+        """Record that the bot may not write to the chat of a user."""
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals whose waiting firings are to be sent, longest due first."""
+        """Return up to *limit* signals with firings due for Telegram, longest due first."""
 
     def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
         """Return up to *limit* waiting firings of a signal, oldest first."""
@@ -466,7 +466,7 @@ class TelegramRows(Protocol):
         sent_at: UnixMs | None = None,
         note: str | None = None,
     ) -> None:
-        """Note the delivery of *firings*."""
+        """Record the delivery of *firings*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -506,7 +506,7 @@ class LeaseRows(Protocol):
         """Store the progress of the evaluation of signals."""
 
     def touch(self) -> None:
-        """Note that a signal was made, changed or deleted."""
+        """Record that a signal was created, changed or deleted."""
 
     def bases(self) -> Sequence[MintBase]:
         """Return the starting points of mints."""

@@ -104,7 +104,7 @@ class Alerts:
         return secret_text(self.secrets.webhook_secret(signal.nonce))
 
     async def of_user(self, user_id: UserId) -> Sequence[Alert]:
-        """Return the signals of a user, in the order in which they were made."""
+        """Return the signals of a user, in order of creation."""
         return await self.store.read(lambda rows: rows.signals.of_user(user_id))
 
     async def find(self, user_id: UserId, signal_id: SignalId) -> Alert | None:

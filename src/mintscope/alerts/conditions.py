@@ -53,7 +53,7 @@ from mintscope.market.timeframe import TIMEFRAMES
 
 @dataclass(slots=True)
 class _Since:
-    """The swaps of a mint in one slot, and its pools after it, None if they did not change."""
+    """The swaps of a mint in one slot, and its pools after it; None if they did not change."""
 
     slot: Slot
     time: UnixS
@@ -449,7 +449,7 @@ def _inner(kind: Any) -> Any:
 
 
 def _numbers(shape: type[msgspec.Struct]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield each number in *shape*: its names on the wire, and the attributes that lead to it."""
+    """Yield each number in *shape*: its names on the wire, and its attribute path."""
     for each in msgspec.structs.fields(shape):
         kind = _inner(each.type)
         if kind is float:

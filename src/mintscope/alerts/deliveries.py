@@ -155,7 +155,7 @@ def _is_inside(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether *host* is this machine, by its address."""
+    """Return whether *host* is localhost or a loopback address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:

@@ -203,7 +203,7 @@ class Evaluation:
                 self._dropped.append(mint)
 
     def apply(self, event: Event, now: UnixMs) -> Iterator[None]:
-        """Apply the next event of the log, and look at the reports that it changes.
+        """Apply the next event of the log, and evaluate the reports that it changes.
 
         The first slot of a minute ends the one before: rules of closed candles are looked at then,
         before what is traded in it.
@@ -503,7 +503,7 @@ class QueueRows(Protocol):
         """Return due signals of *wanted*, oldest webhook first, and make them due at *until*."""
 
     def note(self, told: Mapping[FiringId, Told]) -> None:
-        """Note the deliveries of these firings; their due times are those of their signals."""
+        """Store the deliveries of these firings; their due times are those of their signals."""
 
     def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
         """Set the next turn of a signal to *due_at*, if it has a waiting webhook."""

@@ -39,7 +39,7 @@ LOG = structlog.get_logger(__name__)
 
 @dataclass(kw_only=True, eq=False)
 class AlertEvaluator:
-    """Evaluates the signals while it is this process's turn.
+    """Evaluates the signals while it is the turn of this process.
 
     wait   is called between two looks
     """
@@ -239,7 +239,7 @@ class AlertEvaluator:
 
 
 def _unpacked(bases: Sequence[MintBase]) -> list[LoadedMint]:
-    """Return *bases*, without those that this version cannot read."""
+    """Return the *bases* that this version can read."""
     found = []
     for base in bases:
         try:

@@ -229,7 +229,7 @@ class AlertPages:
         return Page("alerts/list.html", {**facts, "refused": refused})
 
     async def ask(self, request: PageRequest) -> PageResponse:
-        """Ask for the condition of the new alert; `mint` of the query is filled in."""
+        """Ask for the condition of the new alert, with `mint` of the query filled in."""
         mint = request.query_params.line("mint")
         values = {**filled(request.form), **FIRST, "mint": mint, "once": _once()}
         if request.signed_in.user.verified_at is None:
@@ -337,7 +337,7 @@ class AlertPages:
         return await self._ask(values_of(alert.rule), alert=alert)
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Change the condition of an alert; token, values and kind stay.  Raises NotFound."""
+        """Change an alert's condition, but not its token, values and kind.  Raises NotFound."""
         alert = await self._own(request)
         kept = values_of(alert.rule)
         values = filled(request.form) | {name: kept[name] for name in STAYS}

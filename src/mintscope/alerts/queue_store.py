@@ -193,7 +193,7 @@ class SqlQueueRows:
         return found
 
     def note(self, told: Mapping[FiringId, Told]) -> None:
-        """Note the deliveries of these firings."""
+        """Store the deliveries of these firings."""
         self._db.executemany(
             NOTE,
             [

@@ -205,7 +205,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
     SOURCE = "signal WHERE"
 
     def of_user(self, user_id: UserId) -> Sequence[Alert]:
-        """Return the signals of a user, in the order in which they were made."""
+        """Return the signals of a user, in order of creation."""
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
@@ -313,7 +313,7 @@ class SqlLeaseRows:
         self._db.execute(ADVANCE, (seq,))
 
     def touch(self) -> None:
-        """Note that a signal was made, changed or deleted."""
+        """Record that a signal was created, changed or deleted."""
         self._db.execute(OPEN, (b"",))
         self._db.execute(TOUCH)
 

@@ -288,7 +288,7 @@ class Receivers:
         return verdict.retry_after_s if isinstance(verdict, Denied) else None
 
     def note(self, host: str, *, is_silent: bool) -> None:
-        """Note whether *host* answered."""
+        """Record whether *host* answered."""
         before = self._silent.pop(host, None)
         if not is_silent:
             return

@@ -100,7 +100,7 @@ def ways_words(asked: AlertRule) -> str:
 
 
 def standing(signal: Alert) -> tuple[str, str]:
-    """Return the state of an alert, in a word or two, and its tone."""
+    """Return the state of an alert in a word or two, and its tone."""
     if not signal.rule.is_active and signal.ended_at is not None:
         expires_at = signal.rule.expires_at
         has_expired = expires_at is not None and signal.ended_at >= expires_at

@@ -338,7 +338,7 @@ QUERY_FIELDS_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditRoutes:
-    """Bundles, their purchase, and the history of credits.
+    """Routes of bundles, their purchase, and the history of credits.
 
     merchant    None where nothing is for sale
     """

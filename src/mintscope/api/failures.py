@@ -166,7 +166,7 @@ MESSAGES_ONLY: Final = ErrorFormat(ExchangeFailure, _of_exchange, hides_code=Tru
 
 
 class ErrorWriter:
-    """Writes errors in the format of the path, for any method.
+    """Writes errors in the format of the requested path, for any method.
 
     format_at   returns the format of a path's failures
     """

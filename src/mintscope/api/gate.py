@@ -88,7 +88,7 @@ class KeyRing:
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
-    """The caller, as far as is known.
+    """The caller of a request, as far as it is known.
 
     bearer     None without an Authorization header, "" with an unusable one
     account    that of the credit token, if it exists; that of the user of the API key, if it was
@@ -297,7 +297,7 @@ HEADER: Final = SIGN_IN.encode()
 
 
 class SignIns:
-    """Challenges wallets in a 402, and charges those that have signed."""
+    """Challenges wallets in a 402, and charges wallets that have signed."""
 
     def __init__(self, merchant: Merchant | None, checkout: Checkout, kept: KeptAnswers) -> None:
         self._merchant = merchant

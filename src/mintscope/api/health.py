@@ -29,7 +29,7 @@ def no_coverage() -> Coverage | None:
 
 @dataclass(slots=True, kw_only=True)
 class HealthRoutes:
-    """/v1/health for clients, /healthz and /readyz for those who run the process.
+    """/v1/health for clients, /healthz and /readyz for operators.
 
     coverage   what was read and missed lately, as it was last counted
     """

@@ -53,7 +53,7 @@ class CreditAuth(httpx.Auth):
 
 
 class PaymentAuth(PayingAuth):
-    """Answers a demand for payment with a payment, within what the wallet allows.
+    """Answers a demand for payment with a payment, within the limits of the wallet.
 
     Every request carries an `Idempotency-Key`.  Sending a request with the
     same key again, whatever the first one came to, sends the same payment: it

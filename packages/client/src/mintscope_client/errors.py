@@ -170,11 +170,11 @@ class PaymentRefusedError(UnpaidError, code=ErrorCode.PAYMENT_FAILED):
 
 
 class NothingThereError(RefusedError):
-    """There is nothing to deliver."""
+    """There is no data to deliver."""
 
 
 class NotTrackedError(NothingThereError, code=ErrorCode.TOKEN_NOT_FOUND):
-    """The service does not follow this mint: ask its operator to."""
+    """The service does not track this mint; ask its operator to add it."""
 
 
 class TooLittleDataError(NothingThereError, code=ErrorCode.INSUFFICIENT_DATA):

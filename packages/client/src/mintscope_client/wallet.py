@@ -40,7 +40,7 @@ class OverSpendLimit(WillNotPay):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """The only asset and payee that are ever paid, as learned out of band.
+    """The only asset and payee that are ever paid, learned from a trusted source.
 
     usd_per_token    what a whole token is worth at most, in your own judgement: 1 for USDC.
                      A limit in USD needs it; the seller's word is never taken for it

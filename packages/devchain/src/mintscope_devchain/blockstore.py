@@ -94,7 +94,7 @@ class Blockstore:
 
     @property
     def first(self) -> Slot:
-        """The oldest slot still kept."""
+        """The oldest slot that is still stored."""
         return self._slots[0]
 
     @property

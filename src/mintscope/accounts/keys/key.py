@@ -32,7 +32,7 @@ class KeyStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLine:
-    """The public facts of a key: everything but the key.
+    """The public facts of a key: everything but its secret text.
 
     hint          its last characters, preceded by three dots
     expires_at    None: never
@@ -62,7 +62,7 @@ class KeyLine:
 
     @property
     def lifetime_ms(self) -> int | None:
-        """Its lifetime when it was made; None: unlimited."""
+        """The key's lifetime when it was created; None if unlimited."""
         return None if self.expires_at is None else self.expires_at - self.created_at
 
 
@@ -171,4 +171,4 @@ class UserKeyRows(Protocol):
         """Return the number of keys made after *since*, except those of applications."""
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
-        """Set `revoked_at` of every key active at *at*; return how many there were."""
+        """Set `revoked_at` of every key active at *at*; return their number."""

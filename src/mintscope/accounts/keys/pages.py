@@ -68,7 +68,7 @@ class KeyRequest:
 
 
 def blank(preset: str = "") -> dict[str, str]:
-    """Return the values of an empty form: no access, or that of *preset*."""
+    """Return the values of an empty form: no access, or the access of *preset*."""
     return {"name": "", "lifetime": LIFETIME, "cap": ""} | accesses(
         PRESETS.get(preset, frozenset())
     )
@@ -130,7 +130,7 @@ def parse_name(name: str) -> str:
 
 
 def parse_cap(text: str) -> int | None:
-    """Return the credits that *text* allows a month, None for an empty text.
+    """Return the credits per month in *text*; None for an empty text.
 
     Raises    InvalidForm
     """
@@ -163,7 +163,7 @@ OVERLAP_WORDS: Final = {"1h": "for an hour", "24h": "for 24 hours", "7d": "for 7
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """The state of a key, in a word or two; *tone* is good, wait or plain."""
+    """The state of a key in a word or two; *tone* is good, wait or plain."""
 
     text: str
     tone: str
@@ -266,7 +266,7 @@ class KeyPages:
         return _form(values)
 
     async def review(self, request: PageRequest) -> PageResponse:
-        """Say in plain words what the new key could do, before it is made."""
+        """Describe in plain words the rights of the new key, before it is created."""
         values = filled(request.query_params)
         try:
             new_key = parse_new_key(values)

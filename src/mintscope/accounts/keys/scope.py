@@ -29,7 +29,7 @@ class Scope(StrEnum):
 
 
 class Area(NamedTuple):
-    """The two scopes of an area, and what each allows, for people."""
+    """The two scopes of an area, and a description of each for people."""
 
     name: str
     read: str
@@ -80,6 +80,6 @@ def in_order(scopes: Iterable[Scope]) -> list[Scope]:
 
 
 def with_reads(scopes: Iterable[Scope]) -> frozenset[Scope]:
-    """Return *scopes* and, for each that writes, the one that reads the same area."""
+    """Return *scopes* and, for each write scope, the read scope of the same area."""
     chosen = frozenset(scopes)
     return chosen | {Scope(f"{scope.area}:read") for scope in chosen}

@@ -93,7 +93,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
-        """Set `revoked_at` of every key active at *at*; return how many there were."""
+        """Set `revoked_at` of every key active at *at*; return their number."""
         self._db.execute(REVOKE_ACTIVE, (user_id, at))
         return self._db.changes()
 

@@ -81,7 +81,7 @@ class MailServer:
 
 
 class SmtpTransport:
-    """Sends e-mails, each over a connection of its own."""
+    """Sends e-mails, each over a separate connection."""
 
     def __init__(self, server: MailServer, clock: Clock) -> None:
         self._server = server

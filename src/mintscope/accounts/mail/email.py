@@ -105,7 +105,7 @@ class EmailChanges(TypedDict, total=False):
 
 
 class EmailRows(Protocol):
-    """E-mails inside one transaction, as the rules of accounts write them."""
+    """E-mails inside one transaction, as the account rules use them."""
 
     def get(self, email_id: EmailId, /) -> Draft | None:
         """Return one e-mail."""

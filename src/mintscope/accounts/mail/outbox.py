@@ -32,7 +32,7 @@ class Outbox:
         return await self._store.claim(lambda rows: _lease(rows, now, limit))
 
     async def sent(self, email_id: EmailId, now: UnixMs) -> None:
-        """Note that the mail server accepted the e-mail."""
+        """Record that the mail server accepted the e-mail."""
 
         def note(rows: AccountRows) -> None:
             draft = rows.emails.get(email_id)
@@ -45,7 +45,7 @@ class Outbox:
     async def failed(
         self, email_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
     ) -> None:
-        """Note the reason of a refusal by the mail server, and the next try; None: never."""
+        """Record the reason of a refusal by the mail server, and the next attempt; None: never."""
 
         def note(rows: AccountRows) -> None:
             draft = rows.emails.get(email_id)

@@ -81,7 +81,7 @@ class FactorPages:
         yield post(f"{passkeys}/{{passkey}}/remove", self.remove_passkey, fresh)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the second factors of the account, and those that can be added."""
+        """Show the second factors of the account, and the factors that can be added."""
         state = await self._factors.state(request.signed_in)
         has_passkeys = self._factors.verifier is not None
         return Page("factors/show.html", {"state": state, "has_passkeys": has_passkeys})
@@ -125,7 +125,7 @@ class FactorPages:
         return _done(await self._factors.renew_codes(request.signed_in), notice="")
 
     async def ask_passkey(self, request: PageRequest) -> PageResponse:
-        """Ask for the name of the passkey; the browser asks for the rest."""
+        """Ask for the name of the passkey, before the browser creates it."""
         return await self._passkey_page(request)
 
     async def add_passkey(self, request: PageRequest) -> PageResponse:

@@ -110,7 +110,7 @@ class NameRows(Protocol):
     """User names of all accounts, including removed ones, inside one transaction."""
 
     def is_taken(self, username: str) -> bool:
-        """Return whether an account has that name, or had it when it was removed."""
+        """Return whether an account has that name, or had it before its removal."""
 
 
 class UnusableName(ValueError):
@@ -118,7 +118,7 @@ class UnusableName(ValueError):
 
 
 def expect_username(text: str) -> str:
-    """Return *text* if it may be a user name.  Raises UnusableName."""
+    """Return *text* if it is a valid user name.  Raises UnusableName."""
     if not USERNAME.fullmatch(text) or text.startswith(REMOVED):
         raise UnusableName("expected 3 to 32 characters: a to z, 0 to 9, and hyphens between them")
     return text

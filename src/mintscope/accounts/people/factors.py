@@ -83,7 +83,7 @@ def secret_text(secret: bytes) -> str:
 
 
 def app_address(secret: bytes, *, issuer: str, name: str) -> str:
-    """Return the address that apps read from a QR code; *name* is that of the account."""
+    """Return the address that apps read from a QR code; *name* is the account's name."""
     label = quote(f"{issuer}:{name}", safe="@:")
     text = b32encode(secret).rstrip(b"=").decode()
     fields = {"secret": text, "issuer": issuer, "algorithm": "SHA1", "digits": DIGITS, "period": 30}

@@ -179,7 +179,7 @@ class AccountPages:
         yield post(f"{SESSIONS}/end-others", self.end_other_sessions, signed_in)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the account, and the actions on it."""
+        """Show the account and its actions."""
         return await self._show(request, {"username": request.signed_in.user.username})
 
     async def rename(self, request: PageRequest) -> PageResponse:

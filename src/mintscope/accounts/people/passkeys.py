@@ -1,4 +1,4 @@
-"""Slow checks in threads of their own: passkeys and password hashes.
+"""Slow checks in separate threads: passkeys and password hashes.
 
 Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`.
 

@@ -178,7 +178,7 @@ class People:
         await self.store.transact(lambda rows: person.rename(rows, session, name, now))
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
-        """Send a link to the person of *email*; the answer does not show whether there is one.
+        """Write a link to the person of *email*; the response hides whether one exists.
 
         Requests that come too often from one site, for this address or for all together, are
         dropped.  After 20 e-mails in a day none is sent as long as an earlier link stays valid

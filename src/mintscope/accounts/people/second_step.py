@@ -1,4 +1,4 @@
-"""The second step of signing in: the password was right, now a code or a passkey."""
+"""The second step of sign-in: after the right password, a code or a passkey."""
 
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass

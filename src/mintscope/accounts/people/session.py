@@ -1,4 +1,4 @@
-"""Sessions of people, and proofs that they read an e-mail address.
+"""Sessions of people, and proofs of their e-mail addresses.
 
 Sessions of people: kept by the server, ended by it, named by a random id in a cookie.
 
@@ -36,7 +36,7 @@ class SessionEnded(Exception):
 
 
 class SecondFactorDue(Exception):
-    """The password was right, and the second factor is missing; *ticket* names this sign-in."""
+    """The password was right, but the second factor is missing; *ticket* names the sign-in."""
 
     def __init__(self, ticket: str) -> None:
         super().__init__("the second factor is missing")
@@ -195,7 +195,7 @@ class EmailProof:
 
 @dataclass(frozen=True, slots=True)
 class NewProof:
-    """A proof about to be sent to *email*; fields as in EmailProof."""
+    """A proof to be sent to *email*; fields as in EmailProof."""
 
     purpose: Purpose
     subject: int

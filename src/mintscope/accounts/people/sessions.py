@@ -1,4 +1,4 @@
-"""Rights of a session, and the end of sessions when an account is taken back.
+"""Rights of a session, and the end of sessions when an owner recovers an account.
 
 Access to accounts: sessions and administrators who must be there, and what ends it.
 
@@ -147,7 +147,7 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
 
 
 def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
-    """Remove every second factor of a person, and write to them.  Raises NotPossible."""
+    """Remove every second factor of a person, and write to the person.  Raises NotPossible."""
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None or not kept.user.has_second_factor:

@@ -291,7 +291,7 @@ class SqlUserRows(Table[UserId, KeptUser]):
         return [kept.user.user_id for kept in self._all("administrator = 1")]
 
     def is_taken(self, username: str) -> bool:
-        """Return whether an account has that name, or had it when it was removed."""
+        """Return whether an account has that name, or had it before its removal."""
         taken = 'SELECT count(*) FROM "user" WHERE username = ?'
         return bool(self._db.execute(taken, (username,)).get)
 

@@ -67,7 +67,7 @@ class WrongPassword(Exception):
 
 
 class WeakPassword(ValueError):
-    """A text that may not be a password; the message may be shown to the user."""
+    """A text that is no valid password; the message may be shown to the user."""
 
 
 class Hasher(Protocol):
@@ -81,7 +81,7 @@ class Hasher(Protocol):
 
 
 def expect_password(text: str, *, email: str) -> str:
-    """Return *text* if it may be a password.  Raises WeakPassword."""
+    """Return *text* if it is a valid password.  Raises WeakPassword."""
     if not LENGTH_MIN <= len(text) <= LENGTH_MAX:
         raise WeakPassword(
             f"expected {LENGTH_MIN} to {LENGTH_MAX} characters; there were {len(text)}"
@@ -201,7 +201,7 @@ def keep_session(rows: AccountRows, user_id: UserId, session: NewSession, at: Un
 
 
 def note_use(rows: AccountRows, session_id: SessionId, at: UnixMs) -> None:
-    """Note that the session was used, unless a later use is noted."""
+    """Record that the session was used, unless a later use is recorded."""
     session = rows.sessions.get(session_id)
     if session is not None and session.seen_at < at:
         rows.sessions.update(session_id, seen_at=at)

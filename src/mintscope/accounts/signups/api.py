@@ -1,4 +1,4 @@
-"""Endpoints of signup, exchange and the own key, with their bodies.
+"""Endpoints of sign-up, exchange and the caller's own key, with their bodies.
 
 The handlers under /api: how an agent comes to an API key; and /v1/me, where it shows it.
 

@@ -257,7 +257,7 @@ class FieldReader:
             return EmailAddress("")
 
     def handle(self, name: str) -> str | None:
-        """Read an optional line, trimmed; None for one that is blank."""
+        """Read an optional line, trimmed; None if it is blank."""
         text = (self._text(name) or "").strip()
         if len(text) > HANDLE_LENGTH_MAX:
             self._refuse(
@@ -311,7 +311,7 @@ class FieldReader:
         return self._text(name)
 
     def _text(self, name: str) -> str | None:
-        """Return the text of a field; None for one that is missing, null or refused."""
+        """Return the text of a field; None if it is missing, null or refused."""
         value = self._fields.get(name)
         if isinstance(value, str):
             return value

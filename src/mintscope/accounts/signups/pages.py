@@ -59,7 +59,7 @@ class ReviewPages:
             yield post(f"{one}/{what}", partial(self._end, what), Access.FRESH)
 
     async def queue(self, request: PageRequest) -> PageResponse:
-        """Show pending applications, the oldest first; or those in another state, or all."""
+        """Show pending applications, oldest first, or those in another state, or all."""
         shown = request.query_params.line("state") or str(ApplicationState.AWAITING_APPROVAL)
         if shown not in {EVERY, *ApplicationState}:
             raise NotFound
@@ -83,7 +83,7 @@ class ReviewPages:
         return Page("admin/queue.html", facts)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show everything about an application, and what can be done with it."""
+        """Show everything about an application, and the possible actions."""
         application = await self._application(request)
         return await self._page(application, request)
 

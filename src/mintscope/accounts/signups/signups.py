@@ -94,7 +94,7 @@ class Signups:
         return Signup(kept.application.signup_id, earlier)
 
     async def confirm_by_code(self, email: EmailAddress, secret: str, code: str) -> None:
-        """Confirm the e-mail address with the code sent there, if it is not yet.
+        """Confirm the e-mail address with the code sent there, unless it is confirmed already.
 
         Raises    InvalidCredentials for another's *secret*; InvalidFields for a wrong code
         """
@@ -117,7 +117,7 @@ class Signups:
         return application.state
 
     async def find_by_link(self, text: str) -> EmailAddress | None:
-        """Return the address of the application that a link confirms; None: no such link."""
+        """Return the address of the application that a link confirms; None if there is none."""
         proof = await self._find_proof(text)
         return None if proof is None else proof.email
 

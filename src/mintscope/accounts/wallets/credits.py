@@ -102,7 +102,7 @@ class AccountCredits:
         return found
 
     async def open(self, user_id: UserId) -> CreditAccount:
-        """Return the account of a user, made now if there is none."""
+        """Return the account of a user, created now if there is none."""
         found = await self.find(user_id)
         if found is not None:
             return found
@@ -136,7 +136,7 @@ class AccountCredits:
         *,
         asked_by: KeyId | None = None,
     ) -> Withdrawn | MoveDenied:
-        """Move *credit_count* credits of the account to a new credit token; as `deposit`.
+        """Move *credit_count* credits of the account to a new credit token, like `deposit`.
 
         With the same *key* the same credit token is returned again.
 

@@ -70,7 +70,7 @@ class SqlCreditRows:
         return None if account is None else CreditAccount(account)
 
     def open(self, user_id: UserId, at: UnixMs) -> CreditAccount:
-        """Return the account of a user, made now if there is none."""
+        """Return the account of a user, created now if there is none."""
         found = self.find(user_id)
         if found is None:
             opening = (no_hash(user_id), f"user:{user_id}", at, user_id)
@@ -82,7 +82,7 @@ class SqlCreditRows:
     def open_token(
         self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
     ) -> CreditAccount:
-        """Open the account of a credit token, whose requests count with those of *root*."""
+        """Open the account of a credit token, whose requests count towards those of *root*."""
         return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
 
     def balance(self, account: CreditAccount) -> int:

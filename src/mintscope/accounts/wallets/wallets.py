@@ -34,7 +34,7 @@ class LinkedWallet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletPayment:
-    """A payment of a wallet, as its receipt has it.
+    """A payment of a wallet, as its receipt shows it.
 
     resource      what was paid for
     amount        atoms that were asked for
@@ -117,12 +117,12 @@ class CreditRows(Protocol):
         """Return the account of a user, None before it is first needed."""
 
     def open(self, user_id: UserId, at: UnixMs) -> CreditAccount:
-        """Return the account of a user, made now if there is none."""
+        """Return the account of a user, created now if there is none."""
 
     def open_token(
         self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
     ) -> CreditAccount:
-        """Open the account of a credit token, whose requests count with those of *root*."""
+        """Open the account of a credit token, whose requests count towards those of *root*."""
 
     def balance(self, account: CreditAccount) -> int:
         """Return the credits left."""

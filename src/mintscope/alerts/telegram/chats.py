@@ -1,4 +1,4 @@
-"""Telegram chats of accounts, and what is sent to them.
+"""Telegram chats of accounts, and the messages to them.
 
 A chat is linked by a code that the settings show and the chat sends to the bot.  A code is good
 for 15 minutes and for one chat: it is bound to the chat that the account had when it was shown.

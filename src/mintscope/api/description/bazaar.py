@@ -62,7 +62,7 @@ class Adverts:
         return self._whole_by_route.get((method, path))
 
     def find(self, method: str, path: str) -> Advert | None:
-        """Return the advert of a route for the header, None if the route cannot be paid for."""
+        """Return the advert of a route for the header; None if the route is not payable."""
         return self._by_route.get((method, path))
 
 
@@ -218,7 +218,7 @@ def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Sche
 
 
 def _excerpt(example: Any, width: int, depth: int = 0) -> Any:
-    """Return *example* with the first *width* fields of what is inside `data`."""
+    """Return *example* with only the first *width* fields inside `data`."""
     if isinstance(example, list):
         return [_excerpt(each, width, depth + 1) for each in example[:width]]
     if not isinstance(example, dict):

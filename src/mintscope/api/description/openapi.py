@@ -290,7 +290,7 @@ def parameters_of(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
-    """Return the fields of a query; their schemas say what each is."""
+    """Return the fields of a query as parameters with their schemas."""
     components = schemas_of((shape,))[1]
     fields = components[shape.__name__]
     examples = Examples(components)

@@ -61,7 +61,7 @@ class Examples:
         self.missing: list[str] = []
 
     def of(self, schema: Schema, where: str = "") -> Any:
-        """Return an instance of *schema*: its own example, or one put together from its parts."""
+        """Return an instance of *schema*: its own example, or one built from its parts."""
         if "examples" in schema:
             return schema["examples"][0]
         if "$ref" in schema:
@@ -337,7 +337,7 @@ def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _name_of(operation: Operation, code: ErrorCode) -> str:
-    """Return the name of an example: each format has its own."""
+    """Return the name of an example, which is distinct for each format."""
     return f"{operation.error_format.body_type.__name__}.{code}"
 
 

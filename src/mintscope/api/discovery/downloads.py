@@ -1,4 +1,4 @@
-"""The TypeScript client as it is served: types and package.
+"""The TypeScript client for download: types and package.
 
 The description as TypeScript: the `paths` that the client's types are made of.
 

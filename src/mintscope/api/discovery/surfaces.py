@@ -134,7 +134,7 @@ def write_security(identity: Identity, now: UnixMs) -> bytes:
 
 
 def write_robots(identity: Identity) -> bytes:
-    """Return the rules for crawlers: descriptions are open, counted and paid paths are not."""
+    """Return the rules for crawlers: descriptions are open; counted and paid paths are not."""
     allowed = ("/$", "/llms.txt", "/skill.md", "/openapi.json", "/.well-known/", "/sitemap.xml")
     lines = ["User-agent: *", *(f"Allow: {path}" for path in allowed)]
     lines += ["Disallow: /v1/", "Disallow: /api/", f"Sitemap: {identity.origin}/sitemap.xml"]
@@ -204,7 +204,7 @@ def write_ai_catalog(identity: Identity, paths: Collection[str]) -> bytes:
 
 
 def write_skills(identity: Identity, skill: bytes, path: str) -> bytes:
-    """Return the index of skills: *skill*, which is served at *path*."""
+    """Return the index of skills, which has *skill*, served at *path*."""
     head = skill.decode().split("---\n")[1]
     described = dict(line.split(": ", 1) for line in head.strip().splitlines())
     listed = {

@@ -362,7 +362,7 @@ class BacktestRoutes:
 
 
 def _cost(rows: int, found: Iterable[Backtested]) -> int:
-    """Return the credits for *rows* candles; 0 if nothing was looked at."""
+    """Return the credits for *rows* candles; 0 if no time was evaluated."""
     return -(-rows // CANDLES_READ_MAX) if any(one.looks for one in found) else 0
 
 

@@ -277,7 +277,7 @@ class TraderRoutes:
 
 
 def trader_page(mint: Mint, swaps: Sequence[LoggedSwap], now: UnixS, limit: int) -> TraderPage:
-    """Return the traders in *swaps*, which are newest first, as the API sends them."""
+    """Return the page of the traders in *swaps*, which are newest first."""
     details = (one.swap.detail for one in swaps if one.swap.detail is not None)
     decimals = next((detail.decimals for detail in details if detail.decimals is not None), None)
     return TraderPage(

@@ -252,7 +252,7 @@ def make_signal(
 def make_signal_of(
     name: str, mint: str, where: str, **parts: Unpack[SignalParts]
 ) -> ApiCall[rules.MadeSignal]:
-    """Return the call that creates a signal of a condition, as screens and backtests take it.
+    """Return the call that creates a signal on a condition, in the syntax of screens.
 
     where    one comparison of a report's numbers, or a crossing: "crosses_below(rsi_h1, 30)"
     """

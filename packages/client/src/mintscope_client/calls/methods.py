@@ -1,4 +1,4 @@
-"""The methods of clients that are one call each, by name; `bound` sends them."""
+"""The methods of clients that send one call each, by name; `bound` implements them."""
 
 from typing import Protocol, TypeVar
 

@@ -46,7 +46,7 @@ class Agent:
         return int(answer.json()["signupId"])
 
     def read_code(self) -> str:
-        """Return the code in the e-mail, read from the mailbox page of the demo; else use IMAP."""
+        """Return the code in the e-mail, read from the demo's mailbox page; elsewhere use IMAP."""
         page = self.service.get("/mailbox", params={"to": self.email})
         number = re.search(r'href="/mailbox/(\d+)"', page.raise_for_status().text)
         if number is None:

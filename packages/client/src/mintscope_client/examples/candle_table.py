@@ -1,4 +1,4 @@
-"""A month of candles as a table of pandas, or as a file that freqtrade reads.
+"""A month of candles as a pandas table, or as a file that freqtrade reads.
 
     python -m mintscope_client.examples.candle_table URL MINT --tf m5 --days 30
     python -m mintscope_client.examples.candle_table URL MINT --tf m5 --freqtrade SOL_USDC-5m.json

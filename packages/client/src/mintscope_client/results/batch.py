@@ -6,7 +6,7 @@ from mintscope_client.results.report import Report
 
 
 class WhyNot(msgspec.Struct, frozen=True):
-    """The reason for a missing report: a code of docs/api.md, and a sentence."""
+    """The reason for a missing report: a code of docs/api.md, and a message."""
 
     code: str
     message: str

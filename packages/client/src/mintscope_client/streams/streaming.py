@@ -46,7 +46,7 @@ class _Problem(msgspec.Struct, frozen=True):
 
 
 class _Message(msgspec.Struct, frozen=True, rename="camel"):
-    """A message of a WebSocket: an event, or the refusal that an HTTP response would be."""
+    """A message of a WebSocket: an event, or a refusal as in an HTTP response."""
 
     type: str
     data: msgspec.Raw = msgspec.Raw(b"{}")

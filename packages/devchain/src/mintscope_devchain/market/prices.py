@@ -1,4 +1,4 @@
-"""Target prices: prices that wander and are drawn back to where they began."""
+"""Target prices, which wander and are drawn back to their start."""
 
 from math import exp, sqrt
 from random import Random

@@ -113,7 +113,7 @@ def confirmed(level: CommitmentLevel | None) -> CommitmentLevel:
 
 
 def unsupported_version() -> RpcError:
-    """Return the refusal to show a versioned transaction to a client that knows none."""
+    """Return the refusal to show a versioned transaction to an old client."""
     return RpcError(
         UNSUPPORTED_VERSION,
         "Transaction version (0) is not supported by the requesting client. Please try the"
@@ -175,7 +175,7 @@ class SendOptions(_Options, frozen=True, kw_only=True):
 
 
 class SimulatedAccounts(_Options, frozen=True, kw_only=True):
-    """Accounts to show as the simulation leaves them."""
+    """Accounts to show as they are after the simulation."""
 
     addresses: list[Pubkey]
     encoding: Literal["base64", "jsonParsed"] = "base64"

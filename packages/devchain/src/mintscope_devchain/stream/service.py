@@ -34,7 +34,7 @@ class StreamedChain(Protocol):
     blockstore: Blockstore
 
     def entries(self, block: ChainBlock) -> Sequence[Json]:
-        """Return its transactions as getBlock shows them."""
+        """Return the transactions of *block* as getBlock shows them."""
         ...
 
 

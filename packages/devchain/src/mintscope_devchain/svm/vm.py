@@ -156,7 +156,7 @@ class Vm:
     def refusal(
         self, transaction: VersionedTransaction, *, after: Closed | None = None
     ) -> Refusal | None:
-        """Return the reason why the block after *after* or the newest cannot hold *transaction*."""
+        """Return the reason to refuse *transaction* after the block *after*, or the newest one."""
         height = (after or self._blocks[-1]).height + 1
         return self._blockhashes.refusal(transaction.message, height=height)
 
