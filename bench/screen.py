@@ -30,12 +30,15 @@ from mintscope.kit.clock import SystemClock
 from mintscope.kit.machine import freeze_startup_objects
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.engine.fold import MintFold
+from mintscope.market.engine.kernels import ACC, AGES
 from mintscope.market.follow.list_cache import ListCache
+from mintscope.market.listing.columns import NAMES as AVERAGES
 from mintscope.market.listing.columns import load_list_kernels
 from mintscope.market.listing.listed import ListedTokens
-from mintscope.market.listing.snapshot import MintAsFolded
+from mintscope.market.listing.snapshot import MintAsFolded, RecentCandles
 from mintscope.market.log import PricedSwap
 from mintscope.market.screening.grammar import FIELDS
+from mintscope.market.timeframe import TIMEFRAMES
 
 PAGE_BYTES: Final = 4096
 STATES: Final = 64
@@ -62,23 +65,26 @@ class ManyHistories(ManyMints):
     def __init__(self) -> None:
         super().__init__()
         self._made = Random(3)
-        self._states = [self._history() for _ in range(STATES)]
+        self._histories = [self._history() for _ in range(STATES)]
 
-    def _history(self) -> bytes:
+    def _history(self) -> tuple[bytes, RecentCandles]:
         fold, usd = MintFold(), self._made.uniform(0.001, 100.0)
+        closes = []
         for n in range(CANDLES):
             usd *= self._made.uniform(0.97, 1.03)
+            closes.append(usd)
             time_s = UnixS(NOW - 3_600 * (CANDLES - n))
             swap = PricedSwap(
                 Mint(""), 0, 0, -1, 0, is_buy=True, volume=10**6, price_usd=usd, price_sol=0.01
             )
             fold.apply(time_s, swap)
-        return fold.state()
+        return fold.state(), RecentCandles(0, bytes(8 * ACC), closes[:-1])
 
     @override
     def _line(self, mint: Mint) -> MintAsFolded:
         line = super()._line(mint)
-        return msgspec.structs.replace(line, state=self._made.choice(self._states))
+        state, recent = self._made.choice(self._histories)
+        return msgspec.structs.replace(line, state=state, recent=dict.fromkeys(TIMEFRAMES, recent))
 
 
 def conditions(listed: ListedTokens) -> list[Asked]:
@@ -108,6 +114,15 @@ def conditions(listed: ListedTokens) -> list[Asked]:
         query = ScreenQuery(where=f" {word} ".join(texts), sort=random.choice(NUMBERS))
         found.append(Asked(query, joined))
     return found
+
+
+def crossings() -> list[ScreenQuery]:
+    """Return a crossing within the most candles for each average of each timeframe."""
+    return [
+        ScreenQuery(where=f"crosses_below({name}_{timeframe}, price, {AGES})")
+        for timeframe in TIMEFRAMES
+        for name in AVERAGES
+    ]
 
 
 def _quantiles(listed: ListedTokens, name: str) -> Sequence[float]:
@@ -159,6 +174,11 @@ async def measure() -> list[Figure]:
         taken_ms, count = await asyncio.to_thread(work)
         ours_ms.append(taken_ms)
         found += count
+    first_ms = []
+    for query in crossings():
+        work = partial(_timed, partial(_page, listed, Asked(query, pl.lit(1))))
+        taken_ms, _ = await asyncio.to_thread(work)
+        first_ms.append(taken_ms)
     stall_ms = watch.longest_ms()
     watching.cancel()
     assert found > CONDITIONS * 10
@@ -174,6 +194,7 @@ async def measure() -> list[Figure]:
             who=PEER, value=median(peer_ms), unit="ms", ratio=ratio,
         ),
         _figure("the same, p99 of 500 conditions", quantiles(ours_ms, n=100)[-1], "ms", "20"),
+        _figure("a crossing within 5 candles, the longest", max(first_ms), "ms", "20"),
         _figure("longest stall of the loop meanwhile", stall_ms, "ms", "5"),
         _figure("the list with all columns, a token", kept_bytes / MINTS, "bytes", ""),
     ]  # fmt: skip

@@ -132,11 +132,14 @@ def email(text: bytes) -> None:
 
 
 ROWS: Final = np.array([np.nan, 0.0, -1.0, 1e300, 1.0])
-NAMES: Final = [*FIELDS, *(before(name, tf) for name in FIELDS for tf in TIMEFRAMES)]
+NAMES: Final = [
+    *FIELDS,
+    *(before(name, tf, age) for name in FIELDS for tf in TIMEFRAMES for age in range(1, 6)),
+]
 COLUMNS: Final = dict.fromkeys(NAMES, ROWS)
 CONDITIONS: Final = [
     b"liquidity > 100_000 and rsi_h1 < 30 and price > ema200_h1",
-    b"crosses_below(rsi_h1, 30) or crosses_above(price, ema9_m5)",
+    b"crosses_below(rsi_h1, 30, 3) or crosses_above(price, ema9_m5)",
     b"not (confidence <= medium or -change_h1 * 2.5e-3 != (price - price_sol) / volume_d1)",
 ]
 PROOF_KEY: Final = b"p" * 32

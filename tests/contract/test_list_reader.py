@@ -1,6 +1,7 @@
 """The contract of every reader of lists; a list over it agrees with the swaps."""
 
 from collections.abc import AsyncIterator
+from math import isnan
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -11,12 +12,15 @@ from msgspec.structs import replace
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import TokenNotFound
 from mintscope.kit.primitives import Mint, UnixMs, UnixS
+from mintscope.market.engine.kernels import AGES
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import look_again_soon
+from mintscope.market.listing.columns import NAMES as AVERAGES
 from mintscope.market.listing.listed import ListedTokens, ListQuestion, Sort, key_of
 from mintscope.market.listing.snapshot import FactPlace, FoldedTo, ListReader, MintTrades
 from mintscope.market.log import LogTrimmed, PricedSwap
 from mintscope.market.ports import MINUTES_S, Retention
+from mintscope.market.screening.grammar import before
 from mintscope.market.screening.screen import ScreenQuestion
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from support.fakes.facts import FACTS
@@ -83,6 +87,33 @@ def expect_values(shown: dict[str, Any], expected: dict[str, float | None]) -> N
     assert {name: shown[name] for name in known} == pytest.approx(known, rel=1e-9, abs=1e-7)
 
 
+def expect_closes(listed: ListedTokens, swaps: list[Told]) -> None:
+    """Expect the closes of the newest closed candles of each mint, by their age."""
+    for row, mint in mints_by_row(listed).items():
+        own = [swap for swap in swaps if swap.mint == mint and swap.usd is not None]
+        for timeframe, width_s in WIDTH_S.items():
+            closes = [*{swap.time // width_s: swap.usd for swap in own}.values()][-2::-1]
+            for age in range(1, AGES + 1):
+                value = listed.columns.column(before("price", timeframe, age))[row]
+                known = closes[age - 1] if age <= len(closes) else None
+                assert (None if isnan(value) else value) == known
+
+
+def expect_alike(listed: ListedTokens, other: ListedTokens) -> None:
+    """Expect the earlier averages of a list that was loaded at another time, to the last bit."""
+    rows = {mint: row for row, mint in mints_by_row(other).items()}
+    for name in (before(f"{each}_m1", Timeframe.M1, AGES) for each in AVERAGES):
+        ours = listed.columns.column(name)
+        theirs = other.columns.column(name)
+        for row, mint in mints_by_row(listed).items():
+            assert ours[row : row + 1].tobytes() == theirs[rows[mint]].tobytes(), (mint, name)
+
+
+def mints_by_row(listed: ListedTokens) -> dict[int, Mint]:
+    page = listed.page(ListQuestion(limit=99))
+    return {row: line.listed.mint for row, line in zip(page.rows, page.lines, strict=True)}
+
+
 def about(line: Expected) -> Expected:
     """Return *line* with an RSI that may differ in how its sums were rounded."""
     near: Any = pytest.approx(line.rsi, abs=1e-9)
@@ -125,6 +156,8 @@ async def test_a_list_says_what_the_swaps_say_since_a_mint_is_followed(ports: Po
                 assert told(lister.newest()) == {
                     mint: about(expected(mint, swaps, time)) for mint in followed
                 }
+                expect_closes(lister.newest(), swaps)
+                expect_alike(lister.newest(), listers[0].newest())
                 shown = screened(lister.newest())
                 assert shown.keys() == followed
                 for mint in followed:

@@ -45,6 +45,7 @@ CALLED_WITH: Final[dict[str, dict[str, Any]]] = {
     "get_pools": READ,
     "backtest": READ | {"where": "price > 0", "tf": "m1"},
     "get_traders": READ | {"limit": 5},
+    "create_alert": READ | {"where": "price > 0", "name": "Above nothing"},
     "get_balance": {},
     "buy_credits": {"bundle": 10, "max_usd": 0.025},
 }
@@ -123,6 +124,8 @@ def expect_delivered(results: dict[str, CallToolResult], token_credits: int) -> 
     """Expect every tool's answer, and that it took the credits that it says."""
     bought = results.pop("buy_credits")
     assert bought.structured_content["x402Version"] == 2  # it asks to be paid
+    alert = results.pop("create_alert")  # of an account: a credit token has none
+    assert alert.structured_content["error"]["code"] == "INVALID_TOKEN"
     assert not [result for result in results.values() if result.is_error]
     charged = sum(told_by(each)["meta"]["creditsCharged"] for each in results.values())
     left = results["get_balance"].structured_content["data"]["balance"]

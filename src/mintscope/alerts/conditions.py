@@ -46,6 +46,7 @@ from mintscope.market.screening.grammar import (
     FieldOf,
     Junction,
     NumberOf,
+    fields_in,
 )
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES
@@ -53,7 +54,7 @@ from mintscope.market.timeframe import TIMEFRAMES
 
 @dataclass(slots=True)
 class _Since:
-    """The swaps of a mint in one slot, and its pools after it; None if they did not change."""
+    """The swaps of a mint in one slot, and its pools after it, None if they did not change."""
 
     slot: Slot
     time: UnixS
@@ -63,7 +64,7 @@ class _Since:
 
 @dataclass(slots=True)
 class _Track:
-    """One mint: its row in the engine, its base, and the changes after the base.
+    """One mint: its row in the engine, its base, and what came after that.
 
     is_kept   the base was written down as it is
     """
@@ -96,7 +97,7 @@ class Tracks:
         self.begin(0, None, None)
 
     def begin(self, seq: int, slot: Slot | None, time: UnixS | None) -> None:
-        """Drop everything, and continue after event *seq*."""
+        """Forget everything and go on after event *seq*."""
         self._tracks.clear()
         self._ahead.clear()
         self._free = list(range(self._capacity))
@@ -108,11 +109,11 @@ class Tracks:
         return mint in self._tracks
 
     def has(self, mint: Mint) -> bool:
-        """Return whether *mint* was taken, even if it begins only at a later event."""
+        """Return whether *mint* was taken: it is there, or will be at an event to come."""
         return mint in self._tracks or mint in self._ahead
 
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
-        """Track a mint from the event at which it was loaded; return the mints that begin now.
+        """Take a mint, from the event on that it was loaded at; return it if it begins now.
 
         None if that event is past.  Of a mint that is there already, this becomes the base.
         """
@@ -129,7 +130,7 @@ class Tracks:
             self._free.append(track.row)
 
     def apply(self, event: Event) -> tuple[list[Mint], list[Mint]]:
-        """Apply the next *event*; return the mints that it begins, and the mints that traded.
+        """Apply *event*, the next one; return which mints it begins, and which have traded in it.
 
         Raises LogTrimmed when an event before it is missing.
         """
@@ -167,7 +168,7 @@ class Tracks:
         return True
 
     def report(self, mint: Mint, *, is_closed: bool = False) -> TokenReport | None:
-        """Return the report of *mint*, which is tracked; None if it has too little data.
+        """Return the report of *mint*, which is there; None if there is too little to report.
 
         is_closed   its indicators are without the candles that are open
         """
@@ -185,15 +186,15 @@ class Tracks:
         return bool(self._tracks[mint].since)
 
     def new_bases(self) -> list[LoadedMint]:
-        """Return the bases that were not stored yet."""
+        """Return the bases that were not written down yet."""
         return [track.base for track in self._tracks.values() if not track.is_kept]
 
     def idle(self) -> list[Mint]:
-        """Return the mints unchanged since their bases, whose positions may move to now."""
+        """Return the mints that have not changed since their bases: these may be as of now."""
         return [mint for mint, track in self._tracks.items() if not track.since]
 
     def keep(self, bases: Iterable[LoadedMint], idle: Iterable[Mint], seq: int) -> None:
-        """Record that *bases* were stored, and that the bases of *idle* are now as of *seq*."""
+        """Note that *bases* were written down, and those of *idle* as of *seq*."""
         for base in bases:
             track = self._tracks.get(base.mint)
             if track is not None and track.base is base:
@@ -244,7 +245,7 @@ class Tracks:
             self._engine.apply(as_trades(trades))
 
     def _retract(self, mint: Mint, slot: Slot) -> None:
-        """Rebuild *mint* without the swaps of *slot*."""
+        """Make *mint* again without the swaps of *slot*."""
         track = self._tracks.get(mint)
         if track is None:
             return
@@ -256,7 +257,7 @@ class Tracks:
 
 
 def _without(loaded: LoadedMint, slot: Slot) -> LoadedMint:
-    """Return *loaded* without the swaps of *slot*, which is not final."""
+    """Return *loaded* as it is without the swaps of *slot*, which is not final."""
     tail = [kept for kept in loaded.tail if kept.folded or kept.slot != slot]
     standings = [kept for kept in loaded.standings if kept[0] != slot]
     return msgspec.structs.replace(loaded, tail=tail, standings=standings)
@@ -268,7 +269,7 @@ def pack(loaded: LoadedMint) -> bytes:
 
 
 def unpack(packed: bytes) -> LoadedMint:
-    """Return the mint that `pack` encoded.
+    """Return the mint that `pack` was given.
 
     Raises ValueError for what an earlier version has packed.
     """
@@ -292,7 +293,7 @@ class SignalKind(StrEnum):
 
 
 class RuleSide(Enum):
-    """The side of the level on which a value lies."""
+    """The place of a value, seen from the level."""
 
     UNDER = -1
     OVER = 1
@@ -330,7 +331,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The state of a rule between two reports: a side, or the marks of its window.
+    """The memory of a rule between two reports: a side, or the marks of its window.
 
     Of the marks only those that can still be the lowest or the highest.
     """
@@ -341,7 +342,7 @@ class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The reason for a firing; *reference* is the level, or the other extreme of the window."""
+    """The reason for a firing; *reference* is the level, or the value at the other end."""
 
     value: float
     direction: Direction
@@ -351,7 +352,7 @@ class Crossing:
 def look(
     rule: Rule, state: RuleState | None, value: float, time: UnixS
 ) -> tuple[RuleState, Crossing | None]:
-    """Return the state after *value* at *time*, and the crossing if the rule fires.
+    """Return the state after *value* was seen at *time*, and why the rule fires if it does.
 
     state   None at the first look, which fires nothing
     """
@@ -368,7 +369,7 @@ def look(
 
 
 def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
-    """Return the side of *value*; within the margin, return the previous side."""
+    """Return the side of *value*; within the margin it is the side of before."""
     level = rule.level
     margin = 0.0 if before is None else rule.margin
     match rule.kind:
@@ -411,7 +412,7 @@ def _look_back(
 
 
 def _telling(marks: list[Mark], newest: Mark) -> list[Mark]:
-    """Return the *marks* that matter: those with a value beyond every later one."""
+    """Return the *marks* that matter: one with a value beyond all that came after it."""
     low = newest.low
     high = newest.high
     telling = []
@@ -449,7 +450,7 @@ def _inner(kind: Any) -> Any:
 
 
 def _numbers(shape: type[msgspec.Struct]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield each number in *shape*: its names on the wire, and its attribute path."""
+    """Yield each number in *shape*: its names on the wire, and the attributes that lead to it."""
     for each in msgspec.structs.fields(shape):
         kind = _inner(each.type)
         if kind is float:
@@ -494,7 +495,7 @@ SWAPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class UnwatchableCondition(ValueError):
-    """A condition that alerts cannot evaluate; the message says why."""
+    """A condition that no alert looks at: the message says why."""
 
 
 class Watched(NamedTuple):
@@ -512,8 +513,8 @@ def watched_by(condition: Condition) -> Watched:
 
     Raises UnwatchableCondition for one that is more than a comparison, or of what no report has.
     """
-    if isinstance(condition, Junction) and _is_crossing(condition):
-        condition = condition.parts[-1]
+    if isinstance(condition, Junction):
+        condition = _newest_crossing(condition)
     if not isinstance(condition, Comparison) or condition.mark not in SWAPPED:
         raise UnwatchableCondition(ONE_COMPARISON)
     mark, left, right = condition
@@ -533,8 +534,19 @@ def watched_by(condition: Condition) -> Watched:
     return Watched(field, SignalKind.CROSSES_FIELD, compared=compared, direction=direction)
 
 
+def _newest_crossing(condition: Junction) -> Condition:
+    """Return the comparison that a crossing comes to, or *condition* if it is none.
+
+    One within some candles becomes true when it is in the newest.
+    """
+    parts = condition.parts if condition.word == "or" else (condition,)
+    crossings = [each for each in parts if isinstance(each, Junction) and _is_crossing(each)]
+    is_one = len(crossings) == len(parts) and not any(map(fields_in, crossings[1:]))
+    return crossings[0].parts[-1] if is_one else condition
+
+
 def _is_crossing(condition: Junction) -> bool:
-    """Return whether *condition* is the parsed form of crosses_above or crosses_below."""
+    """Return whether it is what crosses_above or crosses_below is read as, in one candle."""
     if condition.word != "and" or len(condition.parts) != len(("before", "now")):
         return False
     before, now = condition.parts
@@ -553,7 +565,7 @@ def _of_report(name: str) -> Field:
 
 
 def read_field(report: TokenReport, field: Field) -> float | None:
-    """Return the value of *field*, one of FIELDS; None if its history is too short."""
+    """Return the value of *field*, one of FIELDS; None where history is too short for it."""
     found: Any = report
     for attribute in FIELDS[field]:
         if found is None:

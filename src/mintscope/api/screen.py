@@ -60,7 +60,8 @@ NAMES: Final = ", ".join(field.name for field in OF_TOKENS)
 NAMES_OF_TIMEFRAMES: Final = ", ".join(name for name, _ in OF_TIMEFRAMES)
 CONDITION: Final = (
     "The condition: fields and numbers with < <= > >= = !=, + - * /, and, or, not, ( );"
-    " crosses_above(a, b), crosses_below(a, b): in the newest candle. Fields:"
+    " crosses_above(a, b), crosses_below(a, b): in the newest candle; (a, b, n): in any of the"
+    " newest n, 1 to 5. Fields:"
     f" {NAMES}; and with _{', _'.join(TIMEFRAMES)} behind them: {NAMES_OF_TIMEFRAMES}. USD;"
     " changes are fractions (0.05: 5 % up); confidence is low, medium or high. Where a value is not"
     " known, a comparison with it is not true. Empty: all tokens."
@@ -154,7 +155,7 @@ KEY_DIGITS: Final = 16
 
 
 class ReadScreen(NamedTuple):
-    """A parsed screen, and the digest that names its pages."""
+    """A question, and what names its pages."""
 
     question: ScreenQuestion
     digest: str
@@ -239,7 +240,7 @@ class ScreenRoutes:
         return Response(200, body)
 
     async def _work(self, request: Request, read: ReadScreen) -> Delivered:
-        """Return a page as of the newest list, and its cost."""
+        """Return a page as of the newest list, and what it costs."""
         listed = self.lists.newest()
         page = await asyncio.to_thread(made_page, listed, read)
         age_ms = max(0, self.v1.clock.now() - page.as_of * SECOND_MS)
@@ -251,7 +252,7 @@ class ScreenRoutes:
 
 
 def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
-    """Return the page of *listed*, in any thread; this takes some milliseconds.
+    """Return the page of *listed*: some milliseconds, in any thread.
 
     Raises ServiceUnavailable before the first block.
     """
@@ -311,7 +312,7 @@ def _field(where: str, name: str) -> str:
 
 
 def _place(cursor: str, digest: str) -> Place | None:
-    """Return the end of the previous page.  Raises BadRequest if it is of another screen."""
+    """Return the end of the page before.  Raises BadRequest for one of another screen."""
     if not cursor:
         return None
     at = decode_cursor(cursor, ScreenPosition)

@@ -1,1 +1,1 @@
-"""Shared by all features: clock, errors, limits, metrics, HTTP, SQL."""
+"""Common to all features: clock, errors, limits, metrics, HTTP, SQL."""

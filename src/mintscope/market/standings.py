@@ -55,7 +55,7 @@ def pack(standing: Standing) -> bytes:
 
 
 def unpack(packed: bytes) -> Standing:
-    """Return the standing that `pack` packed; before decision 60, that of one price pool."""
+    """Return the standing that `pack` was given; of before decision 60, the one price pool."""
     try:
         return _standing.decode(packed)
     except msgspec.ValidationError:
@@ -67,7 +67,7 @@ def unpack(packed: bytes) -> Standing:
 def before_standing(  # noqa: PLR0913 - one argument for each known value
     pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
 ) -> Standing:
-    """Return the standing of the one price pool of a log from before decision 60.
+    """Return the pool that decided by decision 18; its reserves show from its next swap on.
 
     Its price in SOL is not known: its next move is measured in dollars alone.
     """
@@ -140,7 +140,7 @@ class PriceBasis(NamedTuple):
         return Confidence.LOW
 
     def rejected_share(self, now: UnixS) -> float:
-        """Return the share of volume at prices that were rejected, in the hour up to *now*.
+        """Return the part of what changed hands at a price that set none, in the hour to *now*.
 
         Of the clock hour before that of *now* the minutes count that are within an hour of it, as
         if it had been traded evenly.  0 to 1; 0 if nothing changed hands.
@@ -165,12 +165,12 @@ class PriceBasis(NamedTuple):
 
 
 def basis_of(packed: bytes | None) -> PriceBasis | None:
-    """Return the basis of the price from the packed pools, or None if the log has none."""
+    """Return the basis of the price by the pools in *packed*; None if the log names none."""
     return None if packed is None else basis_by(unpack(packed))
 
 
 def basis_by(standing: Standing) -> PriceBasis:
-    """Return the basis of the price from *standing*."""
+    """Return the basis of the price by *standing*."""
     pools = standing.pools
     newest = max(one.at for one in pools)
     weighed = weights(pools, newest)
@@ -200,7 +200,7 @@ MINTS_MAX: Final = 200_000
 
 
 class Standings:
-    """The pools of each mint as of the newest slot, which can be retracted.
+    """The pools of each mint as of the newest slot; earlier, if that slot dies.
 
     kept    (slot, mint, pools after that slot), oldest first
     """
@@ -217,7 +217,7 @@ class Standings:
             self._set(mint, state)
 
     def begin(self, slot: Slot) -> None:
-        """Begin *slot*, the newest slot."""
+        """Begin the events of *slot*, the newest."""
         self._forget()
         self._before.append((slot, {}))
 
@@ -235,7 +235,7 @@ class Standings:
         return sets
 
     def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
-        """Return a test of whether the next swaps agree with the price of *mint*.
+        """Return a test of whether the next swaps agree with the price of *mint*, whatever weighs.
 
         Asked of each in order; nothing changes here.  Wider than what sets a price: a log that
         begins later, whose pools weigh less at first, has to take the same samples, because a past
@@ -258,7 +258,7 @@ class Standings:
         return {mint: self._now[mint] for mint in self._before[-1][1]} if self._before else {}
 
     def retract(self, slot: Slot) -> None:
-        """Undo the changes of *slot*, the newest slot."""
+        """Go back to before *slot*, the newest."""
         if not self._before or self._before[-1][0] != slot:
             return  # nothing was traded in it
         for mint, state in self._before.pop()[1].items():
@@ -268,7 +268,7 @@ class Standings:
                 self._now[mint] = state
 
     def finalize(self, slot: Slot) -> None:
-        """Drop what is needed only to retract slots up to *slot*, which are final."""
+        """Slots up to *slot* can no longer die."""
         while self._before and self._before[0][0] <= slot:
             self._before.popleft()
 
@@ -277,7 +277,7 @@ class Standings:
         self._now[mint] = state
 
     def _forget(self) -> None:
-        """Drop about half of too many mints, except recent, deep and retractable ones.
+        """Halve too many mints: keep those of the last hour, deep ones, and those a fork may undo.
 
         The next swap of a forgotten mint sets its price, whatever it is.
         """
@@ -290,6 +290,6 @@ class Standings:
 
 
 def _worth_keeping(standing: Standing, time: UnixS) -> tuple[bool, float, UnixS]:
-    """Return the sort key of a mint, which puts the mints to keep last."""
+    """Return the sort key of a mint: those that are kept come last."""
     ready = max(pool.ready(time) for pool in standing.pools)
     return time - standing.at <= HOUR_S, ready, standing.at

@@ -128,7 +128,7 @@ def _parts(report: TokenReport) -> list[Any]:
 
 
 class Listener(Hashable, Protocol):
-    """Receives updates in the event loop; its methods must return quickly.
+    """Gets updates in the event loop; its reaction is short: others wait for it.
 
     kind    of the reports that it gets
     """
@@ -136,10 +136,10 @@ class Listener(Hashable, Protocol):
     kind: ReportKind
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Receive *event* of *mint*: a snapshot if *is_whole*, else an update of its last state."""
+        """Hear *event* of *mint*: a snapshot if *is_whole*, else an update of its last state."""
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:
-        """Receive the notice that *mint* has no more updates, and the reason."""
+        """Hear that *mint* has no more updates, and why."""
 
 
 class Broadcast(Protocol):
@@ -154,7 +154,7 @@ class Broadcast(Protocol):
     async def prepare(
         self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
     ) -> None:
-        """Load *mints* as of *since* or later, if this log has reached it.
+        """Have *mints* at hand, as of *since* or later, if this log has come as far.
 
         Raises TokenNotFound, InsufficientData and ServiceUnavailable.
         """
@@ -163,10 +163,10 @@ class Broadcast(Protocol):
         """Send *listener* the snapshots of *mints*, and changes from now on."""
 
     def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Stop sending to *listener* the reports of *mints*."""
+        """Send *listener* nothing more."""
 
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
-        """Return a snapshot to continue from, for a listener that missed updates.
+        """Return the snapshot that a listener goes on from, to whom updates were not sent.
 
         None while it cannot be made, or while an update of *mint* is being sent: ask again soon.
         """

@@ -26,13 +26,14 @@ FIELDS: Final = "fields"  # where the API has no such choice, it is for the resu
 
 
 class BadArguments(Exception):
-    """The message states the expected and the actual argument."""
+    """The message says what was expected and what was there."""
 
 
 class Arguments(msgspec.Struct, frozen=True):
     """The arguments of one call.
 
     target            path and query of the request to the API
+    body              JSON of the request; b"" without a body
     fields            the fields of each row that the caller wants; none: those of the tool
     bundle            the bundle that is to be bought, as it was written; None for other tools
     max_credits       the most that the call may take from a credit token or an API key
@@ -41,6 +42,7 @@ class Arguments(msgspec.Struct, frozen=True):
     """
 
     target: str
+    body: bytes = b""
     fields: Sequence[str] = ()
     bundle: str | None = None
     max_credits: int | None = None
@@ -62,7 +64,7 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
     path = tool.path
     query = []
     for name, value in given.items():
-        if name in OWN or (name == FIELDS and _chooses(tool)):
+        if name in OWN or tool.body is not None or (name == FIELDS and _chooses(tool)):
             continue
         field = tool.arguments.get(name, name)
         segment = "{" + field + "}"
@@ -79,6 +81,7 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
         raise BadArguments("max_usd: expected the most that you want to pay, in USD; it is missing")
     return Arguments(
         target=f"{path}?{urlencode(query)}" if query else path,
+        body=b"" if tool.body is None else _json({**tool.body.fixed, **given}),
         fields=_fields(tool, given.get(FIELDS)) if _chooses(tool) else (),
         bundle=dict(query).get("bundle") if tool.cost is ToolCost.BUNDLE else None,
         max_credits=_credits(given.get("max_credits")),
@@ -87,13 +90,20 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
     )
 
 
+def _json(body: Mapping[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode({name: body[name] for name in body if name not in OWN})
+    except (UnicodeEncodeError, RecursionError, TypeError) as cause:
+        raise BadArguments("expected arguments that are JSON") from cause
+
+
 def _chooses(tool: Tool) -> bool:
-    """Return whether this process, not the API, selects the fields of the rows."""
+    """Return whether the fields of the rows are chosen here, and not by the API."""
     return tool.page is None or bool(tool.page.fields)
 
 
 def _text(name: str, value: Any) -> str:
-    """Return *value* as text of a query."""
+    """Return *value* as it stands in a query."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list) and len(value) <= VALUES_MAX:
@@ -140,7 +150,7 @@ def _usd(value: Any) -> Decimal | None:
 
 
 def _key(value: Any) -> str | None:
-    """Return *value* if it is valid in a header; the API checks the key itself."""
+    """Return *value* if it can stand in a header; the API says whether it is a good key."""
     if value is None:
         return None
     if not (
@@ -169,7 +179,7 @@ class ApiAnswer(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Whether the request succeeded."""
+        """Return whether what was asked for was delivered."""
         return self.status < 400  # noqa: PLR2004 - HTTP's own number
 
     def content(self) -> Any:
@@ -184,11 +194,18 @@ class ApiExchange:
         self._api = api
 
     async def ask(
-        self, method: str, target: str, *, client: Scope, headers: tuple[Header, ...] = ()
+        self,
+        method: str,
+        target: str,
+        *,
+        client: Scope,
+        headers: tuple[Header, ...] = (),
+        body: bytes = b"",
     ) -> ApiAnswer:
-        """Return the answer to a request without a body.
+        """Return the answer to a request.
 
         target    path and query, percent-encoded
+        body      JSON; b"" without a body
         client    the scope of the request that the client sent
         Raises    ClientDisconnected if the client has left; nothing was charged
         """
@@ -197,12 +214,17 @@ class ApiExchange:
         async def send(message: Message) -> None:
             pieces.append(message)
 
-        await self._api(_scope(method, target, client, headers), _nothing, send)
+        async def receive() -> Message:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        if body:
+            headers += ((b"content-type", b"application/json"),)
+        await self._api(_scope(method, target, client, headers), receive, send)
         if not pieces:
             raise ClientDisconnected
         named = {name.decode(): value.decode("latin-1") for name, value in pieces[0]["headers"]}
-        body = b"".join(piece.get("body", b"") for piece in pieces[1:])
-        return ApiAnswer(pieces[0]["status"], named, body)
+        content = b"".join(piece.get("body", b"") for piece in pieces[1:])
+        return ApiAnswer(pieces[0]["status"], named, content)
 
 
 def _scope(method: str, target: str, client: Scope, headers: tuple[Header, ...]) -> Scope:
@@ -216,8 +238,3 @@ def _scope(method: str, target: str, client: Scope, headers: tuple[Header, ...])
         "query_string": query.encode(),
         "headers": [*passed_on, *headers],
     }
-
-
-async def _nothing() -> Message:
-    """Report that the request has no body."""
-    return {"type": "http.request", "body": b"", "more_body": False}

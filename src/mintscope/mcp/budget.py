@@ -36,11 +36,11 @@ FREE: Final = "Nothing was charged."
 
 
 class UnreadableBudget(Exception):
-    """The header is not a valid budget."""
+    """The header says something else than a budget."""
 
 
 class OverBudget(Exception):
-    """The call would exceed a budget that its caller stated.
+    """The call would exceed a budget that its caller has stated.
 
     retry_after_s   when a budget of many calls has room again, as far as is known
     """
@@ -158,7 +158,7 @@ class StatedBudgets:
         return made
 
     def remember(self, payment: str) -> None:
-        """Remember *payment*, a digest, so that it is not counted twice."""
+        """Count *payment*, a digest, no second time."""
         while len(self._payments) >= PAYMENTS_MAX:
             del self._payments[next(iter(self._payments))]
         self._payments[payment] = None
@@ -169,7 +169,7 @@ class StatedBudgets:
 
 
 class Reservation:
-    """The amount of one call, already counted."""
+    """The share of one call, counted already."""
 
     def __init__(
         self, budgets: StatedBudgets, key: str, payment: str, parts: list[tuple[Limiter, int]]
@@ -180,7 +180,7 @@ class Reservation:
         self._parts = parts
 
     async def take(self, budget: StatedBudget) -> None:
-        """Count the amount.  Raises OverBudget, and then counts nothing."""
+        """Count it.  Raises OverBudget, and counts nothing."""
         for number, (window, count) in enumerate(self._parts):
             if count > window.limit.count:
                 await self._give_back(self._parts[:number])
@@ -194,12 +194,12 @@ class Reservation:
                 raise OverBudget(_exceeded(budget), wait_s)
 
     def keep(self) -> None:
-        """Keep the amount counted, because it was charged or may have been."""
+        """Leave it counted: it was charged, or may have been."""
         if self._payment:
             self._budgets.remember(self._payment)
 
     async def give_back(self) -> None:
-        """Return the amount to the budget, because nothing was charged."""
+        """Count it no longer: nothing was charged."""
         await self._give_back(self._parts)
 
     async def _give_back(self, parts: list[tuple[Limiter, int]]) -> None:
@@ -218,7 +218,7 @@ def _exceeded(budget: StatedBudget) -> str:
 
 
 def _digest(*texts: str) -> str:
-    """Return a digest of *texts*, so that the store of the limits holds no credential."""
+    """Return a name for *texts*: no credential is in the store of the limits."""
     joined = "\0".join(texts).encode(errors="surrogatepass")
     return blake2b(joined, digest_size=KEY_BYTES).hexdigest()
 

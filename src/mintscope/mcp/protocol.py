@@ -32,7 +32,7 @@ from mintscope.kit.errors import InternalError
 from mintscope.kit.http.request import ClientDisconnected, next_request_id
 from mintscope.mcp.calls import ToolCalls
 from mintscope.mcp.results import CallResult, input_schema, output_schema
-from mintscope.mcp.tools import TOOLS, Tool, ToolCost
+from mintscope.mcp.tools import TOOLS, Tool
 
 log = structlog.get_logger()
 
@@ -110,7 +110,7 @@ async def _call(
 
 
 async def _told_as_an_error(call: Awaitable[CallResult]) -> CallResult:
-    """Return the result of *call*; a bug in it is logged, and shown only by its request id."""
+    """Return the result of *call*; a bug in it is logged, and shown by its request id alone."""
     try:
         return await call
     except ClientDisconnected as cause:
@@ -125,18 +125,19 @@ def _described(description: Mapping[str, Any]) -> Iterable[tuple[str, tuple[Tool
     for tool in TOOLS:
         operation = description["paths"].get(tool.path, {}).get(tool.method.lower())
         if operation is not None:
-            yield tool.name, (tool, _listed(tool, operation))
+            shapes = description["components"]["schemas"]
+            yield tool.name, (tool, _listed(tool, input_schema(tool, operation, shapes)))
 
 
-def _listed(tool: Tool, operation: Mapping[str, Any]) -> ListedTool:
+def _listed(tool: Tool, schema: dict[str, Any]) -> ListedTool:
     # A read takes at most a credit that was bought before, within the budget that is stated, so
     # hosts that ask a person before each call that is not read-only need not ask for it.
-    is_read = tool.cost is not ToolCost.BUNDLE
+    is_read = tool.method == "GET"
     return ListedTool(
         name=tool.name,
         title=tool.title,
         description=tool.description,
-        input_schema=input_schema(tool, operation),
+        input_schema=schema,
         output_schema=output_schema(tool),
         annotations=ToolAnnotations(
             read_only_hint=is_read,

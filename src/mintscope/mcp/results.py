@@ -43,7 +43,7 @@ POINTLESS: Final = " Paying would be pointless now: the token is {status}."
 
 
 class CallResult(msgspec.Struct, frozen=True):
-    """The outcome of a call.
+    """The end of a call.
 
     structured   conforms to the tool's output schema, errors too; None for a page of rows
     text         the same, for clients that read text alone
@@ -57,19 +57,19 @@ class CallResult(msgspec.Struct, frozen=True):
 
 
 def failed(code: str, message: str, **more: Any) -> CallResult:
-    """Return the result of a call that this server refuses, free of charge."""
+    """Return the result of a call that this side refuses, free of charge."""
     error = {"code": code, "message": message, **more}
     return CallResult({"error": error, "charged": False}, f"{code}: {message}", is_error=True)
 
 
 def over_budget(refusal: OverBudget) -> CallResult:
-    """Return the result of a call that exceeds its caller's budget."""
+    """Return the result of a call that its caller's budget does not allow."""
     more = {} if refusal.retry_after_s is None else {"retryAfterS": refusal.retry_after_s}
     return failed(BUDGET_EXCEEDED, str(refusal), **more)
 
 
 def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPrice) -> CallResult:
-    """Return *answer* as a result of *tool*; *price* is the cost of a success."""
+    """Return *answer* as a result of *tool*; *price* is what its success takes."""
     if not answer.is_success:
         return _refused(answer)
     delivered = _delivered(answer, price)
@@ -108,7 +108,7 @@ def _delivered(answer: ApiAnswer, price: CallPrice) -> CallResult:
 
 
 def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResult:
-    """Return *result* with its list as a table, once, as text, which every client reads."""
+    """Return *result* with its list as a table, once: as text, which every client reads."""
     assert result.structured is not None
     data = dict(result.structured["data"])
     data[page.name] = table_of(data[page.name], fields or page.default)
@@ -117,7 +117,7 @@ def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResul
 
 
 def _refused(answer: ApiAnswer) -> CallResult:
-    """Return an error, with the payment terms if the API has sent any."""
+    """Return an error: one that says what to pay, where the API has said so."""
     headers = answer.headers
     error = answer.content()["error"]
     required = _decoded(headers.get("payment-required"))
@@ -144,7 +144,7 @@ def _refused(answer: ApiAnswer) -> CallResult:
 
 
 def _undecided(result: CallResult) -> CallResult:
-    """Return *result* without the statement that nothing was charged, because it may yet be."""
+    """Return *result* without the word that nothing was charged: the payment may arrive."""
     assert result.structured is not None
     error = result.structured["error"]
     return msgspec.structs.replace(result, structured={"error": error, "charged": None})
@@ -159,16 +159,8 @@ def _decoded(header: str | None) -> dict[str, Any] | None:
 
 KEPT: Final = frozenset({"type", "description", "enum", "items", "default", "minimum", "maximum"})
 INT32_MAX: Final = 2**31 - 1
-MAX_CREDITS: Final[Mapping[str, Any]] = {
-    "type": "integer",
-    "minimum": 0,
-    "description": "At most.",
-}
-MAX_USD: Final[Mapping[str, Any]] = {
-    "type": "number",
-    "minimum": 0,
-    "description": "At most.",
-}
+MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer", "description": "At most."}
+MAX_USD: Final[Mapping[str, Any]] = {"type": "number", "description": "At most."}
 IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "type": "string",
     "description": "Secret, 16 to 128 of A-Za-z0-9-_; reuse on retry.",
@@ -179,11 +171,26 @@ KEY_OF_A_READ: Final[Mapping[str, Any]] = {**IDEMPOTENCY_KEY, "description": "Re
 OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 
 
-LEFT_OUT: Final = frozenset({"at", "format"})  # the tools have 15 kB for all descriptions
+# The tools have 15 kB for all descriptions.
+LEFT_OUT: Final = frozenset({"at", "format"})
+SHORTER: Final = {
+    "mint": "Its mint, base58.",
+    "cursor": "nextCursor of the page before.",
+    "limit": "At most; it costs the same.",
+    "from": "Unix seconds, included.",
+    "to": "Unix seconds, included.",
+    "partial": "true: from the first priced swap on; null for what needs more candles.",
+    "fill": "previous: a span without trades has a candle of the close before.",
+}
 
 
-def input_schema(tool: Tool, operation: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the input schema of *tool*: parameters of its operation, and limits of its cost."""
+def input_schema(
+    tool: Tool, operation: Mapping[str, Any], shapes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the input schema of *tool*: parameters of its operation, and limits of its cost.
+
+    shapes   the schemas among the components of the OpenAPI document
+    """
     names = {field: name for name, field in tool.arguments.items()}
     properties: dict[str, Any] = {}
     required = []
@@ -191,12 +198,20 @@ def input_schema(tool: Tool, operation: Mapping[str, Any]) -> dict[str, Any]:
         if parameter["in"] not in {"path", "query"} or parameter["name"] in LEFT_OUT:
             continue
         name = names.get(parameter["name"], parameter["name"])
-        described = {**parameter["schema"], "description": parameter["description"]}
+        description = SHORTER.get(name, parameter["description"])
+        described = {**parameter["schema"], "description": description}
         properties[name] = _readable_by_all(described)
         if parameter.get("required"):
             required.append(name)
+    if tool.body is not None:
+        shape = shapes[tool.body.schema]
+        properties |= {
+            name: _readable_by_all(_plain(shape["properties"][name], shapes) | {"description": of})
+            for name, of in tool.body.fields.items()
+        }
+        required += [name for name in shape["required"] if name in properties]
     if tool.page is not None and tool.page.fields:
-        properties |= {"fields": _choice_of(tool.page.fields, tool.page.default)}
+        properties |= {"fields": _choice_of(tool.page.fields)}
     if tool.cost is ToolCost.CREDIT:
         properties |= {"max_credits": MAX_CREDITS}
         properties |= {"max_usd": MAX_USD, "idempotency_key": KEY_OF_A_READ}
@@ -218,7 +233,7 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
     kept = {name: value for name, value in schema.items() if name in KEPT}
     if kept.get("maximum", 0) > INT32_MAX:
         kept = {name: value for name, value in kept.items() if name not in {"maximum", "default"}}
-    if kept.get("default") == "":
+    if kept.get("default") in ("", []):
         del kept["default"]
     values = kept.pop("enum", None)
     if values is None:
@@ -229,9 +244,17 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
     return kept | {"description": f"{kept['description']} One of {listed}."}
 
 
-def _choice_of(fields: tuple[str, ...], default: tuple[str, ...]) -> dict[str, Any]:
+def _plain(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *schema* with what it refers to, and without the null that it admits."""
+    kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    found = {**schema, **kinds[0]} if kinds else dict(schema)
+    found |= shapes.get(schema.get("$ref", "").rpartition("/")[-1], {})
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _choice_of(fields: tuple[str, ...]) -> dict[str, Any]:
     return {
         "type": "array",
         "items": {"type": "string", "enum": list(fields)},
-        "description": f"Columns. Default: {', '.join(default)}.",
+        "description": "Columns; else the usual ones.",
     }

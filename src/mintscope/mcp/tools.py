@@ -44,6 +44,7 @@ class Tool(NamedTuple):
     path       of the operation, its variable segment in braces
     arguments  the names of tool arguments that have another name in the operation
     page       the list that is returned as rows; None if the data is one object
+    body       the shape of the body of the request; None: it has none
     """
 
     name: str
@@ -54,6 +55,20 @@ class Tool(NamedTuple):
     description: str
     arguments: Mapping[str, str] = {}
     page: Page | None = None
+    body: "Body | None" = None
+
+
+class Body(NamedTuple):
+    """The body of a request, as the OpenAPI document describes it.
+
+    schema   its name among the components
+    fields   what a caller may give: names, and descriptions in fewer words
+    fixed    what is sent besides
+    """
+
+    schema: str
+    fields: Mapping[str, str]
+    fixed: Mapping[str, str]
 
 
 MINT: Final = {"mint": "tokenAddress"}
@@ -105,7 +120,7 @@ TOOLS: Final = (
         "/v1/screen",
         ToolCost.CREDIT,
         "Tracked Solana tokens for which a condition is true. Examples of where:"
-        " 'liquidity > 100000 and crosses_below(rsi_h1, 30)'; 'price > ema200_h1 and ema9_h1 >"
+        " 'liquidity > 100000 and crosses_below(rsi_h1, 30, 3)'; 'price > ema200_h1 and ema9_h1 >"
         " ema21_h1 and change_h1 > 0.05'; 'age_s < 3600 and volume_h1 > 50000 and not confidence ="
         f" low'. data.matches counts all pages. {ONE_CREDIT} {FREE_ERRORS}",
         page=Page("tokens"),
@@ -204,6 +219,27 @@ TOOLS: Final = (
         MINT,
     ),
     Tool(
+        "create_alert",
+        "Make an alert of a rule",
+        "POST",
+        "/v1/signals",
+        ToolCost.NOTHING,
+        "Watch a token from now on: a webhook or e-mail when a condition, as of backtest, becomes"
+        f" true. Needs an API key with scope signals:write. Free. {FREE_ERRORS}",
+        body=Body(
+            "ConditionSignal",
+            {
+                "mint": "Its mint.",
+                "where": "One comparison or crossing of a report's numbers.",
+                "name": "A name of yours.",
+                "fires": "How often.",
+                "webhookUrl": "https, public.",
+                "email": "To the account.",
+            },
+            {"kind": "condition"},
+        ),
+    ),
+    Tool(
         "get_balance",
         "Credits left",
         "GET",
@@ -256,7 +292,7 @@ def _flattened(item: Mapping[str, Any], fields: Collection[str]) -> Iterable[tup
 
 
 def _columns(flat: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the names of all columns, except one that is null where other rows are nested."""
+    """Return the names of all columns; one that is null where others are nested is left out."""
     names = list(dict.fromkeys(name for row in flat for name in row))
     nested = {name.rpartition(".")[0] for name in names}
     return [name for name in names if name not in nested]

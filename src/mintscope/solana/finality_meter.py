@@ -34,7 +34,7 @@ class Behind(msgspec.Struct, frozen=True):
 
     @property
     def is_fast(self) -> bool:
-        """Whether finality follows within seconds, so that its waiters check often."""
+        """Whether finality follows within seconds, so that what waits for it hurries."""
         return self.seconds <= FAST_S
 
 
@@ -50,7 +50,7 @@ class Finality(msgspec.Struct, frozen=True):
 
 
 class FinalityMeter:
-    """Measures the delay from confirmed to final slots, by a monotonic clock."""
+    """Measures from when slots become confirmed and final, by a clock that never goes back."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[Slot, float]] = deque()
@@ -58,7 +58,7 @@ class FinalityMeter:
         self._unknown_to = Slot(-1)  # when slots up to here were confirmed is not known
 
     def note_confirmed(self, slot: Slot, at_s: float) -> None:
-        """Note that *slot* is the newest confirmed one; ignore older slots."""
+        """Note that *slot* is the newest confirmed one; older ones change nothing."""
         marks = self._marks
         if not marks and not self._samples:
             self._unknown_to = max(self._unknown_to, Slot(slot - 1))
@@ -69,7 +69,7 @@ class FinalityMeter:
             self._unknown_to = marks.popleft()[0]
 
     def note_final(self, slot: Slot, at_s: float) -> None:
-        """Note that *slot* is the newest final one; ignore older slots."""
+        """Note that *slot* is the newest final one; older ones change nothing."""
         marks = self._marks
         has_begun = bool(marks or self._samples)
         if slot <= self._unknown_to or not has_begun:
@@ -84,7 +84,7 @@ class FinalityMeter:
 
     @property
     def behind(self) -> Behind | None:
-        """The median of the newest samples, or None before there is any."""
+        """The median of the newest samples; None before there is one."""
         if not self._samples:
             return None
         slots = median(sample.slots for sample in self._samples)
@@ -93,7 +93,7 @@ class FinalityMeter:
 
 
 def as_final(params: Sequence[Any]) -> list[Any]:
-    """Return *params* of a JSON-RPC call with `finalized` in place of `confirmed`.
+    """Return *params* of a JSON-RPC call with the level `finalized` wherever they name `confirmed`.
 
     Announced releases of Solana may drop the level `confirmed`: then a block is confirmed when it
     is final.

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from mintscope.kit.errors import TokenNotFound
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.fold import MintFold
+from mintscope.market.engine.kernels import ACC
 from mintscope.market.listing.snapshot import (
     FactPlace,
     FoldedTo,
@@ -13,10 +14,12 @@ from mintscope.market.listing.snapshot import (
     MintTrades,
     MinuteVolume,
     PartVolume,
+    RecentCandles,
     SlotTrades,
 )
 from mintscope.market.log import LogTrimmed, PricedSwap
 from mintscope.market.mint_facts import MintFacts
+from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 
 class FakeListReader:
@@ -139,7 +142,17 @@ class FakeListReader:
                 for number in dict.fromkeys(time // 1440 for time, _ in own)
                 if number > day - 60
             ],
+            recent={each: _recent(each, own) for each in Timeframe if priced},
         )
+
+
+def _recent(timeframe: Timeframe, own: Sequence[tuple[UnixS, PricedSwap]]) -> RecentCandles:
+    closes = {
+        time // WIDTH_S[timeframe]: swap.price_usd
+        for time, swap in own
+        if swap.price_usd is not None
+    }
+    return RecentCandles(0, bytes(8 * ACC), list(closes.values())[:-1])
 
 
 def _minute(number: int, own: Sequence[tuple[UnixS, PricedSwap]]) -> MinuteVolume:

@@ -1,4 +1,4 @@
-"""Responses of a seller, which may hold any bytes, decoded as far as a buyer needs."""
+"""Answers of a seller, decoded as far as a buyer needs them; they may be anything."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ class _Purchased(msgspec.Struct, frozen=True):
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel"):
-    """The purchased credits, which are on a credit token or in a user's account."""
+    """The answer to a purchase of credits: where they are, on a token or with a user."""
 
     credits: int
     price_paid: int
@@ -38,7 +38,7 @@ def data_of(response: httpx.Response) -> dict[str, Any] | None:
 
 
 def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
-    """Return the purchased credits in *data*; None if there are none."""
+    """Return the credits in *data*; None where there are none."""
     try:
         bundle = msgspec.convert(data, BundleData)
     except msgspec.ValidationError:
@@ -47,7 +47,7 @@ def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
 
 
 def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bool:
-    """Return whether *response* delivers the purchase at *path*; a proxy's page does not.
+    """Return whether *response* brings what was bought at *path*; a proxy's page does not.
 
     Credits have arrived with their token; where an API key was sent, as *bearer*, in an account.
     """

@@ -33,11 +33,11 @@ class SlotPace(NamedTuple):
 
     @property
     def is_alpenglow(self) -> bool:
-        """Whether a chain with this pace has migrated to Alpenglow."""
+        """Whether such a chain has migrated to Alpenglow."""
         return self.finality <= ALPENGLOW_MS_MAX
 
     def lag(self, commitment: CommitmentLevel) -> int:
-        """Return the number of slots by which *commitment* is behind the tip."""
+        """Return the slots by which *commitment* is behind the tip."""
         match commitment:
             case "processed":
                 return 0
@@ -94,7 +94,7 @@ class Blockstore:
 
     @property
     def first(self) -> Slot:
-        """The oldest slot that is still stored."""
+        """The oldest slot still kept."""
         return self._slots[0]
 
     @property
@@ -103,7 +103,7 @@ class Blockstore:
         return self._slots
 
     def append(self, block: ChainBlock) -> None:
-        """Add *block* on top, and drop the oldest blocks beyond the limit."""
+        """Add *block* on top, and forget the oldest beyond what is kept."""
         self._blocks.append(block)
         self._slots.append(block.slot)
         self._tip = max(self._tip, block.slot)
@@ -112,7 +112,7 @@ class Blockstore:
             del self._blocks[: -self._kept], self._slots[: -self._kept]
 
     def drop(self, depth: int) -> list[ChainBlock]:
-        """Remove and return the newest *depth* blocks, newest first."""
+        """Take away the newest *depth* blocks and return them, newest first."""
         dropped = self._blocks[: -depth - 1 : -1]
         del self._blocks[-depth:], self._slots[-depth:]
         return dropped
@@ -123,7 +123,7 @@ class Blockstore:
         return self._slots[max(newest, 0)]
 
     def before(self, time: UnixS) -> ChainBlock | None:
-        """Return the newest block made at *time* or earlier; None if none is stored."""
+        """Return the newest block made at *time* or earlier, None where none is kept."""
         where = bisect_right(self._blocks, time, key=lambda block: block.time) - 1
         return self._blocks[where] if where >= 0 else None
 
@@ -132,7 +132,7 @@ class Blockstore:
         return len(self._slots) - bisect_right(self._slots, self.reached("finalized"))
 
     def block(self, slot: int) -> ChainBlock | None:
-        """Return the block of *slot*; None if there is none."""
+        """Return the block of *slot*, None where there is none."""
         where = bisect_left(self._slots, slot)
         if where < len(self._slots) and self._slots[where] == slot:
             return self._blocks[where]

@@ -38,7 +38,7 @@ class _Call(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    """The parts of a request object that faults need; the rest may be invalid."""
+    """As much of a request object as faults need, however wrong the rest is."""
 
     method: str = ""
     id: str | int | float | None = None
@@ -53,7 +53,7 @@ class Calls(Protocol):
 
 
 def answering(calls: Calls, faults: Faults) -> Starlette:
-    """Return the application that answers POST / with *calls* and *faults*, and GET /health."""
+    """Return the application in which *calls* answers POST /, with *faults*, and GET /health."""
     # Wallets call from any page, as they may with a public node.
     cors = Middleware(
         CORSMiddleware, allow_origins=["*"], allow_methods=["POST"], allow_headers=["*"]
@@ -73,7 +73,7 @@ class RpcRoute:
         self._faults = faults
 
     async def post(self, request: Request) -> Response:
-        """Answer a call or a batch of calls, or apply the faults that are set."""
+        """Answer a call, or each one of a batch, or do what the knobs say."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await _body(request)
@@ -126,7 +126,7 @@ async def _health(_: Request) -> Response:
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return the body; None if it is too large."""
+    """Return the body, None where it is too large."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -148,7 +148,7 @@ def _error(call_id: object, code: int, message: str, data: object = None) -> dic
 
 
 def _named(body: bytes) -> list[_Named]:
-    """Return the calls of *body*; empty if it is invalid, which its reader will report."""
+    """Return the calls of a body; none where it makes no sense, which its reader will say."""
     try:
         named = msgspec.json.decode(body, type=_Named | list[_Named])
     except UNPARSABLE:
@@ -168,7 +168,7 @@ def _refusal(fault: Answering, calls: Sequence[_Named]) -> Response:
 
 
 class _Silence(Response):
-    """No response, until the caller disconnects or HANG_S seconds have passed."""
+    """No answer, until the caller has had enough."""
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -179,7 +179,7 @@ class _Silence(Response):
 
 
 class _Cut(Response):
-    """A response that is announced but not sent, so that the server closes the connection."""
+    """An answer that is promised and not sent: the server can only close the connection."""
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""People: sign-up, sign-in, proof of an e-mail address, and sessions."""
+"""People: signing up, signing in, proving an e-mail address, and the sessions in which they do."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, replace
@@ -68,10 +68,7 @@ class People:
         self._email_limit = EmailLimit(limits)
 
     async def sign_up(self, email: EmailAddress, password: str, browser: Browser) -> str:
-        """Create an account; return its cookie.
-
-        Raises EmailTaken, WeakPassword, TooManyAttempts.
-        """
+        """Return the cookie of a new account.  Raises EmailTaken, WeakPassword, TooManyAttempts."""
         expect_password(password, email=email)
         await self._login_limit.sign_up(browser.address)
         if await self._find(email) is not None:
@@ -88,7 +85,7 @@ class People:
         return cookie
 
     async def sign_in(self, email: EmailAddress, password: str, browser: Browser) -> str:
-        """Return the cookie of a new session; one hash is computed even without a user.
+        """Return the cookie of a new session, after one password hash, user or not.
 
         Guesses are limited by address and client: a stranger's do not lock the owner out.
         Raises    WrongPassword, TooManyAttempts; SecondFactorDue: no session began yet
@@ -126,10 +123,7 @@ class People:
         return replace(session, csrf=self.secrets.csrf_of(cookie))
 
     async def prove(self, session: Session, password: str) -> None:
-        """Record that the password was entered again.
-
-        Raises WrongPassword, TooManyAttempts, SessionEnded.
-        """
+        """Note the password entered again.  Raises WrongPassword, TooManyAttempts, SessionEnded."""
         email = session.user.email
         kept = await self._find(email)
         if kept is None or kept.user.user_id != session.user.user_id:
@@ -151,19 +145,16 @@ class People:
         return [session for session in kept if self.lifetimes.hold(session, now)]
 
     async def end_session(self, user_id: UserId, session_id: SessionId) -> bool:
-        """End a session of the user; return False if there is none."""
+        """End a session of the user's own; False if there is none."""
         return await self.store.transact(lambda rows: person.end_session(rows, user_id, session_id))
 
     async def end_other_sessions(self, session: Session) -> int:
-        """End all of the user's sessions except this one; return their number."""
+        """End all of the user's sessions but this; return how many."""
         user_id = session.user.user_id
         return await self.store.transact(lambda rows: end_sessions(rows, user_id, but=session))
 
     async def change_password(self, session: Session, password: str) -> None:
-        """Set the password, end other sessions and links, and write an e-mail.
-
-        Raises WeakPassword, SessionEnded.
-        """
+        """Set it, end other sessions and links, and write.  Raises WeakPassword, SessionEnded."""
         expect_password(password, email=session.user.email)
         hashed, now = await self.hasher.hash(password), self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
@@ -178,7 +169,7 @@ class People:
         await self.store.transact(lambda rows: person.rename(rows, session, name, now))
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
-        """Write a link to the person of *email*; the response hides whether one exists.
+        """Send a link to the person of *email*; the answer does not show whether there is one.
 
         Requests that come too often from one site, for this address or for all together, are
         dropped.  After 20 e-mails in a day none is sent as long as an earlier link stays valid
@@ -193,12 +184,12 @@ class People:
         )
 
     async def find_reset(self, link: str) -> EmailAddress | None:
-        """Return the address whose password the link resets; None if unknown, used or expired."""
+        """Return the address whose password the link resets; None: unknown, used, or expired."""
         proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
         return None if proof is None else proof.email
 
     async def reset(self, link: str, password: str, *, is_taken: bool = False) -> Ended | None:
-        """Set the password, mark the address as proven, and end all sessions.
+        """Set the password: the address is proven thereby, and all sessions end.
 
         If it was not proven before, keys end too: a stranger may have made them.
 
@@ -218,7 +209,7 @@ class People:
         )
 
     async def request_verification(self, session: Session) -> None:
-        """Write a link to the person's address, after growing pauses.  Raises SessionEnded."""
+        """Write a link to the person's address, with growing pauses.  Raises SessionEnded."""
         now = self.clock.now()
         await self._write_one(
             f"verify {session.user.user_id}",
@@ -226,7 +217,7 @@ class People:
         )
 
     async def verify(self, session: Session, link: str) -> bool:
-        """Verify the person's address, if the link was sent to this account.
+        """Note that the address is the person's, if the link was sent to this very account.
 
         It takes the session: else a stranger whose address it is might confirm it.
         """
@@ -245,7 +236,7 @@ class People:
         return await self.store.read(lambda rows: person.agents_of(rows, email))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
-        """Write a link to the agent's address, after growing pauses; False if it is another's."""
+        """Write a link to the agent's address, with growing pauses; False if it is another's."""
         if agent not in {user.user_id for user in await self.claimable(session)}:
             return False
         now = self.clock.now()
@@ -256,7 +247,7 @@ class People:
         return True
 
     async def claim(self, session: Session, link: str) -> User | None:
-        """Move the agent account's keys to this person; end that account and return it.
+        """Move the keys of the agent account to this person, and end and return that account.
 
         None if the link is not good, or its address is not this person's.
         """
@@ -273,7 +264,7 @@ class People:
     async def _guess(
         self, email: EmailAddress, place: str, password: str, stored: str | None
     ) -> bool:
-        """Return whether the password is right, and count a wrong one.  Raises TooManyAttempts."""
+        """Return if the password is right; if it is not, it counts.  Raises TooManyAttempts."""
         await self._login_limit.begin(email, place)
         try:
             is_right = await self.hasher.matches(password, stored)

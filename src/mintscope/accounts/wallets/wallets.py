@@ -34,7 +34,7 @@ class LinkedWallet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletPayment:
-    """A payment of a wallet, as its receipt shows it.
+    """A payment of a wallet, as its receipt has it.
 
     resource      what was paid for
     amount        atoms that were asked for
@@ -69,19 +69,19 @@ class WalletRows(Protocol):
         """Link a wallet that is not linked to this user yet."""
 
     def unlink(self, user_id: UserId, wallet: Wallet) -> bool:
-        """Unlink a wallet; return whether it was linked."""
+        """Unlink a wallet; say whether it was linked."""
 
     def payments(
         self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
     ) -> Sequence[WalletPayment]:
-        """Return up to *limit* payments of linked wallets, newest first, older than *before*."""
+        """Return up to *limit* payments of the linked wallets, newest first, behind *before*."""
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
         """Link the wallets of *giver* to *taker* instead."""
 
 
 def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> str:
-    """Return the text that a wallet signs to be linked, without the service's own proof."""
+    """Return the text that a wallet signs to be linked, without the line that proves it ours."""
     return (
         f"{origin} wants you to sign in with your wallet to link it to an account, which can then"
         " read what the wallet has paid here. This costs nothing.\n"
@@ -99,7 +99,7 @@ class MoveKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditMove:
-    """A move of *credit_count* credits from *off* to *onto*, with its Idempotency-Key's hash."""
+    """*credit_count* credits, >= 1, from *off* to *onto*; *key_hash* is of the Idempotency-Key."""
 
     user_id: UserId
     kind: MoveKind
@@ -111,18 +111,18 @@ class CreditMove:
 
 
 class CreditRows(Protocol):
-    """Credit accounts inside one transaction."""
+    """The accounts of credits inside one transaction."""
 
     def find(self, user_id: UserId) -> CreditAccount | None:
         """Return the account of a user, None before it is first needed."""
 
     def open(self, user_id: UserId, at: UnixMs) -> CreditAccount:
-        """Return the account of a user, created now if there is none."""
+        """Return the account of a user, made now if there is none."""
 
     def open_token(
         self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
     ) -> CreditAccount:
-        """Open the account of a credit token, whose requests count towards those of *root*."""
+        """Open the account of a credit token, whose requests count with those of *root*."""
 
     def balance(self, account: CreditAccount) -> int:
         """Return the credits left."""
@@ -134,7 +134,7 @@ class CreditRows(Protocol):
         """Return whether a payment for credits of the user is under way."""
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up spends older than *before* by account and day, and other entries by account.
+        """Add up the spends *before* by account and day, and other entries by account.
 
         Return whether more is left to add up.
         """
@@ -147,10 +147,10 @@ class MoveRows(Protocol):
         """Return the move that was asked for with that Idempotency-Key."""
 
     def hold(self, off: CreditAccount, onto: CreditAccount) -> int:
-        """Lock both balances for this transaction; return the credits of *off*."""
+        """Let no other transaction change either balance; return the credits of *off*."""
 
     def move(self, move: CreditMove) -> None:
-        """Move the credits, which must exist; if no credits remain, move the purchases too."""
+        """Move the credits, which are there; all of them with the purchases that brought them."""
 
     def succeed(self, off: CreditAccount, onto: CreditAccount) -> None:
         """Pass later purchases for *off* to *onto*."""

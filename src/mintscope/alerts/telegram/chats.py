@@ -1,4 +1,4 @@
-"""Telegram chats of accounts, and the messages to them.
+"""Telegram chats of accounts, and what is sent to them.
 
 A chat is linked by a code that the settings show and the chat sends to the bot.  A code is good
 for 15 minutes and for one chat: it is bound to the chat that the account had when it was shown.
@@ -64,7 +64,7 @@ class Sent(NamedTuple):
 
 
 def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
-    """Schedule the firings of *signal* for the time when its last message is PAUSE_MS old."""
+    """Let the firings of *signal* be sent once its last message is *PAUSE_MS* old."""
     last = signal.telegram_at
     is_early = last is not None and last <= at < last + PAUSE_MS
     due_at = UnixMs(last + PAUSE_MS) if is_early and last is not None else at
@@ -73,7 +73,7 @@ def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramChats:
-    """Links the chats of accounts.  Every operation may raise ServiceUnavailable.
+    """Links the chats of accounts.  Raises ServiceUnavailable from every verb.
 
     bot   the name of the operator's bot; "": there is none
     """
@@ -95,7 +95,7 @@ class TelegramChats:
         return f"https://t.me/{self.bot}?start={user_id}-{until_s}-{proof}"
 
     async def link(self, code: str, chat_id: int, name: str) -> bool:
-        """Link a chat by the *code* that it sent; return True also if it is already linked."""
+        """Link a chat by the *code* that it sent; True also where it is linked already."""
         user, _, rest = code.partition("-")
         until, _, proof = rest.partition("-")
         if not all(each.isascii() and each.isdigit() for each in (user, until)):
@@ -126,7 +126,7 @@ class TelegramChats:
         await self.store.transact(lambda rows: _unlink(rows, user_id, user_actor(user_id), now))
 
     async def stop(self, chat_id: int) -> None:
-        """Unlink a chat from every account that has it, as the chat has asked."""
+        """Forget a chat, of every account that has it: it asked for that."""
         now = self.clock.now()
 
         def stop(rows: AccountRows) -> None:
@@ -138,7 +138,7 @@ class TelegramChats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramMessages:
-    """Leases messages to senders, and records their outcomes.
+    """Leases messages to who sends them, and notes what became of them.
 
     origin   what links in messages begin with
     Raises ServiceUnavailable from every verb.
@@ -156,7 +156,7 @@ class TelegramMessages:
         return {each.rule.mint for each in due}
 
     async def lease(self, limit: int, symbols: Symbols) -> Sequence[DueMessage]:
-        """Lease up to *limit* messages, one per chat; give up firings that cannot be sent."""
+        """Lease up to *limit* messages, one of a chat; what cannot be sent says why."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: self._lease(rows, limit, symbols, now))
 

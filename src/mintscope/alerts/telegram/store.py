@@ -56,7 +56,7 @@ class SqlTelegramRows:
         )
 
     def link(self, chat: TelegramChat) -> None:
-        """Store *chat* as the chat of its user."""
+        """Let *chat* be the chat of its user."""
         self._db.execute(LINK, (chat.user_id, chat.chat_id, chat.name, chat.linked_at))
 
     def unlink(self, user_id: UserId) -> None:
@@ -68,15 +68,15 @@ class SqlTelegramRows:
         return [UserId(user) for (user,) in self._db.execute(USERS, (chat_id,))]
 
     def move(self, old_id: int, new_id: int) -> None:
-        """Change the number of a chat, because a group became a supergroup."""
+        """Give a chat its new number: a group became a supergroup."""
         self._db.execute(MOVE, (new_id, old_id))
 
     def block(self, user_id: UserId, at: UnixMs) -> None:
-        """Record that the bot may not write to the chat of a user."""
+        """Note that the bot may not write to the chat of a user."""
         self._db.execute(BLOCK, (at, user_id))
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals with firings due for Telegram, longest due first."""
+        """Return up to *limit* signals whose waiting firings are to be sent, longest due first."""
         return self._signals.telegram_due(now, limit)
 
     def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
@@ -91,6 +91,6 @@ class SqlTelegramRows:
         sent_at: UnixMs | None = None,
         note: str | None = None,
     ) -> None:
-        """Record the delivery of *firings*."""
+        """Note the delivery of *firings*."""
         told = [(str(state), sent_at, note, number) for number in firings]
         self._db.executemany(MARK, told)

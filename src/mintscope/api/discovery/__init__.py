@@ -1,1 +1,1 @@
-"""Documents that let programs discover the API."""
+"""Documents by which programs find the API."""

@@ -1,4 +1,4 @@
-"""The parent process: its messages, and the end of this process when the parent ends."""
+"""The process that has started this one: its messages, and our end with it."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def attach(hear: Callable[[bytes], None]) -> None:
-    """Pass each line from the parent on standard input to *hear*; at its end, send SIGTERM."""
+    """Hear the lines of the parent on our standard input; its end becomes a SIGTERM."""
 
     def watch() -> None:
         # Not through sys.stdin, whose lock a thread that waits would hold when the process ends.

@@ -1,4 +1,4 @@
-"""The market over one database, with any engine."""
+"""The market over one database, whatever engine it is of."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -27,24 +27,24 @@ from mintscope.market.store.mints import MarketTables
 
 
 class MarketEngine(Protocol):
-    """The parts of the market that differ between engines."""
+    """The parts that differ in each engine."""
 
     @property
     def tables(self) -> MarketTables:
-        """The tables of the engine."""
+        """Its own parts."""
 
     @property
     def version(self) -> Callable[[Database], int] | None:
-        """A cheap test for readers of whether anything was committed; None if there is none."""
+        """Shows a reader cheaply whether anything was committed, if it can."""
 
     def written(self) -> DatabaseAccess[Database]:
         """Return a connection that may write."""
 
     def beside(self) -> AccessInThreads[Database]:
-        """Return a connection that may write, in a thread."""
+        """Return one that may write, in a thread."""
 
     def ingested(self) -> DatabaseAccess[Database]:
-        """Return a connection for ingest, which may write while this process has the right."""
+        """Return one for ingest: it writes while it is the turn of this process."""
 
     def read(self) -> AccessInThreads[Database]:
         """Return a connection that reads, in a thread."""
@@ -84,7 +84,7 @@ class Market:
 
     @property
     def reader(self) -> SqlLogReader:
-        """Reads the swap log, and its newest slot."""
+        """Reads the swap log, and says where the market stands."""
         return self._reader
 
     @property
@@ -98,7 +98,7 @@ class Market:
 
     @cached_property
     def series(self) -> SeriesReader:
-        """Candles, indicators and swaps, in pages."""
+        """Candles, indicators and swaps by the page."""
         return self._opened(SqlSeries(self._engine.read()))
 
     @cached_property
@@ -108,7 +108,7 @@ class Market:
 
     @cached_property
     def list_snapshots(self) -> ListSnapshots:
-        """Snapshots of lists, stored by api processes for those that start."""
+        """Snapshots of lists, which api processes store for those that start."""
         return self._opened(SqlListSnapshots(self._engine.read(), self._engine.beside()))
 
     @cached_property
@@ -118,17 +118,17 @@ class Market:
 
     @property
     def history_reading(self) -> SqlHistory:
-        """Backfills, for their reader."""
+        """The past of mints, for its reader."""
         return self._history
 
     @property
     def past_folding(self) -> SqlHistory:
-        """Backfills, for their fold."""
+        """The past of mints, for its fold."""
         return self._history
 
     @property
     def history_jobs(self) -> SqlHistory:
-        """Backfills, for an operator."""
+        """The past of mints, for an operator."""
         return self._history
 
     @cached_property
@@ -137,12 +137,12 @@ class Market:
 
     @property
     def history_asks(self) -> SqlBackfillJobs:
-        """Requested backfills, for administrators."""
+        """Pasts that administrators ask for, for them."""
         return self._asks
 
     @property
     def history_queue(self) -> SqlBackfillJobs:
-        """Requested backfills, for ingest."""
+        """Pasts that administrators ask for, for ingest."""
         return self._asks
 
     @cached_property
@@ -151,7 +151,7 @@ class Market:
 
     @cached_property
     def gap_mends(self) -> SqlGapMends:
-        """Gaps that ingest mends automatically."""
+        """Gaps that ingest mends by itself."""
         return self._opened(SqlGapMends(self._engine.beside()))
 
     @cached_property
@@ -161,13 +161,13 @@ class Market:
 
     @cached_property
     def history_join(self) -> BackfillMerge:
-        """Joins a finished backfill to the market, for ingest."""
+        """Takes a past that was read into the market, for ingest."""
         engine = self._engine
         return self._opened(SqlBackfillMerge(engine.ingested(), engine.tables, self._retention))
 
     @cached_property
     def facts(self) -> SqlMintFacts:
-        """Facts of mints, as last read from a node."""
+        """Facts of mints, as a node last gave them."""
         return self._opened(SqlMintFacts(self._engine.written()))
 
     @cached_property

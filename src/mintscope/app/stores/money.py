@@ -60,11 +60,11 @@ class SqlAccountStore:
         self._connections = connections
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, run in the writer's thread, once its changes are durable."""
+        """Return the result of *work*, once its changes are durable; in the writer's thread."""
         return await self._connections.write(lambda db: work(rows_of(db)))
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, which changes only rows that it has locked."""
+        """Return the result of *work*, which changes only rows that it has claimed."""
         return await self._connections.write(lambda db: work(rows_of(db)), beside=True)
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
@@ -86,7 +86,7 @@ class SqlEventRows(Table[int, Event]):
     def newest(
         self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
     ) -> Sequence[tuple[int, Event]]:
-        """Return up to *limit* numbered events, newest first, with numbers below *before*."""
+        """Return up to *limit* events with their numbers, newest first, older than *before*."""
         conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
         values: list[object] = [before]
         if wanted.who:
@@ -145,7 +145,7 @@ class Opened(Protocol):
     """Resources to release at the end."""
 
     async def close(self) -> None:
-        """Close files and connections."""
+        """Let go of files and connections."""
 
 
 class OpenedCredits(CreditAccounts, Opened, Protocol):
@@ -153,14 +153,14 @@ class OpenedCredits(CreditAccounts, Opened, Protocol):
 
 
 class SharedSource(PriceSource, Opened, Protocol):
-    """A price that several processes share."""
+    """A price that many processes sell at."""
 
 
 class MoneyEngine(Protocol):
-    """The parts of money that differ between engines.  Each method opens a resource to close."""
+    """The parts that differ in each engine.  Each method opens something that is to be closed."""
 
     def kept_pepper(self, *, signs: bool) -> bytes:
-        """Return the pepper stored beside the database, created at first use.
+        """Return the pepper that is kept beside the database, made at first use.
 
         signs    no root has taken its place
         """
@@ -181,7 +181,7 @@ class MoneyEngine(Protocol):
         """Return the connections to the accounts."""
 
     def shared(self, price: PriceSource) -> SharedSource | None:
-        """Return *price* as shared by all processes of this database; None if only one sells."""
+        """Return *price* as all processes at this database have it; None: only one sells."""
 
 
 Port = TypeVar("Port", bound=Opened)
@@ -215,7 +215,7 @@ class Money:
 
     @cached_property
     def pepper(self) -> bytes:
-        """The key of every stored hash, and the source of other secrets until one is rotated."""
+        """The key of every stored hash, and the root of every other secret until one is rotated."""
         return self._configured_pepper or self._engine.kept_pepper(signs=not self.roots)
 
     @cached_property
@@ -235,7 +235,7 @@ class Money:
 
     @property
     def adoptions(self) -> AdoptionStore:
-        """Creates rows for payments that are on chain and have none."""
+        """Gives rows to payments that are on chain and had none."""
         return self._payments
 
     @property
@@ -279,7 +279,7 @@ class Money:
 
     @property
     def payment_search(self) -> SqlPaymentBooks:
-        """The books of payments, for searches by support staff."""
+        """The books of payments, for searches of support."""
         return self._books
 
     @property
@@ -303,11 +303,11 @@ class Money:
 
     @cached_property
     def webhooks(self) -> WebhookQueue:
-        """Pending webhooks, and the outcomes of finished ones."""
+        """Webhooks that wait, and the outcome of those that do not."""
         return self._opened(self._queue())
 
     def shared(self, price: PriceSource) -> PriceSource:
-        """Return *price* as shared by all processes of this database."""
+        """Return *price* as all processes at this database have it."""
         shared = self._engine.shared(price)
         return price if shared is None else self._opened(shared)
 

@@ -57,7 +57,7 @@ class ReadsCredits(Protocol):
         """Return the sources and uses of the credits of *account*, as of one moment."""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Let go of the connection."""
 
 
 class ListsCredits(Protocol):
@@ -76,7 +76,7 @@ class ListsCredits(Protocol):
         """Return the accounts whose balance contradicts their entries since the last close."""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Let go of the connection."""
 
 
 class WritesCredits(Protocol):
@@ -91,35 +91,35 @@ class WritesCredits(Protocol):
         """Write something durably, or raise."""
 
     def close(self) -> None:
-        """Close the connection."""
+        """Let go of the connection."""
 
 
 class TakesCredits(Protocol):
-    """Takes credits in batches and gives credits back, in one thread."""
+    """Takes credits in batches, and gives them back, from the same thread."""
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each debit or none, first come first served, in one commit.
+        """Take all credits of each or none, first come first served, in one commit.
 
         All of them have a name, `once`, or none has: nothing is taken for an answer that is kept.
         """
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, and store the new minutes in the same commit."""
+        """Debit as `debit` does, and note the minutes that begin, in the same commit."""
 
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Note that *minutes* need no refund any more; a later commit stores that."""
+        """Note that *minutes* are under way no more, with a later commit."""
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back each reversal; credits of a minute only while that minute is stored."""
+        """Give back what each says; what was taken for a minute only while it is under way."""
 
     def note_answered(self, batch_count: int) -> None:
         """Note that the requests of the first *batch_count* batches were answered."""
 
     def rest(self, at: UnixMs) -> None:
-        """Do deferred work while no request waits."""
+        """Do work that can wait, while no request waits."""
 
 
 KNOWN_MAX: Final = 100_000
@@ -129,7 +129,7 @@ log = structlog.get_logger()
 
 
 class GroupCreditLedger:
-    """Implements InstantLedger and DebitLedger; used in one event loop.
+    """Implements InstantLedger and DebitLedger; lives in one event loop.
 
     Spends are committed in groups, in a thread.  Lookups that repeat, and stay the same, are
     remembered.
@@ -176,7 +176,7 @@ class GroupCreditLedger:
         return await self._group.run(lambda: self._issue(token, credit_count, note))
 
     async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*, and cache it for `recall`.
+        """Return the account of the credit token *bearer*; it is remembered for `recall`.
 
         The store is asked each time: another process may have rotated the token.
         """
@@ -192,7 +192,7 @@ class GroupCreditLedger:
         return account
 
     async def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of its chain of rotations, and cache it, as it never changes."""
+        """Return the first account of its chain of rotations; it is remembered, for it stays."""
         root = self._roots.get(account)
         if root is None:
             with self._unavailable():
@@ -213,27 +213,27 @@ class GroupCreditLedger:
         return outcome
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
-        """Take all credits of *debit* or none, for a stream minute that starts then."""
+        """Take all credits of *debit* or none, for a minute that is under way from then on."""
         outcome: DebitOutcome = await self._group.submit_by(self._prepaying, debit)
         return outcome
 
     def note_sent(self, debited: Debited) -> None:
-        """Note that the minute *debited* no longer needs a refund; a later commit stores that."""
+        """Note that the minute *debited* is under way no more; a later commit keeps it."""
         assert debited.minute is not None
         self._sent.append(debited.minute)
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of *debited*; they stay owed if the store does not respond."""
+        """Give back *credit_count* of what was taken; they stay owed if the store refuses."""
         self._owed.append(debited.reversal(credit_count))
         await self._group.run(self._give_back_now)
 
     def owe(self, reversal: Reversal) -> None:
-        """Give back *reversal* with the next commit, or soon if there is none."""
+        """Give back what *reversal* says, with the next commit or within a moment of rest."""
         self._owed.append(reversal)
         self._group.rest_soon()
 
     def recall(self, bearer: bytes) -> Remembered | None:
-        """Return the cached results of `find` and `root` for *bearer*; None if it is empty."""
+        """Return the earlier results of `find` and `root` for *bearer*; None if it is empty."""
         digest = sha256(bearer).digest()
         remembered = self._remembered.get(digest) or self._remember(digest)
         return None if remembered is None or remembered.account in self._drained else remembered
@@ -257,7 +257,7 @@ class GroupCreditLedger:
         await self._group.run(self._expect_writable)
 
     async def close(self) -> None:
-        """Finish the queued work, then close the engine."""
+        """Finish what is queued, then let go of the engine."""
         await self._group.close()
         self._rest()
         self._writing.close()
@@ -334,7 +334,7 @@ class GroupCreditLedger:
             self._writing.expect_writable()
 
     def _owe(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
-        """Record refunds for debits that completed after their requests had ended."""
+        """Note the debits whose requests were answered, or ended, before they were done."""
         for account, outcome in unheard:
             if isinstance(outcome, Spent):
                 self._owed.append(Reversal(account, 1))
@@ -350,7 +350,7 @@ class GroupCreditLedger:
             self._give_back()
 
     def _give_back(self) -> None:
-        """Give back the owed credits; they stay owed if the store does not respond."""
+        """Reverse what is owed; it stays owed if the store refuses."""
         answered_count = self._answered_count  # before what they are owed is looked at
         if self._sent:
             self._taking.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
@@ -384,7 +384,7 @@ T = TypeVar("T")
 
 
 class TableCreditAccounts:
-    """Implements CreditAccounts; reads run in threads.
+    """Implements CreditAccounts; reads are made in threads.
 
     errors   of the engine; they become ServiceUnavailable
     """
@@ -414,7 +414,7 @@ class TableCreditAccounts:
         return await self._read(self._listing.contradictions)
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Let go of the connection."""
         self._listing.close()
 
     async def _read(self, work: Callable[[], T]) -> T:

@@ -1,1 +1,1 @@
-"""Programs that need their own reader."""
+"""Programs that need a reader of their own."""

@@ -1,1 +1,1 @@
-"""HTTP for any route: protocol, routes, request, response, limits."""
+"""HTTP on any route: protocol, routes, request, response, limits."""

@@ -1,4 +1,4 @@
-"""The open connections of a server, counted in total and by client, and their limits.
+"""The open connections of a server, counted in all and by client, and what each may take.
 
 Plain requests that are answered at once: from the parser's callback, without the application.
 
@@ -26,7 +26,7 @@ from mintscope.kit.primitives import UnixMs
 
 
 class PlainRequest(Protocol):
-    """A GET without a body, by HTTP/1.1, on a persistent connection without queued requests.
+    """A GET without a body, by HTTP/1.1, on a connection that stays and on which nothing waits.
 
     route    for the metrics; who takes the request names it
     """
@@ -35,16 +35,16 @@ class PlainRequest(Protocol):
 
     @property
     def head(self) -> Head:
-        """The request line and headers."""
+        """Its line and headers."""
 
     def respond(self, head: bytes, body: bytes) -> None:
-        """Send a response 200; *head* is its header lines, without the date and the blank line."""
+        """Send the response 200: *head* is its header lines, without the date and the end."""
 
     def fall_back(self) -> None:
         """Let the application answer."""
 
     def is_gone(self) -> bool:
-        """Return whether the client has left, so that no more work is needed."""
+        """Return whether the client has left: then nothing is to be done for it any more."""
 
 
 class FastPath(Protocol):
@@ -58,7 +58,7 @@ class FastPath(Protocol):
 
 
 class AnsweringConnection(Protocol):
-    """The connection of a request on the fast path."""
+    """The connection of a request that is taken."""
 
     def write_express(self, cycle: "FastPathCycle", response: bytes) -> None:
         """Write *response*, and go on with the next request."""
@@ -75,7 +75,7 @@ class AnsweringConnection(Protocol):
 
 class _NoEvent:
     def set(self) -> None:
-        """Do nothing, because this cycle has no task to wake."""
+        """Wake no one: there is no task of this cycle."""
 
 
 NO_EVENT: Final = _NoEvent()
@@ -83,7 +83,7 @@ CLOSE: Final = b"connection: close\r\n"
 
 
 class FastPathCycle:
-    """A plain request in progress; for other requests, this is a `WholeResponse`."""
+    """A plain request under way; it stands where a `WholeResponse` does for other requests."""
 
     __slots__ = (
         "_answering",
@@ -112,7 +112,7 @@ class FastPathCycle:
         return self._answering.is_gone()
 
     def leave(self) -> None:
-        """Record that the client left before its response."""
+        """Note that the client has left before its response."""
         REQUESTS.count(self.route, DISCONNECTED_STATUS, perf_counter() - self._began_s)
 
     def respond(self, head: bytes, body: bytes) -> None:
@@ -133,26 +133,26 @@ SWEEP_S: Final = 1.0  # between two looks for connections that have rested too l
 
 
 class RefusalWriter(Protocol):
-    """Writes the refusals of the server itself: statuses 400, 408, 413, 431 and 503."""
+    """Writes what the server itself refuses: statuses 400, 408, 413, 431 and 503."""
 
     def __call__(
         self, error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes
     ) -> Response:
-        """Return the response for *error* to a request for *path*."""
+        """Return the response of *error* to a request for *path*."""
         ...
 
 
 class Connection(Protocol):
-    """An open connection, as the connection counter sees it."""
+    """An open connection, as those who count it know it."""
 
     def give_way(self) -> None:
-        """Close to make room for another connection: at once, or after the current response."""
+        """Close, so that there is room for another: at once, or after the response under way."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Connections that count together: all, those of one address, or those of one site.
+    """Connections that count together: all, those of an address, those of a site.
 
     incomplete  those whose next request is not whole, by when it was first waited for
     idle        those that were answered, and until when they may stay
@@ -165,7 +165,7 @@ class Group:
     idle: dict[Connection, float] = field(default_factory=dict)
 
     def has_room(self, now_s: float) -> bool:
-        """Return whether one more fits, closing the oldest idle or incomplete one if necessary."""
+        """Return whether one more fits; the oldest that waits for its client gives way to it."""
         if self.count < self.count_max:
             return True
         oldest = next(iter(self.incomplete), None)
@@ -205,7 +205,7 @@ class Connections:
     _kept_bytes: int = 0
 
     def enter(self, connection: Connection, peer: str) -> bool:
-        """Count *connection*; return whether there was room.  Proxies have no limit."""
+        """Count *connection*; say whether there was room for it.  A proxy may open any number."""
         now_s = self.clock.monotonic_s()
         groups = tuple(self._groups_of(peer))
         if not all(group.has_room(now_s) for group in groups):
@@ -217,7 +217,7 @@ class Connections:
         return True
 
     def leave(self, connection: Connection) -> None:
-        """Count the end of *connection*, at most once."""
+        """Count the end of *connection*, once."""
         self._lingering.discard(connection)
         self._resting.pop(connection, None)
         self.keep(connection, 0)
@@ -229,11 +229,11 @@ class Connections:
                 del self._groups[group.name]
 
     def is_empty(self) -> bool:
-        """Return whether no connection has any state here."""
+        """Return whether nothing is kept of any connection."""
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
-        """Note that *connection* buffers *size* bytes that no route has read yet.
+        """Note that *connection* keeps *size* bytes of what no route has seen yet.
 
         Those that have kept some for longest give way while all of them keep too much.
         """
@@ -248,17 +248,17 @@ class Connections:
             oldest.give_way()
 
     def begin_waiting(self, connection: Connection) -> None:
-        """Note that *connection* waits for a request that is not complete."""
+        """Note that a request of *connection* is awaited, and not whole."""
         for group in self._members.get(connection, ()):
             group.incomplete[connection] = None
 
     def end_waiting(self, connection: Connection) -> None:
-        """Note that the request of *connection* is complete or abandoned."""
+        """Note that the request of *connection* is whole, or is given up."""
         for group in self._members.get(connection, ()):
             group.incomplete.pop(connection, None)
 
     def begin_idling(self, connection: Connection, *, stays_s: float) -> None:
-        """Note that *connection* was answered; it is not closed for others within *stays_s*."""
+        """Note that *connection* was answered; it does not give way for *stays_s*."""
         until_s = self.clock.monotonic_s() + stays_s
         for group in self._members.get(connection, ()):
             group.idle[connection] = until_s
@@ -270,7 +270,7 @@ class Connections:
             group.idle.pop(connection, None)
 
     def begin_resting(self, connection: Connection) -> None:
-        """Note that *connection* was answered and expects nothing; it is closed after a while."""
+        """Note that *connection* was answered and awaits nothing: it is closed after a while."""
         groups = self._members.get(connection)
         if groups is None:
             return
@@ -283,7 +283,7 @@ class Connections:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Close connections that were idle too long, and schedule the next check."""
+        """Close connections that were idle too long, and look again: one timer for all."""
         now_s = self.clock.monotonic_s()
         self._sweeping = None
         overdue = list(takewhile(lambda each: self._resting[each] <= now_s, self._resting))
@@ -295,13 +295,13 @@ class Connections:
             self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def may_linger(self, connection: Connection) -> bool:
-        """Return whether *connection* may stay open until its client has read the refusal."""
+        """Return if *connection* may stay open until its client has read why it was refused."""
         if len(self._lingering) < self.bounds.lingering_max:
             self._lingering.add(connection)
         return connection in self._lingering
 
     def refusal(self, error: ServiceError, *, path: bytes) -> bytes:
-        """Return the response for *error* to a request for *path*, in its wire form."""
+        """Return the response of *error* to a request for *path*, as it is sent."""
         request_id = token_hex(8).encode()
         response = self.write_refusal(error, path=path, at=self.clock.now(), request_id=request_id)
         headers = (
@@ -314,14 +314,14 @@ class Connections:
         return b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, response.body)
 
     def lines_of(self, headers: Sequence[Header]) -> bytes:
-        """Return *headers* as lines; they are encoded once per second."""
+        """Return *headers* as lines; those of one second are written once."""
         if headers is not self._dated:
             self._dated = headers
             self._date_lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         return self._date_lines
 
     def _groups_of(self, peer: str) -> Iterator[Group]:
-        """Yield the groups that count *peer*, the narrowest first."""
+        """Yield the groups that *peer* counts in, the narrowest first."""
         per_client_max = self.bounds.connections_per_client_max
         if not self.addresses.is_proxy(peer):
             client = network_key(peer)

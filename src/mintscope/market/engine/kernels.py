@@ -16,59 +16,16 @@ The open candle is part of every indicator (D3), but the next swap may change it
 it is never folded into `acc`, a read folds it into copies.
 
 A row of zeros is a mint that has not traded.
-
-Asking the processor for memory before it is needed.
-
-Applying a batch of swaps costs cache misses more than arithmetic.  Asking for
-the rows a few swaps ahead makes it 1.8 times as fast over 100,000 mints (3.9
-against 2.2 M swaps/s on one core, November 2026) and 1.4 times over 5,000.
-Plain Python has nothing to gain and does nothing.
 """
 
-from collections.abc import Callable
 from math import nan
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import config, types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from mintscope.kit.compiled import bulk_kernel, kernel
-
-BYTES = ir.IntType(8).as_pointer()
-WORD = ir.IntType(32)
-FOR_WRITING, KEEP_CLOSE, DATA = (ir.Constant(WORD, value) for value in (1, 3, 1))
-
-
-def _signature(_context: Any, rows: Any, _index: Any, _offset: Any) -> Any:
-    return types.void(rows, types.int64, types.int64), _generate
-
-
-def _generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    rows, index, offset = arguments
-    array = context.make_array(signature.args[0])(context, builder, rows)
-    row_bytes = ir.Constant(ir.IntType(64), signature.args[0].dtype.size)
-    start = builder.bitcast(array.data, BYTES)
-    address = builder.gep(start, [builder.add(builder.mul(index, row_bytes), offset)])
-    instruction = builder.module.declare_intrinsic(
-        "llvm.prefetch", [BYTES], ir.FunctionType(ir.VoidType(), [BYTES, WORD, WORD, WORD])
-    )
-    builder.call(instruction, [address, FOR_WRITING, KEEP_CLOSE, DATA])
-    return context.get_dummy_value()
-
-
-def _nothing(_rows: Any, _index: int, _offset: int) -> None:
-    """Replace the prefetch instruction when the kernels run as plain Python."""
-
-
-# prefetch(rows, index, offset): ask for the cache line at byte *offset* of rows[index].
-prefetch = cast(
-    Callable[[Any, int, int], None],
-    _nothing if vars(config)["DISABLE_JIT"] else intrinsic(_signature),
-)
-
+from mintscope.market.engine.prefetch import prefetch
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -86,7 +43,7 @@ class Periods(NamedTuple):
 
 
 class Trades(NamedTuple):
-    """Swaps in order: their rows, times, prices (NaN for none), volumes and sides."""
+    """Swaps in order: of which row, when, at what price (NaN for none), how much."""
 
     rows: Ints
     times: Ints
@@ -132,6 +89,14 @@ ACC: Final = EMA + len(SERVICE.ema)
 AVERAGES: Final = len(SERVICE.ema) + 4
 READ: Final = AVERAGES + 11
 READ_A_ROW: Final = 2 * AVERAGES + 1
+PRICE: Final = AVERAGES  # the number of the close, behind those of the averages
+
+# A history of closed candles: the accumulators of the first HELD of them, their count, and the
+# closes of those since, by number: so values of the newest AGES closed candles can be read.
+AGES: Final = 5
+CLOSES: Final = AGES - 1
+HELD: Final = ACC
+HISTORY: Final = ACC + 1 + CLOSES
 SHARES: Final = len(WIDTHS) * READ
 COUNTS: Final = SHARES + len(GRAINS)
 FIRST: Final = COUNTS + len(WIDTHS)
@@ -172,13 +137,13 @@ FETCHED_AHEAD: Final = 6
 
 @kernel
 def sets_candle(price: float) -> bool:
-    """Return whether *price* can set a candle: above zero, finite, and far from overflow."""
+    """Return whether *price* can be one: above zero, finite, far from overflow; not NaN."""
     return 0.0 < price <= PRICE_MAX
 
 
 @kernel
 def ema(value: float, seen: int, period: int, x: float) -> float:
-    """Return the EMA after *x*; it starts as the mean of the first *period* values (D4)."""
+    """Return an EMA after *x*, its first value the mean of the first *period* (D4)."""
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -189,13 +154,13 @@ def ema(value: float, seen: int, period: int, x: float) -> float:
 
 @kernel
 def settled(difference: float, price: float) -> float:
-    """Return *difference* of two averages of prices, or 0 if it is only rounding error."""
+    """Return *difference* of two averages of prices; 0 if it is rounding alone."""
     return difference if abs(difference) > ROUNDING * price else 0.0
 
 
 @kernel
 def wilder(value: float, seen: int, period: int, x: float) -> float:
-    """Return Wilder's mean after *x*; it starts as the mean of the first *period* values (D5)."""
+    """Return Wilder's mean after *x*, its first value the mean of the first *period* (D5)."""
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -222,7 +187,7 @@ def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> No
 
 @kernel
 def extremes(ring: Floats, closed: int, size: int) -> tuple[float, float]:
-    """Return the highest high and lowest low of the newest *size* of *closed* (>= 1) candles."""
+    """Return the extremes of the newest *size* of *closed* candles, of which there is one."""
     z = (closed - 1) % SWING
     top = ring[z, 0]
     bottom = ring[z, 1]
@@ -280,7 +245,7 @@ def add_price(frame: Any, acc: Floats, ring: Floats, bucket: int, price: float) 
 
 @kernel
 def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
-    """Return the amounts bought and sold in the 60 parts that end with part *number* (D8)."""
+    """Return the amounts bought and sold in the 60 parts that end with *number* (D8)."""
     buy = window["buy"]
     sell = window["sell"]
     bits = window["bits"]
@@ -331,7 +296,7 @@ def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int
 
 @kernel
 def fetch(rows: Any, i: int, at: int) -> None:
-    """Prefetch the memory that a swap of row *i* at time *at* will touch."""
+    """Ask for the memory that a swap of row *i* at time *at* is going to touch."""
     for line in range(0, PARTS_AT, 64):
         prefetch(rows, i, line)
     for w in range(len(GRAINS)):
@@ -411,7 +376,7 @@ def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out:
 
 @kernel
 def read_closed_averages(acc: Floats, closed: int, periods: Periods, out: Floats) -> None:
-    """Write the EMAs, RSI and MACD after *closed* candles, stored in *acc*; NaN for null."""
+    """Write the EMAs, RSI and MACD after *closed* candles, which *acc* holds; NaN for null."""
     size = len(periods.ema)
     for z in range(size):
         out[z] = acc[EMA + z] if closed >= periods.ema[z] else nan
@@ -429,7 +394,7 @@ def read_closed_averages(acc: Floats, closed: int, periods: Periods, out: Floats
 
 @kernel
 def read_levels(high: float, low: float, out: Floats) -> None:
-    """Write the Fibonacci levels between *high* and *low* (D7)."""
+    """Write the Fibonacci levels of a swing (D7)."""
     span = high - low
     out[0] = high
     out[1] = low
@@ -457,7 +422,7 @@ def read_swing(frame: Any, out: Floats) -> None:
 
 @kernel
 def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
-    """Write every served value of row *i*, which has a price, as of *now*."""
+    """Write everything that is served of row *i*, which has a price, as of *now*."""
     row = rows[i]
     for k in range(len(WIDTHS)):
         frame = row["frames"][k]
@@ -476,7 +441,7 @@ def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
-    """Rewrite the indicators in *out*, a snapshot as of *now*, without the open candles.
+    """Rewrite the indicators in *out*, a snapshot as of *now*, without candles that are open then.
 
     A candle is open until its interval has passed, whether or not there are more swaps.
     """
@@ -497,7 +462,7 @@ def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
-    """Write the indicators after each of *candles*; *frame* and *acc* describe those before."""
+    """Write the indicators after each of *candles*; *frame* counts those before, held by *acc*."""
     ring = np.zeros((SWING, 2))
     closed = frame["count"]
     for j in range(len(candles.closes)):
@@ -514,7 +479,7 @@ def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Flo
 
 @bulk_kernel
 def close_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, k: int) -> None:
-    """Close the open candles of timeframe *k* of rows *at*, which *counts* already includes."""
+    """Let the open candles of timeframe *k* of rows *at* close; *counts* holds them already."""
     for j in range(len(at)):
         i = at[j]
         if counts[i, k] > 0:
@@ -540,4 +505,96 @@ def read_rows(accs: Floats, counts: Ints, closes: Floats) -> Floats:
             read[2 * AVERAGES] = accs[i, LAST]
         for z in range(READ_A_ROW):
             found[z, i] = read[z]
+    return found
+
+
+@kernel
+def keep_close(history: Floats, closed: int, close: float) -> None:
+    """Add *close*, that of the candle after *closed* others."""
+    held = int(history[HELD])
+    if closed - held == CLOSES:
+        close_candle(history, held, history[HELD + 1 + held % CLOSES], SERVICE)
+        history[HELD] = held + 1
+    history[HELD + 1 + closed % CLOSES] = close
+
+
+@bulk_kernel
+def keep_closes(histories: Floats, counts: Ints, closes: Floats, at: Ints, k: int) -> None:
+    """Add the closes of the open candles of timeframe *k* of rows *at*, as `close_rows` does."""
+    for j in range(len(at)):
+        i = at[j]
+        if counts[i, k] > 0:
+            keep_close(histories[k, i], counts[i, k] - 1, closes[i])
+
+
+@kernel
+def begin_history(history: Floats, acc: Floats, closed: int, closes: Floats) -> None:
+    """Make *history* that of *closes* behind *closed* others, and *acc* what all leave behind."""
+    history[:ACC] = acc
+    history[HELD] = closed
+    for j in range(len(closes)):
+        keep_close(history, closed + j, closes[j])
+        close_candle(acc, closed + j, closes[j], SERVICE)
+
+
+@kernel
+def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
+    """Return value *z* of `read_closed_averages`, or the close: NaN for null."""
+    size = len(periods.ema)
+    value = nan
+    if z == PRICE:
+        value = acc[LAST] if closed > 0 else nan
+    elif z < size:
+        value = acc[EMA + z] if closed >= periods.ema[z] else nan
+    elif z == size and closed > periods.rsi:
+        moved = acc[GAIN] + acc[LOSS]
+        value = 100.0 * (acc[GAIN] / moved) if moved > 0.0 else 50.0
+    elif z > size and closed + 1 - periods.slow >= periods.signal:
+        value = acc[FAST] - acc[SLOW]
+        if z == size + 2:
+            value = acc[SIGNAL]
+        elif z == size + 3:
+            value -= acc[SIGNAL]
+        value = settled(value, acc[LAST])
+    return value
+
+
+@kernel
+def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods) -> None:
+    """Fold *close* as `close_candle` does into what value *z* rests on, and nothing else."""
+    size = len(periods.ema)
+    if z < size:
+        acc[EMA + z] = ema(acc[EMA + z], closed, periods.ema[z], close)
+    elif z == size and closed > 0:
+        change = close - acc[LAST]
+        acc[GAIN] = wilder(acc[GAIN], closed - 1, periods.rsi, max(change, 0.0))
+        acc[LOSS] = wilder(acc[LOSS], closed - 1, periods.rsi, max(-change, 0.0))
+    elif size < z < PRICE:
+        acc[FAST] = ema(acc[FAST], closed, periods.fast, close)
+        acc[SLOW] = ema(acc[SLOW], closed, periods.slow, close)
+        lines = closed + 1 - periods.slow
+        if lines >= 0:
+            acc[SIGNAL] = ema(acc[SIGNAL], lines, periods.signal, acc[FAST] - acc[SLOW])
+    acc[LAST] = close
+
+
+@bulk_kernel
+def read_earlier(histories: Floats, counts: Ints, z: int) -> Floats:
+    """Return value *z* of the newest closed candles of all rows, by age: [age, i]; NaN: none.
+
+    The newest closed candle has age 1.
+    """
+    found = np.full((AGES + 1, len(counts)), nan)
+    acc = np.zeros(ACC)
+    for i in range(len(counts)):
+        closed = counts[i] - 1
+        if closed <= 0:
+            continue
+        acc[:] = histories[i, :ACC]
+        held = int(histories[i, HELD])
+        if held > 0 and closed - held < AGES:
+            found[closed - held + 1, i] = closed_value(acc, held, z, SERVICE)
+        for j in range(held, closed):
+            close_value(acc, j, histories[i, HELD + 1 + j % CLOSES], z, SERVICE)
+            found[closed - j, i] = closed_value(acc, j + 1, z, SERVICE)
     return found

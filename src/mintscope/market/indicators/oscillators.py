@@ -1,4 +1,4 @@
-"""Indicators of the place of the price between bounds."""
+"""The place of the price between bounds."""
 
 from typing import Final
 

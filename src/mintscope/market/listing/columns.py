@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import MINUTE_S
 from mintscope.market.engine import kernels
-from mintscope.market.engine.kernels import ACC, READ_A_ROW
+from mintscope.market.engine.kernels import ACC, HISTORY, READ_A_ROW
 from mintscope.market.listing.chunks import (
     ChunkInMemory,
     KeepChunk,
@@ -72,55 +72,63 @@ class AverageColumns:
 
     def __init__(self, count: int) -> None:
         self.accs = np.zeros((count, len(TIMEFRAMES), ACC))
+        self._histories = np.zeros((len(TIMEFRAMES), count, HISTORY))
         self._rsi = np.zeros(0)
         self._is_stale = np.ones(count, np.bool_)
         self._lock = Lock()
         self._newest: Callable[[], Averages | None] = lambda: None  # a weak reference
 
     def make_room(self, count: int) -> None:
-        """Extend to *count* rows, no fewer than before."""
+        """Have *count* rows, no fewer than before."""
         more = count - len(self.accs)
         with self._lock:
             self.accs = np.pad(self.accs, ((0, more), (0, 0), (0, 0)))
+            self._histories = np.pad(self._histories, ((0, 0), (0, more), (0, 0)))
         self._is_stale = np.pad(self._is_stale, (0, more), constant_values=True)
 
     def start_row(self, row: int) -> None:
-        """Reset *row* for a mint that was never traded."""
-        self.load(row, 0.0)
+        """Make *row* that of a mint that was never traded."""
+        self.load(row, 0.0, 0.0)
 
-    def load(self, row: int, accs: Any) -> None:
-        """Set the accumulators of *row* to *accs*, one line for each timeframe."""
+    def load(self, row: int, accs: Any, histories: Any) -> None:
+        """Take *accs* and *histories*, a line of each for each timeframe, for *row*."""
         with self._lock:
-            newest = self._newest()
-            if newest is not None:
-                for k in range(len(TIMEFRAMES)):
-                    newest.save(np.array([row]), k, self.accs[[row], k])
+            for k in range(len(TIMEFRAMES)):
+                self._save(np.array([row]), k)
             self.accs[row] = accs
+            self._histories[:, row] = histories
         self._is_stale[row] = True
 
     def close(self, rows: Any, at: AverageRows, k: int) -> None:
-        """Close the open candles of timeframe *k* of rows *at* at their newest prices."""
+        """Let the open candles of timeframe *k* of rows *at* close at their newest prices."""
         with self._lock:
-            newest = self._newest()
-            if newest is not None:
-                newest.save(at, k, self.accs[at, k])
+            self._save(at, k)
+            kernels.keep_closes(self._histories, rows["counts"], rows["usd"], at, k)
             kernels.close_rows(self.accs, rows["counts"], rows["usd"], at, k)
 
+    def _save(self, at: AverageRows, k: int) -> None:
+        newest = self._newest()
+        if newest is not None:
+            newest.save(at, k, Closed(self.accs[at, k], self._histories[k, at]))
+
     def note(self, at: AverageRows) -> None:
-        """Note that the newest price of rows *at* has changed."""
+        """Note that rows *at* have another newest price."""
         self._is_stale[at] = True
 
-    def restore(self, first: int, accs: bytes) -> None:
-        """Restore rows that `kept` returned, from *first* on, before the first call of `shown`."""
+    def restore(self, first: int, accs: bytes, histories: bytes) -> None:
+        """Restore the rows from *first* on that `kept` returned, before anything is shown."""
         kept = np.frombuffer(accs).reshape(-1, len(TIMEFRAMES), ACC)
-        self.accs[first : first + len(kept)] = kept
+        last = first + len(kept)
+        self.accs[first:last] = kept
+        shape = (len(TIMEFRAMES), len(kept), HISTORY)
+        self._histories[:, first:last] = np.frombuffer(histories).reshape(shape)
 
-    def kept(self, first: int, last: int) -> bytes:
-        """Return the accumulators of the rows from *first* up to but not including *last*."""
-        return self.accs[first:last].tobytes()
+    def kept(self, first: int, last: int) -> tuple[bytes, bytes]:
+        """Return the accumulators and histories of the rows from *first* until before *last*."""
+        return self.accs[first:last].tobytes(), self._histories[:, first:last].tobytes()
 
     def shown(self, rows: Any) -> "Averages":
-        """Return the current values of *rows*, which are the first of all rows."""
+        """Return the values of *rows*, the first of all, as they are now."""
         count = len(rows)
         self._rsi = np.append(self._rsi, np.full(count - len(self._rsi), np.nan))
         at = np.flatnonzero(self._is_stale[:count])
@@ -137,21 +145,29 @@ class AverageColumns:
         return found
 
     def as_of(self, state: "Averages", k: int) -> Floats:
-        """Return the accumulators of timeframe *k* of all rows at the time of *state*."""
+        """Return the accumulators of timeframe *k* that all rows of *state* had then."""
         with self._lock:
             found = self.accs[: len(state.usd), k].copy()
-            states: list[Averages] = []
-            each: Averages | None = state
-            while each is not None:
-                states.append(each)
-                each = each.next
-            for later in reversed(states):
-                later.undo(k, found)
+            _undo(state, k, found, "accs")
+        return found
+
+    def histories_as_of(self, state: "Averages", k: int) -> Floats:
+        """Return the histories of timeframe *k* that all rows of *state* had then."""
+        with self._lock:
+            found = self._histories[k, : len(state.usd)].copy()
+            _undo(state, k, found, "histories")
         return found
 
 
+class Closed(NamedTuple):
+    """The accumulators of some rows of one timeframe, and their histories: `kernels.HISTORY`."""
+
+    accs: Floats
+    histories: Floats
+
+
 class Averages:
-    """The values of all rows at one time; immutable, and computed on first use.
+    """The values of all rows at one time, which never change: computed when first asked for.
 
     All columns of 100,000 tokens are 54 MB, and most are never asked for.  So accumulators are
     kept as they are now, and here what they were before each change of theirs since.
@@ -170,10 +186,11 @@ class Averages:
         self.next: Averages | None = None
         self._columns = columns
         self._found: dict[int, Floats] = {}
-        self._before: list[tuple[AverageRows, int, Floats]] = []
+        self._earlier: dict[tuple[str, Timeframe], Floats] = {}
+        self._before: list[tuple[AverageRows, int, Closed]] = []
 
     def column(self, name: str) -> Floats:
-        """Return the values of *name*, one of PLACES, for all rows; NaN for none."""
+        """Return the values of *name*, one of PLACES, of all rows; NaN: none."""
         k, place = divmod(PLACES[name], READ_A_ROW)
         if k not in self._found:
             accs = self._columns.as_of(self, k)
@@ -181,16 +198,43 @@ class Averages:
         values: Floats = self._found[k][place]
         return values
 
-    def save(self, at: AverageRows, k: int, accs: Floats) -> None:
-        """Note that rows *at* had *accs* in timeframe *k* until now."""
-        self._before.append((at, k, accs))
+    def earlier(self, name: str, timeframe: Timeframe) -> Floats:
+        """Return the values of *name* of the newest closed candles, by age: [age, row]; NaN: none.
 
-    def undo(self, k: int, accs: Floats) -> None:
-        """Change *accs* of timeframe *k* from the values after this state to its own."""
+        The newest closed candle of *timeframe* has age 1.
+        """
+        found = self._earlier.get((name, timeframe))
+        if found is None:
+            k = TIMEFRAMES.index(timeframe)
+            kind = name.removesuffix(f"_{timeframe}")
+            z = kernels.PRICE if kind == "price" else NAMES.index(kind)
+            histories = self._columns.histories_as_of(self, k)
+            found = kernels.read_earlier(histories, self.counts[:, k].copy(), z)
+            self._earlier[name, timeframe] = found
+        return found
+
+    def save(self, at: AverageRows, k: int, had: Closed) -> None:
+        """Note what rows *at* *had* of timeframe *k* until now."""
+        self._before.append((at, k, had))
+
+    def undo(self, k: int, values: Floats, kind: str) -> None:
+        """Change *values* of timeframe *k* from those at the end of this state to its own.
+
+        kind   accs or histories
+        """
         for at, of, had in reversed(self._before):
             if of == k:
-                is_ours = at < len(accs)
-                accs[at[is_ours]] = had[is_ours]
+                is_ours = at < len(values)
+                values[at[is_ours]] = getattr(had, kind)[is_ours]
+
+
+def _undo(state: Averages, k: int, values: Floats, kind: str) -> None:
+    """Change *values* from those of now to those of *state*."""
+    states = [state]
+    while (later := states[-1].next) is not None:
+        states.append(later)
+    for each in reversed(states):
+        each.undo(k, values, kind)
 
 
 class ListSpan(NamedTuple):
@@ -200,11 +244,11 @@ class ListSpan(NamedTuple):
     parts: int
 
     def first_part(self, now: UnixS) -> int:
-        """Return the number of the oldest part in the span."""
+        """Return the number of the oldest part in it."""
         return now // self.part_s - self.parts + 1
 
     def start(self, now: UnixS) -> UnixS:
-        """Return the start of the span."""
+        """Return its begin."""
         return UnixS(self.first_part(now) * self.part_s)
 
 
@@ -264,7 +308,7 @@ class ListColumns:
     """The rows of all mints, as of one moment of the market."""
 
     def __init__(self, now: UnixS, keep: KeepChunk = ChunkInMemory) -> None:
-        """Start at *now* without rows; *keep* stores the trades of closed parts."""
+        """Begin at *now* without rows; *keep* keeps the trades of closed parts."""
         self.rows = _spare(ROWS_MIN)
         self.averages = AverageColumns(ROWS_MIN)
         self._keep = keep
@@ -278,7 +322,7 @@ class ListColumns:
         return self._now // D1.part_s
 
     def make_room(self, count: int) -> None:
-        """Extend to at least *count* rows."""
+        """Have at least *count* rows."""
         if count > len(self.rows):
             grown = _spare(max(count, len(self.rows) + len(self.rows) // GROWS))
             grown[: len(self.rows)] = self.rows
@@ -286,7 +330,7 @@ class ListColumns:
             self.averages.make_room(len(grown))
 
     def start_row(self, row: int) -> None:
-        """Reset *row* for a mint that was never traded."""
+        """Make *row* that of a mint that was never traded."""
         empty = np.zeros((), ROW)
         for name in ("since", "supply", "usd", "sol", "before", "part_close", "minute_close"):
             empty[name] = np.nan
@@ -297,7 +341,7 @@ class ListColumns:
         self.averages.start_row(row)
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
-        """Add the trades in minute *number* of H1 of rows that were just started."""
+        """Add the trades of rows that were just started in minute *number* of H1."""
         rows = self.rows
         rows["h1_volume"][chunk.rows] += chunk.volumes
         rows["h1_bought"][chunk.rows] += chunk.bought
@@ -309,7 +353,7 @@ class ListColumns:
             self._append(self._minutes.setdefault(number, []), chunk)
 
     def add_parts(self, number: int, chunk: PartChunk) -> None:
-        """Add the trades in part *number* of D1 of rows that were just started."""
+        """Add the trades of rows that were just started in part *number* of D1."""
         rows = self.rows
         assert chunk.swaps is not None
         rows["volume"][chunk.rows] += chunk.volumes
@@ -355,7 +399,7 @@ class ListColumns:
         rows["sol"][at[is_priced]] = sol[is_priced]
 
     def advance(self, now: UnixS) -> None:
-        """Advance the time to *now*: close parts, and drop those that leave the spans."""
+        """Let time pass until *now*: parts close, and leave the spans."""
         if now // M5.part_s > self._now // M5.part_s:
             self._close_minute()
             self._leave_minutes(now)
@@ -365,7 +409,7 @@ class ListColumns:
         self._now = now
 
     def _count_candles(self, at: Rows) -> None:
-        """Count the candles that a price now opens in rows *at*, and close the ones before."""
+        """Begin the candles that a price of now begins in rows *at*, which have the one before."""
         rows = self.rows
         for k, timeframe in enumerate(TIMEFRAMES):
             bucket = self._now - self._now % WIDTH_S[timeframe]
@@ -399,7 +443,7 @@ class ListColumns:
             rows["part_close"][at] = np.nan
 
     def _leave_minutes(self, now: UnixS) -> None:
-        """Drop minutes that leave M5 or H1; keep their newest price as that before the span."""
+        """Prices of minutes that leave M5 or H1 are those from before it: the newest stays."""
         rows = self.rows
         before = self.rows["before"]
         were_in = M5.first_part(self._now)
@@ -425,11 +469,11 @@ class ListColumns:
                 rows["swaps"][chunk.rows] -= chunk.swaps
 
     def closed_parts(self) -> dict[int, tuple[KeptChunk, ...]]:
-        """Return the trades of each closed part of D1."""
+        """Return the trades of each closed part of D1, as they stand."""
         return {number: tuple(chunks) for number, chunks in self._parts.items()}
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
-        """Yield (whether it is of D1 and not of a minute, number of the part, chunk)."""
+        """Yield (is it of D1 rather than of a minute, number of the part, chunk)."""
         for of_day, number, chunk in self._kept():
             yield of_day, number, chunk.whole()
 
@@ -445,7 +489,7 @@ class ListColumns:
                     yield of_day, number, chunk
 
     def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
-        """Add *chunk*, merged with preceding chunks that are not longer, so that few remain."""
+        """Add *chunk*, with those that are not longer: there are few, however many come."""
         added = [chunk]
         while chunks and chunks[-1].count <= sum(len(each.rows) for each in added):
             added.append(chunks.pop().whole())
@@ -453,7 +497,7 @@ class ListColumns:
 
 
 def _spare(count: int) -> Any:
-    """Return *count* unused rows, without trades for a closing minute to count."""
+    """Return rows of no mint: they have no trades, or a minute would close with all of them."""
     rows = np.zeros(count, ROW)
     rows["minute_close"] = np.nan
     return rows
@@ -467,10 +511,12 @@ def _write(column: NDArray[np.float64], chunks: list[KeptChunk]) -> None:
 
 
 def load_list_kernels() -> None:
-    """Compile or load the kernels of a list, so that the first list need not wait for them."""
+    """Have the kernels of a list at hand: the first one must not wait for them."""
     columns = ListColumns(UnixS(0))
     columns.averages.close(columns.rows, np.zeros(0, np.int32), 0)
-    columns.averages.shown(columns.rows).column("rsi_m1")
+    averages = columns.averages.shown(columns.rows)
+    averages.column("rsi_m1")
+    averages.earlier("rsi_m1", Timeframe.M1)
 
 
 # The newest price from before the day, then that at the end of each part; None before the first.
@@ -478,7 +524,7 @@ Closes = list[float | None]
 
 
 class DayCloses(NamedTuple):
-    """The closes of the last day, as of one state of a list.
+    """The data of its text, as of one state of a list.
 
     parts    the closed parts, by number
     open     the number of the open part
@@ -507,7 +553,7 @@ class DayCloses(NamedTuple):
 
 
 def _carried(found: Any) -> Sequence[Closes]:
-    """Return rows in which each price is repeated until the next one."""
+    """Return rows in which a price holds until the next one."""
     places = np.where(np.isnan(found), 0, np.arange(found.shape[1]))
     np.maximum.accumulate(places, axis=1, out=places)
     held = np.take_along_axis(found, places, axis=1)

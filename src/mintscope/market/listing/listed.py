@@ -1,4 +1,4 @@
-"""A listed token, and sort orders of the list.
+"""A listed token, and orders of the list.
 
 A list as readers see it: sorted by what they choose, searched, and cut into pages.
 
@@ -44,14 +44,14 @@ Rows = NDArray[np.integer[Any]]
 
 
 class RowOrder(NamedTuple):
-    """All rows by rising value, equal values by key; then the rows without a value, by key."""
+    """All rows by rising value, equal ones by key; then those without a value, by key."""
 
     rows: Rows
     without: Rows
 
 
 def order_of(by_key: Rows, values: Numbers) -> RowOrder:
-    """Return *by_key*, all rows by rising key, sorted by *values*; NaN for none."""
+    """Return *by_key*, all rows by rising key, by their *values*; NaN: none."""
     of = values[by_key]
     is_known = ~np.isnan(of)
     rows = by_key[is_known]
@@ -60,7 +60,7 @@ def order_of(by_key: Rows, values: Numbers) -> RowOrder:
 
 
 def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> NDArray[np.bool_]:
-    """Return, for each of *keys*, whether it is in *wanted*, a few keys in rising order."""
+    """Return for each of *keys* whether it is one of *wanted*, a few in rising order."""
     if not wanted:
         return np.zeros(len(keys), np.bool_)
     few = np.array(wanted, np.uint64)
@@ -69,7 +69,7 @@ def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> NDArray[np.bool_]
 
 
 def shares_of(parts: NDArray[Any], wholes: NDArray[Any]) -> Floats:
-    """Return *parts* divided by *wholes*, 0 to 1; NaN if the whole is not above 0."""
+    """Return *parts* of *wholes*, 0 to 1; NaN where there is no whole."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Floats = np.where(wholes > 0, parts / wholes, np.nan)
     return found
@@ -79,7 +79,7 @@ Folds = NDArray[np.int64]
 
 
 class Sort(StrEnum):
-    """The sort keys of a list, over a day unless another span is named."""
+    """The sort keys of a list: of a day where no other span is named."""
 
     VOLUME = "volume"
     CHANGE = "change"
@@ -97,7 +97,7 @@ SORTED_AHEAD: Final = (Sort.VOLUME, Sort.CHANGE, Sort.AGE, Sort.PRICE)
 
 
 class ListPlace(NamedTuple):
-    """The end of a page: the value of its sort, or None, and the mint."""
+    """The end of a page: the value of its sort, None if there is none, and the mint."""
 
     value: float | None
     mint: Mint
@@ -139,7 +139,7 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, mint: Mint, since: UnixS | None, facts: MintFacts | None) -> "ListedMint":
-        """Return *mint*, followed from *since* on, with its *facts*."""
+        """Return *mint*, followed since then, by its *facts*."""
         if facts is None:
             return cls(mint, since, None, None, None)
         return cls(
@@ -154,7 +154,7 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
 
 
 class ListLine(NamedTuple):
-    """One mint of a list; unknown values are None.
+    """One mint of a list; what is not known is None.
 
     changes      of the price over M5, H1 and D1: 0.05 is five percent more
     change_since   when the first price was, if there is none from before D1: the last of the
@@ -192,7 +192,7 @@ class ListLine(NamedTuple):
 
 
 class ListedPage(NamedTuple):
-    """Some lines, and their end if there are more; *rows* are for `ListedTokens.days`."""
+    """Some lines, and where they end if there are more; *rows* are for `ListedTokens.days`."""
 
     lines: Sequence[ListLine]
     next_after: ListPlace | None
@@ -200,7 +200,7 @@ class ListedPage(NamedTuple):
 
 
 def key_of(mint: Mint) -> int:
-    """Return the key that orders mints of equal values, the same in every process."""
+    """Return the key that sorts mints of equal values, everywhere alike."""
     return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest())
 
 
@@ -282,7 +282,7 @@ class ListedTokens:
         return find_rows(self._table, asked)
 
     def mint_in(self, row: int) -> ListedMint:
-        """Return the mint of *row*, which `screen` or `page` returned."""
+        """Return the mint of *row*, one that `screen` or `page` has found."""
         listed = self._mints[row]
         assert listed is not None
         return listed
@@ -292,7 +292,7 @@ class ListedTokens:
         return self._days.of(rows)
 
     def larger_like(self, mint: Mint) -> Mint | None:
-        """Return the `ListLine.look_alike_of` of *mint*; None if it has none or is not listed."""
+        """Return the mint of `ListLine.look_alike_of` of *mint*, None too if it is not listed."""
         row = self._row_of(mint)
         return None if row is None else self._mint_at(int(self._larger[row]))
 
@@ -310,7 +310,7 @@ class ListedTokens:
 
     @cached_property
     def _larger(self) -> Rows:
-        """For each row, the row of the most traded token of its symbol, or else its name; -1: none.
+        """Of each row that of the most traded token with the same symbol, else name; -1: none.
 
         A symbol or name is the same as another one once characters that look alike are folded.
         """
@@ -328,7 +328,7 @@ class ListedTokens:
 
     @cached_property
     def _namesakes(self) -> NDArray[np.int32]:
-        """For each row, the number of tokens with its symbol, or with its name if that is more."""
+        """Of each row how many tokens have the same symbol, or the same name if those are more."""
         found = np.ones(len(self._volume), np.int32)
         for ids in self._folds.T:
             rows = self._by_key[ids[self._by_key] != 0]
@@ -363,7 +363,7 @@ class ListedTokens:
                 return self._pressure
 
     def _shared(self) -> dict[str, Floats]:
-        """Return the columns that screening conditions share with the list."""
+        """Return the columns that conditions share with the list."""
         return {
             "price": self._usd,
             "price_sol": self._sol,
@@ -375,7 +375,7 @@ class ListedTokens:
         }
 
     def _wanted(self, asked: ListQuestion) -> Iterator[NDArray[np.bool_]]:
-        """Yield, for each filter in *asked*, whether each row passes it."""
+        """Yield for each thing that *asked* wants which rows have it."""
         if asked.text:
             yield self._names.find(asked.text) | self._addresses.find(asked.text)
         if asked.among is not None:
@@ -392,7 +392,7 @@ class ListedTokens:
         return found
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
-        """Return all rows that follow the end of the previous page."""
+        """Return all rows from the place on that the page before ended at."""
         order = self._order(asked.sort)
         after = asked.after
         rows = order.rows
@@ -414,7 +414,7 @@ class ListedTokens:
         return np.concatenate((rows[begin:], without))
 
     def _behind(self, rows: Rows, key: np.uint64, *, is_rising: bool) -> int:
-        """Return the number of *rows*, by rising key, up to and including *key* in this order."""
+        """Return the number of *rows*, by rising key, that are passed when *key* is."""
         keys = self._keys[rows]
         if is_rising:
             return int(np.searchsorted(keys, key, "right"))
@@ -426,7 +426,7 @@ class ListedTokens:
         return ListPlace(_known(float(self._values(sort)[row])), listed.mint)
 
     def _lines(self, rows: Rows) -> Iterator[ListLine]:
-        """Yield the line of each of *rows*; single look-ups would take five times as long."""
+        """Yield the line of each of *rows*; to take values one by one takes five times as long."""
         now = self.folded.time
         columns = (
             *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),

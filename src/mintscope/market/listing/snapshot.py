@@ -5,13 +5,14 @@ Reads of a list: the finalized fold as it stands, and its later folds.
 All of it is final, so that nothing is ever taken back: a list is as old as finality.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.market.mint_facts import MintFacts
+from mintscope.market.timeframe import Timeframe
 
 
 class FoldedTo(NamedTuple):
@@ -32,7 +33,7 @@ class PartVolume(NamedTuple):
 
 
 class MinuteVolume(NamedTuple):
-    """Volume in the minute that begins then: micro-USD, the bought part, and the newest price."""
+    """Volume in the minute that begins then: micro-USD, the bought ones, newest price."""
 
     minute: UnixS
     volume: int
@@ -40,8 +41,20 @@ class MinuteVolume(NamedTuple):
     close: float | None
 
 
+class RecentCandles(NamedTuple):
+    """Closed candles of one timeframe, up to the newest: their closes, oldest first.
+
+    closed   how many came before them since tracking began
+    acc      what those left behind: floats of 64 bits, little-endian
+    """
+
+    closed: int
+    acc: bytes
+    closes: Sequence[float]
+
+
 class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A followed mint as the finalized fold left it.
+    """A followed mint as the finalized fold has left it.
 
     since      its swaps count from here on; None: from the first slot on
     state      the accumulators of the fold, None before its first swap
@@ -51,7 +64,8 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     minutes    of H1, those in which something was traded, oldest first
     parts      of D1, those in which something was traded, oldest first
     standing   its pools, packed as by `basis.packed`; None before its first priced swap
-    Imported candles are in none of these but the state.
+    recent     its newest closed candles, by timeframe: `kernels.AGES` or more, if it has so many
+    Imported candles are in none of these but the state and *recent*.
     """
 
     mint: Mint
@@ -63,6 +77,7 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parts: Sequence[PartVolume]
     first_usd: float | None = None
     standing: bytes | None = None
+    recent: Mapping[Timeframe, RecentCandles] = {}
 
 
 class MintPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +93,7 @@ class MintPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MintTrades(NamedTuple):
-    """Volume that one slot adds to a mint: micro-USD, the bought part, priced swaps, newest price.
+    """Volume that one slot adds to a mint: micro-USD, those bought, priced swaps, the newest price.
 
     first_usd   the first price
     standing    its pools after the slot, packed; None if they did not change
@@ -102,7 +117,7 @@ class SlotTrades(NamedTuple):
 
 
 class FactPlace(NamedTuple):
-    """The position up to which facts were read."""
+    """Up to where facts were read."""
 
     read_at_ms: UnixMs
     mint: Mint
@@ -118,7 +133,7 @@ class ListReader(Protocol):
         """Return the position of the fold, and the newest event of the log."""
 
     async def mints(self, after: int, limit: int) -> MintPage:
-        """Return up to *limit* followed mints after the page that ended with *after*; 0: the first.
+        """Return up to *limit* followed mints after the page that ended with *after*, 0 at first.
 
         No mints: that was the last page.
         """
@@ -127,14 +142,14 @@ class ListReader(Protocol):
         """Return those of *mints* that are followed."""
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
-        """Return the folded slots after event *after_seq* up to *until_seq*, in order.
+        """Return the folded slots after event *after_seq* and not after *until_seq*, in order.
 
         limit    the last of them is the one that reaches so many trades
         Raises   LogTrimmed when the first of them is no longer kept.
         """
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
-        """Return the mints tracked or untracked between these events, each once.
+        """Return the mints that were tracked or untracked in between, each once.
 
         Raises LogTrimmed when the first event is no longer kept.
         """
@@ -170,13 +185,13 @@ class ListSnapshots(Protocol):
     """
 
     async def newest(self, form: str) -> SnapshotMark | None:
-        """Return the newest complete snapshot of *form*, or None if there is none."""
+        """Return the newest complete snapshot of *form*, None without any."""
 
     async def piece(self, number: int, place: int) -> bytes | None:
-        """Return piece *place*, from 0 on, of snapshot *number*; None if a newer one is whole."""
+        """Return piece *place* of snapshot *number*, from 0 on; None once a newer one is whole."""
 
     async def begin(self, now: UnixMs) -> int | None:
-        """Begin a snapshot and return its number, or None while another process stores one."""
+        """Begin a snapshot and return its number; None while another process stores one."""
 
     async def add(self, number: int, place: int, piece: bytes) -> None:
         """Store piece *place* of snapshot *number*, which was begun."""

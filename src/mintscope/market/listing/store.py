@@ -10,7 +10,9 @@ Ingest writes to the same file or database, so each piece is a transaction of it
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
@@ -19,6 +21,8 @@ from mintscope.kit.errors import TokenNotFound
 from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.kit.sql.database import AccessInThreads, Database
 from mintscope.kit.time import DAY_MS, MINUTE_MS
+from mintscope.market.engine.frame import WAYPOINT_EVERY
+from mintscope.market.engine.kernels import ACC, AGES
 from mintscope.market.listing.columns import D1, H1, M5
 from mintscope.market.listing.snapshot import (
     FactPlace,
@@ -28,12 +32,14 @@ from mintscope.market.listing.snapshot import (
     MintTrades,
     MinuteVolume,
     PartVolume,
+    RecentCandles,
     SlotTrades,
     SnapshotMark,
 )
 from mintscope.market.log import LogTrimmed
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.store.log_reader import MarketReading, mints_of, swaps_of
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 FOLDED: Final = """
 SELECT folded_seq, slot, time, (SELECT coalesce(max(seq), 0) FROM event), trimmed_seq
@@ -109,6 +115,31 @@ SELECT part.mint, number, volume, swaps, close
   FROM part LEFT JOIN candle
     ON candle.mint = part.mint AND timeframe = 'm1' AND bucket = newest
  ORDER BY part.mint, number
+"""  # noqa: S608 - constants
+
+# From the waypoint before the newest candles on; without one from the first, or so many back that
+# they are seen not to be all.
+RECENT: Final = f"""
+WITH place AS (
+    SELECT id, (SELECT bucket FROM candle
+                 WHERE mint = id AND timeframe = :timeframe AND count > 0
+                 ORDER BY bucket DESC LIMIT 1 OFFSET {AGES}) AS newest,
+           (SELECT bucket FROM candle
+             WHERE mint = id AND timeframe = :timeframe AND count > 0
+             ORDER BY bucket DESC LIMIT 1 OFFSET {AGES + WAYPOINT_EVERY}) AS oldest
+      FROM mint WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL),
+base AS (
+    SELECT id, coalesce(
+               (SELECT max(bucket) FROM waypoint
+                 WHERE mint = id AND timeframe = :timeframe AND bucket <= newest),
+               oldest, 0) AS since
+      FROM place)
+SELECT candle.mint, close, closed, acc
+  FROM base JOIN candle ON candle.mint = id AND candle.timeframe = :timeframe
+                        AND candle.bucket >= since AND count > 0
+  LEFT JOIN waypoint ON waypoint.mint = id AND waypoint.timeframe = :timeframe
+                    AND waypoint.bucket = candle.bucket
+ ORDER BY candle.mint, candle.bucket
 """  # noqa: S608 - constants
 
 SLOTS: Final = """
@@ -212,7 +243,7 @@ class SqlListReader:
         return None if kept is None else _facts.decode(kept)
 
     async def close(self) -> None:
-        """Close the database and stop the thread."""
+        """Let go of the database and the thread."""
         self._reading.close()
 
 
@@ -232,6 +263,7 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
     parts: dict[int, list[PartVolume]] = defaultdict(list)
     for number, *part in db.execute(PARTS, numbers | {"day": moments["day"]}):
         parts[number].append(PartVolume(*part))
+    recent = _recent(db, numbers)
     return [
         MintAsFolded(
             mint=Mint(address),
@@ -243,11 +275,26 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
             parts=parts[number],
             first_usd=first_usd,
             standing=standing,
+            recent=recent.get(number, {}),
         )
         for number, address, since, state, facts, first_usd, standing, *before in db.execute(
             MINTS, numbers | moments
         )
     ]
+
+
+def _recent(
+    db: Database, numbers: Mapping[str, int]
+) -> Mapping[int, dict[Timeframe, RecentCandles]]:
+    """Return the newest closed candles, by the number of their mint and by timeframe."""
+    found: dict[int, dict[Timeframe, RecentCandles]] = defaultdict(dict)
+    for timeframe in TIMEFRAMES:
+        rows = db.execute(RECENT, {**numbers, "timeframe": timeframe})
+        for number, group in groupby(rows, itemgetter(0)):
+            (_, _, closed, acc), *_ = candles = list(group)
+            closes = [close for _, close, *_ in candles[:-1]]  # the newest one is open
+            found[number][timeframe] = RecentCandles(closed or 0, acc or bytes(8 * ACC), closes)
+    return found
 
 
 def _trades(db: Database, after_seq: int, until_seq: int, limit: int) -> list[SlotTrades]:
@@ -326,12 +373,12 @@ class SqlListSnapshots:
     def __init__(
         self, reading: AccessInThreads[Database], writing: AccessInThreads[Database]
     ) -> None:
-        """Read with *reading*; write with *writing*, which connects on first use."""
+        """Read with *reading*, and write with *writing*, which connects when it is first needed."""
         self._reading = MarketReading(reading, timeout_s=WRITE_TIMEOUT_S)
         self._writing = MarketReading(writing, timeout_s=WRITE_TIMEOUT_S)
 
     async def newest(self, form: str) -> SnapshotMark | None:
-        """Return the newest complete snapshot of *form*, or None if there is none."""
+        """Return the newest complete snapshot of *form*, None without any."""
         found = await self._reading.run(lambda db: db.execute(NEWEST, (form,)).fetchone())
         return None if found is None else SnapshotMark(*found)
 
@@ -343,7 +390,7 @@ class SqlListSnapshots:
         return found
 
     async def begin(self, now: UnixMs) -> int | None:
-        """Begin a snapshot and return its number, or None while another process stores one."""
+        """Begin a snapshot and return its number; None while another process stores one."""
 
         def begin(db: Database) -> int | None:
             with db.transaction(beside=True):

@@ -14,7 +14,7 @@ that was never stored.
 
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
@@ -23,7 +23,7 @@ import numpy as np
 
 from mintscope.kit.primitives import MINT_LENGTH_MAX, Mint, UnixS
 from mintscope.market.engine.fold import read_state
-from mintscope.market.engine.kernels import ACC
+from mintscope.market.engine.kernels import HISTORY, begin_history
 from mintscope.market.listing.chunks import ChunkInMemory, KeepChunk, PartChunk
 from mintscope.market.listing.columns import (
     D1,
@@ -32,6 +32,7 @@ from mintscope.market.listing.columns import (
     ROWS_MIN,
     SPANS,
     DayCloses,
+    Floats,
     ListColumns,
 )
 from mintscope.market.listing.listed import ListedMint, ListedTokens, key_of
@@ -41,20 +42,22 @@ from mintscope.market.listing.snapshot import (
     FoldedTo,
     MintAsFolded,
     MintPage,
+    RecentCandles,
     SlotTrades,
 )
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.standings import basis_of
-from mintscope.market.timeframe import Timeframe
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 M1: Final = list(Timeframe).index(Timeframe.M1)
 
 
 class KeptRows(msgspec.Struct, frozen=True, array_like=True):
-    """Some rows of a snapshot, their numbers as the bytes that they have in memory."""
+    """Some rows of a snapshot: numbers as bytes, as they are in memory."""
 
     numbers: bytes
     averages: bytes
+    histories: bytes
     folds: bytes
     mints: list[ListedMint | None]
     standings: list[bytes | None]
@@ -62,13 +65,13 @@ class KeptRows(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TokenList:
-    """The listed mints, as of one folded slot.
+    """The mints that were taken in, as of one folded slot.
 
     folded   up to where it has come
     """
 
     def __init__(self, folded: FoldedTo, keep: KeepChunk = ChunkInMemory) -> None:
-        """Start at *folded* without mints; *keep* stores the trades of closed parts."""
+        """Begin at *folded* without mints; *keep* keeps the trades of closed parts."""
         self.folded = folded
         self._columns = ListColumns(folded.time or UnixS(0), keep)
         self._rows: dict[Mint, int] = {}
@@ -86,7 +89,7 @@ class TokenList:
         self._gone: deque[tuple[int, int]] = deque()
 
     def seed(self, page: MintPage) -> None:
-        """Add the mints of *page*, which is as of `folded`, or reload those already listed."""
+        """Take in the mints of *page*, again where they are listed; it is as of `folded`."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
         rows = [self._start(one) for one in page.mints]
         for number, of_number in _parts(rows, page.mints).items():
@@ -109,7 +112,7 @@ class TokenList:
             self._columns.add_minutes(number, chunk)
 
     def drop(self, mint: Mint) -> None:
-        """Remove *mint* from the list."""
+        """List *mint* no longer."""
         row = self._rows.pop(mint, None)
         if row is not None:
             self._columns.start_row(row)
@@ -121,7 +124,7 @@ class TokenList:
             self._folds[row] = 0
 
     def apply(self, slots: Iterable[SlotTrades]) -> None:
-        """Add *slots*, the next folded slots."""
+        """Add *slots*, the next ones that were folded."""
         find = self._rows.get
         for slot in slots:
             numbers = np.array([find(trade.mint, -1) for trade in slot.trades], np.int32)
@@ -133,7 +136,7 @@ class TokenList:
             self.folded = slot.folded
 
     def describe(self, mint: Mint, facts: MintFacts) -> None:
-        """Replace the facts of *mint* with *facts*, if it is listed."""
+        """Show *facts* of *mint* from now on, if it is listed."""
         row = self._rows.get(mint)
         if row is not None:
             old = self._mints[row]
@@ -141,7 +144,7 @@ class TokenList:
             self._put_mint(row, ListedMint.of(mint, old.since, facts), facts)
 
     def listed(self) -> ListedTokens:
-        """Return the current list; this takes some time, during which the list must not change."""
+        """Return the list as it stands; takes some time, and nothing else may go on meanwhile."""
         mints = list(self._mints)
         columns = self._columns
         if self._names is None:
@@ -169,11 +172,11 @@ class TokenList:
 
     @property
     def row_count(self) -> int:
-        """The number of rows, including those of removed mints."""
+        """The number of rows, with those of mints that are gone."""
         return len(self._mints)
 
     def gone_rows(self) -> list[tuple[int, int]]:
-        """Return (part in which the mint was removed, row) for each removed mint."""
+        """Return (part in which it went, row) of each mint that is gone."""
         return list(self._gone)
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
@@ -181,11 +184,11 @@ class TokenList:
         return self._columns.closed_chunks()
 
     def kept_rows(self, first: int, last: int) -> KeptRows:
-        """Return the rows from number *first* up to but not including *last*."""
+        """Return the rows from number *first* until before *last*."""
         self._stand(self._columns.rows)
         return KeptRows(
             self._columns.rows[first:last].tobytes(),
-            self._columns.averages.kept(first, last),
+            *self._columns.averages.kept(first, last),
             self._folds[first:last].tobytes(),
             self._mints[first:last],
             self._standings[first:last],
@@ -193,7 +196,7 @@ class TokenList:
         )
 
     def expect_rows(self, count: int, gone: Iterable[tuple[int, int]]) -> None:
-        """Make room for *count* rows, of which *gone* belong to removed mints."""
+        """Make room for *count* rows, of which *gone* are those of mints that are gone."""
         self._make_room(count)
         self._gone.extend(gone)
 
@@ -205,7 +208,7 @@ class TokenList:
         self._make_room(last)
         self._let_go()
         self._columns.rows[first:last] = np.frombuffer(kept.numbers, ROW)
-        self._columns.averages.restore(first, kept.averages)
+        self._columns.averages.restore(first, kept.averages, kept.histories)
         self._folds[first:last] = np.frombuffer(kept.folds, np.int64).reshape(-1, 2)
         self._mints += kept.mints
         self._standings += kept.standings
@@ -236,7 +239,8 @@ class TokenList:
         if one.state is not None:
             state = read_state(one.state)[0]
             first = _load(kept, state)
-            self._columns.averages.load(row, state["frames"]["acc"])
+            frames = state["frames"]
+            self._columns.averages.load(row, frames["acc"], _histories(frames, one.recent))
             since = first if since is None else since
         kept["is_listed"], kept["key"] = True, key_of(one.mint)
         if since is not None:
@@ -250,7 +254,7 @@ class TokenList:
         return row
 
     def _stand(self, rows: Any) -> None:
-        """Write the basis of the price to those of *rows* whose pools have changed."""
+        """Put the basis of prices into *rows* whose pools have changed."""
         for row in self._restood:
             basis = basis_of(self._standings[row])
             if basis is not None:
@@ -323,6 +327,23 @@ def _load(kept: Any, state: Any) -> UnixS | None:
     return UnixS(int(state["first"]))
 
 
+def _histories(frames: Any, recent: Mapping[Timeframe, RecentCandles]) -> Floats:
+    """Return the history of each timeframe; one that is not known begins with the open candle."""
+    found = np.zeros((len(TIMEFRAMES), HISTORY))
+    for k, timeframe in enumerate(TIMEFRAMES):
+        closed = int(frames["count"][k]) - 1
+        if closed < 0:
+            continue
+        since = recent.get(timeframe)
+        if since is not None and since.closed + len(since.closes) == closed:
+            acc = np.frombuffer(since.acc, "<f8").astype(np.float64)
+            begin_history(found[k], acc, since.closed, np.array(since.closes, np.float64))
+            if np.array_equal(acc, frames["acc"][k]):
+                continue
+        begin_history(found[k], frames["acc"][k].copy(), closed, np.zeros(0))
+    return found
+
+
 def _parts(
     rows: Sequence[int], mints: Sequence[MintAsFolded]
 ) -> dict[int, list[tuple[int, int, int, float | None]]]:
@@ -343,16 +364,18 @@ def _minutes(
     return found
 
 
-VERSION: Final = 3
+VERSION: Final = 4
 # The format: a snapshot of another one is not read, and the mints are loaded one by one.
-FORM: Final = blake2b(repr((VERSION, ROW.descr, ACC, SPANS)).encode(), digest_size=8).hexdigest()
+FORM: Final = blake2b(
+    repr((VERSION, ROW.descr, HISTORY, SPANS)).encode(), digest_size=8
+).hexdigest()
 ROWS_A_PART: Final = 2_000  # some milliseconds of the interpreter
 PIECE_BYTES: Final = 1 << 20  # before it is compressed
 LEVEL: Final = 1  # of zlib: the fastest
 
 
 class NotASnapshot(Exception):
-    """The pieces do not form a complete list of this form."""
+    """The pieces are no whole list of this form."""
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
@@ -442,7 +465,7 @@ class Restoring:
             raise NotASnapshot(f"expected a piece of a list; {cause}") from cause
 
     def whole(self) -> tuple[TokenList, Head]:
-        """Return the list, and the position from which to continue."""
+        """Return the list, and the place to go on from."""
         if self._head is None or self._tokens is None:
             raise NotASnapshot("expected the pieces of a list, were none")
         if self._tokens.row_count != self._head.rows:

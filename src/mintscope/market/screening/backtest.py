@@ -17,7 +17,7 @@ import numpy as np
 from mintscope.kit.primitives import MICRO_USD, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 from mintscope.market.engine.frame import WAYPOINT_EVERY
-from mintscope.market.engine.kernels import Floats, Ints
+from mintscope.market.engine.kernels import AGES, Floats, Ints
 from mintscope.market.screening.grammar import (
     FIELDS,
     Arithmetic,
@@ -29,6 +29,7 @@ from mintscope.market.screening.grammar import (
     Negation,
     NumberOf,
     Value,
+    read_before,
 )
 from mintscope.market.screening.screen import rows_where
 from mintscope.market.series.series import AVERAGES, Series, Start, indicators_of
@@ -43,7 +44,7 @@ CANDLES_READ_MAX: Final = 10_000
 
 
 class UntestableCondition(ValueError):
-    """A condition on data that is not stored for the past; the message names the field."""
+    """A condition on what is not kept of the past: the message names the field."""
 
 
 class PastCandles(NamedTuple):
@@ -57,7 +58,7 @@ class PastCandles(NamedTuple):
 
 
 class BacktestQuestion(NamedTuple):
-    """A rule and the period over which it is tested.
+    """A rule and the time that it is tried over.
 
     timeframe      of the candles at whose ends the condition is looked at
     since, until   of those ends, both included
@@ -89,7 +90,7 @@ class Firing(NamedTuple):
 
 
 class ReturnsAfter(NamedTuple):
-    """Returns after one horizon: the number *known*, the share above 0, and their mean."""
+    """Returns after one horizon: how many are *known*, the part above 0, and their mean."""
 
     known: int
     hit_rate: float | None
@@ -97,7 +98,7 @@ class ReturnsAfter(NamedTuple):
 
 
 class Backtested(NamedTuple):
-    """The firings, and their returns beside the returns at all evaluations.
+    """The firings, and their returns beside those of all looks.
 
     first, last   the first and last time at which the condition was looked at; None: never
     looks         how often it was
@@ -116,7 +117,7 @@ class Backtested(NamedTuple):
 
 
 def needed_timeframes(condition: Condition, base: Timeframe) -> list[Timeframe]:
-    """Return the timeframes whose candles *condition* needs, *base* first.
+    """Return the timeframes whose candles *condition* rests on, *base* first.
 
     Raises UntestableCondition for a field that the past does not hold, or of narrower candles.
     """
@@ -137,10 +138,10 @@ def needed_timeframes(condition: Condition, base: Timeframe) -> list[Timeframe]:
 
 
 def rows_before(condition: Condition, timeframe: Timeframe, base: Timeframe) -> int:
-    """Return the number of candles that *condition* needs before its first evaluation."""
+    """Return the number of candles before the first look that the values of *condition* need."""
     spans = [_span_s(name) or 0 for name, _ in _fields_of(condition)]
     of_spans = max(spans, default=0) // WIDTH_S[base] if timeframe is base else 0
-    return max(WAYPOINT_EVERY, of_spans) + 2
+    return max(WAYPOINT_EVERY, of_spans) + 1 + AGES
 
 
 def backtest(asked: BacktestQuestion, past: Mapping[Timeframe, PastCandles]) -> Backtested:
@@ -188,10 +189,10 @@ class _Rows:
         self._values: dict[Timeframe, dict[str, Floats]] = {}
 
     def column(self, name: str) -> Floats:
-        """Return the values of the field *name*, or its values before the newest candle."""
-        field, _, of_candle = name.partition(" before ")
-        if of_candle:
-            return self._of_timeframe(field, Timeframe(of_candle), earlier=1)
+        """Return the values of the field *name*, or of it before the newest candle."""
+        before = read_before(name)
+        if before is not None:
+            return self._of_timeframe(*before)
         if name == "price":
             return self._closes
         if name == "price_sol":
@@ -201,7 +202,7 @@ class _Rows:
         return self._of_span(name) if timeframe is None else self._of_timeframe(name, timeframe, 0)
 
     def returns(self, span_s: int, fee: float) -> Floats:
-        """Return by row the yield of a purchase that is sold after *span_s*; NaN if unknown."""
+        """Return by row what a purchase yields that is sold after *span_s*; NaN: not known."""
         targets = self.ends + span_s
         closes = self._closes[np.searchsorted(self.ends, targets, side="right") - 1]
         found: Floats = closes / self._closes * (1.0 - fee) ** 2 - 1.0
@@ -217,12 +218,12 @@ class _Rows:
         after = {name: _known(float(of[row])) for name, of in returns.items()}
         return Firing(UnixS(int(self.ends[row])), price, after, best, worst)
 
-    def _of_timeframe(self, name: str, timeframe: Timeframe, earlier: int) -> Floats:
-        """Return *name* of the newest closed candle of *timeframe*, or of an *earlier* one."""
+    def _of_timeframe(self, name: str, timeframe: Timeframe, age: int) -> Floats:
+        """Return *name* of the newest candle of *timeframe* that had closed, or *age* before it."""
         series, start = self._past[timeframe]
         width_s = WIDTH_S[timeframe]
         ends = np.array([each.bucket for each in series.candles], np.int64) + width_s
-        at = np.searchsorted(ends, self.ends, side="right") - 1 - earlier
+        at = np.searchsorted(ends, self.ends, side="right") - 1 - age
         kind = name.removesuffix(f"_{timeframe}")
         if kind == "candles":
             is_counted = (at >= 0) | (series.closed == 0)
@@ -250,7 +251,7 @@ class _Rows:
         return found
 
     def _of_span(self, name: str) -> Floats:
-        """Return the trades, or the price change, in the span up to each candle's end."""
+        """Return the trades, or the change of the price, in a span up to each end."""
         kind = name.partition("_")[0]
         starts = self.ends - (_span_s(name) or 0)
         if kind == "change":
@@ -270,7 +271,7 @@ class _Rows:
         return np.where(starts >= first, found, np.nan)
 
     def _sums(self, starts: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return the volume, its bought part, and the swaps from *starts* to the ends."""
+        """Return the volume, what was bought of it, and the swaps from *starts* to the ends."""
         width_s = WIDTH_S[self._asked.timeframe]
         rows = [
             (
@@ -292,7 +293,7 @@ class _Rows:
 
 
 def _fields_of(part: Value | Condition) -> Collection[tuple[str, Timeframe | None]]:
-    """Return the names of fields in *part*, each with its timeframe if it is an earlier value."""
+    """Return the names of fields in *part*, each with the timeframe of a value before."""
     match part:
         case FieldOf(name):
             return [(name, None)]
@@ -309,14 +310,14 @@ def _fields_of(part: Value | Condition) -> Collection[tuple[str, Timeframe | Non
 
 
 def _timeframe_of(name: str) -> Timeframe | None:
-    """Return the timeframe of the candles behind the field *name*, or None."""
+    """Return the timeframe of the candles that the field *name* is of; None: it is of none."""
     known = FIELDS[name].timeframe
     kind, _, timeframe = name.rpartition("_")
     return Timeframe(timeframe) if kind == "candles" else known
 
 
 def _span_s(name: str) -> int | None:
-    """Return the span that the field *name* covers, in seconds; None if it has no span."""
+    """Return the span that the field *name* looks back on, seconds; None: it does not."""
     kind, _, span = name.partition("_")
     return SPAN_S[span] if kind in OF_SPANS else None
 

@@ -12,10 +12,12 @@ Conditions as text: `liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1`.
     sum         product { ("+" | "-") product }
     product     factor { ("*" | "/") factor }
     factor      "-" factor | number | field | "low" | "medium" | "high" | "(" alternative ")"
-                | ("crosses_above" | "crosses_below") "(" operand "," operand ")"
+                | ("crosses_above" | "crosses_below") "(" operand "," operand [ "," count ] ")"
     operand     [ "-" ] number | field
+    count       "1" | "2" | "3" | "4" | "5"
 
-A crossing is between the newest candle and the one before it.
+A crossing is between the newest candle and the one before it; with a count, in any of so many of
+the newest candles.
 
 Words are written in any case.  Length, depth and the number of parts are bounded, so that reading
 and evaluating a condition are, too.
@@ -27,9 +29,11 @@ import re
 from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 from enum import Enum
+from itertools import pairwise
 from math import isfinite
 from typing import Final, NamedTuple, TypeAlias
 
+from mintscope.market.engine.kernels import AGES
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 
@@ -95,13 +99,30 @@ LEVEL_NAMES: Final = tuple(LEVELS)
 SIMILAR: Final = 0.5  # of two names, at least
 
 
-def before(name: str, timeframe: Timeframe) -> str:
-    """Return the name of the value of *name* before the newest candle of *timeframe*."""
-    return f"{name} before {timeframe}"
+def before(name: str, timeframe: Timeframe, age: int = 1) -> str:
+    """Return the name of the value of *name*, *age* candles of *timeframe* before the newest."""
+    return f"{name} before {timeframe}" if age == 1 else f"{name} before {timeframe} {age}"
+
+
+class Earlier(NamedTuple):
+    """A value of a field, *age* candles of *timeframe* before the newest."""
+
+    name: str
+    timeframe: Timeframe
+    age: int
+
+
+def read_before(name: str) -> Earlier | None:
+    """Return the value that `before` named *name*; None for the name of a field."""
+    field, _, of_candle = name.partition(" before ")
+    if not of_candle:
+        return None
+    timeframe, _, age = of_candle.partition(" ")
+    return Earlier(field, Timeframe(timeframe), int(age or 1))
 
 
 def similar_field(name: str) -> str | None:
-    """Return the field name that *name* probably stands for, or None if none is similar."""
+    """Return the name of a field that *name* may be meant for; None: none is similar."""
     return next(iter(get_close_matches(name.lower(), FIELDS, n=1, cutoff=SIMILAR)), None)
 
 
@@ -122,7 +143,7 @@ CROSSINGS: Final = {"crosses_above": ("<=", ">"), "crosses_below": (">=", "<")} 
 
 
 class ConditionError(ValueError):
-    """A text that is not a condition; the message states the expected text and its position.
+    """A text that is no condition: the message says what was expected at which character.
 
     at   the number of characters before the flaw
     """
@@ -153,10 +174,11 @@ class FieldOf(NamedTuple):
 
 
 class BeforeOf(NamedTuple):
-    """The value of a field before the newest candle of a timeframe."""
+    """The value of a field, *age* candles of a timeframe before the newest."""
 
     name: str
     timeframe: Timeframe
+    age: int = 1
 
 
 class Arithmetic(NamedTuple):
@@ -209,7 +231,7 @@ class _Part(NamedTuple):
 
 
 def parse_condition(text: str) -> Condition:
-    """Return the condition that *text* states.  Raises ConditionError."""
+    """Return the condition that *text* is.  Raises ConditionError."""
     if len(text) > TEXT_MAX:
         raise ConditionError(f"expected at most {TEXT_MAX} characters, were {len(text)}", TEXT_MAX)
     reader = _Reader(_tokens(text))
@@ -354,14 +376,31 @@ class _Reader:
         first = self._operand()
         self._expect(",")
         second = self._operand()
+        candles = 1
+        if self.next.text == ",":
+            self._take()
+            candles = self._candles()
         self._expect(")")
         timeframe = _common_timeframe(first, second)
-        earlier = [_before(_value(part), timeframe) for part in (first, second)]
-        crossed = (
-            Comparison(before_mark, earlier[0], earlier[1]),
-            Comparison(now_mark, _value(first), _value(second)),
+        values = [
+            [_before(_value(part), timeframe, age) for part in (first, second)]
+            for age in range(candles + 1)
+        ]
+        crossed = tuple(
+            Junction("and", (Comparison(before_mark, *earlier), Comparison(now_mark, *later)))
+            for later, earlier in pairwise(values)
         )
-        return _Part(Junction("and", crossed), Kind.TRUTH, word.at)
+        read = crossed[0] if candles == 1 else Junction("or", crossed)
+        return _Part(read, Kind.TRUTH, word.at)
+
+    def _candles(self) -> int:
+        """Return within how many candles a crossing is; each is a part of the condition."""
+        token = self._take()
+        if not token.text.isdecimal() or not 1 <= int(token.text) <= AGES:
+            raise _unexpected(token, f"a number of candles from 1 to {AGES}")
+        for _ in range(int(token.text)):
+            self._count(token)
+        return int(token.text)
 
     def _operand(self) -> _Part:
         token = self._take()
@@ -422,7 +461,7 @@ class _Deeper:
 
 
 def _common_timeframe(first: _Part, second: _Part) -> Timeframe:
-    """Return the timeframe of two parts, one of which may be the price or a number."""
+    """Return the timeframe of two parts, of which one may be the price or a number."""
     found: Timeframe | None = None
     for part in (first, second):
         if isinstance(part.read, NumberOf) and part.kind is Kind.NUMBER:
@@ -440,8 +479,10 @@ def _common_timeframe(first: _Part, second: _Part) -> Timeframe:
     return found
 
 
-def _before(value: Value, timeframe: Timeframe) -> Value:
-    return BeforeOf(value.name, timeframe) if isinstance(value, FieldOf) else value
+def _before(value: Value, timeframe: Timeframe, age: int) -> Value:
+    if age == 0 or not isinstance(value, FieldOf):
+        return value
+    return BeforeOf(value.name, timeframe, age)
 
 
 def _is_comparison(token: Token) -> bool:
@@ -491,7 +532,7 @@ def _value(part: _Part) -> Value:
 
 
 def _expect_alike(left: _Part, right: _Part) -> None:
-    """Raise ConditionError unless both parts are numbers, or both are levels."""
+    """Expect two numbers or two levels."""
     for part in (left, right):
         _value(part)
     if left.kind is not right.kind:

@@ -35,6 +35,7 @@ from mintscope.market.screening.grammar import (
     NumberOf,
     Value,
     before,
+    read_before,
 )
 from mintscope.market.standings import FRESH_S, HIGH_MICRO_USD, MEDIUM_MICRO_USD, YOUNG_S
 from mintscope.market.standings import OLD_BASIS_S as OLD_S
@@ -74,7 +75,7 @@ COMPUTE: Final[Mapping[str, Compare]] = {
 
 
 def rows_where(condition: Condition, column: Column, count: int) -> Bools:
-    """Return, for each of *count* rows, whether *condition* is true.
+    """Return for each of *count* rows whether *condition* is true.
 
     column    returns the values of a field by its name
     """
@@ -113,8 +114,8 @@ def _values(value: Value, column: Column) -> Any:
             return np.float64(number)
         case FieldOf(name):
             return column(name)
-        case BeforeOf(name, timeframe):
-            return column(before(name, timeframe))
+        case BeforeOf(name, timeframe, age):
+            return column(before(name, timeframe, age))
         case Arithmetic(mark, left, right):
             return COMPUTE[mark](_values(left, column), _values(right, column))
 
@@ -125,7 +126,7 @@ Shown = float | int | str | None
 
 
 class Place(NamedTuple):
-    """The end of a page: the value of its sort, or None, and the key of the mint."""
+    """The end of a page: the value of its sort, None for none, and the key of the mint."""
 
     value: float | None
     key: int
@@ -176,7 +177,7 @@ class FoundRows(NamedTuple):
 
 
 def find_rows(table: ScreenTable, asked: ScreenQuestion) -> FoundRows:
-    """Return the page of *table* that answers *asked*; takes milliseconds, in any thread."""
+    """Return the page of *table* that answers *asked*: some milliseconds, in any thread."""
     rows = table.rows
     if asked.condition is not None:
         wanted = rows_where(asked.condition, table.column, len(table.keys))
@@ -196,7 +197,7 @@ def find_rows(table: ScreenTable, asked: ScreenQuestion) -> FoundRows:
 
 
 def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
-    """Return the *rows* that follow the previous page."""
+    """Return those of *rows* that come after the page before."""
     after = asked.after
     if after is None:
         return rows
@@ -213,14 +214,14 @@ def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestio
 
 
 def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
-    """Return the first of *rows* in order, one more than requested."""
+    """Return the first of *rows* in order, one more than are asked for."""
     of = values[rows] if asked.is_rising else -values[rows]
     keys = table.keys[rows] if asked.is_rising else ~table.keys[rows]
     return rows[least(np.where(np.isnan(of), np.inf, of), keys, asked.limit + 1)]
 
 
 def least(values: Floats, keys: NDArray[np.uint64], count: int) -> Rows:
-    """Return the places of the *count* least *values*, in order; equal values by *keys*.
+    """Return the places of the *count* least *values*, equal ones by *keys*, in this order.
 
     No more are sorted: there may be 100,000, and many of them equal.
     """
@@ -254,7 +255,7 @@ IN_MICRO_USD: Final = {"volume_d1": "volume", "volume_h1": "h1_volume", "liquidi
 
 
 class ScreenColumns:
-    """A column for each of `screening.fields.FIELDS`, made on first use; NaN for none.
+    """A column for each of `screening.fields.FIELDS`, made when it is first asked for; NaN: none.
 
     They are as of one state of a list, and never change.
     """
@@ -267,7 +268,7 @@ class ScreenColumns:
         averages: Averages,
         now: UnixS | None,
     ) -> None:
-        """Use the *known* columns, *averages*, and columns of *rows*.
+        """Take *known* columns, *averages*, and others from *rows*.
 
         rows     of `columns.ROW`, which may change afterwards
         of_day   volume (micro-USD), swaps and since, which stay as they are
@@ -284,7 +285,13 @@ class ScreenColumns:
         """Return the values of the field *name*."""
         found = self._found.get(name)
         if found is None:
-            found = self._averages.column(name) if name in PLACES else self._made(name)
+            earlier = read_before(name)
+            if name in PLACES:
+                found = self._averages.column(name)
+            elif earlier is not None:
+                found = self._averages.earlier(earlier.name, earlier.timeframe)[earlier.age]
+            else:
+                found = self._made(name)
             self._found[name] = found
         return found
 

@@ -1,4 +1,4 @@
-"""The report of a mint as it was after a past slot, rebuilt from the store.
+"""The report of a mint as it was after a slot of the past, from what the store keeps.
 
 A mint is loaded as of the beginning of the minute of that slot, or as of the fold if that is
 earlier, and the swaps up to the slot follow: the same kernels give the same bits.
@@ -26,7 +26,7 @@ ROWS_READ: Final = CANDLES_LOADED + 1  # one of them may have begun after all th
 
 
 class Moment(NamedTuple):
-    """Either a slot or a time; a time means the newest slot up to it."""
+    """A slot, or a time: the newest slot by it.  One of both is given."""
 
     slot: Slot | None = None
     time: UnixS | None = None
@@ -70,7 +70,7 @@ class FrameRows(NamedTuple):
 
 
 class Unreached(Exception):
-    """The stored rows do not reach that far back."""
+    """The kept rows do not reach that far."""
 
 
 def rebuilt(
@@ -111,7 +111,7 @@ def rebuilt(
 def _as_of(
     rows: Sequence[CandleRow], minutes: Sequence[CandleRow], whole: int
 ) -> Sequence[CandleRow]:
-    """Return *rows*; one that begins after *whole* is rebuilt from *minutes*."""
+    """Return *rows*, the newest without what came after *minutes* if it begins after *whole*."""
     if not rows or rows[-1].bucket <= whole:
         return rows
     newest = rows[-1]
@@ -150,7 +150,7 @@ def _closed(rows: Sequence[CandleRow], waypoints: Sequence[Waypoint], closed: in
 
 
 def past_report(past: PastMint, kind: ReportKind) -> TokenReport:
-    """Return the report of *past*, without its coverage, which is only known for now.
+    """Return the report of *past*, without its coverage, which is of now.
 
     Raises InsufficientData as `token_report` does, ValueError if *past* contradicts itself.
     """

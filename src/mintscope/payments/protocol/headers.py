@@ -39,7 +39,7 @@ DESCRIPTION_LENGTH_MAX: Final = 500
 
 
 class Advert(msgspec.Struct, frozen=True, kw_only=True):
-    """The product and its seller; a payment is bound only by its quote.
+    """The product and its seller; a payment is bound by its quote alone.
 
     service_name    at most 32 ASCII characters
     tags            at most 5, of at most 32 ASCII characters
@@ -89,7 +89,7 @@ _SHORT_OFFER: Final = {IDENTIFIER: {"info": {"required": False}, "schema": {"typ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presented:
-    """A payment as its sender describes it: well formed, but not verified.
+    """A payment as its sender describes it: well formed, nothing of it checked.
 
     transaction    the bytes, as they were signed by the payer
     amount         in atoms
@@ -107,7 +107,7 @@ class Presented:
     quote: bytes | None = None
 
     def matches(self, terms: Terms) -> bool:
-        """Return whether the payment was signed in answer to a requirement of *terms*."""
+        """Return whether this was signed in answer to a requirement of *terms*."""
         return (self.scheme, self.network, self.asset, self.pay_to) == (
             SCHEME,
             terms.network,
@@ -150,7 +150,7 @@ def decode_payment(header: str) -> Presented:
 
 
 def parse_identifier(text: str) -> str:
-    """Return *text* as a redelivery key, which has the same form in the header and the extension.
+    """Return *text* as a redelivery key; the same form in the header and in the extension.
 
     Raises    InvalidPayment
     """
@@ -167,7 +167,7 @@ def encode_required(
     more: Mapping[str, Any] = NO_MORE,
     is_bare: bool = False,
 ) -> str:
-    """Return PAYMENT-REQUIRED: the ways to pay for a resource, the seller's preferred one first.
+    """Write PAYMENT-REQUIRED: the ways to pay for one resource, the seller's preferred first.
 
     With several ways, what is sold is described in the body alone: headers are short, for proxies.
 
@@ -231,7 +231,7 @@ def _resource(url: str, advert: Advert | None, *, is_short: bool) -> ResourceInf
 def encode_settled(
     terms: Terms, *, payer: Wallet, signature: str, extensions: dict[str, Any] | None = None
 ) -> str:
-    """Return PAYMENT-RESPONSE for a payment that has arrived."""
+    """Write PAYMENT-RESPONSE for a payment that has arrived."""
     return _encode(
         SettleResponse(
             success=True,
@@ -246,7 +246,7 @@ def encode_settled(
 def encode_refused(
     terms: Terms, *, reason: RefusalReason, signature: str, payer: Wallet | None = None
 ) -> str:
-    """Return PAYMENT-RESPONSE for a refused payment; *signature* may be empty.
+    """Write PAYMENT-RESPONSE for a payment that was refused; *signature* may be empty.
 
     `errorReason` is our code of *reason*, `errorMessage` that of x402.
     """
@@ -298,7 +298,7 @@ def _quote(extra: Mapping[str, Any] | None) -> bytes | None:
 
 
 def _identifier(extensions: dict[str, object] | None) -> str | None:
-    """Return the id in the payment-identifier extension, or None if it has none."""
+    """Return the id of the payment-identifier extension; an echo without one is no id."""
     extension = (extensions or {}).get(IDENTIFIER)
     if extension is None:
         return None

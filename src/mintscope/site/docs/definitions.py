@@ -298,21 +298,21 @@ class Field:
 
 
 class SchemaReader:
-    """Reads the fields of one body; an object already shown is only named."""
+    """Reads the fields of one body; what was shown before is named, not shown again."""
 
     def __init__(self, components: Mapping[str, Schema]) -> None:
         self._components = components
         self._shown: dict[str, str] = {}
 
     def fields_of(self, schema: Schema) -> tuple[Field, ...]:
-        """Return the fields of an object, or an empty tuple for any other schema."""
+        """Return the fields of an object; none where it is something else."""
         if "discriminator" in schema:
             return tuple(self._of_kinds(schema["discriminator"]["propertyName"], schema["anyOf"]))
         _, shape = self._resolved(schema)
         return self._children(shape)
 
     def field(self, name: str, schema: Schema, *, is_optional: bool = False) -> Field:
-        """Return the field *name*; *is_optional* means that it may be omitted."""
+        """Return the field *name*; *is_optional*: it may be left out."""
         title, shape = self._resolved(schema)
         same_as = self._shown.get(title, "")
         if title and not same_as:
@@ -330,7 +330,7 @@ class SchemaReader:
         )
 
     def kind_of(self, schema: Schema) -> str:
-        """Return the type as text, with its limits."""
+        """Return the type in words, with its limits."""
         if "anyOf" in schema:
             if all("const" in each for each in schema["anyOf"]):
                 return " | ".join(_text(each["const"]) for each in schema["anyOf"])
@@ -351,7 +351,7 @@ class SchemaReader:
         return f"{kind}{_within(schema, least, most, unit)}"
 
     def _of_kinds(self, tag: str, kinds: Sequence[Schema]) -> Iterator[Field]:
-        """Yield the fields that all *kinds* share, then *tag* with the others of each value."""
+        """Yield the fields that all *kinds* have, then *tag* with what its values need beside."""
         shapes = [self._resolved(each)[1] for each in kinds]
         shared = {
             name: field
@@ -383,7 +383,7 @@ class SchemaReader:
         )
 
     def _resolved(self, schema: Schema) -> tuple[str, Schema]:
-        """Return the target of a reference in *schema*, or in its items, and the target's name."""
+        """Return the target of a reference in *schema*, or in each of its items, and its name."""
         if "anyOf" in schema:
             choices = _null_last(schema["anyOf"])
             shapes = [self._resolved(each) for each in choices]
@@ -398,14 +398,14 @@ class SchemaReader:
 
 
 def every_name(fields: tuple[Field, ...]) -> Iterator[str]:
-    """Yield the names of *fields* and of their nested fields."""
+    """Yield the names of *fields* and of those in them."""
     for each in fields:
         yield each.name
         yield from every_name(each.children)
 
 
 def _merged(shapes: list[Schema]) -> Schema:
-    """Return an object with the fields of all *shapes*, one of which a body has.
+    """Return an object that has the fields of all of *shapes*, one of which a body is.
 
     A field that not all of them need may be left out; one that they describe apart has the words
     of each.
@@ -442,7 +442,7 @@ def _null_last(choices: list[Schema]) -> list[Schema]:
 
 
 def _text(value: object) -> str:
-    """Return *value* as text, in the form that a query uses."""
+    """Return *value* as it is written, in a query too."""
     if value is None:
         return ""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):

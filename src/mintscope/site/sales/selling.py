@@ -69,7 +69,7 @@ class StatementPages:
         yield get(f"{PAGE}/statement.csv", self.download, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the signed-in user's account, or ask for a credit token in the browser."""
+        """Show the account of who is signed in; else ask for a credit token, in the browser."""
         if request.session is None or request.query_params.text("of") == "token":
             return self._of_token()
         user_id = request.session.user.user_id
@@ -78,7 +78,7 @@ class StatementPages:
         return Page("sales/credits.html", _facts(statement, holdings, request.now))
 
     async def deposit(self, request: PageRequest) -> PageResponse:
-        """Move all credits of a credit token into the account; only the form carries the token."""
+        """Move all credits of a credit token into the account; the form alone carries it."""
         token = await self._ledger.find(request.form.line("deposited"))
         if token is None:
             return self._of_token({"deposited": UNKNOWN})
@@ -88,7 +88,7 @@ class StatementPages:
         return Redirect(PAGE, notice="credits-deposited")
 
     async def download(self, request: PageRequest) -> PageResponse:
-        """Return the statement as a table for other programs."""
+        """Return the same as a table for other programs."""
         statement = await self._statement(request.signed_in.user.user_id)
         return TextFile("mintscope-credits.csv", "text/csv", _table(statement))
 
@@ -120,7 +120,7 @@ def _facts(statement: Statement, holdings: Holdings, now: UnixMs) -> dict[str, A
 
 
 def _table(statement: Statement) -> str:
-    """Return the statement as CSV, newest first, with one line a day for requests."""
+    """Return the statement as CSV, newest first; what requests used is a line a day."""
     lines: list[Sequence[object]] = [
         (each.at, iso_time(each.at), each.kind, each.delta, each.balance)
         for each in statement.entries
@@ -136,7 +136,7 @@ def _table(statement: Statement) -> str:
 
 
 class PricedToken(NamedTuple):
-    """An accepted token; *price_list* is None while it has no reliable price."""
+    """A token that payments are taken in; *price_list* is None while it has no reliable price."""
 
     token: AcceptedToken
     price_list: PriceList | None
@@ -156,13 +156,13 @@ class CreditSales:
     expect_open: Callable[[], Awaitable[None]]
 
     async def priced(self) -> Sequence[PricedToken]:
-        """Return every accepted token, the payment token first."""
+        """Return every token that is taken, the payment token first."""
         return [PricedToken(each, await _price_list(each)) for each in self.merchant.payment_tokens]
 
     async def propose(
         self, bundle: Bundle, payer: Pubkey, key: str, asset: Mint, *, address: str
     ) -> Proposal | NotProposed:
-        """Build the payment in *asset* for *payer* to sign, quoted to the holder of *key*.
+        """Write out the payment in *asset* that *payer* must sign, quoted to the holder of *key*.
 
         address    the client's
         Raises     PriceUnavailable, and ServiceUnavailable while nothing is sold
@@ -180,7 +180,7 @@ class CreditSales:
         address: str,
         wanted: Callable[[], Awaitable[Wanted]],
     ) -> Settled:
-        """Take the signed payment for the result of *wanted*; a repeated call returns it again.
+        """Take the signed payment for what *wanted* returns; again the same answer.
 
         key        the redelivery key, made in the browser
         address    the client's
@@ -204,7 +204,7 @@ class CreditSales:
         return replace(bundle_order(self.resource(bundle), bundle), key=key)
 
     def _paid(self, transaction: bytes) -> tuple[Terms, int]:
-        """Return the terms and atoms of *transaction*; 0 atoms match no quote."""
+        """Return the terms and the atoms of *transaction*; 0, which no quote is for, of none."""
         envelope = open_envelope(transaction)
         terms = self.merchant.facilitator.terms
         if isinstance(envelope, Refused):
@@ -245,7 +245,7 @@ class PricingPages:
         yield get("/pricing", self.show)
 
     async def show(self, _request: PageRequest) -> PageResponse:
-        """Show the current prices."""
+        """Show the present prices."""
         priced = [] if self._sales is None else await self._sales.priced()
         quoted = [each.quote.observed_at for _, each in priced if each is not None]
         facts: dict[str, Any] = {
@@ -260,7 +260,7 @@ class PricingPages:
         return Page("sales/pricing.html", facts | self._costs())
 
     def _costs(self) -> dict[str, Any]:
-        """Return the cost of each API call; *others* are free and not listed."""
+        """Return the cost of each call by the API; *others* are free and not listed."""
         if self._read_reference is None:
             return {"costs": [], "others": [], "other_count": 0}
         areas = self._read_reference().areas
@@ -288,7 +288,7 @@ def _line(bundle: Bundle, priced: Sequence[PricedToken]) -> dict[str, Any]:
 def _amounts(
     priced: Sequence[PricedToken], atoms: Callable[[PriceList], int]
 ) -> list[tuple[str, str | None]]:
-    """Return each token's symbol and its price from *atoms*, or None if it has no price."""
+    """Return each token's symbol and what *atoms* says in it; None without a price."""
     return [
         (
             token.symbol,
@@ -299,7 +299,7 @@ def _amounts(
 
 
 def usd_text(bundle: Bundle) -> str:
-    """Return the price of *bundle* in USD, exact, with at least two decimals."""
+    """Return the price of *bundle* in USD, exact, with two decimals at least."""
     text = f"{bundle.usd.normalize():f}"
     whole, _, cents = text.partition(".")
     return f"{whole}.{cents:0<2}"

@@ -70,7 +70,7 @@ REPORT: Final = msgspec.json.Decoder(TokenReport)
 
 @dataclass(frozen=True, slots=True)
 class ToldReport:
-    """A report and its age."""
+    """A report and how fresh it is."""
 
     report: TokenReport
     slot: Slot
@@ -78,7 +78,7 @@ class ToldReport:
 
 
 class DrawnPoints(NamedTuple):
-    """Candles and their indicators, oldest first; *has_older*: there are earlier candles."""
+    """Candles and their indicators, oldest first; *has_older*: there are some before them."""
 
     points: Sequence[ChartPoint]
     has_older: bool
@@ -86,7 +86,7 @@ class DrawnPoints(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenReading:
-    """Reads the contents of token pages from *market*."""
+    """Reads *market*."""
 
     market: MarketParts
 
@@ -106,7 +106,7 @@ class TokenReading:
     async def points(
         self, mint: Mint, width: Width, before: UnixS = AT_LAST, limit: int = POINTS
     ) -> DrawnPoints:
-        """Return the newest *limit* candles before *before*, and their indicators.
+        """Return the newest *limit* candles that begin before a time, and their indicators.
 
         Averages of 4 h and of a day begin with the oldest hour that is kept, or so long before the
         first candle that all but EMA 200 have forgotten where they began; then it is left out.
@@ -142,7 +142,7 @@ class TokenReading:
         return DrawnPoints(points, has_older)
 
     async def newest(self, mint: Mint, width: Width) -> Sequence[ChartPoint]:
-        """Return the newest two candles, without indicators; empty if *mint* is not tracked."""
+        """Return the newest two candles, without indicators; none where *mint* is not tracked."""
         within = Range(width=width, since=UnixS(0), until=AT_LAST, limit=2)
         kept = await self.market.series.candles(mint, within.asked)
         if kept is None:
@@ -151,19 +151,19 @@ class TokenReading:
         return [point_of(candle) for candle in series.candles[-2:]]
 
     async def swaps(self, mint: Mint) -> Sequence[LoggedSwap]:
-        """Return the newest swaps, newest first; empty if *mint* is not tracked."""
+        """Return the newest swaps, newest first; none where *mint* is not tracked."""
         logged = await self.market.series.swaps(mint, None, SWAPS)
         return () if logged is None else logged.swaps
 
     async def facts(self, mint: Mint) -> MintFacts | None:
-        """Return the on-chain facts of *mint*, or None before they are read.
+        """Return the facts of *mint* on the chain; None before they were asked for.
 
         Raises TokenNotFound and ServiceUnavailable.
         """
         return await self.market.lists.facts_of(mint)
 
     async def listed(self, mint: Mint) -> ListLine | None:
-        """Return the line of *mint* in the list of tokens, as of a final slot, or None.
+        """Return the line of *mint* in the list of tokens, as of a final slot; None without one.
 
         Raises ServiceUnavailable while the list is being loaded.
         """
@@ -173,7 +173,7 @@ class TokenReading:
 
 
 def point_of(candle: SeriesCandle, *values: float) -> ChartPoint:
-    """Return *candle* as a chart point, with those *values* of its indicators that are known."""
+    """Return *candle* as it is drawn, with the *values* of its indicators where they are known."""
     return ChartPoint(
         candle.bucket,
         candle.open,
@@ -188,7 +188,7 @@ def point_of(candle: SeriesCandle, *values: float) -> ChartPoint:
 
 
 def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> UnixS | None:
-    """Return the time of the last trade with volume in *points* and *swaps*, or None."""
+    """Return the time of the last trade that counts as volume, as far as these show."""
     times = [swap.time for swap in swaps if swap.swap.volume]
     times += [UnixS(point.t) for point in points if point.bought or point.sold]
     return max(times, default=None)
@@ -219,7 +219,7 @@ Read = Callable[[TimeframeIndicators], float | None]
 
 
 class IndicatorCell(NamedTuple):
-    """A number in the table.
+    """A number of the table.
 
     field   names it, as the API does
     tone    up, down or level beside the price; extreme for an overbought or oversold RSI
@@ -239,7 +239,7 @@ class IndicatorRow(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The buyers' share of a window, or None if there was no trade in it."""
+    """The buyers' share of a window; None: nothing was traded in it."""
 
     field: str
     name: str
@@ -279,7 +279,7 @@ def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
 
 
 def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
-    """Yield the buyers' share of each window; *last_trade* separates no trades from sales alone."""
+    """Yield the buyers' share of each window; *last_trade* separates no trades from only sales."""
     pressure = report.indicators.buy_sell_pressure
     now = report.data_span.to
     for field, name, span_s in WINDOWS:
@@ -343,7 +343,7 @@ def _side(first: float, second: float) -> str:
 
 
 def _strength(rsi: float) -> str:
-    """Return the tone for *rsi*, the same for overbought and oversold."""
+    """Return the same tone on both sides: an overbought token is no better than an oversold one."""
     return "extreme" if rsi > OVERBOUGHT or rsi < OVERSOLD else "level"
 
 
@@ -366,7 +366,7 @@ MINT_ENDS: Final = 4  # characters of a mint that has no name here, at each end
 
 
 class ShownSwap(NamedTuple):
-    """A swap as a line of the table; amounts are in whole tokens, None if decimals are unknown."""
+    """A swap as a line of the table; amounts in whole tokens, None where decimals are not known."""
 
     at: UnixMs
     side: str
@@ -383,7 +383,7 @@ def shown_report(
     swaps: Sequence[LoggedSwap],
     width: Width,
 ) -> dict[str, Any]:
-    """Return the template values of the report."""
+    """Return the numbers for the template."""
     report = told.report
     points = drawn.points
     levels = levels_of(told.report, width, points)
@@ -415,7 +415,7 @@ def shown_report(
 
 
 def figures_of(line: ListLine) -> Mapping[str, Markup]:
-    """Return the figures of a token in the list, by their places on its page."""
+    """Return the figures of a token in the list, by the names of the places on its page."""
     m5, h1, d1 = map(percent, line.changes)
     return {
         "m5": m5,
@@ -448,7 +448,7 @@ def confidence_of(price: Price | None) -> Markup:
 
 
 def _described(points: Sequence[ChartPoint], width: Width) -> str:
-    """Return a description of the chart for screen readers."""
+    """Return the chart in words, for those who do not see it."""
     if not points:
         return "There is no candle yet."
     low = min(p.low for p in points)
@@ -464,7 +464,7 @@ def _described(points: Sequence[ChartPoint], width: Width) -> str:
 
 
 def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
-    """Yield *swaps* as lines, without those whose detail was not logged."""
+    """Yield *swaps* as lines, without those that were logged without their detail."""
     for one in swaps:
         swap = one.swap
         detail = one.swap.detail
@@ -486,7 +486,7 @@ def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
 
 
 def _paid(detail: SwapDetail) -> str:
-    """Return the amount of the quote paid or received, with its name."""
+    """Return the amount of the quote that was paid or got, with its name."""
     mint = detail.quote
     name = QUOTES.get(mint, f"{mint[:MINT_ENDS]}...{mint[-MINT_ENDS:]}")
     if detail.quote_decimals is None:

@@ -10,7 +10,7 @@ Data = TypeVar("Data")
 
 
 class Sends(Protocol):
-    """A client whose calls block until the response arrives."""
+    """A client that waits."""
 
     def send(self, call: ApiCall[Data]) -> Answered[Data]:
         """Return the answer to *call*."""

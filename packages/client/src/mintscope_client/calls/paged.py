@@ -8,11 +8,11 @@ from mintscope_client.calls.call import ApiCall
 
 
 class EndsSomewhere(Protocol):
-    """A page with the cursor of the next page."""
+    """A page that says where the next one begins."""
 
     @property
     def next_cursor(self) -> str | None:
-        """The cursor of the next page; None on the last page."""
+        """The cursor of the next page; None: this is the last."""
 
 
 PageData = TypeVar("PageData", bound=EndsSomewhere)
@@ -21,7 +21,7 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True, slots=True)
 class PagedCall(Generic[PageData, Line]):
-    """A call whose result comes in successive pages.
+    """Pages that follow one another.
 
     call_at    returns the call for the page at a cursor; None: the first
     lines      returns what a page holds

@@ -1,4 +1,4 @@
-"""The command line if only the client is installed."""
+"""The command line where the client is installed alone."""
 
 import sys
 from importlib.metadata import version as version_of

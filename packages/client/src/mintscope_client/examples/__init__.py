@@ -1,1 +1,1 @@
-"""Example programs to copy; each needs httpx but no mintscope package."""
+"""Programs to copy: each needs httpx and nothing of mintscope."""

@@ -1,4 +1,4 @@
-"""Credits: bundles for sale, purchases and balances."""
+"""Credits: what is for sale, what was bought, what is left."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ class PaymentToken(msgspec.Struct, frozen=True):
 
 
 class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
-    """One bundle: prices in atoms of the payment token, `price_usd` as exact text."""
+    """One bundle: prices in atoms of the token that they are in, `price_usd` as text, exact."""
 
     credits: int
     price: int
@@ -24,14 +24,14 @@ class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BundlesIn(msgspec.Struct, frozen=True):
-    """The same bundles, priced in another accepted token."""
+    """The same bundles in another token that is taken too."""
 
     currency: PaymentToken
     bundles: list[BundleOffer]
 
 
 class BundleList(msgspec.Struct, frozen=True):
-    """The bundles for sale now; *also* has their prices in other accepted tokens."""
+    """The bundles for sale now; *also* has the prices in other tokens that are taken."""
 
     bundles: list[BundleOffer]
     currency: PaymentToken
@@ -68,7 +68,7 @@ class CreditEntry(msgspec.Struct, frozen=True):
 
 
 class DayOfUse(msgspec.Struct, frozen=True):
-    """Credits that requests spent on one day (UTC); *day* is its start in Unix seconds."""
+    """Credits that requests took on a day, which began at *day*, in Unix seconds (UTC)."""
 
     day: int
     credits: int

@@ -1,4 +1,4 @@
-"""Conversion of lines to a DataFrame of pandas or polars, which only this needs."""
+"""Lines as a table of pandas or polars, whichever is there; neither is needed otherwise."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
 
 
 def choose_library(library: Library | None = None) -> Library:
-    """Return *library*; if None, one that the program has imported, else an installed one.
+    """Return *library*; None: the one that the program has imported, else one that is installed.
 
     Raises ImportError where it is not there.
     """
@@ -47,7 +47,7 @@ def choose_library(library: Library | None = None) -> Library:
 
 
 def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of each field of *line*; every value is None if *line* is None."""
+    """Yield name and value of each field of *line*; all are None where it is None."""
     for field in msgspec.structs.fields(shape):
         value = None if line is None else getattr(line, field.name)
         inner = _struct_in(field.type)
@@ -62,7 +62,7 @@ def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[
 
 
 def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield each number of the indicators with parameters, with its name."""
+    """Yield the numbers of indicators with parameters, each by its name."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from ((f"{name}_{part}", number) for part, number in value.items())
@@ -71,7 +71,7 @@ def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _struct_in(kind: Any) -> type[msgspec.Struct] | None:
-    """Return the struct type that *kind* is or contains as an option; None if there is none."""
+    """Return the struct that *kind* is, or may be beside None."""
     for each in get_args(kind) or (kind,):
         if isinstance(each, type) and issubclass(each, msgspec.Struct):
             return each

@@ -1,4 +1,4 @@
-"""Incremental parsing of server-sent events.
+"""Server-sent events, read as they come.
 
 Source    WHATWG HTML, section 9.2, "Server-sent events"
 """
@@ -14,14 +14,14 @@ EVENT_BYTES_MAX: Final = 256 * 1024  # a report has some thousand bytes
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event; its name is "message" if the stream gives none."""
+    """One event; its name is "message" where it has none."""
 
     name: str
     data: bytes
 
 
 class EventReader:
-    """Parses a stream of bytes into complete events.
+    """Takes bytes as they come, gives the events that are whole.
 
     last_id    what to send as Last-Event-ID when the connection was lost; None: nothing
     retry_s    how long to wait before; None: the service has not said

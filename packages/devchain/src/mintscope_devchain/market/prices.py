@@ -1,4 +1,4 @@
-"""Target prices, which wander and are drawn back to their start."""
+"""Target prices: prices that wander and are drawn back to where they began."""
 
 from math import exp, sqrt
 from random import Random
@@ -27,7 +27,7 @@ class Prices:
         self._drift = dict.fromkeys(self._volatility, 0.0)
 
     def advance(self, seconds: float) -> None:
-        """Advance the prices by *seconds*."""
+        """Let *seconds* pass."""
         kept = exp(-seconds / REVERSION_S)
         days = sqrt(seconds / DAY_S)
         for mint, drift in self._drift.items():

@@ -34,7 +34,7 @@ _Slot = Natural
 
 
 class Chain(Protocol):
-    """The chain that the methods read."""
+    """The chain that is asked."""
 
     genesis_hash: str
     blockstore: Blockstore
@@ -42,11 +42,11 @@ class Chain(Protocol):
     vm: Vm
 
     def entries(self, block: ChainBlock) -> Sequence[Json]:
-        """Return the transactions of *block* as getBlock shows them."""
+        """Return its transactions as getBlock shows them."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:
-        """Return the signatures of the transactions of *block*."""
+        """Return their signatures."""
         ...
 
 
@@ -70,7 +70,7 @@ class BlockMethods:
         )
 
     def _samples(self, limit: Natural | None = None) -> Sequence[Json]:
-        """Return the slots of each of the last minutes, newest first; fewer on a young chain."""
+        """Answer the slots of each of the last minutes, newest first; fewer on a young chain."""
         count = min(SAMPLES_MAX if limit is None else limit, SAMPLES_MAX)
         newest = self._blockstore.last
         samples = list[Json]()

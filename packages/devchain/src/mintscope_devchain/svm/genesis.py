@@ -1,4 +1,4 @@
-"""Accounts of a devchain before its first block, always the same for one seed.
+"""Accounts of a devchain before its first block: made from a seed, so always the same.
 
 None of these keys is a secret: all follow from the seed.
 """
@@ -47,11 +47,11 @@ class Genesis:
         self.treasury_tokens = self.tokens_of(self.treasury.pubkey())
 
     def key(self, role: str) -> Keypair:
-        """Return the key of *role*, which may be any text, such as "buyer"."""
+        """Return the key of *role*, whatever that is: a buyer, say."""
         return Keypair.from_seed(self._digest(role))
 
     def blockhash(self, number: int) -> Hash:
-        """Return the hash of block *number*, on a chain that does not set its own hashes."""
+        """Return the hash of block *number*, on a chain that has no other."""
         return Hash(self._digest(f"block {number}"))
 
     def tokens_of(self, owner: Pubkey, mint: Pubkey | None = None) -> Pubkey:
@@ -77,7 +77,7 @@ class Genesis:
         atoms: int | None = None,
         mint: Pubkey | None = None,
     ) -> None:
-        """Add *lamports* and *atoms* to the balances of *owner*, without a transaction.
+        """Let *owner* have that much more, without a transaction.
 
         A token account is made where *atoms* is not None and there is none.
 
