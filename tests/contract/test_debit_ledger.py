@@ -377,6 +377,11 @@ async def test_a_key_spends_no_more_than_its_cap_in_a_month(scene: Scene) -> Non
     first = await scene.ledger.debit(Debit(account, 3, capped))
     assert isinstance(first, Debited)
     assert await scene.ledger.debit(Debit(account, 3, capped)) == CapReached(month)
+    for key, credit_count, expected in (
+        (capped, 2, None), (capped, 3, CapReached(month)), (other, 0, None),
+        (other, 1, CapReached(month)), (free, 10**6, None),
+    ):  # fmt: skip
+        assert await scene.ledger.expect_cap(key, credit_count) == expected
     assert isinstance(await scene.ledger.debit(Debit(account, 2, capped)), Debited)
     assert await scene.ledger.debit(Debit(account, 1, capped)) == CapReached(month)
     assert await scene.ledger.debit(Debit(account, 1, other)) == CapReached(month)

@@ -9,9 +9,13 @@ from typing import Any
 import httpx
 import pytest
 
+from mintscope.accounts.keys.scope import Scope
 from mintscope.api.series import backtest
 from mintscope.kit.primitives import Mint
 from mintscope.market.log import PricedSwap
+from mintscope.market.screening.backtest import Backtested
+from mintscope.market.screening.backtest import backtest as run_backtest
+from support.scenes.people.agent import Agent
 from support.scenes.series_service import (
     BEGIN_S,
     QUIET,
@@ -20,7 +24,7 @@ from support.scenes.series_service import (
     SeriesService,
     series_service,
 )
-from support.scenes.service import bearer
+from support.scenes.service import Service, bearer
 
 RISING = "price > 1.5"
 
@@ -171,3 +175,25 @@ async def test_a_client_that_cannot_pay_for_one_token_costs_no_second(
 
     assert len(set(needed)) == 1, needed
     assert int(needed[0]) > 1
+
+    key = await Agent(market.service).key(Scope.TRADE_READ)
+    await fill(market.service, 100)
+    market.service.accounts.change("UPDATE api_key SET month_credits_max = ?", int(needed[0]) - 1)
+    read: list[object] = []
+
+    def noted(question: Any, past: Any) -> Backtested:
+        read.append(question)
+        return run_backtest(question, past)
+
+    monkeypatch.setattr(backtest, "backtest", noted)
+    answer = await ask(market, key, mints=[TOKEN, QUIET], **asked)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (402, "KEY_CAP_REACHED")
+    assert len(read) == 1
+
+
+async def fill(service: Service, credit_count: int) -> None:
+    """Move credits of a new credit token into the account of the only user."""
+    ((user_id,),) = service.accounts.rows('SELECT id FROM "user"')
+    account = await service.ledger.find(await service.issue(credit_count))
+    assert account is not None
+    await service.accounts.built.credits.deposit(user_id, account, None, None)

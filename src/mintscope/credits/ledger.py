@@ -238,6 +238,9 @@ class DebitLedger(Protocol):
         One that has left by then has them back, also those of a process that died.
         """
 
+    async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
+        """Return that *key* may not spend *credit_count* in this month; None: it may."""
+
     async def prepay(self, debit: Debit) -> DebitOutcome:
         """Debit as `debit` does, for a minute of a stream that begins.
 

@@ -229,16 +229,23 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     async def expect(self, credit_count: int) -> None:
         """Raise CheckoutRefused if *credit_count* credits are not there: costly work ends early.
 
-        An answer that was bought by its name is given again, whatever is left.
+        Nor may the cap of an API key be less.  An answer that was bought by its name is given
+        again, whatever is left.
         """
         account = self.payer.account
+        key = self.payer.key
         balance = 0 if account is None else await self.checkout.ledger.balance(account)
-        if balance >= credit_count:
+        capped = None
+        if key is not None:
+            capped = await self.checkout.expect_debits().expect_cap(key, credit_count)
+        if balance >= credit_count and capped is None:
             return
         if account is not None and self.once is not None:
-            unpayable = Debit(account, UNPAYABLE, self.payer.key, self.once)
+            unpayable = Debit(account, UNPAYABLE, key, self.once)
             if isinstance(await self.checkout.expect_debits().debit(unpayable), Debited):
                 return
+        if balance >= credit_count and capped is not None:
+            raise await self._refuse(KeyCapped(month_end(capped.month)))
         raise await self._refuse(NoCredits(balance, credit_count))
 
     async def prepay(self, credit_count: int) -> Debited:

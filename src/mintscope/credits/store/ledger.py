@@ -20,6 +20,7 @@ from mintscope.credits.ledger import (
     ACCOUNTS_A_PAGE,
     FIRST,
     AccountLine,
+    CapReached,
     Debit,
     Debited,
     DebitOutcome,
@@ -39,6 +40,7 @@ from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
 from mintscope.kit.sql.database import DatabaseAccess
 from mintscope.kit.sql.group_commit import PATIENCE_S, GroupCommit
+from mintscope.kit.time import Month, month_of
 
 
 class ReadsCredits(Protocol):
@@ -52,6 +54,9 @@ class ReadsCredits(Protocol):
 
     def balance(self, account: CreditAccount) -> int:
         """Return the credits left."""
+
+    def cap_left(self, key: int, month: Month) -> int | None:
+        """Return the credits that the cap of *key* leaves in *month*; None: it has no cap."""
 
     def statement(self, account: CreditAccount) -> Statement:
         """Return the sources and uses of the credits of *account*, as of one moment."""
@@ -246,6 +251,13 @@ class GroupCreditLedger:
         """Return the credits left."""
         with self._unavailable():
             return await self._reading.run(lambda book: book.balance(account))
+
+    async def expect_cap(self, key: int, credit_count: int) -> CapReached | None:
+        """Return that *key* may not spend *credit_count* in this month; None: it may."""
+        month = month_of(self._clock.now())
+        with self._unavailable():
+            left = await self._reading.run(lambda book: book.cap_left(key, month))
+        return None if left is None or left >= credit_count else CapReached(month)
 
     async def statement(self, account: CreditAccount) -> Statement:
         """Return the sources and uses of the credits."""

@@ -44,6 +44,7 @@ from mintscope.credits.store.ledger import GroupCreditLedger, TableCreditAccount
 from mintscope.credits.store.statements import (
     ADD,
     BALANCE,
+    CAP_LEFT,
     COLUMNS,
     DAYS,
     ENTRIES,
@@ -249,6 +250,11 @@ class CreditBook:
     def balance(self, account: CreditAccount) -> int:
         """Return the credits left."""
         return int(self._db.execute(BALANCE, (account,)).get)
+
+    def cap_left(self, key: int, month: Month) -> int | None:
+        """Return the credits that the cap of *key* leaves in *month*; None: it has no cap."""
+        left: int | None = self._db.execute(CAP_LEFT, (key, month)).get
+        return left
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""

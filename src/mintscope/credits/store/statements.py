@@ -55,6 +55,14 @@ RETURNING id
 """
 
 BALANCE: Final = "SELECT balance FROM credit_account WHERE id = ?"
+# Of the key and those that it replaced; NULL: it has no cap.
+CAP_LEFT: Final = """
+SELECT k.month_credits_max - coalesce((
+       SELECT CAST(sum(m.credits) AS bigint) FROM api_key AS each_
+         JOIN key_month AS m ON m.api_key = each_.id AND m.month = ?2
+        WHERE coalesce(each_.first_key, each_.id) = coalesce(k.first_key, k.id)), 0)
+  FROM api_key AS k WHERE k.id = ?1
+"""
 # The next debit must still be covered.
 LOCKED_BALANCE: Final = BALANCE + " /* FOR UPDATE */"
 # A credit token that was rotated has a successor: it is good for nothing any more.
