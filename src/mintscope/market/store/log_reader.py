@@ -37,6 +37,8 @@ class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     Without its mint, which is the row's, and its detail, which is beside it; what has no offered
     price or evidence ends before them.  Those of before have no pool either.
+
+    pool   the place in the blob of the first swap in it, for each after that
     """
 
     transaction_index: int
@@ -47,7 +49,7 @@ class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     volume: int
     price_usd: float | None
     price_sol: float | None
-    pool: str | None = None
+    pool: str | int | None = None
     offered: tuple[float, float] | None = None
     evidence: Evidence | None = None
 
@@ -69,15 +71,24 @@ NEWEST_CANDLES: Final = "UNION ALL".join(
 
 def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
     """Return the swaps of one mint and slot as a blob."""
-    return _encode([_swap_row(swap) for swap in swaps])
+    first: dict[str | None, int] = {}  # by pool, the place of its first swap
+    return _encode([_swap_row(swap, first, place) for place, swap in enumerate(swaps)])
 
 
 def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
     """Return the swaps of *mint* that *blob* holds, in order."""
-    return [_swap_of(mint, row) for row in _rows.decode(blob)]
+    swaps: list[PricedSwap] = []
+    for row in _rows.decode(blob):
+        pool = row.pool
+        if type(pool) is int:
+            pool = swaps[pool].pool
+        swaps.append(_swap_of(mint, row, pool))  # type: ignore[arg-type]  # no int is left
+    return swaps
 
 
-def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
+def _swap_row(swap: PricedSwap, first: dict[str | None, int], place: int) -> tuple[Any, ...]:
+    pool = swap.pool
+    at = first.setdefault(pool, place)
     row = (  # each by its name, because all swaps pass here: `astuple` takes twice as long
         swap.transaction_index,
         swap.outer,
@@ -87,7 +98,7 @@ def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
         swap.volume,
         swap.price_usd,
         swap.price_sol,
-        swap.pool,
+        pool if at == place or pool is None else at,
     )
     evidence = swap.evidence
     if evidence is not None:
@@ -95,7 +106,7 @@ def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
     return (*row, swap.offered) if swap.offered else row
 
 
-def _swap_of(mint: Mint, row: _SwapRow) -> PricedSwap:
+def _swap_of(mint: Mint, row: _SwapRow, pool: str | None) -> PricedSwap:
     return PricedSwap(
         mint,
         row.transaction_index,
@@ -106,7 +117,7 @@ def _swap_of(mint: Mint, row: _SwapRow) -> PricedSwap:
         row.volume,
         row.price_usd,
         row.price_sol,
-        row.pool,
+        pool,
         row.offered,
         None,
         row.evidence,
