@@ -118,9 +118,9 @@ SELECT part.mint, number, volume, swaps, close
 """  # noqa: S608 - constants
 
 # From the waypoint before the newest candles on; without one from the first, or so many back that
-# they are seen not to be all.
+# they are seen not to be all.  The words keep SQLite from beginning with all candles of a mint.
 RECENT: Final = f"""
-WITH place AS (
+WITH place AS MATERIALIZED (
     SELECT id, (SELECT bucket FROM candle
                  WHERE mint = id AND timeframe = :timeframe AND count > 0
                  ORDER BY bucket DESC LIMIT 1 OFFSET {AGES}) AS newest,
@@ -128,17 +128,19 @@ WITH place AS (
              WHERE mint = id AND timeframe = :timeframe AND count > 0
              ORDER BY bucket DESC LIMIT 1 OFFSET {AGES + WAYPOINT_EVERY}) AS oldest
       FROM mint WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL),
-base AS (
+base AS MATERIALIZED (
     SELECT id, coalesce(
                (SELECT max(bucket) FROM waypoint
                  WHERE mint = id AND timeframe = :timeframe AND bucket <= newest),
                oldest, 0) AS since
       FROM place)
 SELECT candle.mint, close, closed, acc
-  FROM base JOIN candle ON candle.mint = id AND candle.timeframe = :timeframe
-                        AND candle.bucket >= since AND count > 0
+  FROM base
   LEFT JOIN waypoint ON waypoint.mint = id AND waypoint.timeframe = :timeframe
-                    AND waypoint.bucket = candle.bucket
+                    AND waypoint.bucket = since
+ CROSS JOIN candle
+ WHERE candle.mint = id AND candle.timeframe = :timeframe
+   AND candle.bucket >= since AND count > 0
  ORDER BY candle.mint, candle.bucket
 """  # noqa: S608 - constants
 
