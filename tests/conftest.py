@@ -3,6 +3,7 @@
 import gc
 import os
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from dataclasses import replace
@@ -18,6 +19,7 @@ import structlog
 from hypothesis import HealthCheck, settings
 
 from mintscope.kit.http.response import Bounds
+from support import order
 from support.processes.served import served
 from support.scenes import postgres
 from support.scenes.people.quick_passwords import hash_quickly
@@ -40,45 +42,6 @@ TESTS: Final = Path(__file__).resolve().parent
 collect_ignore = [] if os.environ.get("STORM") == "full" else ["e2e/test_cluster.py"]  # noqa: TID251
 SHARED_DATA: Final = TESTS.parents[1] / "shared" / "data"
 MARK_OF_FOLDER: Final = {"e2e": "process", "browser": "browser"}
-# Files of more than a quarter of a minute: begun last, one alone would keep a worker at the end.
-LONGEST_FIRST: Final = (
-    "browser/test_every_page.py",
-    "docs/test_install_page.py",
-    "history/test_mended_gap.py",
-    "e2e/test_demo.py",
-    "e2e/test_payment_storm.py",
-    "e2e/test_serve.py",
-    "history/test_filled_gap.py",
-    "contract/test_market_engines_agree.py",
-    "e2e/test_schemathesis.py",
-    "history/test_late_mint.py",
-    "docs/test_commands.py",
-    "docs/test_docs_programs.py",
-    "contract/test_closed_months.py",
-    "app/test_kernels.py",
-    "e2e/test_signals_killed.py",
-    "browser/test_buying_in_browser.py",
-    "browser/test_first_visit.py",
-    "e2e/test_supervision.py",
-    "spec/test_chain_faults.py",
-    "history/test_killed_history.py",
-    "payments/test_crash_points.py",
-    "e2e/test_payments.py",
-    "browser/test_keys_in_browser.py",
-    "browser/test_account_in_browser.py",
-    "e2e/test_restore.py",
-    "bench/test_flooded_service.py",
-    "bench/test_bench.py",
-    "devchain/test_devchain_market.py",
-    "spec/test_conservation.py",
-    "e2e/test_soak.py",
-    "client/test_typescript.py",
-    "solana/test_geyser.py",
-    "ingest/test_ingest.py",
-    "contract/test_payment_store.py",
-    "accounts/test_account_machine.py",
-    "contract/test_fees_at_risk.py",
-)
 MAY_START_PROCESSES: Final = {"process", "browser"}
 
 # How fast a machine makes up input says nothing of the code.
@@ -133,33 +96,27 @@ def pytest_collection(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests of whole folders and of long histories; begin with those that take longest.
+    """Mark the tests of whole folders and of long histories; order the files.
 
     Raises UsageError for a file that is said to take long and is not there.
     """
-    gone = [name for name in LONGEST_FIRST if not (TESTS / name).exists()]
+    gone = [name for name in order.LONG_S if not (TESTS / name).exists()]
     if gone:
-        raise pytest.UsageError(f"expected the files of LONGEST_FIRST; there is no {gone[0]}")
+        raise pytest.UsageError(f"expected the files of LONG_S; there is no {gone[0]}")
     for item in items:
         mark = MARK_OF_FOLDER.get(_folder(item))
         if mark is not None:
             item.add_marker(mark)
         if "history" in getattr(item, "fixturenames", ()):  # ten days of a chain: seconds to make
             item.add_marker("storm")
-    items.sort(key=_how_late)
+    places = order.due(Counter(_name(item.path) for item in items))
+    items.sort(key=lambda item: places[_name(item.path)])
 
 
 def pytest_collection_finish() -> None:
     """Look for garbage in what tests make, not among the modules and tests that stay."""
     gc.freeze()
     gc.enable()
-
-
-def _how_late(item: pytest.Item) -> int:
-    name = _name(item.path)
-    if name in LONGEST_FIRST:
-        return LONGEST_FIRST.index(name)
-    return len(LONGEST_FIRST) + (_folder(item) not in MARK_OF_FOLDER)
 
 
 def _folder(item: pytest.Item) -> str:
