@@ -22,6 +22,7 @@ from mintscope.kit.http.response import Bounds
 from support import order
 from support.processes.served import served
 from support.scenes import postgres
+from support.scenes.payments.quick_machines import make_machines_quickly
 from support.scenes.people.quick_passwords import hash_quickly
 from support.scenes.quick_stores import migrate_quickly
 from support.scenes.service import Service, running_service
@@ -54,6 +55,7 @@ settings.load_profile("any machine")
 vars(httpx_transports)["create_ssl_context"] = cache(httpx.create_ssl_context)
 
 hash_quickly()
+make_machines_quickly()
 migrate_quickly()
 
 gc.disable()  # until everything is collected: it all stays
