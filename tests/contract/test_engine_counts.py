@@ -1,6 +1,6 @@
 """The number of tests on each engine is counted by their names."""
 
-from support.engines import engine_counts
+from support.engines import beyond_their_turn, engine_counts
 
 
 def test_an_engine_counts_where_a_parameter_names_it() -> None:
@@ -14,3 +14,30 @@ def test_an_engine_counts_where_a_parameter_names_it() -> None:
         ]
     )
     assert counts == {"sqlite": 2, "postgresql": 1}
+
+
+class Item:
+    """An item of pytest as far as it is looked at."""
+
+    def __init__(self, nodeid: str) -> None:
+        self.nodeid = nodeid
+
+
+def test_variants_take_turns_on_the_engines() -> None:
+    names = [
+        f"spec/test_a.py::test_{test}[{engine}-{way}-{variant}]"
+        for test, variants in (("one", "abcd"), ("two", "a"))
+        for variant in variants
+        for engine, way in (
+            ("sqlite", "application"),
+            ("sqlite", "connection"),
+            ("postgresql", "application"),
+        )
+    ]
+    beyond = beyond_their_turn([Item(name) for name in names])  # type: ignore[misc]
+
+    assert {item.nodeid.partition("one")[2] for item in beyond} == {
+        "[sqlite-application-b]",
+        "[postgresql-application-c]",
+        "[sqlite-application-d]",
+    }

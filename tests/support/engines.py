@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import product
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -23,6 +24,7 @@ EACH_WITH_EACH: Final = [
     if FULL or way != CONNECTED or engine == ENGINES[0]
 ]
 NAMES: Final = {"sqlite": "SQLite", "postgresql": "PostgreSQL"}
+TESTS: Final = Path(__file__).resolve().parents[1]
 IN_BRACKETS: Final = re.compile(r"\[(.*)\]$")
 
 
@@ -42,6 +44,43 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("engine_of_stores", ENGINES, indirect=True)
     elif has_ways:
         metafunc.parametrize("service", WAYS, indirect=True)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let the variants of a test of the specification take turns on the engines in `make test`.
+
+    `make storm` runs each on each, and so does a run of named files.
+    """
+    beyond = beyond_their_turn([item for item in items if item.path.parent.name == "spec"])
+    if FULL:
+        for item in beyond:
+            item.add_marker("storm")
+    elif [Path(each).resolve() for each in config.args] == [TESTS]:
+        items[:] = [item for item in items if item not in beyond]
+        config.hook.pytest_deselected(items=[*beyond])
+
+
+def beyond_their_turn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return the variants of *items* on the engine whose turn it is not.
+
+    Of a test with the variants a, b, c and d: b and d on the second engine, c on the first.  Each
+    test has its first variant on both, and over a connection it has one engine as it is.
+    """
+    variants: dict[str, dict[str, dict[str, pytest.Item]]] = {}
+    for item in items:
+        test, _, parameters = item.nodeid.partition("[")
+        words = parameters.removesuffix("]").split("-")
+        engine = next((word for word in words if word in NAMES), None)
+        if engine is not None and CONNECTED not in words:
+            words.remove(engine)
+            variants.setdefault(test, {}).setdefault("-".join(words), {})[engine] = item
+    return {
+        item
+        for of_test in variants.values()
+        for number, variant in enumerate(sorted(of_test))
+        for engine, item in of_test[variant].items()
+        if number > 0 and len(of_test[variant]) > 1 and engine == ENGINES[(number + 1) % 2]
+    }
 
 
 @pytest.fixture(autouse=True)
