@@ -57,6 +57,7 @@ vars(httpx_transports)["create_ssl_context"] = cache(httpx.create_ssl_context)
 hash_quickly()
 make_machines_quickly()
 migrate_quickly()
+postgres.be_patient()
 
 gc.disable()  # until everything is collected: it all stays
 

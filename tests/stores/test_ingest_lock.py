@@ -9,10 +9,11 @@ from typing import Final
 import pytest
 
 from mintscope.kit.errors import StoreUnavailable
+from mintscope.kit.sql import postgres
 from mintscope.kit.sql.database import DatabaseAway
 from mintscope.kit.sql.postgres import PostgresDatabase, TakenOver, WriteLock
 from mintscope.kit.sql.processes import SILENT_MS_MAX, IngestLock, reading
-from support.scenes.postgres import dsn_in
+from support.scenes.postgres import IDLE_MS, dsn_in
 
 WAIT_S_MAX: Final = 10.0
 TAKE_OVER_S_MAX: Final = 5.0
@@ -119,8 +120,9 @@ async def test_what_the_holder_before_has_begun_to_write_comes_before_the_new_ep
 
 
 async def test_a_frozen_transaction_of_the_holder_before_is_undone_for_the_new_epoch(
-    dsn: str,
+    dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(postgres, "IDLE_IN_TRANSACTION_MS", IDLE_MS)
     first, second = IngestLock(dsn), IngestLock(dsn)
     async with first.held():
         epoch = first.epoch

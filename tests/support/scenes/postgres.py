@@ -21,6 +21,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Composable, Composed, Identifier, Literal
 
+from mintscope.kit.sql import postgres as served
 from mintscope.kit.sql.migrating import migrate
 from mintscope.kit.sql.postgres import PostgresDatabase
 from support.processes.servers import PostgresServer
@@ -28,6 +29,8 @@ from support.processes.servers import PostgresServer
 KINDS: Final = ("money", "market", "limits")
 GIVEN_AGAIN: Final = ("money",)
 OLDEST: Final = Path("/usr/lib/postgresql/15")  # the oldest version that is promised
+IDLE_MS: Final = served.IDLE_IN_TRANSACTION_MS
+PATIENT_MS: Final = 60_000  # half of what a test may take
 CONNECTED_MAX: Final = 20  # copies with a connection that stays; the server takes 100 in all
 BYTES_MAX: Final = 4_000_000  # beyond, to take the rows out takes longer than another copy
 SIZES: Final = """
@@ -61,6 +64,14 @@ SELECT jsonb_build_array(d.xmin, s.xmin, {
   FROM pg_database AS d LEFT JOIN pg_db_role_setting AS s ON s.setdatabase = d.oid
  WHERE d.datname = current_database()
 """
+
+
+def be_patient() -> None:
+    """Let a transaction of this process be idle for long: on a busy machine it has to wait.
+
+    After 3 s the server would take it for one of a process that is frozen.
+    """
+    vars(served)["IDLE_IN_TRANSACTION_MS"] = PATIENT_MS
 
 
 @cache
