@@ -32,7 +32,7 @@ from support.scenes.accounts_service import Accounts, open_accounts_service, sig
 from support.scenes.stores import PEPPER
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
-KILLS = 200 if FULL else 12
+KILLS = 200 if FULL else 8
 CLERKS, AGENTS = 2, 4
 TOLD: Final = "told.jsonl"
 MISTAKEN_STORMS_MAX, MISTAKEN_KILLS = 10, 3

@@ -27,7 +27,7 @@ from support.scenes.service import credit_token
 from support.scenes.stores import PEPPER
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
-KILLS = 300 if FULL else 30
+KILLS = 300 if FULL else 15
 SOUND = "Sound"
 TOKENS, CREDITS, CLIENTS = 12, 1_000_000, 8
 ANSWERS = 20

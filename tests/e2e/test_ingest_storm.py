@@ -22,7 +22,7 @@ from support.processes.processes import processes, start_process
 from support.scenes.stores import market_in
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
-KILLS: Final = 50 if FULL else 10
+KILLS: Final = 50 if FULL else 6
 BLOCKS: Final = 150 * KILLS
 WORK_S: Final = (0.003, 0.12)  # between the start of a replay and its kill
 FLOOR: Final = Floor(swaps_min=30, volume_min=10**8, dead_after_days=1)

@@ -32,7 +32,7 @@ from support.scenes.payments.payment_world import selling
 from support.scenes.payments.shopping import CREDITS, TIMEOUT_S, Paid, Shopper, redeem, send
 
 FULL = os.environ.get("STORM") == "full"  # noqa: TID251 - only how long to storm
-KILLS = 300 if FULL else 15
+KILLS = 300 if FULL else 8
 BUYERS, SPENDERS, THIEVES = 8, 16, 16
 SETTLE_S = 2.0  # for the last transactions to land
 PACE = SLOT_MS / 40  # how much longer a sale takes than in slots of 40 ms

@@ -14,7 +14,7 @@ from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import PURCHASE, SellingApi
 
 FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
-EVERY: Final = 1 if FULL else 4  # byte of an answer: each costs a purchase
+EVERY: Final = 1 if FULL else 8  # byte of an answer: each costs a purchase
 AT_ONCE: Final = 8  # as many payments as a payer without a history may have in flight
 FEE_LAMPORTS: Final = 10_001
 
@@ -72,7 +72,7 @@ async def test_an_answer_that_is_cut_at_any_byte_is_given_again(
 ) -> None:
     """A purchase of its own for each cut of a 201: the token is the one whose answer was cut.
 
-    `make storm` cuts at every byte, `make test` at every fourth.
+    `make storm` cuts at every byte, `make test` at every eighth.
     """
     length, tokens = await answer_length(shop, server), list[CreditToken]()
     cuts = range(0, length, EVERY)
