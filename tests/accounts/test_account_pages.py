@@ -273,3 +273,41 @@ async def test_a_user_name_can_be_changed_to_one_that_is_free(site: Website, ali
     assert all("Expected 3 to 32 characters" in each for each in refused[1:])
     assert where(changed).endswith("notice=account-renamed")
     assert "User name alice" in words(await alice.open("/settings/account"))
+
+
+async def test_spending_of_a_day_is_told_once_and_the_log_shows_what_was_done(
+    site: Website, alice: Person
+) -> None:
+    refused = words(await alice.send("/credits/spend-alert", {"level": "5"}))
+    await verify(site, alice)
+    wrong = words(await alice.send("/credits/spend-alert", {"level": "many"}))
+    await alice.send("/credits/spend-alert", {"level": "5"})
+    shown = await alice.open("/credits")
+    await give_credits(site, 30)
+    account = await site.accounts.credits.find(UserId(1))
+    assert account is not None
+
+    async def emails_after(spends: int) -> int:
+        for _ in range(spends):
+            await site.ledger.spend(account)
+        site.clock.advance(6 * MINUTE_MS)
+        await site.accounts.maintenance.round()
+        return site.rows("SELECT count(*) FROM letter WHERE kind = 'spend_alert'")[0][0]
+
+    told = [await emails_after(spends) for spends in (4, 1, 5)]
+    text = await site.email(ALICE)
+    site.clock.advance(DAY_MS)
+    told += [await emails_after(spends) for spends in (4, 2)]
+    async with Person(site) as again:
+        await again.sign_in()
+        await again.send("/credits/spend-alert", {"level": ""})
+        log = words(await again.open("/settings/log"))
+
+    assert "Verify your e-mail address first" in refused
+    assert "Expected a whole number of credits" in wrong
+    assert 'value="5"' in shown.text
+    assert told == [0, 1, 1, 1, 2]
+    assert "Your account spent 5 credits on" in text
+    assert re.search("Signed in You .* 5 credits You .*Verified the e-mail address You", log)
+    assert "Changed the spend alert none You" in log
+    assert "Signed up You" in log

@@ -289,6 +289,7 @@ async def test_administrators_come_and_go(service: PeopleService, accounts: Acco
         ("command line", "made administrator", "user:1", {}),
         ("command line", "created", "user:2", {}),
         ("command line", "made administrator", "user:2", {}),
+        ("user:2", "signed in", "user:2", {}),
         ("user:2", "removed", "user:1", {"keys_revoked": "0"}),
     ]
     assert service.rows("SELECT password_hash FROM user WHERE id = 1") == [("",)]

@@ -96,6 +96,7 @@ ADDRESSES: Final = {
         "change-email-gone": "/change-email/1.gone",
         "account-delete": "/settings/account/delete",
         "sessions": "/settings/sessions",
+        "security-log": "/settings/log",
         "claim": "/claim/1.x",
         "own-payments": "/credits/payments",
         "receipt": "/credits/payments/{signature}",

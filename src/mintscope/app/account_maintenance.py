@@ -1,6 +1,7 @@
 """Account maintenance: jobs that run at intervals, apart from every request.
 
-30 s     store the times at which API keys were last used; add up spends by account and day
+30 s     store the times at which API keys were last used; add up spends by account and day,
+         and notify accounts that have spent as much in a day as they want to know of
 1 h      delete unconfirmed applications after three days, sessions that have expired, expired
          proofs of strangers without an account, and after a month e-mails that were sent or given
          up, proofs that were used or have expired, firings of signals, and results kept by
@@ -20,6 +21,7 @@ from mintscope.accounts.people.factor_rows import WAIT_MS
 from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.session import Lifetimes
 from mintscope.accounts.signups.signups import Signups
+from mintscope.accounts.wallets.credits import notify_of_spending
 from mintscope.alerts.alert import SignalId
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
@@ -79,6 +81,8 @@ class AccountMaintenance:
                     lambda rows: rows.credits.fold_days(before, FOLDED_ENTRIES_MAX)
                 ):
                     break
+            now = self.clock.now()
+            await self.store.transact(lambda rows: notify_of_spending(rows, now))
 
     async def _sweep(self) -> None:
         now = self.clock.now()

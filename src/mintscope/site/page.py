@@ -73,6 +73,7 @@ NOTICES: Final[Mapping[str, str]] = {
     "alert-changed": "The alert is changed.",
     "alert-deleted": "The alert is deleted.",
     "search-near": "Nothing is called exactly that. This is the closest name.",
+    "spend-alert-set": "The spend alert is saved.",
     "telegram-unlinked": "The chat is unlinked. Nothing more is sent there.",
     "watchlist-made": "The watchlist is made. Put tokens on it.",
     "watchlist-renamed": "The watchlist is renamed.",

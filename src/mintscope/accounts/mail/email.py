@@ -46,6 +46,7 @@ class EmailKind(StrEnum):
     WEBHOOK_DISABLED = "webhook_disabled"
     WALLET_LINKED = "wallet_linked"
     SIGNAL_LIMIT = "signal_limit"
+    SPEND_ALERT = "spend_alert"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +58,7 @@ class Draft:
             approved: `scopes`; rejected: `reason`, an administrator's words;
             new key: `hint`, `scopes`; claim: `username`;
             second factor: `what` was done, in words of ours;
-            wallet linked: `wallet`;
+            wallet linked: `wallet`; spend alert: `spent`, `level`, `day`;
             signal fired, signal limit: the facts of `signals.emails`; webhook disabled: `signal`
     proof   what its link and code derive from; None: it has none
     reason  why the last attempt failed, or why it was given up

@@ -19,6 +19,7 @@ NO_FACTS: Final = dict.fromkeys(
         *("scopes", "hint", "username", "what", "because", "undo", "wallet"),
         *("signal", "kind", "mint", "field", "value", "direction", "reference", "slot"),
         *("alert", "title", "lines", "message", "name_of", "symbol", "limit", "resumes", "pause"),
+        *("spent", "level", "day"),
     ),
     "",
 )
@@ -289,6 +290,16 @@ once or once an hour, or give it a re-arm distance.
 Pause this alert: {pause}
 """
 
+SPEND_ALERT: Final = """\
+Your account spent {spent} credits on {day} (UTC) so far. Your spend
+alert is set to {level} credits a day. This is the only e-mail for that day.
+
+See which API key spends them: {origin}/credits
+To limit a key, give it a monthly cap: {origin}/settings/api-keys
+
+Nothing was stopped. There is nothing you need to do.
+"""
+
 SIGNAL_FIRED_BEFORE: Final = """\
 Your alert {signal} at {name} has {kind}.
 
@@ -331,6 +342,7 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.ACCOUNT_REMOVED: ("Your account was deleted", ACCOUNT_REMOVED),
     EmailKind.SIGNAL_FIRED: ("{title}", SIGNAL_FIRED),
     EmailKind.SIGNAL_LIMIT: ("E-mails of {what} are paused", SIGNAL_LIMIT),
+    EmailKind.SPEND_ALERT: ("{spent} credits spent on {day}", SPEND_ALERT),
     EmailKind.WALLET_LINKED: ("A wallet was linked to your account", WALLET_LINKED),
     EmailKind.WEBHOOK_DISABLED: (
         "The webhook of your alert {signal} was disabled",

@@ -31,7 +31,17 @@ from mintscope.kit.errors import BadRequest, NotFound, ServiceUnavailable
 from mintscope.kit.http.application import evenly
 from mintscope.kit.http.request import parse_id
 from mintscope.site.page import END_SESSION, NO_ERRORS, Page, PageResponse, Redirect, link_gone
-from mintscope.site.routes import START, Access, PageRequest, PageRoute, get, post, sentence, shows
+from mintscope.site.routes import (
+    START,
+    Access,
+    PageRequest,
+    PageRoute,
+    get,
+    parse_place,
+    post,
+    sentence,
+    shows,
+)
 
 TAKEN: Final = (
     "There is an account with this address already. Sign in, or set a new password if you"
@@ -154,6 +164,34 @@ def _again(template: str, request: PageRequest, address: str, errors: dict[str, 
 
 ACCOUNT: Final = "/settings/account"
 SESSIONS: Final = "/settings/sessions"
+LOG: Final = "/settings/log"
+LOG_LENGTH: Final = 50
+ACTIONS: Final[Mapping[str, str]] = {  # of the audit log, for the person of the account
+    "signed up": "Signed up",
+    "signed in": "Signed in",
+    "used recovery code": "Signed in with a recovery code",
+    "changed password": "Changed the password",
+    "reset password": "Set a new password by e-mail",
+    "verified mailbox": "Verified the e-mail address",
+    "asked for another address": "Asked to change the e-mail address",
+    "changed address": "Changed the e-mail address",
+    "took account back": "Took the account back by e-mail",
+    "renamed account": "Changed the user name",
+    "removed second factor": "Removed two-factor sign-in",
+    "made administrator": "Became an administrator",
+    "created": "Created",
+    "issued": "Issued",
+    "renamed": "Renamed",
+    "rotated": "Rotated",
+    "revoked": "Revoked",
+    "capped": "Changed the monthly cap",
+    "linked wallet": "Linked a wallet",
+    "unlinked wallet": "Unlinked a wallet",
+    "linked Telegram": "Linked a Telegram chat",
+    "unlinked Telegram": "Unlinked the Telegram chat",
+    "set spend alert": "Changed the spend alert",
+    "claimed agent": "Claimed an agent",
+}
 
 
 class AccountPages:
@@ -175,6 +213,7 @@ class AccountPages:
         yield get(password, shows(Page("password.html")), fresh)
         yield post(password, self.change_password, fresh)
         yield get(SESSIONS, self.show_sessions, signed_in)
+        yield get(LOG, self.show_log, signed_in)
         yield post(f"{SESSIONS}/end", self.end_session, signed_in)
         yield post(f"{SESSIONS}/end-others", self.end_other_sessions, signed_in)
 
@@ -226,6 +265,19 @@ class AccountPages:
         sessions = await self._people.sessions(here.user.user_id)
         ordered = sorted(sessions, key=lambda each: each.session_id != here.session_id)
         return Page("sessions.html", {"sessions": ordered})
+
+    async def show_log(self, request: PageRequest) -> PageResponse:
+        """Show the events of the account, newest first."""
+        before = parse_place(request.query_params.line("before"))
+        rows = await self._people.events(request.signed_in, before, LOG_LENGTH + 1)
+        facts = {
+            "events": rows[:LOG_LENGTH],
+            "actions": ACTIONS,
+            "me": f"user:{request.signed_in.user.user_id}",
+            "has_more": len(rows) > LOG_LENGTH,
+            "is_first": before is None,
+        }
+        return Page("log.html", facts)
 
     async def end_session(self, request: PageRequest) -> PageResponse:
         """End a session; one that is ended already, or was never the person's, is no news."""

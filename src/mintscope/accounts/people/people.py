@@ -38,7 +38,7 @@ from mintscope.accounts.people.user import (
     WrongPassword,
     expect_password,
 )
-from mintscope.kit.audit import UserId
+from mintscope.kit.audit import Event, EventFilter, UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import LimitKey, Limits, site_key
@@ -137,6 +137,13 @@ class People:
     async def sign_out(self, session: Session) -> None:
         """End the session."""
         await self.end_session(session.user.user_id, session.session_id)
+
+    async def events(
+        self, session: Session, before: int | None, limit: int
+    ) -> Sequence[tuple[int, Event]]:
+        """Return the events of the account with their numbers, newest first."""
+        wanted = EventFilter(who=f"user:{session.user.user_id}")
+        return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
 
     async def sessions(self, user_id: UserId) -> Sequence[Session]:
         """Return the sessions in force, newest use first; their `csrf` is empty."""

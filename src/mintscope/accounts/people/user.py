@@ -198,6 +198,7 @@ def keep_session(rows: AccountRows, user_id: UserId, session: NewSession, at: Un
     rows.sessions.insert(user_id, session, at)
     newest = sorted(each.session_id for each in rows.sessions.of_user(user_id))
     rows.sessions.delete(newest[:-SESSIONS_PER_USER_MAX])
+    _note(rows, user_id, "signed in", at)
 
 
 def note_use(rows: AccountRows, session_id: SessionId, at: UnixMs) -> None:

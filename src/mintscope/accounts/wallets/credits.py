@@ -11,7 +11,7 @@ from enum import Enum, auto
 from typing import Final
 
 from mintscope.accounts.keys.key import KEYS_PER_USER_MAX, Holder, KeyLine, KeyStatus
-from mintscope.accounts.mail.email import EmailKind
+from mintscope.accounts.mail.email import EmailKind, tell_owner
 from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.people.sessions import CAPPED, announce
@@ -23,14 +23,15 @@ from mintscope.accounts.wallets.wallets import (
     MoveKind,
     WalletPayment,
 )
-from mintscope.kit.audit import KeyId, UserId, key_actor, note
+from mintscope.kit.audit import KeyId, UserId, key_actor, note, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash, CreditToken, hint
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
-from mintscope.kit.time import Month, month_of
+from mintscope.kit.time import DAY_MS, Month, month_of, utc
 
 GENERATED_KEY_BYTES: Final = 24
 KNOWN_MAX: Final = 100_000
+NOTIFIED_AT_ONCE: Final = 100  # of spending, in one transaction
 
 
 class MoveDenied(Enum):
@@ -68,12 +69,16 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """The credits of a user, the active keys that may spend them, and what each has in *month*."""
+    """The credits of a user, the active keys that may spend them, and what each has in *month*.
+
+    spend_level   credits of a day at which an e-mail is sent; None: at none
+    """
 
     balance: int
     keys: Sequence[KeyLine]
     spent: Mapping[KeyId, int]
     month: Month
+    spend_level: int | None = None
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -113,6 +118,24 @@ class AccountCredits:
         """Return the credits of a user, and what the active keys have spent this month."""
         now = self.clock.now()
         return await self.store.read(lambda rows: _holdings(rows, user_id, now))
+
+    async def set_spend_level(self, user_id: UserId, level: int | None) -> None:
+        """Write an e-mail on each day on which *level* credits are spent; None: on none."""
+        now = self.clock.now()
+
+        def set_level(rows: AccountRows) -> None:
+            rows.credits.set_spend_level(user_id, level, now // DAY_MS)
+            told = "none" if level is None else str(level)
+            note(
+                rows.events,
+                now,
+                user_actor(user_id),
+                "set spend alert",
+                f"user:{user_id}",
+                credits=told,
+            )
+
+        await self.store.transact(set_level)
 
     async def deposit(
         self, user_id: UserId, token: CreditAccount, credit_count: int | None, key: str | None
@@ -204,7 +227,23 @@ def _holdings(rows: AccountRows, user_id: UserId, now: UnixMs) -> Holdings:
         keys=[line for line in shown if line.status(now) is KeyStatus.ACTIVE],
         spent=rows.credits.spent(user_id, month),
         month=month,
+        spend_level=rows.credits.spend_level(user_id),
     )
+
+
+def notify_of_spending(rows: AccountRows, now: UnixMs) -> None:
+    """Write an e-mail to each account that has spent as much in a day as it wants to know of."""
+    today = now // DAY_MS
+    for user_id, day, spent, level in rows.credits.overspent(today - 1, NOTIFIED_AT_ONCE):
+        kept = rows.users.get(user_id)
+        if kept is not None:
+            facts = {
+                "spent": f"{spent:,}",
+                "level": f"{level:,}",
+                "day": f"{utc(UnixMs(day * DAY_MS)):%d %B %Y}",
+            }
+            tell_owner(rows.emails, kept.user, EmailKind.SPEND_ALERT, facts, now)
+        rows.credits.note_overspent(user_id, day)
 
 
 def _deposit(  # noqa: PLR0913 - one argument for each part

@@ -4,7 +4,13 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from mintscope.accounts.people.store import NO_END
-from mintscope.accounts.wallets.wallets import CreditMove, LinkedWallet, MoveKind, WalletPayment
+from mintscope.accounts.wallets.wallets import (
+    CreditMove,
+    LinkedWallet,
+    MoveKind,
+    Overspent,
+    WalletPayment,
+)
 from mintscope.credits.store.statements import (
     BALANCE,
     FOLD,
@@ -56,6 +62,21 @@ SELECT m."user", m.kind, off_.account, onto_.account, onto_.delta, onto_.at
   JOIN credit_entry AS onto_ ON onto_.id = m.onto_entry
  WHERE m.key_hash = ?
 """
+
+
+SPEND_LEVEL: Final = 'SELECT credits FROM spend_alert WHERE "user" = ?'
+NO_SPEND_LEVEL: Final = 'DELETE FROM spend_alert WHERE "user" = ?'
+SET_SPEND_LEVEL: Final = """
+INSERT INTO spend_alert ("user", credits, told_day) VALUES (?, ?, ?)
+    ON CONFLICT ("user") DO UPDATE SET credits = excluded.credits
+"""
+OVERSPENT: Final = """
+SELECT s."user", d.day, d.credits, s.credits FROM spend_alert AS s
+  JOIN credit_account AS a ON a.owner = s."user"
+  JOIN credit_day AS d ON d.account = a.id AND d.day >= ? AND d.day > s.told_day
+ WHERE d.credits >= s.credits ORDER BY d.day, s."user" LIMIT ?
+"""
+NOTE_OVERSPENT: Final = 'UPDATE spend_alert SET told_day = ? WHERE "user" = ?'
 
 
 class SqlCreditRows:
@@ -111,6 +132,27 @@ class SqlCreditRows:
                 self._db.execute(fold_until, (last,))
                 is_more = is_more or int(last) - after >= entries_max
         return is_more
+
+    def spend_level(self, user_id: UserId) -> int | None:
+        """Return the credits of a day at which the user is notified; None: at none."""
+        row = self._db.execute(SPEND_LEVEL, (user_id,)).fetchone()
+        return None if row is None else int(row[0])
+
+    def set_spend_level(self, user_id: UserId, level: int | None, today: int) -> None:
+        """Notify the user at *level* credits of a day, from *today* on; None: not any more."""
+        if level is None:
+            self._db.execute(NO_SPEND_LEVEL, (user_id,))
+        else:
+            self._db.execute(SET_SPEND_LEVEL, (user_id, level, today - 1))
+
+    def overspent(self, since: int, limit: int) -> Sequence[Overspent]:
+        """Return up to *limit* accounts over their levels of which they were not notified yet."""
+        found = self._db.execute(OVERSPENT, (since, limit))
+        return [Overspent(UserId(user), day, spent, level) for user, day, spent, level in found]
+
+    def note_overspent(self, user_id: UserId, day: int) -> None:
+        """Note that the user was notified of *day*."""
+        self._db.execute(NOTE_OVERSPENT, (day, user_id))
 
 
 class SqlMoveRows:

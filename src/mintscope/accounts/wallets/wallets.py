@@ -8,7 +8,7 @@ The credits of users inside one transaction: their accounts, and what is moved t
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
@@ -110,6 +110,15 @@ class CreditMove:
     key_hash: CredentialHash | None
 
 
+class Overspent(NamedTuple):
+    """An account that has spent *level* credits or more on *day*, UTC, since 1970-01-01."""
+
+    user_id: UserId
+    day: int
+    spent: int
+    level: int
+
+
 class CreditRows(Protocol):
     """The accounts of credits inside one transaction."""
 
@@ -138,6 +147,21 @@ class CreditRows(Protocol):
 
         Return whether more is left to add up.
         """
+
+    def spend_level(self, user_id: UserId) -> int | None:
+        """Return the credits of a day at which the user is notified; None: at none."""
+
+    def set_spend_level(self, user_id: UserId, level: int | None, today: int) -> None:
+        """Notify the user at *level* credits of a day, from *today* on; None: not any more."""
+
+    def overspent(self, since: int, limit: int) -> Sequence[Overspent]:
+        """Return up to *limit* accounts over their levels of which they were not notified yet.
+
+        since   no earlier day is looked at
+        """
+
+    def note_overspent(self, user_id: UserId, day: int) -> None:
+        """Note that the user was notified of *day*."""
 
 
 class MoveRows(Protocol):

@@ -38,6 +38,9 @@ from mintscope.site.sales.words import tokens_text
 PAGE: Final = "/credits"
 UNKNOWN: Final = "This is no credit token that was issued here. Nothing was moved."
 EMPTY: Final = "There are no credits on this credit token. Nothing was moved."
+UNVERIFIED: Final = "Verify your e-mail address first, under Settings > Account."
+LEVEL_END: Final = 10**12
+NO_LEVEL: Final = "Expected a whole number of credits, or nothing for no alert."
 NOTHING: Final = Statement(balance=0, spent=0, entries=[])
 KINDS: Final = {
     "payment": "Bought",
@@ -66,16 +69,39 @@ class StatementPages:
         """Return the routes of this group."""
         yield get(PAGE, self.show)
         yield post(f"{PAGE}/deposit", self.deposit, Access.SIGNED_IN)
+        yield post(f"{PAGE}/spend-alert", self.set_spend_alert, Access.SIGNED_IN)
         yield get(f"{PAGE}/statement.csv", self.download, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the account of who is signed in; else ask for a credit token, in the browser."""
         if request.session is None or request.query_params.text("of") == "token":
             return self._of_token()
-        user_id = request.session.user.user_id
+        return await self._own(request)
+
+    async def _own(
+        self,
+        request: PageRequest,
+        level: str | None = None,
+        errors: Mapping[str, str] = NO_ERRORS,
+    ) -> Page:
+        user_id = request.signed_in.user.user_id
         statement = await self._statement(user_id)
         holdings = await self._credits.holdings(user_id)
-        return Page("sales/credits.html", _facts(statement, holdings, request.now))
+        if level is None:
+            level = "" if holdings.spend_level is None else str(holdings.spend_level)
+        facts = _facts(statement, holdings, request.now)
+        return Page("sales/credits.html", facts, errors, values={"level": level})
+
+    async def set_spend_alert(self, request: PageRequest) -> PageResponse:
+        """Set the credits of a day at which an e-mail is written; an empty text: none."""
+        text = request.form.line("level").replace(",", "")
+        if request.signed_in.user.verified_at is None:
+            return await self._own(request, text, {"level": UNVERIFIED})
+        if text and not (text.isascii() and text.isdigit() and 0 < int(text[:13]) < LEVEL_END):
+            return await self._own(request, text, {"level": NO_LEVEL})
+        level = int(text) if text else None
+        await self._credits.set_spend_level(request.signed_in.user.user_id, level)
+        return Redirect(PAGE, notice="spend-alert-set")
 
     async def deposit(self, request: PageRequest) -> PageResponse:
         """Move all credits of a credit token into the account; the form alone carries it."""
