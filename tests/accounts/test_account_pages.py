@@ -292,7 +292,8 @@ async def test_spending_of_a_day_is_told_once_and_the_log_shows_what_was_done(
             await site.ledger.spend(account)
         site.clock.advance(6 * MINUTE_MS)
         await site.accounts.maintenance.round()
-        return site.rows("SELECT count(*) FROM letter WHERE kind = 'spend_alert'")[0][0]
+        ((count,),) = site.rows("SELECT count(*) FROM letter WHERE kind = 'spend_alert'")
+        return int(count)
 
     told = [await emails_after(spends) for spends in (4, 1, 5)]
     text = await site.email(ALICE)

@@ -252,6 +252,7 @@ PLACES: Final = st.builds(
         is_rising=st.booleans(),
         volume=st.sampled_from([each.value for each in VOLUMES]),
         age=st.sampled_from([each.value for each in AGES]),
+        where=st.sampled_from(["", "rsi_h1 < 30", "price > 1 and (liquidity > 2 or age_s < 3)"]),
         is_watched=st.booleans(),
         after=st.none() | PLACES,
     )
@@ -298,3 +299,30 @@ async def test_presets_and_rows_are_in_the_address(shop: Website) -> None:
     assert '<a href="/tokens?q=a&rows=200" aria-current="true">Most traded</a>' in unescape(page)
     assert 'value="200" selected' in page
     assert wrong.status_code == 404
+
+
+async def test_any_column_is_filtered_in_the_words_of_screens(shop: Website) -> None:
+    """The numbers of the form stand in the address, as a condition; so do the CSV and the page."""
+    async with Person(shop) as person:
+        sent = await person.open("/tokens?where=&rsi_below=60&buys_above=40&liquidity_above=")
+        both = "rsi_h1+%3C+60+and+pressure_h1+%3E+0.4"
+        shown = rows(await person.open(f"/tokens?where={both}&rows=200"))
+        every = rows(await person.open("/tokens?rows=200"))
+        table = await person.open(f"/tokens.csv?where={both}&rows=200")
+        more = await person.open("/tokens?where=price+%3E+1+or+age_s+%3C+9&change_above=5")
+        wrong = await person.open("/tokens?where=rsi_h2+%3C+30")
+        stream = await person.open("/tokens/events?where=rsi_h2+%3C+30")
+
+    expected = {
+        mint
+        for mint, cells in every.items()
+        if (number(cells["RSI 1 h"]) or 99) < 60 and (number(cells["Buys"]) or 0) > 40
+    }
+    assert where(sent) == f"/tokens?where={both}"
+    assert 0 < len(expected) < len(every)
+    assert shown.keys() == expected
+    assert {line.partition(",")[0] for line in table.text.splitlines()[1:]} == expected
+    assert "%28price+%3E+1+or+age_s+%3C+9%29+and+change_d1+%3E+0.05" in where(more)
+    assert wrong.status_code == 422
+    assert "rsi_h2" in words(wrong)
+    assert stream.status_code == 404

@@ -28,12 +28,14 @@ from mintscope.market.listing.snapshot import FoldedTo
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount
 from mintscope.market.ports import CANDLES_FOR_ALL
 from mintscope.market.report import Price
+from mintscope.market.screening.grammar import parse_condition
 from mintscope.market.screening.screen import (
     FoundRows,
     ScreenColumns,
     ScreenQuestion,
     ScreenTable,
     find_rows,
+    rows_where,
 )
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
@@ -110,6 +112,7 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
     among        nothing but these; None: all
     volume_min   of D1, micro-USD
     since_min    followed since then or later
+    where        a condition of screens; "": none
     after        the place where the page before ended
     """
 
@@ -117,6 +120,7 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
     among: Sequence[Mint] | None = None
     volume_min: int = 0
     since_min: UnixS | None = None
+    where: str = ""
     sort: Sort = Sort.VOLUME
     is_rising: bool = False
     limit: int
@@ -268,7 +272,10 @@ class ListedTokens:
         return len(self._by_key)
 
     def page(self, asked: ListQuestion) -> ListedPage:
-        """Return the page that *asked* describes: some milliseconds, in any thread."""
+        """Return the page that *asked* describes: some milliseconds, in any thread.
+
+        Raises    ConditionError
+        """
         rows = self._rows_after(asked)
         for is_wanted in self._wanted(asked):
             rows = rows[is_wanted[rows]]
@@ -384,6 +391,9 @@ class ListedTokens:
             yield self._volume >= asked.volume_min
         if asked.since_min is not None:
             yield self._since >= asked.since_min
+        if asked.where:
+            wanted = parse_condition(asked.where)
+            yield rows_where(wanted, self._table.column, len(self._keys))
 
     def _order(self, sort: Sort) -> RowOrder:
         found = self._orders.get(sort)

@@ -29,19 +29,27 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.tokens.tokens import (
     AGES,
     LENGTHS,
+    LIMITS,
     VOLUMES,
     LinePage,
     ShownToken,
     TokenLines,
     TokensQuestion,
     Watching,
+    expect_condition,
+    flaw_of,
     has_empty_fields,
+    has_limits,
     question_of,
+    with_limits,
 )
 from mintscope.site.tokens.tokens import QUESTION_PATH as PATH
 
 PAUSE_S: Final = 1.0  # between two looks
 CELL: Final = re.compile(r"(?=<t[hd][ >])")
+
+
+ListPreset = Mapping[str, str | bool]
 
 
 class ListView(NamedTuple):
@@ -79,7 +87,7 @@ class LiveLists:
 
         Raises NotFound, RateLimited and ServiceUnavailable.
         """
-        asked = question_of(request.query_params)
+        asked = expect_condition(question_of(request.query_params))
         watched = await self._watching.mints(request.session) if asked.is_watched else None
         if asked.is_watched and watched is None:
             return NoContent()
@@ -159,6 +167,7 @@ def _changed(cells: Sequence[str], before: Sequence[str]) -> list[tuple[int, str
 
 
 UNAVAILABLE: Final = 503
+WRONG: Final = 422
 LATE: Final = 2  # times the age from which a report is late: blocks of the list are final
 # Sort keys of a list, "" for a column without one, and the text above the column.
 COLUMNS: Final = (
@@ -173,11 +182,18 @@ COLUMNS: Final = (
     ("", "Last day"),
     ("age", "Age"),
 )
+
+
+def _preset(sort: str, *, is_rising: bool = False, volume: str = "", where: str = "") -> ListPreset:
+    return {"sort": sort, "is_rising": is_rising, "volume": volume, "age": "", "where": where}
+
+
 PRESETS: Final = (
-    ("Most traded", {"sort": "volume", "is_rising": False, "volume": "", "age": ""}),
-    ("Gainers", {"sort": "d1", "is_rising": False, "volume": "10k", "age": ""}),
-    ("Losers", {"sort": "d1", "is_rising": True, "volume": "10k", "age": ""}),
-    ("Newest", {"sort": "age", "is_rising": True, "volume": "", "age": ""}),
+    ("Most traded", _preset("volume")),
+    ("Gainers", _preset("d1", volume="10k")),
+    ("Losers", _preset("d1", is_rising=True, volume="10k")),
+    ("Newest", _preset("age", is_rising=True)),
+    ("Oversold", _preset("rsi", is_rising=True, volume="10k", where="rsi_h1 < 30")),
 )
 STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
 
@@ -203,8 +219,10 @@ class TokensPages:
     async def show(self, request: PageRequest) -> PageResponse:
         """Show a page of the list; with `seen`, a slot, nothing if it is still the newest."""
         asked = question_of(request.query_params)
-        if has_empty_fields(request.query_params):
-            return Redirect(asked.address(after=asked.after))
+        if has_empty_fields(request.query_params) or has_limits(request.query_params):
+            return Redirect(with_limits(asked, request.query_params).address(after=asked.after))
+        if flaw_of(asked) is not None:
+            return self._page(asked, None, None, now=request.now, is_stale=False)
         if asked.is_watched and request.session is None:
             return Redirect(f"/sign-in?next={PATH}")
         watched = await self._watching.mints(request.session)
@@ -221,7 +239,7 @@ class TokensPages:
 
     async def download(self, request: PageRequest) -> PageResponse:
         """Return a page of the list as CSV.  Raises NotFound and ServiceUnavailable."""
-        asked = question_of(request.query_params)
+        asked = expect_condition(question_of(request.query_params))
         watched = await self._watching.mints(request.session)
         if asked.is_watched and watched is None:
             return Redirect(f"/sign-in?next={PATH}")
@@ -268,10 +286,13 @@ class TokensPages:
                 (name, asked.address(**each), asked == _of(asked, each)) for name, each in PRESETS
             ],
             "lengths": LENGTHS,
+            "limits": {name: label for name, (label, _, _) in LIMITS.items()},
+            "flaw": (flaw := flaw_of(asked)),
             "csv": asked.address(f"{PATH}.csv", after=asked.after),
             "here": asked.address(after=asked.after),
         }
-        return Page("tokens/list.html", facts, status=UNAVAILABLE if page is None else None)
+        status = UNAVAILABLE if page is None else None
+        return Page("tokens/list.html", facts, status=WRONG if flaw else status)
 
 
 FIELDS: Final = (

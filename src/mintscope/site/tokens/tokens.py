@@ -34,6 +34,7 @@ from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS, parse_mint
 from mintscope.kit.time import DAY_S, HOUR_S
 from mintscope.market.listing.listed import ListedTokens, ListLine, ListPlace, ListQuestion, Sort
 from mintscope.market.listing.look_alikes import cleaned, searched
+from mintscope.market.screening.grammar import TEXT_MAX, ConditionError, parse_condition
 from mintscope.site.figures import sparkline
 from mintscope.site.page import Page, PageResponse, Redirect
 from mintscope.site.routes import FormData, PageRequest, PageRoute, get
@@ -156,7 +157,7 @@ LENGTHS: Final = {"": 50, "200": 200}  # rows of a page
 WATCHED_SHOWN: Final = 12  # on the first page
 TEXT_LENGTH_MAX: Final = 64
 PLACE: Final = re.compile(r"(-?[0-9.]{1,24}(?:e[+-]?[0-9]{1,3})?)?~([1-9A-HJ-NP-Za-km-z]{32,44})")
-FIELDS: Final = ("q", "sort", "order", "volume", "age", "rows")  # of the form
+FIELDS: Final = ("q", "sort", "order", "volume", "age", "where", "rows")  # of the form
 SORTS: Final = {
     "volume": Sort.VOLUME,
     "price": Sort.PRICE,
@@ -167,6 +168,17 @@ SORTS: Final = {
     "rsi": Sort.RSI_H1,
     "buys": Sort.PRESSURE_H1,
     "age": Sort.AGE,
+}
+
+
+# Numbers of the form, which become conditions of the address.
+LIMITS: Final[Mapping[str, tuple[str, str, float]]] = {
+    "rsi_below": ("RSI 1h below", "rsi_h1 < {:g}", 1.0),
+    "rsi_above": ("RSI 1h above", "rsi_h1 > {:g}", 1.0),
+    "liquidity_above": ("Liquidity above, US dollars", "liquidity > {:.15g}", 1.0),
+    "buys_above": ("Buys 1h above, %", "pressure_h1 > {:g}", 0.01),
+    "change_above": ("Change of a day above, %", "change_d1 > {:g}", 0.01),
+    "change_below": ("Change of a day below, %", "change_d1 < {:g}", 0.01),
 }
 
 
@@ -198,6 +210,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     sort         a key of SORTS
     volume, age  a value of VOLUMES and of AGES
+    where        a condition of screens, not checked yet; "": none
     rows         a key of LENGTHS
     is_watched   nothing but what the reader watches
     after        where the page before ended
@@ -208,6 +221,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
     is_rising: bool = False
     volume: str = ""
     age: str = ""
+    where: str = ""
     rows: str = ""
     is_watched: bool = False
     after: ListPlace | None = None
@@ -226,6 +240,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
             "order": "asc" if asked.is_rising else "",
             "volume": asked.volume,
             "age": asked.age,
+            "where": asked.where,
             "rows": asked.rows,
             "watched": "1" if asked.is_watched else "",
             "after": "" if asked.after is None else _written(asked.after),
@@ -241,6 +256,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
             among=watched if self.is_watched else None,
             volume_min=next(each.amount for each in VOLUMES if each.value == self.volume),
             since_min=UnixS(now - age_s) if age_s else None,
+            where=self.where,
             sort=SORTS[self.sort],
             is_rising=self.is_rising,
             limit=self.length,
@@ -268,10 +284,53 @@ def question_of(query: FormData) -> TokensQuestion:
         is_rising=query.text("order") == "asc",
         volume=volume,
         age=age,
+        where=query.line("where")[: TEXT_MAX + 1],
         rows=rows,
         is_watched=query.text("watched") == "1",
         after=_read(after) if after else None,
     )
+
+
+def flaw_of(asked: TokensQuestion) -> str | None:
+    """Return the reason why the condition of *asked* is none; None if it is one, or there is none.
+
+    The message says what was expected, as that of the API's screens.
+    """
+    if not asked.where:
+        return None
+    try:
+        parse_condition(asked.where)
+    except ConditionError as flaw:
+        return str(flaw)
+    return None
+
+
+def expect_condition(asked: TokensQuestion) -> TokensQuestion:
+    """Return *asked* if its condition is one.  Raises NotFound."""
+    if flaw_of(asked) is not None:
+        raise NotFound
+    return asked
+
+
+def with_limits(asked: TokensQuestion, query: FormData) -> TokensQuestion:
+    """Return *asked* with the numbers of the form as conditions; what is no number is left out."""
+    limits = []
+    for name, (_, condition, factor) in LIMITS.items():
+        try:
+            number = float(query.line(name)) * factor
+        except ValueError:
+            continue
+        if isfinite(number):
+            limits.append(condition.format(number))
+    if not limits:
+        return asked
+    before = f"({asked.where})" if " or " in f" {asked.where} " else asked.where
+    return msgspec.structs.replace(asked, where=" and ".join(filter(None, (before, *limits))))
+
+
+def has_limits(query: FormData) -> bool:
+    """Return whether *query* has numbers of the form, as it is sent."""
+    return any(query.texts(name) for name in LIMITS)
 
 
 def has_empty_fields(query: FormData) -> bool:
