@@ -117,7 +117,7 @@ async def test_too_many_guesses_are_429_for_the_guesser_alone(alice: Person) -> 
             assert response.status_code == 429
             assert response.headers["retry-after"] == "900"
             assert "Too many attempts" in words(response)
-            assert "Try again in 900 seconds." in words(response)
+            assert "Try again in 15 minutes." in words(response)
             assert guesser.cookie is None
         async with Person(alice.site) as owner:
             assert where(await owner.sign_in()) == "/"

@@ -240,3 +240,14 @@ async def test_a_chat_of_telegram_is_linked_under_settings(tmp_path: Path) -> No
     assert "@alice<b>" in linked
     assert "Notifies on Telegram" in shown
     assert "Not linked" in unlinked
+
+
+async def test_all_errors_of_the_form_are_shown_at_once(alice: Person) -> None:
+    wrong = {"mint": "no mint", "name": "", "level": "170", "webhook": "ftp://a", "margin": "x"}
+    page = await alice.send("/alerts/new", ALERT | wrong)
+    marked = set(re.findall(r'id="(\w+)-error"', page.text))
+    cured = words(await alice.send("/alerts/new", ALERT | wrong | {"margin": "", "mint": WSOL}))
+
+    assert page.status_code == 422
+    assert marked == {"mint", "name", "webhook", "margin"}
+    assert "it cannot rise above 170" in cured

@@ -300,6 +300,21 @@ async def test_a_payment_that_is_slow_is_waited_for(shop: Shopfront, buyer: Visi
     await keep(buyer)
 
 
+LEGACY_WALLET: Final = """() => {
+  const features = {
+    "standard:connect": { version: "1.0.0", connect: async () => ({ accounts: [] }) },
+    "solana:signTransaction": {
+      version: "1.0.0", supportedTransactionVersions: ["legacy"], signTransaction: async () => [],
+    },
+  };
+  const wallet = {
+    version: "1.0.0", name: "Old wallet", chains: ["solana:mainnet"], accounts: [], features,
+  };
+  const detail = ({ register }) => register(wallet);
+  dispatchEvent(new CustomEvent("wallet-standard:register-wallet", { detail }));
+}"""
+
+
 async def test_every_page_of_a_purchase_passes_every_check(
     chromium: Browser, shop: Shopfront
 ) -> None:
@@ -310,6 +325,10 @@ async def test_every_page_of_a_purchase_passes_every_check(
         await visitor.open("/buy/10")
         await expect(visitor.page.get_by_text("There is no wallet")).to_be_visible()
         faults += await look_at(visitor.page, "buy-no-wallet")
+        await visitor.page.evaluate(LEGACY_WALLET)
+        await expect(visitor.page.get_by_text("Old wallet cannot pay here.")).to_be_visible()
+        await expect(visitor.page.get_by_text("There is no wallet")).to_be_hidden()
+        faults += await look_at(visitor.page, "buy-legacy-wallet")
         wallet = shop.wallet("looker")
         await wallet.enter(visitor.page)
         await visitor.open("/buy/10")

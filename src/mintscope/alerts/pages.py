@@ -38,6 +38,7 @@ from mintscope.site.routes import (
     sentence,
 )
 from mintscope.site.tokens.tokens import ShownToken, TokenSearch, mint_of
+from mintscope.solana.blocks import WSOL
 
 WINDOW_DIGITS_MAX: Final = 6  # ten days in seconds
 NAMES: Final = (
@@ -89,16 +90,17 @@ def values_of(asked: AlertRule) -> dict[str, str]:
 def parse_alert(values: Mapping[str, str]) -> AlertRule:
     """Return the alert that *values* describe.  Raises InvalidForm."""
     errors: dict[str, str] = {}
+    mint = Mint(WSOL)  # where what was typed is none: the other fields are read all the same
     try:
         mint = parse_mint(values["mint"])
     except InvalidTokenAddress as error:
-        raise InvalidForm({"mint": sentence(error)}) from None
+        errors["mint"] = sentence(error)
     confidence = values["confidence"] or FIRST["confidence"]
     is_listed = values["field"] in FIELDS and values["kind"] in set(SignalKind)
     is_listed = is_listed and values["fires"] in {"", *Fires}
     is_listed = is_listed and values["direction"] in {"", *Direction}
     if not is_listed or confidence not in set(Confidence):
-        raise InvalidForm({"": "Choose what is looked at from the lists."})
+        raise InvalidForm(errors | {"": "Choose what is looked at from the lists."})
     kind = SignalKind(values["kind"])
     asked = AlertRule(
         name=values["name"],
@@ -432,18 +434,42 @@ class AlertPages:
 
     def _sound(self, values: Mapping[str, str]) -> AlertRule:
         """Return the rule that *values* ask for.  Raises InvalidForm."""
-        asked = parse_alert(values)
+        errors = self._text_flaws(values)
+        try:
+            asked = parse_alert(values)
+        except InvalidForm as invalid:
+            raise InvalidForm({**errors, **invalid.errors}) from None
+        if cannot := impossible(asked):
+            errors["level"] = cannot
         flaw = self._signals.flaw(asked)
         if flaw is not None:
-            name = next((each for each in PLACES if flaw.startswith(each)), "")
-            flaw = flaw.removeprefix("webhookUrl: ")
-            raise InvalidForm({PLACES.get(name, ""): sentence(flaw)})
-        if cannot := impossible(asked):
-            raise InvalidForm({"level": cannot})
+            place, text = _placed(flaw)
+            errors.setdefault(place, text)
+        if errors:
+            raise InvalidForm(errors)
         return asked
+
+    def _text_flaws(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the flaws of the fields that are texts, each by itself."""
+        sound = AlertRule(
+            name="a name", mint=Mint(WSOL), field=Field("price.usd"), kind=SignalKind.ABOVE
+        )
+        each_alone = (
+            replace(sound, name=values["name"]),
+            replace(sound, message=values["message"]),
+            replace(sound, webhook_url=values["webhook"] or None),
+        )
+        flaws = (self._signals.flaw(asked) for asked in each_alone)
+        return dict(_placed(flaw) for flaw in flaws if flaw is not None)
 
     def _secret(self, alert: Alert) -> Page:
         return Page("alerts/secret.html", {"alert": alert, "secret": self._signals.secret(alert)})
+
+
+def _placed(flaw: str) -> tuple[str, str]:
+    """Return the field of the form that *flaw* is of, and its sentence."""
+    name = next((each for each in PLACES if flaw.startswith(each)), "")
+    return PLACES.get(name, ""), sentence(flaw.removeprefix("webhookUrl: "))
 
 
 def _once() -> str:

@@ -240,7 +240,11 @@ const Purchase = (() => {
       Wallets.item(wallet, () => alone(() => begin(wallet)))
     )));
     list.hidden = Wallets.found.length === 0;
-    panel().querySelector("[data-no-wallet]").hidden = Wallets.found.length > 0;
+    const unusable = panel().querySelector("[data-unusable]");
+    unusable.querySelector("strong").textContent = [...Wallets.unusable].join(", ");
+    unusable.hidden = Wallets.found.length > 0 || Wallets.unusable.size === 0;
+    const isMissing = Wallets.found.length === 0 && Wallets.unusable.size === 0;
+    panel().querySelector("[data-no-wallet]").hidden = !isMissing;
   }
 
   // Lets a purchase be made, or goes on with the one that is kept. *token* is topped up by it.

@@ -8,12 +8,16 @@ const Wallets = (() => {
   const EVENTS = "standard:events";
   const SIGN = "solana:signTransaction";
   const found = [];
+  const unusable = new Set(); // names of wallets of Solana that cannot sign what we write
   const watchers = new Set();
 
+  function isOfSolana(wallet) {
+    return typeof wallet?.name === "string"
+      && wallet.chains?.some((chain) => chain.startsWith("solana:"));
+  }
+
   function isUsable(wallet) {
-    return wallet && typeof wallet.name === "string"
-      && wallet.features?.[CONNECT] && wallet.features[SIGN]
-      && wallet.chains?.some((chain) => chain.startsWith("solana:"))
+    return wallet.features?.[CONNECT] && wallet.features[SIGN]
       // Those that know the old form alone would refuse what we write.
       && (wallet.features[SIGN].supportedTransactionVersions ?? [0]).includes(0);
   }
@@ -24,12 +28,15 @@ const Wallets = (() => {
 
   function register(...wallets) {
     for (const wallet of wallets) {
-      if (isUsable(wallet) && !found.includes(wallet)) found.push(wallet);
+      if (!isOfSolana(wallet)) continue;
+      if (!isUsable(wallet)) unusable.add(wallet.name);
+      else if (!found.some((each) => each.name === wallet.name)) found.push(wallet);
     }
     tellAll();
     return () => {
       for (const wallet of wallets) {
         if (found.includes(wallet)) found.splice(found.indexOf(wallet), 1);
+        unusable.delete(wallet?.name);
       }
       tellAll();
     };
@@ -42,6 +49,7 @@ const Wallets = (() => {
 
   return {
     found,
+    unusable,
     // A line of a list of wallets, with a button that calls *chosen*.
     item(wallet, chosen) {
       const button = document.createElement("button");
