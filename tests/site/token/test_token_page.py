@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mintscope.site.chart import ChartPoint
+from mintscope.site.token.shown import thin_span
 from support.scenes.people.web_person import Person, words
 from support.scenes.token_market import BONE, ISSUER, RISKY, SILENT, SOL, UNTRACKED, YOUNG, swap_of
 from support.scenes.website import MINUTE_MS, Website
@@ -219,3 +221,13 @@ async def test_late_data_is_marked_and_old_data_is_not_shown(
     assert "too old to show" in words(page)
     assert "360 s old" in words(page)
     assert 'id="chart"' not in page.text
+
+
+def test_a_window_of_rare_trades_says_what_it_spans() -> None:
+    def spans(step_s: int, count: int = 12) -> str | None:
+        points = [ChartPoint(step_s * at, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0) for at in range(count)]
+        return thin_span(points, 300)
+
+    assert spans(300) is spans(1_500) is spans(86_400, 8) is None
+    assert spans(1_800) == "4 hours"
+    assert spans(86_400) == "8 days"

@@ -194,6 +194,27 @@ def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> Uni
     return max(times, default=None)
 
 
+THIN: Final = 5  # times its name, from which a window says what it spans
+EMA: Final = 9
+
+
+def thin_span(points: Sequence[ChartPoint], width_s: int) -> str | None:
+    """Return how long the candles of EMA 9 reach back, as `9 days`; None if trades are not rare.
+
+    Buckets without trades have no candle, so nine candles of an hour may be nine days.
+    """
+    if len(points) < EMA:
+        return None
+    span_s = points[-1].t + width_s - points[-EMA].t
+    if span_s <= THIN * EMA * width_s:
+        return None
+    if span_s >= 2 * DAY_S:
+        return f"{round(span_s / DAY_S)} days"
+    if span_s >= 2 * HOUR_S:
+        return f"{round(span_s / HOUR_S)} hours"
+    return f"{round(span_s / MINUTE_S)} minutes"
+
+
 NAMES: Final = {"m1": "1m", "m5": "5m", "m15": "15m", "h1": "1h", "h4": "4h", "d1": "1d"}
 WINDOWS: Final = (
     ("m1", "1 m", MINUTE_S),
@@ -407,6 +428,7 @@ def shown_report(
         "last_trade": traded_at,
         "levels": levels,
         "chart": draw_chart(points, lines, width.seconds, _described(points, width)),
+        "thin_span": thin_span(points, width.seconds),
         "is_volume_cut": volume_top(points)[1],
         "points": msgspec.json.encode(points).decode(),
         "candles": list(reversed(points[-LISTED:])),
