@@ -150,7 +150,7 @@ async def test_there_is_an_end_to_keys(site: Website, alice: Person) -> None:
     answer = await alice.send(REVIEW, {"newest": str(KEYS_PER_USER_MAX)})
 
     assert answer.status_code == 409
-    assert "An account may have at most 100 keys in force." in words(answer)
+    assert "An account may have at most 100 active keys." in words(answer)
     await site.accounts.keys.revoke(session, KeyId(1))
     await make(alice, newest=KEYS_PER_USER_MAX)
 

@@ -152,7 +152,7 @@ async def test_a_payment_that_cannot_be_made_is_not_proposed(
         response = await propose(person, wallet)
         assert (response.status_code, state_of(response)) == (422, "again")
         assert title in words(response)
-    assert "0.025 SCOPE are needed" in words(await propose(person, poor))
+    assert "The payment needs 0.025 SCOPE" in words(await propose(person, poor))
 
 
 async def test_payments_are_written_out_within_the_budget_of_questions(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ async def test_what_is_no_credit_token_moves_nothing(alice: Person, text: str) -
     refused = await alice.send("/credits/deposit", {"deposited": text})
 
     assert refused.status_code == 422
-    assert "This is no credit token that was issued here" in words(refused)
+    assert "This service did not issue this credit token" in words(refused)
 
 
 async def test_strangers_move_nothing(site: Website) -> None:

@@ -36,7 +36,7 @@ from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.site.sales.words import tokens_text
 
 PAGE: Final = "/credits"
-UNKNOWN: Final = "This is no credit token that was issued here. Nothing was moved."
+UNKNOWN: Final = "This service did not issue this credit token. Nothing was moved."
 EMPTY: Final = "There are no credits on this credit token. Nothing was moved."
 UNVERIFIED: Final = "Verify your e-mail address first, under Settings > Account."
 LEVEL_END: Final = 10**12

@@ -27,7 +27,10 @@ class Told(NamedTuple):
 NOTHING_PAID: Final = "Nothing was paid."
 POOR: Final = (
     "This wallet has too little {symbol}",
-    "{amount} {symbol} are needed, in the wallet that you connected. Network fees are ours.",
+    (
+        "The payment needs {amount} {symbol}. Use another wallet, or choose another token to pay in"
+        " on the pricing page. Network fees are free."
+    ),
 )
 LATE: Final = (
     "That took too long",

@@ -38,7 +38,7 @@
     } catch {
       throw new Error("There is no connection. Nothing was changed that you cannot ask for again.");
     }
-    if (answer.status === 401) throw new Error("This is no credit token that was issued here.");
+    if (answer.status === 401) throw new Error("This service did not issue this credit token.");
     if (!answer.ok) throw new Error(body.error.message);
     return body.data;
   }

@@ -199,7 +199,7 @@ EMA: Final = 9
 
 
 def thin_span(points: Sequence[ChartPoint], width_s: int) -> str | None:
-    """Return how long the candles of EMA 9 reach back, as `9 days`; None if trades are not rare.
+    """Return the span of the candles of EMA 9, as `9 days`; None if trades are not rare.
 
     Buckets without trades have no candle, so nine candles of an hour may be nine days.
     """
