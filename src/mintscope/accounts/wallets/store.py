@@ -70,11 +70,13 @@ SET_SPEND_LEVEL: Final = """
 INSERT INTO spend_alert ("user", credits, told_day) VALUES (?, ?, ?)
     ON CONFLICT ("user") DO UPDATE SET credits = excluded.credits
 """
+# SQLite takes cross joins in this order: from the few that have set an alert.
 OVERSPENT: Final = """
-SELECT s."user", d.day, d.credits, s.credits FROM spend_alert AS s
-  JOIN credit_account AS a ON a.owner = s."user"
-  JOIN credit_day AS d ON d.account = a.id AND d.day >= ? AND d.day > s.told_day
- WHERE d.credits >= s.credits ORDER BY d.day, s."user" LIMIT ?
+SELECT s."user", d.day, d.credits, s.credits
+  FROM spend_alert AS s CROSS JOIN credit_account AS a CROSS JOIN credit_day AS d
+ WHERE a.owner = s."user" AND d.account = a.id AND d.day >= ? AND d.day > s.told_day
+   AND d.credits >= s.credits
+ ORDER BY d.day, s."user" LIMIT ?
 """
 NOTE_OVERSPENT: Final = 'UPDATE spend_alert SET told_day = ? WHERE "user" = ?'
 
