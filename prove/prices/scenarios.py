@@ -94,7 +94,7 @@ def launches() -> Iterator[tuple[str, Scenario]]:
 
 
 def read_launches(path: Path = LAUNCHES / "launch_trades.jsonl.gz") -> list[dict[str, Any]]:
-    """Return the launches of market_2026; none where the data is missing."""
+    """Return the launches of market_2026; none if the data is missing."""
     if not path.exists():
         return []
     with gzip.open(path, "rt") as lines:

@@ -25,7 +25,7 @@ from support.fakes.mail_server import SentEmails, mail_room
 from support.fakes.raw_server import raw_server
 
 NOW: Final = UnixMs(1_700_000_000_000)
-# The e-mails that arrived, as (recipient, subject, text, Message-ID); None where nothing is sent.
+# The e-mails that arrived, as (recipient, subject, text, Message-ID); None if nothing is sent.
 Arrived = Callable[[], list[tuple[str, str, str, str]] | None]
 
 
@@ -45,7 +45,7 @@ def told(sent: Email) -> tuple[str, str, str, str]:
 class Engine:
     """A transport, what has arrived by it, and how to let the other side refuse.
 
-    refuse    with a reply of a mail server; None where there is no other side
+    refuse    with a reply of a mail server; None if there is no other side
     """
 
     def __init__(

@@ -123,7 +123,7 @@ async def rotate(
 
 
 async def left(engine: Engine, *tokens: CreditToken) -> list[int | None]:
-    """Return the balances, None where there is no such credit token."""
+    """Return the balances, None if there is no such credit token."""
     accounts = [await found(engine, token) for token in tokens]
     return [None if each is None else await engine.ledger.balance(each) for each in accounts]
 

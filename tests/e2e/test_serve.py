@@ -115,7 +115,7 @@ def ask(client: httpx.Client, mint: str) -> httpx.Response:
 class Replay:
     """Blocks to be read, and what the definitions say of them at their end.
 
-    reports   by mint, None where there are too few candles for one
+    reports   by mint, None if there are too few candles for one
     """
 
     file: bytes

@@ -1,4 +1,4 @@
-"""Candles in SOL: those of the swaps, or none where the prices of some are not known."""
+"""Candles in SOL: those of the swaps, or none if the prices of some are not known."""
 
 from hypothesis import given, settings
 from hypothesis import strategies as st

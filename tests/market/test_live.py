@@ -42,7 +42,7 @@ def stood(time: int, rng: random.Random) -> bytes:
 
 
 def replayed(log: FakeLog, seq: int, mint: Mint) -> bytes | None:
-    """Return the report of *mint* at *seq*; None where there is too little."""
+    """Return the report of *mint* at *seq*; None if there is too little."""
     now = log.tip_at(seq).time
     if now is None:
         return None

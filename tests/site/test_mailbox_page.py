@@ -1,4 +1,4 @@
-"""The mailbox of a demo: e-mails for people and for scripts, and nothing where they are sent."""
+"""The mailbox of a demo: e-mails for people and for scripts, and nothing if they are sent."""
 
 from dataclasses import replace
 

@@ -84,7 +84,7 @@ class Way:
 
 
 async def piece(client: Client) -> bytes:
-    """Return one whole response, or what there is of one; nothing where the server has closed."""
+    """Return one whole response, or what there is of one; nothing if the server has closed."""
     async with asyncio.timeout(PATIENCE_S):
         try:
             head = await client.reader.readuntil(b"\r\n\r\n")

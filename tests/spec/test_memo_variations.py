@@ -84,7 +84,7 @@ class Oracle:
         return world.received() + world.received(world.usdc_terms)
 
     def note(self, signed: Signed, shown: Terms, asked: tuple[str, str], *, is_new: bool) -> None:
-        """Note that *asked* was answered for *signed* with the terms *shown*."""
+        """Record that *asked* was answered for *signed* with the terms *shown*."""
         assert signed.memo != "two", "a payment with two memos bought something"
         if not is_new:
             assert self.bought.get(signed.wire) == asked, "given again to another request"

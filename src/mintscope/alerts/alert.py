@@ -343,7 +343,7 @@ class FiringRows(Protocol):
         email: EmailState | None = None,
         telegram: TelegramState | None = None,
     ) -> FiringId:
-        """Add a firing; *due_at*, *email*, *telegram*: None where it is not sent in that way."""
+        """Add a firing; *due_at*, *email*, *telegram*: None if it is not sent in that way."""
 
     def insert_many(
         self,
@@ -450,7 +450,7 @@ class TelegramRows(Protocol):
         """Give a chat its new number: a group became a supergroup."""
 
     def block(self, user_id: UserId, at: UnixMs) -> None:
-        """Note that the bot may not write to the chat of a user."""
+        """Record that the bot may not write to the chat of a user."""
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
         """Return up to *limit* signals whose waiting firings are to be sent, longest due first."""
@@ -506,7 +506,7 @@ class LeaseRows(Protocol):
         """Store the progress of the evaluation of signals."""
 
     def touch(self) -> None:
-        """Note that a signal was made, changed or deleted."""
+        """Record that a signal was made, changed or deleted."""
 
     def bases(self) -> Sequence[MintBase]:
         """Return the starting points of mints."""

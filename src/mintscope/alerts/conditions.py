@@ -190,11 +190,11 @@ class Tracks:
         return [track.base for track in self._tracks.values() if not track.is_kept]
 
     def idle(self) -> list[Mint]:
-        """Return the mints that have not changed since their bases: these may be as of now."""
+        """Return the mints that have not changed since their bases; their current state is valid."""
         return [mint for mint, track in self._tracks.items() if not track.since]
 
     def keep(self, bases: Iterable[LoadedMint], idle: Iterable[Mint], seq: int) -> None:
-        """Note that *bases* were written down, and those of *idle* as of *seq*."""
+        """Record that *bases* were written down, and those of *idle* as of *seq*."""
         for base in bases:
             track = self._tracks.get(base.mint)
             if track is not None and track.base is base:
@@ -565,7 +565,7 @@ def _of_report(name: str) -> Field:
 
 
 def read_field(report: TokenReport, field: Field) -> float | None:
-    """Return the value of *field*, one of FIELDS; None where history is too short for it."""
+    """Return the value of *field*, one of FIELDS; None if history is too short for it."""
     found: Any = report
     for attribute in FIELDS[field]:
         if found is None:

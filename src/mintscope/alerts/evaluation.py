@@ -292,7 +292,7 @@ class Evaluation:
         )
 
     def written(self, outcome: Outcome) -> None:
-        """Note that *outcome*, the newest, was written down."""
+        """Record that *outcome*, the newest, was written down."""
         self._changed.clear()
         self._fired.clear()
         self._dropped.clear()

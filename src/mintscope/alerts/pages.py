@@ -388,7 +388,7 @@ class AlertPages:
     ) -> Page:
         """Return the form.
 
-        found     may be chosen from; None where nothing was looked for
+        found     may be chosen from; None if nothing was looked for
         remarks   are to be read before it is sent again
         """
         mint = mint_of(values["mint"])

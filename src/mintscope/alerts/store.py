@@ -97,7 +97,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         email: EmailState | None = None,
         telegram: TelegramState | None = None,
     ) -> FiringId:
-        """Add a firing; *due_at*, *email*, *telegram*: None where it is not sent in that way."""
+        """Add a firing; *due_at*, *email*, *telegram*: None if it is not sent in that way."""
         columns = asdict(firing)
         how = {"due_at": self._due(due_at), "email": email, "telegram": telegram}
         return self._add({"signal": columns.pop("signal_id"), **columns, **how})
@@ -313,7 +313,7 @@ class SqlLeaseRows:
         self._db.execute(ADVANCE, (seq,))
 
     def touch(self) -> None:
-        """Note that a signal was made, changed or deleted."""
+        """Record that a signal was made, changed or deleted."""
         self._db.execute(OPEN, (b"",))
         self._db.execute(TOUCH)
 

@@ -263,7 +263,7 @@ class RotateRoutes:
     def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
         """Derive the token from what only the caller knows, so that it can be given again.
 
-        The first is that of now; it may have been given while others signed.
+        The first is the current one; it may have changed while the wallet signed.
         """
         digest = hashlib.sha256(f"mintscope rotation of {proven}".encode()).digest()
         secrets = merchant.facilitator.secrets
@@ -340,7 +340,7 @@ QUERY_FIELDS_MAX: Final = 8
 class CreditRoutes:
     """Bundles, their purchase, and the history of credits.
 
-    merchant    None where nothing is for sale
+    merchant    None if nothing is for sale
     """
 
     gate: Gate

@@ -272,7 +272,7 @@ class Streams:
                 del self._counts[account]
 
     def note_behind(self, stream: EventStream) -> None:
-        """Note that there will be something to make up for *stream*."""
+        """Record that there will be something to make up for *stream*."""
         self._behind.setdefault(stream, self._clock.monotonic_s())
 
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:

@@ -237,7 +237,7 @@ class KeptAnswers:
         self._bytes = 0
 
     def find(self, name: str, *, is_bought: bool = False) -> Delivered | None:
-        """Return the answer kept as *name*, with its age of now, and its cost.
+        """Return the answer kept as *name*, with its current age and its cost.
 
         is_bought    only an answer that its purchase has kept: the store has its name for as long
         """

@@ -139,7 +139,7 @@ class PaidMinutes:
         self.begin(stream)
 
     def note_told(self) -> None:
-        """Note that a report was sent in the minute under way."""
+        """Record that a report was sent in the minute under way."""
         if self._paid is not None and not self._is_noted:
             self._is_noted = True
             self._note_sent(self._paid)

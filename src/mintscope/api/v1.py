@@ -4,7 +4,7 @@ The handlers under /v1, one per endpoint of the specification.
 
 POST /v1/tokens/batch: many reports at once, for a credit each that is delivered.
 
-GET /v1/trial/{tokenAddress}: the report of now, free, some times a day and client address.
+GET /v1/trial/{tokenAddress}: the current report, free, a few times a day for each client address.
 """
 
 import asyncio
@@ -523,7 +523,7 @@ class TrialRoute:
     async def try_token(self, request: Request) -> Response:
         """The same report for free, $per_day a day and client address.
 
-        Returns the report of GET /v1/token/{tokenAddress}, whole and of now, without credential or
+        Returns the report of GET /v1/token/{tokenAddress}, whole and current, without credential or
         payment: $per_day reports a day and client address, views of token pages on the web site
         among them. Errors are not counted.
         """

@@ -462,7 +462,7 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
 class QueryField(NamedTuple):
     """The values of a field: any of *values*, where they are few; a list has several.
 
-    range   of an integer, in words; None where it is none
+    range   of an integer, in words; None if it is none
     """
 
     values: Sequence[str]

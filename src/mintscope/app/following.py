@@ -76,7 +76,7 @@ def make_signals(
     secrets: AccountSecrets,
     clock: Clock,
 ) -> Alerts:
-    """Return the alerts of accounts; *queue*: None where no webhooks are sent."""
+    """Return the alerts of accounts; *queue*: None if no webhooks are sent."""
     bounds = AlertBounds(
         per_user_max=config.per_account_max,
         of_all_max=config.of_all_max,
@@ -221,7 +221,7 @@ T = TypeVar("T")
 class StatusReader:
     """Reads the status; what cannot be read in time is None.
 
-    sales        None where nothing is sold
+    sales        None if nothing is sold
     started_at   when this process began to answer
     rules        how late data may be
     coverage     what was read and missed lately

@@ -198,7 +198,7 @@ def credit_sales(
 def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | None:
     """Return a writer of the OpenAPI document of *api*, which people reach at *origin*.
 
-    None where something stands before it that does not say what it serves.
+    None if something stands before it that does not say what it serves.
     """
     if not isinstance(api, HttpApplication):
         return None

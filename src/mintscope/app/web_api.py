@@ -295,7 +295,7 @@ def _key_ring(accounts: AccountParts | None) -> KeyRing | None:
 
 
 def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenFastPath | None:
-    """Return the fast path of plain requests; None where ledger or limiter must be awaited."""
+    """Return the fast path of plain requests; None if ledger or limiter must be awaited."""
     if not isinstance(ledger, InstantLedger) or not isinstance(limiter, MovingWindow):
         return None
     return TokenFastPath(

@@ -93,10 +93,10 @@ FORMS: Final = Limit(name="forms", count=60, window_s=60)
 class WebParts:
     """The services behind the pages.
 
-    mailbox   holds e-mails that are not sent; None where they are sent
-    market    what pages of tokens show; None where there are none
-    sales     None where nothing is for sale
-    describe  returns the OpenAPI document of the API beside the pages; None where there is none
+    mailbox   holds e-mails that are not sent; None if they are sent
+    market    what pages of tokens show; None if there are none
+    sales     None if nothing is for sale
+    describe  returns the OpenAPI document of the API beside the pages; None if there is none
     ledger    has the history of credits; None if pages do not show it
     status    has the state of the service; None if pages do not show it
     """

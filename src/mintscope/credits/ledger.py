@@ -249,7 +249,7 @@ class DebitLedger(Protocol):
         """
 
     def note_sent(self, debited: Debited) -> None:
-        """Note that something was sent of the minute *debited*, or that it is over.
+        """Record that something was sent of the minute *debited*, or that it is over.
 
         A later commit keeps it: until then the minute is given back if this process dies.
         """
@@ -294,7 +294,7 @@ class InstantLedger(Protocol):
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return the earlier results of `find` and `root` for *bearer*, from memory.
 
-        None where they were not asked lately, or the account was empty when it last spent: a hint
+        None if they were not asked lately, or the account was empty when it last spent: a hint
         only, another process may have filled it.
         """
 

@@ -72,7 +72,7 @@ def data_of(instruction: Instruction) -> bytes:
 def common_head(first: str, length: int, size: int) -> bytes | None:
     """Return the leading *size* bytes of every text of *length* that begins with *first*.
 
-    None where they differ: the lowest and the highest such text decide.
+    None if they differ: the lowest and the highest such text decide.
     """
     rest = length - len(first)
     low = decode(first + "1" * rest)

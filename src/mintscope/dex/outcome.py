@@ -49,7 +49,7 @@ class Moved(NamedTuple):
 class Quarantined(NamedTuple):
     """One transaction, or one call of *program* in it, that gave no swap and should have.
 
-    signature   None where not even that could be read
+    signature   None if not even that could be read
     program     the short name of the table, or the address of a program that is not in it;
                 "unknown" where none was reached
     head        of an unknown instruction its first 8 bytes, hex, all if there are fewer; else empty

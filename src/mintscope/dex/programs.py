@@ -215,7 +215,7 @@ def added(name: str, address: str, heads: Sequence[bytes], pool: int | None) -> 
     """Return a program that an operator adds: read by what moved.
 
     heads   first bytes of the instructions that swap; none for every instruction
-    pool    position of the account that names the pool; None where none does
+    pool    position of the account that names the pool; None if none does
     """
     legs = () if pool is None else (_vaults_of(pool),)
     return Program(name, address, dict.fromkeys(heads or [b""], legs), read_closed, proven=False)

@@ -335,7 +335,7 @@ class SqlHistory:
         return await self._read(work)
 
     async def filled(self, gap: Gap, at: UnixMs) -> None:
-        """Note that the tokens which traded in *gap* were read again: it is no longer open."""
+        """Record that the tokens which traded in *gap* were read again: it is no longer open."""
         await self._write(lambda db: db.execute(FILLED, (at, gap.first, gap.last)))
 
     async def close(self) -> None:
@@ -468,7 +468,7 @@ class SqlBackfillJobs:
         await self._write(lambda db: db.execute(ESTIMATED, values | {"seconds": int(cost.seconds)}))
 
     async def began(self, ask_id: int, from_time: UnixS) -> bool:
-        """Note that it is read now, since *from_time*; False if it is no longer wanted."""
+        """Record that it is read now, since *from_time*; False if it is no longer wanted."""
         values = {"id": ask_id, "from_time": from_time}
         return await self._write(lambda db: db.execute(BEGAN, values).get is not None)
 

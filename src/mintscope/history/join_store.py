@@ -436,7 +436,7 @@ class SqlGapMends:
         return None if row is None else _mend(row)
 
     async def put_off(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Note that it waits for something; that is no attempt."""
+        """Record that it waits for something; that is no attempt."""
         await self._note(PUT_OFF, gap, next_at, words)
 
     async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:

@@ -15,7 +15,7 @@ from mintscope.market.standing import Standing
 
 
 class BackfillSlot(NamedTuple):
-    """The swaps of one slot that was read, in order; *time* is None where the node knows none."""
+    """The swaps of one slot that was read, in order; *time* is None if the node knows none."""
 
     slot: Slot
     time: UnixS | None
@@ -32,7 +32,7 @@ class BackfillSwaps(NamedTuple):
 
 
 class FoldedBackfill(NamedTuple):
-    """The result of the past; None where the mint never traded in it.
+    """The result of the past; None if the mint never traded in it.
 
     time        effective, of the newest slot
     since_slot  before the oldest slot
@@ -110,7 +110,7 @@ class UnreadTransaction(NamedTuple):
 
 
 class ReadTransaction(NamedTuple):
-    """A transaction that was asked for; *swaps* is None where the node did not give it."""
+    """A transaction that was asked for; *swaps* is None if the node did not give it."""
 
     slot: Slot
     signature: Signature

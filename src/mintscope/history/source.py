@@ -111,7 +111,7 @@ class PacedNode(Rpc):
         return await self.slot(Commitment.FINALIZED)
 
     async def reaches_back_to(self) -> UnixS | None:
-        """Return the time of the oldest block that it has, None where it does not know."""
+        """Return the time of the oldest block that it has, None if it does not know."""
         return await self.block_time(await self.first_available())
 
     async def lines(
@@ -134,7 +134,7 @@ class PacedNode(Rpc):
         return _result(answer, "getSignaturesForAddress") or []
 
     async def transaction(self, signature: Signature) -> Transaction | UnreadableTransaction | None:
-        """Return a transaction that succeeded, None where the node has none."""
+        """Return a transaction that succeeded, None if the node has none."""
         while True:
             asked = self._version.newest
             options = {
@@ -149,7 +149,7 @@ class PacedNode(Rpc):
         return None if entry is None else read_transaction(msgspec.json.encode(entry), 0)
 
     async def positions(self, slot: Slot) -> Mapping[Signature, int]:
-        """Return the place of each transaction in its block, none where it has no block."""
+        """Return the place of each transaction in its block, none if it has no block."""
         options = {
             "transactionDetails": "signatures",
             "rewards": False,

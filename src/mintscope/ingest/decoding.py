@@ -48,7 +48,7 @@ class WorkerLost(Exception):
 
 
 class Heard(NamedTuple):
-    """An answer; None where the process could not decode.  The first says that it is ready."""
+    """An answer; None if the process could not decode.  The first says that it is ready."""
 
     decoded: Decoded | None
 
@@ -290,7 +290,7 @@ class DecodeAhead:
         self._unwaited_count = 0  # since one that waited
 
     def offer(self, block: Block) -> None:
-        """Note that *block* will be asked for, after others."""
+        """Record that *block* will be asked for, after others."""
         self._waited_count += 1
         self._unwaited_count = 0
         if self._state is WorkerState.RESTS and self._waited_count >= self._starts_after:

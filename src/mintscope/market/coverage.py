@@ -152,7 +152,7 @@ class CoverageReader(Protocol):
 
 
 class Shares(NamedTuple):
-    """The read part of all, from 0 to 1, rounded down; None where there was nothing.
+    """The read part of all, from 0 to 1, rounded down; None if there was nothing.
 
     Rounded down, 1 means that nothing was missed.
     """
@@ -272,7 +272,7 @@ def shares_of(read: Tally, missed: Tally) -> Shares:
 
 
 def part(read: int, missed: int) -> float | None:
-    """Return *read* as a part of both, rounded down; None where there was nothing."""
+    """Return *read* as a part of both, rounded down; None if there was nothing."""
     whole = read + missed
     return None if not whole else read * 10**SHARE_DIGITS // whole / 10**SHARE_DIGITS
 

@@ -72,7 +72,7 @@ class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A swap as one mint's analytics see it, fixed when it was appended.
 
     volume       micro-USD, integer; 0 if it must not count, as at a price that was rejected
-    price_usd    per whole token, None where the swap sets no candle;
+    price_usd    per whole token, None if the swap sets no candle;
     price_sol    None exactly when price_usd is
     pool         its address, or its program where that has no pools; None in logs of before
     offered      (price_usd, price_sol) that it would have set, had its pool decided, or were it no
@@ -164,7 +164,7 @@ Event = Appended | SlotFinalized | Retracted | Tracked | Untracked
 class CandleRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A kept candle; a bucket with volume but no price has count 0 and no prices.
 
-    open_sol to close_sol   in SOL; None where they were not kept for all of its swaps
+    open_sol to close_sol   in SOL; None if they were not kept for all of its swaps
     """
 
     bucket: UnixS

@@ -91,7 +91,7 @@ class MintFacts(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     supply              in the smallest unit
     mint_authority      who can make more; None: no more can be made
     freeze_authority    who can freeze accounts; None: they cannot be frozen
-    name, symbol        as its issuer wrote them, at most 64 characters; None where there is none
+    name, symbol        as its issuer wrote them, at most 64 characters; None if there is none
     transfer_fee_bps    newest fee of a transfer in 1/100 percent; None without the extension
     transfer_hook       program that runs at every transfer; None without
     permanent_delegate  who can move or burn anyone's tokens; None without

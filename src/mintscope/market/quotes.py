@@ -81,7 +81,7 @@ class Quotes:
         self._decided = decided
         self._time = time
         self._staking = mints.staking
-        self._tokens: dict[Mint, _Token | None] = {}  # as of now, whatever the slot goes on to say
+        self._tokens: dict[Mint, _Token | None] = {}  # current, whatever the rest of the slot says
         self._ranks: dict[Mint, int] = {}
         self.off_peg = off_peg(_fresh(decided, time, mints.dollars), mints.dollars)
         self.dollars = _on_peg(self.off_peg, mints.dollars)

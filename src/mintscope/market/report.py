@@ -148,7 +148,7 @@ class Fibonacci(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class TimeframeIndicators(msgspec.Struct, frozen=True, gc=False):
-    """The indicators of one timeframe; None where history is too short."""
+    """The indicators of one timeframe; None if history is too short."""
 
     ema9: Annotated[
         float | None, about("EMA(9) of the closes in US dollars; null below 9 candles.", 171.1)

@@ -33,7 +33,7 @@ FRAME_PARTS: Final = len(TimeframeIndicators.__struct_fields__)
 
 
 class TimeframeUpdate(msgspec.Struct, frozen=True, gc=False):
-    """The indicators of one timeframe that have changed; None where history is too short."""
+    """The indicators of one timeframe that have changed; None if history is too short."""
 
     ema9: Annotated[float | UnsetType | None, about(f"EMA(9) {CLOSES}", 171.1)] = UNSET
     ema21: Annotated[float | UnsetType | None, about(f"EMA(21) {CLOSES}", 170.9)] = UNSET

@@ -87,7 +87,7 @@ Recognise = Callable[[bytes], Awaitable[Recognised | None]]  # None: it carries 
 class Orphan(msgspec.Struct, frozen=True, kw_only=True):
     """A payment of ours without a row.
 
-    payer, amount, asset, bought    by its quote; None where it carries none of ours.  What it has
+    payer, amount, asset, bought    by its quote; None if it carries none of ours.  What it has
                                     bought is the path of a kind where no more is known
     found_at                        by the first audit that met it
     """

@@ -24,7 +24,7 @@ class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
     """A page of what touched the treasury, finalized, newest first.
 
     succeeded    those transactions that did
-    newest       of all on the page, those that failed too; None where there are no more
+    newest       of all on the page, those that failed too; None if there are no more
     oldest       likewise
     """
 
@@ -51,7 +51,7 @@ class TreasuryHistory(Protocol):
         """
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent, None where there is none to be read."""
+        """Return the transaction as it was sent, None if there is none to be read."""
 
     async def finalized_height(self) -> int:
         """Return the height of the newest block that no fork can take back."""
@@ -139,7 +139,7 @@ class TreasuryBooks(Protocol):
         """Store the progress of the scan of *scope*."""
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Note that *signatures* were looked at in vain, except those that are settled by now."""
+        """Record that *signatures* were looked at in vain, except those that are settled by now."""
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
         """Return the arrivals to look at again: each after as long as it has been in doubt."""

@@ -128,7 +128,7 @@ class PaymentOption(msgspec.Struct, frozen=True, kw_only=True):
 class CheckoutRefused(Exception):
     """Nothing was handed out, and nothing was charged unless *cause* says so.
 
-    option       None where nothing can be bought now, and where nothing more is to be paid
+    option       None if nothing can be bought now, and where nothing more is to be paid
     failure     why what was asked for could not have been handed out anyway
     is_ready    what was asked for can be handed out to a client that pays
     """
@@ -323,8 +323,8 @@ Charge = CreditCharge | PaymentCharge
 class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     """Takes credits or one payment for an order.
 
-    debits        takes several credits at once, and those of API keys; None where none are taken
-    merchant      None where only credits are taken
+    debits        takes several credits at once, and those of API keys; None if none are taken
+    merchant      None if only credits are taken
     turn          awaited around costly steps, so that other requests are served between them
     on_outcome    called with the outcome of each payment
     """
@@ -351,7 +351,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     ) -> PaymentCharge:
         """Return a charge for a payment that checks out, or that was settled before.
 
-        key        the client's redelivery key, None where it sent none
+        key        the client's redelivery key, None if it sent none
         address    the client's, for the failure budget
         Raises     CheckoutRefused, PriceUnavailable
         """

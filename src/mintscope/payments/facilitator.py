@@ -106,7 +106,7 @@ Wanted = PaidReport | Credits | TopUp
 class Demand(msgspec.Struct, frozen=True, kw_only=True):
     """The purchase of a request and its sender.
 
-    key        the client's own redelivery key, None where it sent none
+    key        the client's own redelivery key, None if it sent none
     address    the client's, for the failure budget
     """
 

@@ -65,7 +65,7 @@ class Order:
     price               in atoms of the token whose prices are given
     usd                 the same in USD, exact
     fee_lamports_max    the most that landing its payment may cost us; None for any fee
-    key                 the redelivery key of the client that asks, None where it sent none
+    key                 the redelivery key of the client that asks, None if it sent none
     is_for_credits      only credits are taken: what it costs is known once it was delivered
     """
 
@@ -110,7 +110,7 @@ class Records(Protocol):
     """Raises ChainUnavailable."""
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent, None where there is none to be read."""
+        """Return the transaction as it was sent, None if there is none to be read."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

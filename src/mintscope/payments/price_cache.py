@@ -63,7 +63,7 @@ class SolSource(Protocol):
     """A source of what SOL is worth now, in USD."""
 
     async def read(self, now: UnixMs) -> Decimal | None:
-        """Return the price, None where it is not known; ends within its own time limit."""
+        """Return the price, None if it is not known; ends within its own time limit."""
 
 
 class PinnedPrice:
@@ -97,7 +97,7 @@ class PriceCache:
         self._decimals = decimals
         self._fee_share_max = fee_share_max
         self._clock = clock
-        self._price_list: PriceList | None = None  # of now
+        self._price_list: PriceList | None = None  # the current one
         self._previous: Quote | None = None  # the last that was ever sold at
         self._read_at_s = 0.0
         self._read_again_s = 0.0
@@ -117,7 +117,7 @@ class PriceCache:
         return price_list
 
     def latest(self) -> PriceList | None:
-        """Return the prices as they were last read, None where there are none or they are old."""
+        """Return the prices as they were last read, None if there are none or they are old."""
         age_s = self._clock.monotonic_s() - self._read_at_s
         return self._price_list if age_s < QUOTE_S_MAX else None
 
@@ -212,7 +212,7 @@ def market_of(  # noqa: PLR0913 - one argument for each part
     lag_s: float,
     dollars: frozenset[Mint] = DOLLARS,
 ) -> TokenMarket:
-    """Return the market of *token*; its sides are worth nothing where there is no price.
+    """Return the market of *token*; its sides are worth nothing if there is no price.
 
     dollars   the mints of which one is worth a dollar, each of 6 decimals
     """

@@ -259,7 +259,7 @@ def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:
 class PriceList(msgspec.Struct, frozen=True, kw_only=True):
     """Every price at one quote, so that the list and the demand for payment agree.
 
-    sol_usd          what network fees are counted at; None where it is unknown
+    sol_usd          what network fees are counted at; None if it is unknown
     fee_share_max    of a request's price that the network fee of its payment may eat
     """
 

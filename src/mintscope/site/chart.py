@@ -36,7 +36,7 @@ class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
     t                begin, Unix seconds
     bought, sold     US dollars; 0 where a provider gave the candle, whose volume has no sides
     unsided          US dollars of such a candle
-    ema9 to histogram    None where history is too short
+    ema9 to histogram    None if history is too short
     """
 
     t: int

@@ -181,7 +181,7 @@ class PersonCredits:
 class FrontPages:
     """The first page, and the part of it that is asked for again as blocks come.
 
-    live, lines   None where no market is shown
+    live, lines   None if no market is shown
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing that is shown
@@ -249,7 +249,7 @@ class FrontPages:
         return dict(NOT_LIVE) if self._live is None else await self._live.facts()
 
     async def _watched(self, request: PageRequest) -> LinePage | None:
-        """Return the lines of what is watched; None where no market is shown."""
+        """Return the lines of what is watched; None if no market is shown."""
         mints = await self._watching.mints(request.session)
         if self._lines is None:
             return None

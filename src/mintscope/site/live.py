@@ -127,7 +127,7 @@ class Channel(Generic[View]):
             del self._readers[stream], self._marks[stream]
 
     def note(self) -> None:
-        """Note that something may be new."""
+        """Record that something may be new."""
         self._is_due = True
         if self._looking is None:
             self._looking = asyncio.create_task(self._go_on())

@@ -85,7 +85,7 @@ REPORT: Final = msgspec.json.Decoder(TokenReport)
 class SolNow(NamedTuple):
     """SOL as of *slot*.
 
-    change    of the last hour, as a fraction; None where it is not known
+    change    of the last hour, as a fraction; None if it is not known
     written   some values of the report, in JSON as the API writes them
     age_ms    of the slot, when it was read; *is_late* if that is more than it should be
     """

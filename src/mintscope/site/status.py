@@ -178,8 +178,8 @@ class ServiceStatus(NamedTuple):
     """All of it, at one moment.
 
     checks       "ok", or what is wrong, by the name of the check
-    market       None where it cannot be read just now
-    books        None where nothing is sold, or where they cannot be read just now
+    market       None if it cannot be read just now
+    books        None if nothing is sold, or where they cannot be read just now
     is_selling   payments are taken here
     rules        how late data may be
     coverage     what was read and missed lately; None while that is not counted

@@ -36,7 +36,7 @@ LAMPORTS_PER_SOL: Final = 1_000_000_000
 class Block(msgspec.Struct, frozen=True, kw_only=True):
     """One block at `confirmed`.
 
-    time   the chain's own, whole seconds; None where it gave none
+    time   the chain's own, whole seconds; None if it gave none
     size   bytes of its transactions as they came; 0 where that is not known
     """
 
@@ -86,7 +86,7 @@ class Source(Protocol):
     """The source of blocks."""
 
     async def genesis_hash(self) -> str | None:
-        """Return the name of the chain, None where the source cannot know it."""
+        """Return the name of the chain, None if the source cannot know it."""
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
         """Yield updates after *after*, oldest first; from its own start when None.

@@ -316,16 +316,16 @@ class Arrivals:
             self._meter.note(slot, time)
 
     def note_named(self, slot: Slot, asked_at_s: float) -> None:
-        """Note that the answer to a request of *asked_at_s* named *slot* as the newest."""
+        """Record that the answer to a request of *asked_at_s* named *slot* as the newest."""
         due_at_s = self.due_at_s(slot)
         self._newest = slot, asked_at_s if due_at_s is None else min(asked_at_s, due_at_s)
 
     def note_there(self, slot: Slot, asked_at_s: float) -> None:
-        """Note that a request of *asked_at_s* found *slot*: the next may be sent sooner."""
+        """Record that a request of *asked_at_s* found *slot*: the next may be sent sooner."""
         self.note_named(slot, asked_at_s - self._share_s(EARLIER))
 
     def note_early(self, slot: Slot, asked_at_s: float) -> None:
-        """Note that a request of *asked_at_s* came too early for *slot*."""
+        """Record that a request of *asked_at_s* came too early for *slot*."""
         due_at_s = self.due_at_s(slot)
         if due_at_s is None:
             return

@@ -29,7 +29,7 @@ from mintscope.solana.wire import Absence
 class Position:
     """A place to go on from.
 
-    blockhash   None where any block whose parent is at or below *slot* may follow
+    blockhash   None if any block whose parent is at or below *slot* may follow
     """
 
     slot: Slot
@@ -115,7 +115,7 @@ class Lineage:
         return run
 
     def finalize(self, position: Position) -> None:
-        """Note that *position* and everything before it can no longer die."""
+        """Record that *position* and everything before it can no longer die."""
         assert self.holds(position)
         self._links = {slot: link for slot, link in self._links.items() if slot > position.slot}
         self.floor = position
@@ -201,7 +201,7 @@ class Finality:
         self._undecided += 1
 
     def note_confirmed(self, slot: Slot) -> None:
-        """Note that the node has confirmed *slot*, the newest."""
+        """Record that the node has confirmed *slot*, the newest."""
         self._meter.note_confirmed(slot, self._clock.monotonic_s())
 
     def due_in_s(self) -> float:

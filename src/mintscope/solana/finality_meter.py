@@ -58,7 +58,7 @@ class FinalityMeter:
         self._unknown_to = Slot(-1)  # when slots up to here were confirmed is not known
 
     def note_confirmed(self, slot: Slot, at_s: float) -> None:
-        """Note that *slot* is the newest confirmed one; older ones change nothing."""
+        """Record that *slot* is the newest confirmed one; older ones change nothing."""
         marks = self._marks
         if not marks and not self._samples:
             self._unknown_to = max(self._unknown_to, Slot(slot - 1))
@@ -69,7 +69,7 @@ class FinalityMeter:
             self._unknown_to = marks.popleft()[0]
 
     def note_final(self, slot: Slot, at_s: float) -> None:
-        """Note that *slot* is the newest final one; older ones change nothing."""
+        """Record that *slot* is the newest final one; older ones change nothing."""
         marks = self._marks
         has_begun = bool(marks or self._samples)
         if slot <= self._unknown_to or not has_begun:

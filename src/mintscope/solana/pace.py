@@ -58,7 +58,7 @@ class PaceMeter:
             self.note(slot, time)
 
     def note(self, slot: Slot, time: UnixS) -> None:
-        """Note that the block of *slot* was made at *time*; slots beyond it have died."""
+        """Record that the block of *slot* was made at *time*; slots beyond it have died."""
         marks = self._marks
         while marks and marks[-1][0] >= slot:
             marks.pop()

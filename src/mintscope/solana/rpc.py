@@ -184,7 +184,7 @@ class Missing:
 class Head(NamedTuple):
     """The newest block at a commitment.
 
-    blockhash   None where the node did not say it
+    blockhash   None if the node did not say it
     """
 
     slot: Slot

@@ -78,7 +78,7 @@ class Transaction(msgspec.Struct, gc=False):
     index          position in its block
     keys           addresses: static, then loaded writable, then loaded readonly
     signer_count   that many of the first keys signed; the very first paid the fee
-    inner          None where the node did not record what the instructions called
+    inner          None if the node did not record what the instructions called
     balances       of the token accounts that are alive at the end
     read_earlier   returns the balances before; few transactions need them, so a source may leave
                    them unparsed until then.  Raises ValueError where they cannot be read
@@ -99,7 +99,7 @@ class Transaction(msgspec.Struct, gc=False):
 class UnreadableTransaction(msgspec.Struct, frozen=True):
     """A transaction that the source cannot bring into that form.
 
-    signature   None where not even that could be read
+    signature   None if not even that could be read
     reason      malformed; no_meta: its outcome was not recorded; unknown_version: newer than we
                 know, so its parts may mean something else
     """

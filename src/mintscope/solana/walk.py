@@ -192,7 +192,7 @@ class Walk:
         return await self._rpc.block(slot, self._finality.commitment(slot))
 
     def _note_head(self, slot: Slot) -> None:
-        """Note that *slot* is the newest that the node has confirmed."""
+        """Record that *slot* is the newest that the node has confirmed."""
         if slot > self.head:
             self._rose_at_s = self._clock.monotonic_s()
         self.head = slot

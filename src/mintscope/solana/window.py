@@ -139,7 +139,7 @@ def _size(task: asyncio.Task[Answer]) -> int:
 
 
 def _block(task: asyncio.Task[Answer]) -> Block | None:
-    """Return the block that came, None where none did."""
+    """Return the block that came, None if none did."""
     if not task.done() or _has_failed(task):
         return None
     answer = task.result()

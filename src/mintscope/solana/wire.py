@@ -83,7 +83,7 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class AccountsWire(msgspec.Struct, frozen=True):
-    """Accounts as of one slot, None where there is none."""
+    """Accounts as of one slot, None if there is none."""
 
     context: Context
     value: list[AccountWire | None]

@@ -32,7 +32,7 @@ NOT_A_NAME: Final = (
 class WatchlistPages:
     """Watchlists of a person.
 
-    lines    what the list of tokens says of each; None where there is no list
+    lines    what the list of tokens says of each; None if there is no list
     search   finds tokens in it
     """
 
@@ -152,7 +152,7 @@ class WatchlistPages:
         values: Mapping[str, str] | None = None,
         tokens: Sequence[ShownToken] | None = None,
     ) -> Page:
-        """Return its page; *tokens* may be put on it, None where none were looked for."""
+        """Return its page; *tokens* may be put on it, None if none were looked for."""
         shown = {each.mint: each for each in await self._shown(found)}
         facts = {
             "watchlist": found,

@@ -11,7 +11,7 @@ EMAS = (9, 21, 50, 200)
 
 
 class Trade(NamedTuple):
-    """A swap, in order; price None where it only adds volume."""
+    """A swap, in order; price None if it only adds volume."""
 
     time: int
     price: float | None

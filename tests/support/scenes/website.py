@@ -186,7 +186,7 @@ async def website(  # noqa: PLR0913 - one argument for each thing that can diffe
 ) -> AsyncIterator[Website]:
     """Build the service; forms are accepted from *origin*; *parts* are sections.
 
-    merchant_of   makes what sells, over the money of this service; None where nothing is sold
+    merchant_of   makes what sells, over the money of this service; None if nothing is sold
     has_market    pages show tokens, those of `shown_market`, and the status of that market; or the
                   tokens of `token_market`
     status        what they say of the status otherwise

@@ -38,7 +38,7 @@ def data_of(response: httpx.Response) -> dict[str, Any] | None:
 
 
 def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
-    """Return the credits in *data*; None where there are none."""
+    """Return the credits in *data*; None if there are none."""
     try:
         bundle = msgspec.convert(data, BundleData)
     except msgspec.ValidationError:

@@ -89,7 +89,7 @@ class RefusedError(ClientError):
     request_id      the operator finds the request by it
     retry_after_s   how long the service asks to be left alone, if it says so
     key             of a payment that was sent and may land all the same: the same call with it
-                    sends that payment again.  None where nothing was charged, for certain
+                    sends that payment again.  None if nothing was charged, for certain
     """
 
     codes: ClassVar[frozenset[ErrorCode]] = frozenset()

@@ -116,7 +116,7 @@ class Journal:
         self._sent[sent.key] = sent
 
     def bound(self, key: str, last_valid_height: int) -> Sent:
-        """Note that the payment of *key* can land until *last_valid_height*; return it.
+        """Record that the payment of *key* can land until *last_valid_height*; return it.
 
         A file that cannot be written keeps what it says: the next process asks again.
         """

@@ -123,7 +123,7 @@ class Blockstore:
         return self._slots[max(newest, 0)]
 
     def before(self, time: UnixS) -> ChainBlock | None:
-        """Return the newest block made at *time* or earlier, None where none is kept."""
+        """Return the newest block made at *time* or earlier, None if none is kept."""
         where = bisect_right(self._blocks, time, key=lambda block: block.time) - 1
         return self._blocks[where] if where >= 0 else None
 
@@ -132,7 +132,7 @@ class Blockstore:
         return len(self._slots) - bisect_right(self._slots, self.reached("finalized"))
 
     def block(self, slot: int) -> ChainBlock | None:
-        """Return the block of *slot*, None where there is none."""
+        """Return the block of *slot*, None if there is none."""
         where = bisect_left(self._slots, slot)
         if where < len(self._slots) and self._slots[where] == slot:
             return self._blocks[where]

@@ -126,7 +126,7 @@ async def _health(_: Request) -> Response:
 
 
 async def _body(request: Request) -> bytes | None:
-    """Return the body, None where it is too large."""
+    """Return the body, None if it is too large."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
@@ -148,7 +148,7 @@ def _error(call_id: object, code: int, message: str, data: object = None) -> dic
 
 
 def _named(body: bytes) -> list[_Named]:
-    """Return the calls of a body; none where it makes no sense, which its reader will say."""
+    """Return the calls of a body; none if it makes no sense, which its reader will say."""
     try:
         named = msgspec.json.decode(body, type=_Named | list[_Named])
     except UNPARSABLE:

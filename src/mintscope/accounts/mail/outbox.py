@@ -32,7 +32,7 @@ class Outbox:
         return await self._store.claim(lambda rows: _lease(rows, now, limit))
 
     async def sent(self, email_id: EmailId, now: UnixMs) -> None:
-        """Note that the mail server accepted the e-mail."""
+        """Record that the mail server accepted the e-mail."""
 
         def note(rows: AccountRows) -> None:
             draft = rows.emails.get(email_id)

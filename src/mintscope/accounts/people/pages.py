@@ -140,7 +140,7 @@ class EntryPages:
         return Page("prove.html", {"after": request.next_path})
 
     async def prove(self, request: PageRequest) -> PageResponse:
-        """Note that it was entered, and go back to what needed it."""
+        """Record that it was entered, and go back to what needed it."""
         try:
             await self._people.prove(request.signed_in, request.form.text("password"))
         except WrongPassword:

@@ -224,7 +224,7 @@ class People:
         )
 
     async def verify(self, session: Session, link: str) -> bool:
-        """Note that the address is the person's, if the link was sent to this very account.
+        """Record that the address is the person's, if the link was sent to this very account.
 
         It takes the session: else a stranger whose address it is might confirm it.
         """

@@ -67,7 +67,7 @@ class Columns(Generic[RowT]):
     """The columns that make a *kind*: in *table*, by the names of its fields.
 
     expressions   of fields that have no such column; Columns for one that is a record itself, and
-                  is None where its first column is NULL
+                  is None if its first column is NULL
     """
 
     def __init__(self, kind: type[RowT], table: str, **expressions: "str | Columns[Any]") -> None:

@@ -202,7 +202,7 @@ def keep_session(rows: AccountRows, user_id: UserId, session: NewSession, at: Un
 
 
 def note_use(rows: AccountRows, session_id: SessionId, at: UnixMs) -> None:
-    """Note that the session was used, unless a later use is noted."""
+    """Record that the session was used, unless a later use is noted."""
     session = rows.sessions.get(session_id)
     if session is not None and session.seen_at < at:
         rows.sessions.update(session_id, seen_at=at)
@@ -218,7 +218,7 @@ def end_session(rows: AccountRows, user_id: UserId, session_id: SessionId) -> bo
 
 
 def prove(rows: AccountRows, session: Session, kept: KeptUser, at: UnixMs) -> None:
-    """Note that the password of *kept* was entered.  Raises SessionEnded if it was changed."""
+    """Record that the password of *kept* was entered.  Raises SessionEnded if it was changed."""
     expect_session(rows, session)
     if not _has_password(rows, kept):
         raise SessionEnded

@@ -212,7 +212,7 @@ class Reviews:
         return await self.store.read(lambda rows: named_by(rows, email))
 
     async def ask_for_token(self, mint: Mint, user_id: UserId, *, is_tracked: bool) -> None:
-        """Note that a user wants *mint* tracked, and whether it is since."""
+        """Record that a user wants *mint* tracked, and whether it is since."""
         action = TRACKED if is_tracked else REQUESTED
         now = self.clock.now()
         await self.store.transact(

@@ -216,7 +216,7 @@ def _confirm_by_link(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
 
 
 def _confirm(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
-    """Note that the address is the applicant's; an administrator may have decided before."""
+    """Record that the address is the applicant's; an administrator may have decided before."""
     rows.proofs.use_up(Purpose.CONFIRM_APPLICATION, signup_id, at)
     kept = rows.applications.get(signup_id)
     if kept is None or kept.application.confirmed_at is not None:

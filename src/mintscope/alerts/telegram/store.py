@@ -72,7 +72,7 @@ class SqlTelegramRows:
         self._db.execute(MOVE, (new_id, old_id))
 
     def block(self, user_id: UserId, at: UnixMs) -> None:
-        """Note that the bot may not write to the chat of a user."""
+        """Record that the bot may not write to the chat of a user."""
         self._db.execute(BLOCK, (at, user_id))
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:

@@ -245,7 +245,7 @@ def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
 
 
 def whole(amount: int, decimals: int | None) -> Decimal | None:
-    """Return *amount* raw units in whole tokens, None where the decimals are unknown."""
+    """Return *amount* raw units in whole tokens, None if the decimals are unknown."""
     if decimals is None:
         return None
     return DIGITS.divide(Decimal(amount), DIGITS.power(Decimal(10), decimals))
@@ -343,7 +343,7 @@ class Filling:
         return left == 0
 
     async def _look(self, market: Market, gap: Gap) -> set[Mint] | None:
-        """Return the followed mints that traded in *gap*, None where it cannot be filled now."""
+        """Return the followed mints that traded in *gap*, None if it cannot be filled now."""
         folded = (await market.reader.overview()).folded_slot
         first_settled = await settled(market.reader, gap.last)
         if folded is None or first_settled is None or folded < first_settled:

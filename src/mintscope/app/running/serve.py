@@ -398,7 +398,7 @@ class Children:
                 child.process.send_signal(signal.SIGTERM if is_ended else signal.SIGHUP)
 
     def _look_at(self, child: _Child) -> None:
-        """Note that *child* has ended, or start it again when it is time."""
+        """Record that *child* has ended, or start it again when it is time."""
         now_s = time.monotonic()
         if child.out_of_service is not None:
             child.out_of_service.close(older_than_s=LINGER_S)

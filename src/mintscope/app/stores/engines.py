@@ -22,7 +22,7 @@ class Turn(Protocol):
 
     @property
     def epoch(self) -> int | None:
-        """The epoch, once the right is had; None where there are none."""
+        """The epoch, once the right is had; None if there are none."""
 
     def held(self) -> AbstractAsyncContextManager[None]:
         """Wait for it, and have it during the block.  Raises StoreUnavailable."""

@@ -115,13 +115,13 @@ class TakesCredits(Protocol):
         """Debit as `debit` does, and note the minutes that begin, in the same commit."""
 
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Note that *minutes* are under way no more, with a later commit."""
+        """Record that *minutes* are under way no more, with a later commit."""
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
         """Give back what each says; what was taken for a minute only while it is under way."""
 
     def note_answered(self, batch_count: int) -> None:
-        """Note that the requests of the first *batch_count* batches were answered."""
+        """Record that the requests of the first *batch_count* batches were answered."""
 
     def rest(self, at: UnixMs) -> None:
         """Do work that can wait, while no request waits."""
@@ -223,7 +223,7 @@ class GroupCreditLedger:
         return outcome
 
     def note_sent(self, debited: Debited) -> None:
-        """Note that the minute *debited* is under way no more; a later commit keeps it."""
+        """Record that the minute *debited* is under way no more; a later commit keeps it."""
         assert debited.minute is not None
         self._sent.append(debited.minute)
 

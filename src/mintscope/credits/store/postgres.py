@@ -221,7 +221,7 @@ class CreditBatches:
         return taken
 
     def note_answered(self, batch_count: int) -> None:
-        """Note that the requests of the first *batch_count* batches were answered."""
+        """Record that the requests of the first *batch_count* batches were answered."""
         self._answered_count = batch_count
 
     def rest(self, at: UnixMs) -> None:
@@ -378,7 +378,7 @@ class PostgresCreditBook:
         return one_by_one(accounts, self._batches.spend(accounts, at))
 
     def note_answered(self, batch_count: int) -> None:
-        """Note that the requests of the first *batch_count* batches were answered."""
+        """Record that the requests of the first *batch_count* batches were answered."""
         self._batches.note_answered(batch_count)
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
@@ -392,7 +392,7 @@ class PostgresCreditBook:
         return self._batches.prepay(debits, at)
 
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Note that *minutes* are under way no more, with a later commit."""
+        """Record that *minutes* are under way no more, with a later commit."""
         self._batches.sent.numbers.extend(minutes)
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:

@@ -316,7 +316,7 @@ class CreditBook:
         return outcomes
 
     def note_sent(self, minutes: Sequence[int]) -> None:
-        """Note that *minutes* are under way no more, with a later commit."""
+        """Record that *minutes* are under way no more, with a later commit."""
         self._minutes.sent.numbers.extend(minutes)
 
     def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:

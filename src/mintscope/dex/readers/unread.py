@@ -61,7 +61,7 @@ from mintscope.solana.transaction import Instruction
 
 
 def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps in the events of *call*; none where nothing was exchanged.
+    """Return the swaps in the events of *call*; none if nothing was exchanged.
 
     Raises Unreadable where an exchange happened that no event has.
     """
@@ -87,7 +87,7 @@ def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def moved_of(exchanges: Iterable[Exchange]) -> Moved | None:
-    """Return the most SOL or dollars that one of *exchanges* moved, None where it was neither."""
+    """Return the most SOL or dollars that one of *exchanges* moved, None if it was neither."""
     sides = (side for one in exchanges for side in (one[:PARTIES], one[PARTIES:]))
     quotes = [Moved(mint, amount) for mint, amount in sides if mint in DOLLARS or mint == WSOL]
     return max(quotes, key=lambda moved: (moved.quote in DOLLARS, moved.amount), default=None)

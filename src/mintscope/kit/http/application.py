@@ -120,7 +120,7 @@ def is_known(request: Request, etag: bytes) -> bool:
 
 
 def compress(body: bytes, level: int = LEVEL) -> bytes | None:
-    """Return *body* compressed; None where that is not worth it."""
+    """Return *body* compressed; None if that is not worth it."""
     return gzip.compress(body, level, mtime=0) if len(body) >= BODY_BYTES_MIN else None
 
 

@@ -112,7 +112,7 @@ class FastPathCycle:
         return self._answering.is_gone()
 
     def leave(self) -> None:
-        """Note that the client has left before its response."""
+        """Record that the client has left before its response."""
         REQUESTS.count(self.route, DISCONNECTED_STATUS, perf_counter() - self._began_s)
 
     def respond(self, head: bytes, body: bytes) -> None:
@@ -233,7 +233,7 @@ class Connections:
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
-        """Note that *connection* keeps *size* bytes of what no route has seen yet.
+        """Record that *connection* keeps *size* bytes of what no route has seen yet.
 
         Those that have kept some for longest give way while all of them keep too much.
         """
@@ -248,29 +248,29 @@ class Connections:
             oldest.give_way()
 
     def begin_waiting(self, connection: Connection) -> None:
-        """Note that a request of *connection* is awaited, and not whole."""
+        """Record that a request of *connection* is awaited, and not whole."""
         for group in self._members.get(connection, ()):
             group.incomplete[connection] = None
 
     def end_waiting(self, connection: Connection) -> None:
-        """Note that the request of *connection* is whole, or is given up."""
+        """Record that the request of *connection* is whole, or is given up."""
         for group in self._members.get(connection, ()):
             group.incomplete.pop(connection, None)
 
     def begin_idling(self, connection: Connection, *, stays_s: float) -> None:
-        """Note that *connection* was answered; it does not give way for *stays_s*."""
+        """Record that *connection* was answered; it does not give way for *stays_s*."""
         until_s = self.clock.monotonic_s() + stays_s
         for group in self._members.get(connection, ()):
             group.idle[connection] = until_s
 
     def end_idling(self, connection: Connection) -> None:
-        """Note that *connection* has sent something."""
+        """Record that *connection* has sent something."""
         self._resting.pop(connection, None)
         for group in self._members.get(connection, ()):
             group.idle.pop(connection, None)
 
     def begin_resting(self, connection: Connection) -> None:
-        """Note that *connection* was answered and awaits nothing: it is closed after a while."""
+        """Record that *connection* was answered and awaits nothing: it is closed after a while."""
         groups = self._members.get(connection)
         if groups is None:
             return

@@ -63,7 +63,7 @@ class TakenBackup(NamedTuple):
 
 
 def note_writer(money: Database, version: str, commit: str, now: UnixMs) -> None:
-    """Note that this build writes the installation, unless it is noted already."""
+    """Record that this build writes the installation, unless it is noted already."""
     if any(each[:2] == (version, commit) for each in writers(money)):
         return
     with money.transaction():
@@ -71,7 +71,7 @@ def note_writer(money: Database, version: str, commit: str, now: UnixMs) -> None
 
 
 def note_backup(money: Database, place: str, version: str, now: UnixMs) -> None:
-    """Note that a complete backup is at *place*."""
+    """Record that a complete backup is at *place*."""
     with money.transaction():
         money.execute(NOTE_BACKUP, (now, place, version))
         money.execute(FORGET_BACKUPS, (BACKUPS_KEPT,))

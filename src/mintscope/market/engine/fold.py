@@ -364,6 +364,6 @@ def merged(
 
 
 def price_of(swap: PricedSwap) -> float | None:
-    """Return the price in USD that *swap* gives a candle, None where it gives none."""
+    """Return the price in USD that *swap* gives a candle, None if it gives none."""
     price = swap.price_usd
     return price if price is not None and sets_candle(price) else None

@@ -188,7 +188,7 @@ class Broadcaster:
                 pass
 
     def _note_closed(self) -> None:
-        """Note that candles may have closed, whether or not there was a swap."""
+        """Record that candles may have closed, whether or not there was a swap."""
         for topic in self._audiences:
             _, kind = topic
             if kind.is_closed:
@@ -199,7 +199,7 @@ class Broadcaster:
             self._begin_again(topic)
 
     def note_restart(self) -> None:
-        """Note that the market began again from the tip of the log."""
+        """Record that the market began again from the tip of the log."""
         for topic in self._audiences:
             self._begin_again(topic)
 

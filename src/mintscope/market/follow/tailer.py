@@ -65,10 +65,10 @@ class Observer(Protocol):
         """Note an event that was just applied."""
 
     def note_restart(self) -> None:
-        """Note that the market began again from the tip of the log."""
+        """Record that the market began again from the tip of the log."""
 
     def flush(self) -> None:
-        """Note that all events so far were sent."""
+        """Record that all events so far were sent."""
 
 
 class LogTailer:

@@ -112,7 +112,7 @@ class AverageColumns:
             newest.save(at, k, Closed(self.accs[at, k], self._histories[k, at]))
 
     def note(self, at: AverageRows) -> None:
-        """Note that rows *at* have another newest price."""
+        """Record that rows *at* have another newest price."""
         self._is_stale[at] = True
 
     def restore(self, first: int, accs: bytes, histories: bytes) -> None:
@@ -229,7 +229,7 @@ class Averages:
 
 
 def _undo(state: Averages, k: int, values: Floats, kind: str) -> None:
-    """Change *values* from those of now to those of *state*."""
+    """Change *values* from the current values to those of *state*."""
     states = [state]
     while (later := states[-1].next) is not None:
         states.append(later)
@@ -409,7 +409,7 @@ class ListColumns:
         self._now = now
 
     def _count_candles(self, at: Rows) -> None:
-        """Begin the candles that a price of now begins in rows *at*, which have the one before."""
+        """Count the candles that a price now opens in rows *at*, and close the ones before."""
         rows = self.rows
         for k, timeframe in enumerate(TIMEFRAMES):
             bucket = self._now - self._now % WIDTH_S[timeframe]

@@ -150,7 +150,7 @@ def _closed(rows: Sequence[CandleRow], waypoints: Sequence[Waypoint], closed: in
 
 
 def past_report(past: PastMint, kind: ReportKind) -> TokenReport:
-    """Return the report of *past*, without its coverage, which is of now.
+    """Return the report of *past*, without its coverage, which is current.
 
     Raises InsufficientData as `token_report` does, ValueError if *past* contradicts itself.
     """

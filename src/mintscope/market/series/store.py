@@ -47,7 +47,7 @@ _details: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 
 
 def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
-    """Return the details of *swaps* as a blob, in their order; None where some have none."""
+    """Return the details of *swaps* as a blob, in their order; None if some have none."""
     exchanged = _exchanged(swaps)
     rows = [
         (

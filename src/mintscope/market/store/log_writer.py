@@ -534,7 +534,7 @@ class SqlMintFacts:
         return bool((await self._written(SAVE, row)).get)
 
     async def missed(self, mint: Mint, read_at_ms: UnixMs) -> None:
-        """Note that *mint* was no mint then; what was kept of it stays."""
+        """Record that *mint* was no mint then; what was kept of it stays."""
         await self._written(MISSED, {"mint": mint, "read_at_ms": read_at_ms})
 
     async def one(self, mint: Mint) -> MintFacts | None:

@@ -81,14 +81,14 @@ class RpcTreasury:
         )
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Say of each whether we have signed it and it paid us; None where that cannot be read."""
+        """Say of each whether we have signed it and it paid us; None if that cannot be read."""
         said = await asyncio.gather(
             *(self._is_sponsored(each) for each in signatures), return_exceptions=True
         )
         return dict(zip(signatures, answered(said, or_else=None), strict=True))
 
     async def recorded(self, signature: Signature) -> bytes | None:
-        """Return the transaction as it was sent, None where there is none to be read."""
+        """Return the transaction as it was sent, None if there is none to be read."""
         try:
             async with self._audits:
                 return await self._node.wire(signature)

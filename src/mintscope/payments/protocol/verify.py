@@ -144,7 +144,7 @@ def find_memo(envelope: Envelope) -> bytes | None:
 
 
 def transferred(envelope: Envelope) -> int | None:
-    """Return the atoms of the transfer in *envelope*, None where there is none in its place."""
+    """Return the atoms of the transfer in *envelope*, None if there is none in its place."""
     instructions = envelope.message.instructions
     data = bytes(instructions[2].data) if len(instructions) >= INSTRUCTION_COUNT_MIN else b""
     return int.from_bytes(data[1:9], "little") if len(data) == _TRANSFER_BYTES else None

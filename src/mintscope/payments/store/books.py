@@ -255,7 +255,7 @@ class SqlPaymentBooks:
         return await self._run(lambda: self._signatures(UNSETTLED, (before, height, count_max)))
 
     async def doubt(self, kind: DoubtKind, signatures: Sequence[Signature], *, now: UnixMs) -> None:
-        """Note that *signatures* were looked at in vain; those that are settled by now were not."""
+        """Record a lookup of *signatures* without a result, except of those settled by now."""
         if signatures:
             rows = [(signature, kind, now) for signature in signatures]
             await self._change(lambda: self._settle(DOUBT, rows))

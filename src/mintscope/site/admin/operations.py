@@ -46,9 +46,9 @@ NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other 
 class OperationParts:
     """Operations of administrators.
 
-    sales     None where nothing is sold
-    history   pasts that are asked for; None where blocks come from files
-    payments  what was paid, in *assets*; None where nothing is sold
+    sales     None if nothing is sold
+    history   pasts that are asked for; None if blocks come from files
+    payments  what was paid, in *assets*; None if nothing is sold
     operator  who operates the service
     facts     returns the chain's facts about a mint, None if it is no mint; raises
               ServiceUnavailable. None if blocks come from files

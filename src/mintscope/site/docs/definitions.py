@@ -305,7 +305,7 @@ class SchemaReader:
         self._shown: dict[str, str] = {}
 
     def fields_of(self, schema: Schema) -> tuple[Field, ...]:
-        """Return the fields of an object; none where it is something else."""
+        """Return the fields of an object; none if it is something else."""
         if "discriminator" in schema:
             return tuple(self._of_kinds(schema["discriminator"]["propertyName"], schema["anyOf"]))
         _, shape = self._resolved(schema)

@@ -256,8 +256,8 @@ TOLD_AREA: Final = "Market data"
 class PricingPages:
     """The page at `/pricing`.
 
-    sales            None where nothing is for sale
-    read_reference   returns what the API says of itself; None where there is no API beside
+    sales            None if nothing is for sale
+    read_reference   returns what the API says of itself; None if there is no API beside
     """
 
     def __init__(

@@ -201,7 +201,7 @@ NOTHING: Final = dict.fromkeys(("mint", "facts", "symbol", "name", "may_ask"))
 class UntrackedTokens:
     """Shows mints that are not tracked, and tracks them for users or asks administrators to.
 
-    operations    None where tracking cannot be changed: then the page offers nothing
+    operations    None if tracking cannot be changed: then the page offers nothing
     """
 
     def __init__(

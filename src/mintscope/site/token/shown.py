@@ -142,7 +142,7 @@ class TokenReading:
         return DrawnPoints(points, has_older)
 
     async def newest(self, mint: Mint, width: Width) -> Sequence[ChartPoint]:
-        """Return the newest two candles, without indicators; none where *mint* is not tracked."""
+        """Return the newest two candles, without indicators; none if *mint* is not tracked."""
         within = Range(width=width, since=UnixS(0), until=AT_LAST, limit=2)
         kept = await self.market.series.candles(mint, within.asked)
         if kept is None:
@@ -151,7 +151,7 @@ class TokenReading:
         return [point_of(candle) for candle in series.candles[-2:]]
 
     async def swaps(self, mint: Mint) -> Sequence[LoggedSwap]:
-        """Return the newest swaps, newest first; none where *mint* is not tracked."""
+        """Return the newest swaps, newest first; none if *mint* is not tracked."""
         logged = await self.market.series.swaps(mint, None, SWAPS)
         return () if logged is None else logged.swaps
 
@@ -272,7 +272,7 @@ class FibonacciLine(NamedTuple):
 
     field   names it, as the API does
     name    what is written beside its line, in the drawn chart and in the one that moves
-    usd     None where history is too short
+    usd     None if history is too short
     """
 
     field: str
@@ -387,7 +387,7 @@ MINT_ENDS: Final = 4  # characters of a mint that has no name here, at each end
 
 
 class ShownSwap(NamedTuple):
-    """A swap as a line of the table; amounts in whole tokens, None where decimals are not known."""
+    """A swap as a line of the table; amounts in whole tokens, None if decimals are not known."""
 
     at: UnixMs
     side: str

@@ -366,7 +366,7 @@ NONE_FOUND: Final = "No tracked token has that name. Its mint address works, too
 class TokenSearch:
     """Finds tokens among those that are followed.
 
-    lines   None where there is no list
+    lines   None if there is no list
     """
 
     def __init__(self, lines: TokenLines | None) -> None:
@@ -406,7 +406,7 @@ class TokenSearch:
 
 
 def mint_of(text: str) -> Mint | None:
-    """Return *text* as a mint; None where it is none."""
+    """Return *text* as a mint; None if it is none."""
     try:
         return parse_mint(text)
     except InvalidTokenAddress:

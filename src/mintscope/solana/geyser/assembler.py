@@ -308,7 +308,7 @@ class Assembler:
             self._forget(held.pop(0))
 
     def _begin(self, slot: Slot) -> bool:
-        """Note that *slot* has begun, and put what is whole now."""
+        """Record that *slot* has begun, and put what is whole now."""
         self._begun = max(self._begun, slot)
         return self._close()
 

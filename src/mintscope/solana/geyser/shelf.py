@@ -82,7 +82,7 @@ class BlockBuffer:
         return self.block(slot) if self._session_after < slot <= self.final else None
 
     def finalize(self, slot: Slot) -> None:
-        """Note that the stream calls *slot* final."""
+        """Record that the stream calls *slot* final."""
         self.final = max(self.final, slot)
 
     def block(self, slot: Slot) -> Block | None:
@@ -152,7 +152,7 @@ class StreamWatch:
         self._block_at_s = clock.monotonic_s()
 
     def note_block(self) -> None:
-        """Note that a session gives a block now."""
+        """Record that a session gives a block now."""
         self._block_at_s = self._clock.monotonic_s()
 
     async def expect_blocks(self) -> None:

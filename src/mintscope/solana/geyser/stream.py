@@ -119,13 +119,13 @@ class Stream:
         return self._clock.monotonic_s() - self._block_at_s < self._watchdog_s
 
     def note_block(self) -> None:
-        """Note that the session under way gave a block now."""
+        """Record that the session under way gave a block now."""
         self._block_at_s = self._clock.monotonic_s()
         self._watch.note_block()
         self.news.set()
 
     def note_end(self) -> None:
-        """Note that no session is under way."""
+        """Record that no session is under way."""
         self._block_at_s = None
         self.news.set()
 

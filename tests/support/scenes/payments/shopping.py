@@ -28,7 +28,7 @@ UNSENT_S = 2.0
 class Paid:
     """A payment that was sent for a bundle of ten.
 
-    answer    the last one; None where none ever came
+    answer    the last one; None if none ever came
     """
 
     header: str

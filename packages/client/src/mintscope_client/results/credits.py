@@ -42,7 +42,7 @@ class CreditPurchase(msgspec.Struct, frozen=True, rename="camel"):
     """The purchase of a bundle.
 
     price_paid    in atoms of the token that was paid with
-    token         the credit token that holds it, like a password; None where an account does
+    token         the credit token that holds it, like a password; None if an account does
     user_id       whose account that is: the one of the API key that was sent along
     """
 

@@ -47,7 +47,7 @@ def choose_library(library: Library | None = None) -> Library:
 
 
 def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield name and value of each field of *line*; all are None where it is None."""
+    """Yield name and value of each field of *line*; all are None if it is None."""
     for field in msgspec.structs.fields(shape):
         value = None if line is None else getattr(line, field.name)
         inner = _struct_in(field.type)

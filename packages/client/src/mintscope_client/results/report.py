@@ -49,7 +49,7 @@ class FibonacciLevels(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TimeframeReport(msgspec.Struct, frozen=True):
-    """The indicators of one timeframe; None where history is too short."""
+    """The indicators of one timeframe; None if history is too short."""
 
     ema9: float | None
     ema21: float | None

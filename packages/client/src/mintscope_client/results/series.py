@@ -18,7 +18,7 @@ class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
     """One candle: prices in USD a whole token, volumes in USD.
 
     t              when it begins, Unix seconds
-    sol            None where prices in SOL were not kept
+    sol            None if prices in SOL were not kept
     buy_volume, sell_volume, swaps    None in imported candles
     imported       a provider gave it, or a part of it
     is_open        it has not ended, and may change

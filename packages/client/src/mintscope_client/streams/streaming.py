@@ -124,14 +124,14 @@ class LiveCall:
         return address, msgspec.json.encode(first).decode()
 
     def refuse(self, response: httpx.Response) -> None:
-        """Note that *response*, which was read, is no stream.  Raises RefusedError."""
+        """Record that *response*, which was read, is no stream.  Raises RefusedError."""
         self._release()
         self._failure = failure = refusal(response, now_ms=self._session.clock.now())
         if not isinstance(failure, NotNowError | TooManyRequestsError):
             raise failure
 
     def lose(self, trouble: httpx.RequestError) -> None:
-        """Note that the connection was lost."""
+        """Record that the connection was lost."""
         self._failure = UnreachableError(f"{type(trouble).__name__}: {trouble}")
 
     def feed(self, chunk: bytes) -> Iterator[LiveReport]:
