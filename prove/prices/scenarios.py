@@ -279,6 +279,35 @@ def after_a_fee_that_falls(usd: float, *, quiet_s: int = 0) -> tuple[list[Trade]
     return in_order(honest, own), start
 
 
+def puts_out(usd: float, *, quiet_s: int = 0, pools: int = 4) -> tuple[list[Trade], int]:
+    """Return an attack on a token whose depth is in several *pools*, by money seen in many more.
+
+    One sum of *usd* stands in a pool for ten minutes, and for a moment in seven others.
+
+    quiet_s   without an honest trade before the attack, and during it
+    """
+    start = 1_200 + quiet_s
+    for_s = 120
+    theirs = [Pool(f"honest-{n}", 100_000 / pools, 100_000 / pools) for n in range(pools)]
+    end = 1_200 if quiet_s else 1_200 + for_s
+    honest = list(crowd(Random(7), theirs, end=end, every_s=2.0))
+    times = [one.offer.time - START for one in honest]
+
+    def price(second: float) -> float:
+        return honest[bisect_right(times, second) - 1].offer.usd
+
+    own = [
+        _own(n, (1.0 if n < start else 1.05) * price(n), 50.0, usd, signer=f"own-{n % 7}")
+        for n in range(start - 700, start + for_s)
+    ]
+    seen = [
+        _own(n, price(n), 50.0, usd, pool=f"own-{number}", signer=f"own-{number}")
+        for n in range(start - 2, start + for_s)
+        for number in range(7)
+    ]
+    return in_order(honest, own, seen), start
+
+
 def by_turns(
     usd: float, *, quiet_s: int = 35, pools: int = 7, every_s: float = 1.0
 ) -> tuple[list[Trade], int]:

@@ -207,6 +207,13 @@ BOUGHT: Final = Recipe(
             ("market/test_standing_definition.py",),
         ),
         Mutant(
+            "money of a moment puts out pools that decide",
+            STANDING,
+            "others = by_weight[HEAVY_MAX:]",
+            "others = by_weight[1:]",
+            ("market/test_standing_weights.py",),
+        ),
+        Mutant(
             "a fee that changes is a move",
             STANDING,
             "move = min(move, (ratio if is_up else 1 / ratio) - 1)",

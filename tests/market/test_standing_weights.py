@@ -292,6 +292,16 @@ def test_money_of_a_second_does_not_put_out_the_pool_that_decides() -> None:
     assert when.keys() == {"honest"}
 
 
+def test_money_of_a_moment_puts_out_none_of_several_pools_that_decide() -> None:
+    """They may be less deep than the new ones, each of which shows the same sum."""
+    deciding = [trades(f"honest {n}", range(n % 2, 700, 2), depth=DEPTH / 4) for n in range(4)]
+    flash = [trades(f"flash {n}", [700], usd=3.0, depth=DEPTH) for n in range(2 * POOLS_MAX)]
+    standing, when = after(*deciding, *flash)
+
+    assert {f"honest {n}" for n in range(4)} <= {one.pool for one in standing.pools}
+    assert not any(name.startswith("flash") for name in when)
+
+
 def test_another_pool_after_an_hour_without_a_price_begins_again() -> None:
     first = trades("first", range(600))
     early, late = (trades("second", range(at_s, at_s + 20)) for at_s in (700, 600 + HOUR_S))

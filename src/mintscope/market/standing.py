@@ -51,6 +51,7 @@ RIVAL_LEAD_S: Final = 5
 PAUSES_OF_DEATH: Final = 100
 PAUSE_WEIGHT: Final = 4  # of the pauses so far, the newest counts a quarter
 POOLS_MAX: Final = 8
+HEAVY_MAX: Final = POOLS_MAX - 2  # pools that no new one puts out, by weight
 MOVE_MIN: Final = 0.05  # of a price, that cannot be a fee
 DUST: Final = 10_000  # a swap of less than this part of the depth cannot have moved it
 ODD_MICRO_USD: Final = 100_000  # ten cents: what wallets record of more is off by fees and rent
@@ -434,7 +435,7 @@ def _is_near(usd: float, middle: float, agreement: float = AGREEMENT) -> bool:
 def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
     """Return *pools* after *offer*, and the place of its own among them.
 
-    A new one puts out the least deep of too many, and never the heaviest.
+    A new one puts out the less deep of the two of too many that weigh least.
     """
     if len(pools) == 1 and pools[0].pool == offer.pool:  # most mints have one
         return (_trade(pools[0], offer),), 0
@@ -443,11 +444,11 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
             return (*pools[:place], _trade(pool, offer), *pools[place + 1 :]), place
     if len(pools) < POOLS_MAX:
         return (*pools, _fresh(offer)), len(pools)
-    # By what stands alone: many new pools must not put out one that is new itself.  But never the
-    # one that weighs most: money that stands for a moment in many pools must not put it out.
+    # By weight: money that stands for a moment in many pools must put out none that decides.  The
+    # last two by what stands alone: many old small pools must not put out a deep one that is new.
     weighed = weights(pools, offer.time)
-    heaviest = max(range(len(pools)), key=weighed.__getitem__)
-    others = (at for at in range(len(pools)) if at != heaviest)
+    by_weight = sorted(range(len(pools)), key=weighed.__getitem__, reverse=True)
+    others = by_weight[HEAVY_MAX:]
     place = min(others, key=lambda at: (pools[at].ready(offer.time), -at))
     return (*pools[:place], *pools[place + 1 :], _fresh(offer)), len(pools) - 1
 
