@@ -123,7 +123,7 @@ def reader(chain: Devchain, market: Market, **more: Any) -> HistoryReader:
 
 @pytest.fixture
 def chain() -> Devchain:
-    chain = Devchain(seed=7, now=NOW, mints=3, history_days=0.1)
+    chain = Devchain(seed=7, now=NOW, mints=3, history_days=0.07)
     for _ in range(60):
         chain.tick()
     return chain
