@@ -1,4 +1,4 @@
-"""Alert rules of users, their firings, and the standing of their evaluation.
+"""Alert rules of users, their firings, and the progress of their evaluation.
 
 Signals: the alert rules that users have made, and what fired.
 
@@ -48,7 +48,7 @@ CROSSING: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRule:
-    """The request of a user for a signal.
+    """The settings of a signal that a user asks for.
 
     name         for the user alone; printable
     field        the value of the report of *mint* that is looked at
@@ -88,7 +88,7 @@ class AlertRule:
 
     @property
     def rule(self) -> Rule:
-        """The rule that is evaluated; of crosses_field, with the level of that moment."""
+        """The rule to evaluate; the level of a crosses_field rule is set at each evaluation."""
         return Rule(
             kind=CROSSING[self.direction] if self.compared is not None else self.kind,
             level=self.level,
@@ -100,7 +100,7 @@ class AlertRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alert:
-    """A rule as it is kept.
+    """A stored rule and its state.
 
     nonce        what its webhook secret derives from; old_nonce: the one before, good until
                  old_nonce_until
@@ -210,7 +210,7 @@ class NewFiring:
 
 
 class EmailState(StrEnum):
-    """Whether a firing is in an e-mail."""
+    """The state of a firing's e-mail."""
 
     WAITING = "waiting"  # for the pause since the last e-mail of the alert to end
     WRITTEN = "written"
@@ -234,7 +234,7 @@ class FiringEmail:
 
 
 class TelegramState(StrEnum):
-    """Whether a firing was sent to a Telegram chat."""
+    """The state of a firing's Telegram message."""
 
     WAITING = "waiting"
     SENT = "sent"
@@ -256,7 +256,7 @@ class FiringTelegram:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firing:
-    """A firing and its delivery by webhook: as the queue knows it, once it does.
+    """A firing and its webhook delivery, as the queue has it once it has taken it in.
 
     due_at        when it is sent, or was to be; None: by no webhook
     attempts      how often it was sent
@@ -277,12 +277,12 @@ class Firing:
     telegram: FiringTelegram | None = None
 
     def after(self, attempts: int) -> "Firing":
-        """Return it as it is after so many attempts."""
+        """Return the firing with *attempts* as its number of attempts."""
         return replace(self, attempts=attempts)
 
 
 class Crowd(NamedTuple):
-    """The number of evaluated signals, and of their mints; whether one mint is among these."""
+    """The numbers of evaluated signals and of their mints; *has_mint* if one mint is among them."""
 
     signals: int
     mints: int
@@ -296,19 +296,19 @@ class AlertRows(Protocol):
         """Return a signal, whichever user owns it."""
 
     def of_user(self, user_id: UserId) -> Sequence[Alert]:
-        """Return the signals of a user, in the order in which they were made."""
+        """Return the signals of a user, in order of creation."""
 
     def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
-        """Add a signal of revision 1 that has seen nothing."""
+        """Add a signal with revision 1, which was not evaluated yet."""
 
     def update(self, signal_id: SignalId, /, **changes: Unpack[AlertChanges]) -> None:
         """Change columns of a signal."""
 
     def delete(self, signal_id: SignalId) -> None:
-        """Delete a signal and what it fired."""
+        """Delete a signal and its firings."""
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Let the signals of *giver* be those of *taker*, however many that are."""
+        """Move the signals of *giver* to *taker*, without a limit on their number."""
 
 
 class ActiveRows(Protocol):
@@ -318,16 +318,16 @@ class ActiveRows(Protocol):
         """Return the number of signals and mints."""
 
     def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
-        """Return the revisions of up to *limit*, in the order of their numbers, behind *after*."""
+        """Return the revisions of up to *limit* signals after *after*, sorted by number."""
 
     def since(self, signal_id: SignalId, limit: int) -> Sequence[Alert]:
-        """Return up to *limit*, in the order of their numbers, from *signal_id* on."""
+        """Return up to *limit* signals from *signal_id* on, sorted by number."""
 
     def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
-        """Write down the states of those that have that revision."""
+        """Store the state of each signal that still has the given revision."""
 
     def some(self, numbers: Collection[SignalId]) -> Sequence[Alert]:
-        """Return those of *numbers* that are there."""
+        """Return the evaluated signals among *numbers*."""
 
     def note_fired(self, fired: Mapping[SignalId, FiredHour]) -> None:
         """Store the last firing of each signal, and its count in its hour."""
@@ -362,32 +362,32 @@ class FiringRows(Protocol):
         """Return up to *limit* firings, newest first, that are older than *before*."""
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Let no webhook be sent of what a signal has fired, wherever it waits."""
+        """Give up every waiting webhook of a signal."""
 
     def purge(self, before: UnixMs) -> None:
-        """Delete firings before then."""
+        """Delete firings older than *before*."""
 
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
-        """Delete all but the newest *kept_max* firings of each of the next signals behind *after*.
+        """Keep only the newest *kept_max* firings of each of the next signals after *after*.
 
         Return the last of these signals; None: there are none.
         """
 
 
 class FiredRows(Protocol):
-    """Firings, as the queue of webhooks takes them in, inside one transaction."""
+    """Firings inside one transaction, as the webhook queue reads them."""
 
     def get(self, firing_id: FiringId, /) -> Firing | None:
         """Return a firing."""
 
     def since(self, firing_id: FiringId, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* firings of all signals, oldest first, behind *firing_id*."""
+        """Return up to *limit* firings of all signals after *firing_id*, oldest first."""
 
     def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
-        """Return those of *numbers* that no signal has."""
+        """Return the members of *numbers* that are no signal's number."""
 
     def first_waiting(self) -> FiringId:
-        """Return the first whose webhook no version noted as over; the next if there is none."""
+        """Return the first firing with an unfinished webhook; if there is none, the next one."""
 
 
 class AlertEmailRows(Protocol):
@@ -404,7 +404,7 @@ class AlertEmailRows(Protocol):
         email_id: int | None = None,
         note: str | None = None,
     ) -> None:
-        """Note the e-mail of *firings*, or why there is none."""
+        """Record the e-mail of *firings*, or the reason why there is none."""
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
         """Return up to *limit* signals with firings whose pause has ended, longest due first."""
@@ -413,7 +413,7 @@ class AlertEmailRows(Protocol):
         """Return up to *limit* signals that are evaluated and have expired."""
 
     def refused(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the firings of a user since then that no e-mail has because of a limit."""
+        """Return the number of a user's firings since *since* that a limit kept out of e-mails."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -431,14 +431,14 @@ class TelegramChat:
     blocked_at: UnixMs | None = None
 
 
-class TelegramRows(Protocol):
-    """Telegram chats of accounts, and firings to send there, inside one transaction."""
+class TelegramChatRows(Protocol):
+    """The Telegram chats of accounts, inside one transaction."""
 
     def chat(self, user_id: UserId) -> TelegramChat | None:
         """Return the chat of a user."""
 
     def link(self, chat: TelegramChat) -> None:
-        """Let *chat* be the chat of its user."""
+        """Set the chat of a user."""
 
     def unlink(self, user_id: UserId) -> None:
         """Delete the chat of a user."""
@@ -447,13 +447,17 @@ class TelegramRows(Protocol):
         """Return the users with that chat."""
 
     def move(self, old_id: int, new_id: int) -> None:
-        """Give a chat its new number: a group became a supergroup."""
+        """Change the number of a chat, because a group became a supergroup."""
 
     def block(self, user_id: UserId, at: UnixMs) -> None:
         """Record that the bot may not write to the chat of a user."""
 
+
+class TelegramRows(Protocol):
+    """Firings to send by Telegram, inside one transaction."""
+
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals whose waiting firings are to be sent, longest due first."""
+        """Return up to *limit* signals with firings due for Telegram, longest due first."""
 
     def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
         """Return up to *limit* waiting firings of a signal, oldest first."""
@@ -466,7 +470,7 @@ class TelegramRows(Protocol):
         sent_at: UnixMs | None = None,
         note: str | None = None,
     ) -> None:
-        """Note the delivery of *firings*."""
+        """Record the delivery of *firings*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -486,7 +490,7 @@ class AlertStanding:
 
 @dataclass(frozen=True, slots=True)
 class MintBase:
-    """The base from which a mint is begun again; *packed* is opaque here, *seq* says as of when."""
+    """The state from which a mint is restarted, as of *seq*; *packed* is opaque here."""
 
     mint: Mint
     seq: int
@@ -494,13 +498,13 @@ class MintBase:
 
 
 class LeaseRows(Protocol):
-    """That row, and what mints are begun from, inside one transaction."""
+    """The progress of the evaluation, and the bases of mints, inside one transaction."""
 
     def standing(self) -> AlertStanding:
-        """Return the row."""
+        """Return the progress of the evaluation, and its holder."""
 
     def hold(self, holder: bytes, until: UnixMs) -> None:
-        """Let *holder* be the process that evaluates."""
+        """Make *holder* the evaluating process until *until*."""
 
     def advance(self, seq: int) -> None:
         """Store the progress of the evaluation of signals."""
@@ -512,7 +516,7 @@ class LeaseRows(Protocol):
         """Return the starting points of mints."""
 
     def keep_bases(self, changed: Sequence[MintBase], seqs: Mapping[Mint, int]) -> None:
-        """Replace the bases of *changed*, and the positions of others."""
+        """Replace the bases of *changed*, and set the positions of the mints in *seqs*."""
 
     def drop_bases(self, mints: Sequence[Mint]) -> None:
-        """Forget the bases of *mints*."""
+        """Delete the bases of *mints*."""

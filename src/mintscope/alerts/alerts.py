@@ -1,4 +1,4 @@
-"""Alerts of users: made, changed, deleted, tried, read; and what their evaluation writes.
+"""Operations on users' alerts, and storage of the results of their evaluation.
 
 Signals of users at work: made, changed, deleted, tried out, read.
 
@@ -71,7 +71,7 @@ class AlertBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alerts:
-    """The signals of all users; each verb is one transaction.
+    """The signals of all users; each operation is one transaction.
 
     entropy    returns so many bytes from a cryptographic generator
     queue      knows the deliveries of firings by webhook; None: there are none
@@ -96,15 +96,15 @@ class Alerts:
         )
 
     def flaw(self, asked: AlertRule) -> str | None:
-        """Return the flaw of *asked*, for people and programs; None if there is none."""
+        """Return an error message about *asked*; None if it is valid."""
         return flaw_of(asked, allows_loopback=self.bounds.allows_loopback)
 
     def secret(self, signal: Alert) -> str:
-        """Return the secret that signs its webhooks; shown only when it is made or renewed."""
+        """Return the secret that signs the webhooks of *signal*, shown only while it is new."""
         return secret_text(self.secrets.webhook_secret(signal.nonce))
 
     async def of_user(self, user_id: UserId) -> Sequence[Alert]:
-        """Return the signals of a user, in the order in which they were made."""
+        """Return the signals of a user, in order of creation."""
         return await self.store.read(lambda rows: rows.signals.of_user(user_id))
 
     async def find(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
@@ -114,7 +114,7 @@ class Alerts:
     async def make(
         self, user_id: UserId, asked: AlertRule, key: str | None = None
     ) -> Alert | AlertDenied:
-        """Make a signal of *asked*, which has no flaw.
+        """Create a signal from *asked*, which must be valid.
 
         key   the Idempotency-Key; with the same one the same signal is returned
         """
@@ -128,7 +128,7 @@ class Alerts:
     async def change(
         self, user_id: UserId, signal_id: SignalId, edit: Callable[[AlertRule], AlertRule]
     ) -> Alert | AlertDenied:
-        """Let a signal ask for what *edit* makes of it, which has no flaw.
+        """Change a signal with *edit*, whose result must be valid.
 
         If something of the rule changes, it begins again: the next report fires nothing.
         A webhook that was disabled is tried again where *edit* names one or makes it active; what
@@ -143,17 +143,17 @@ class Alerts:
         return changed
 
     async def delete(self, user_id: UserId, signal_id: SignalId) -> Sequence[Alert] | None:
-        """Delete a signal and what it fired; return those that are left, None: it was not there."""
+        """Delete a signal and its firings; return the remaining signals, None if not found."""
         return await self.store.transact(lambda rows: _delete(rows, user_id, signal_id))
 
     async def renew_secret(self, user_id: UserId, signal_id: SignalId) -> Alert | None:
-        """Give a signal another webhook secret; for a day both sign.  None: it is not there."""
+        """Renew a signal's webhook secret; both sign for a day.  None if there is no signal."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(lambda rows: _renew(rows, user_id, signal_id, nonce, now))
 
     async def test(self, user_id: UserId, signal_id: SignalId) -> Firing | None:
-        """Send the owner of a signal what is sent when it fires.  None: it is not there."""
+        """Send a test notification of a signal to its owner.  None if there is no signal."""
         now = self.clock.now()
         bounds = EmailBounds(
             day_max=self.bounds.emails_day_max, of_alert_max=self.bounds.emails_of_alert_max
@@ -166,7 +166,7 @@ class Alerts:
         return tested
 
     async def pause(self, link: str) -> Alert | None:
-        """Stop the messages of the signal of *link*, as each carries it; None: it is none.
+        """Stop the messages of the signal whose *link* a message carried; None if invalid.
 
         A signal without another way to notify is paused: its owner can resume it.
         """
@@ -183,7 +183,7 @@ class Alerts:
         return changed if isinstance(changed, Alert) else None
 
     async def of_link(self, link: str) -> Alert | None:
-        """Return the signal of *link*; None: it is none, or the signal was deleted."""
+        """Return the signal of *link*; None if the link is invalid or the signal was deleted."""
         number, _, proof = link.partition(".")
         if not (number.isascii() and number.isdigit() and len(number) < NUMBER_DIGITS_MAX):
             return None
@@ -192,14 +192,14 @@ class Alerts:
         return await self.store.read(lambda rows: rows.signals.get(SignalId(int(number))))
 
     async def refused(self, user_id: UserId) -> int:
-        """Return the firings of a user within 24 hours that no e-mail has because of a limit."""
+        """Return the number of a user's firings in 24 hours that a limit kept out of e-mails."""
         since = UnixMs(self.clock.now() - DAY_MS)
         return await self.store.read(lambda rows: rows.told.refused(user_id, since))
 
     async def firings(
         self, user_id: UserId, signal_id: SignalId, before: FiringId | None, limit: int
     ) -> Sequence[Firing] | None:
-        """Return up to *limit* firings, newest first, older than *before*; None: no such signal."""
+        """Return up to *limit* firings before *before*, newest first; None if no such signal."""
 
         def read(rows: AccountRows) -> Sequence[Firing] | None:
             if _find(rows, user_id, signal_id) is None:
@@ -217,7 +217,7 @@ class Alerts:
         ]
 
     async def _try_now(self, signal_id: SignalId, now: UnixMs) -> None:
-        """End the rest of a signal whose webhooks have failed, so that its owner sees it work."""
+        """End the pause after failed webhooks of a signal, so that its owner sees it work."""
         if self.queue is not None:
             with suppress(ServiceUnavailable):  # then it is tried when its rest is over
                 await self.queue.transact(lambda rows, _: rows.schedule(signal_id, 0, now))
@@ -294,14 +294,14 @@ class Alerts:
     def _denied(
         self, rows: AccountRows, user_id: UserId, asked: AlertRule, before: AlertRule | None
     ) -> AlertDenied | None:
-        """Return the reason to refuse *asked* to this user; *before*: None for a new signal."""
+        """Return the reason to refuse *asked* to this user; *before* is None for a new signal."""
         if before is None and len(rows.signals.of_user(user_id)) >= self.bounds.per_user_max:
             return AlertDenied.TOO_MANY
         kept = rows.users.get(user_id)
         if asked.by_email and (kept is None or kept.user.verified_at is None):
             return AlertDenied.UNVERIFIED
         if asked.by_telegram and (before is None or not before.by_telegram):
-            chat = rows.telegram.chat(user_id)
+            chat = rows.chats.chat(user_id)
             if chat is None or chat.blocked_at is not None or not self.bounds.telegram_bot:
                 return AlertDenied.UNLINKED
         if not asked.is_active or (before is not None and before.is_active):
@@ -314,7 +314,7 @@ class Alerts:
 
 
 def _as_told(firing: Firing, told: Told) -> Firing:
-    """Return *firing* as the queue knows it, unless it was given up here and still waits there."""
+    """Return *firing* with its state in the queue, unless it was given up only here."""
     if firing.given_up_at is not None and told.delivered_at is None and told.given_up_at is None:
         return replace(firing, attempts=told.attempts)
     return replace(
@@ -328,7 +328,7 @@ def _as_told(firing: Firing, told: Told) -> Firing:
 
 
 def _evaluated(asked: AlertRule) -> tuple[Rule, bool, Confidence, Fires, UnixMs | None]:
-    """Return the evaluated part of *asked*: if it changes, the signal begins again."""
+    """Return the evaluated part of *asked*; if it changes, the evaluation starts over."""
     ends = asked.fires, asked.expires_at
     return asked.rule, asked.is_closed, asked.least_confidence, *ends
 
@@ -405,13 +405,13 @@ ReadSymbols = Callable[[Collection[Mint]], Awaitable[Symbols]]
 
 
 async def no_symbols(_mints: Collection[Mint]) -> Symbols:
-    """Return the symbol of no mint."""
+    """Return no symbols."""
     return {}
 
 
 @dataclass(frozen=True, slots=True)
 class PackedOutcome:
-    """An outcome, and what of it is written in another form."""
+    """An outcome, with its states and bases encoded for storage."""
 
     outcome: Outcome
     states: Sequence[tuple[SignalId, int, str]]
@@ -419,7 +419,7 @@ class PackedOutcome:
 
 
 def packed(outcome: Outcome) -> PackedOutcome:
-    """Return *outcome* as it is written down; it takes long where much has changed."""
+    """Return *outcome* encoded for storage, which takes long if much has changed."""
     return PackedOutcome(
         outcome,
         states=[
@@ -432,7 +432,7 @@ def packed(outcome: Outcome) -> PackedOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertWriter:
-    """The results of one process at a time that evaluates alerts.
+    """Stores the results of the one process that evaluates alerts.
 
     That reports are looked at once does not rest on the lease: what is written down must begin
     where the last ended.  The lease only spares others the work.
@@ -463,7 +463,7 @@ class AlertWriter:
         )
 
     async def take(self) -> AlertStanding | None:
-        """Return the position of the evaluation if it is this process's turn."""
+        """Take the turn to evaluate, and return the position; None if another process has it."""
         now = self.clock.now()
         standing = await self.store.read(lambda rows: rows.turn.standing())
         is_ours = standing.holder == self.holder
@@ -474,19 +474,19 @@ class AlertWriter:
         return await self.store.transact(lambda rows: self._hold(rows, now))
 
     async def leave(self) -> None:
-        """Let another process watch at once, if it is this one's turn."""
+        """Give up the turn, if this process has it, so that another process evaluates at once."""
         await self.store.transact(self._leave)
 
     async def standing(self) -> AlertStanding:
-        """Return the position of the evaluation, in whichever process it is."""
+        """Return the position of the evaluation, whichever process runs it."""
         return await self.store.read(lambda rows: rows.turn.standing())
 
     async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
-        """Return the revisions of the next signals behind *after*; none: there are no more."""
+        """Return the revisions of the next signals after *after*; empty if there are no more."""
         return await self.store.read(lambda rows: rows.active.revisions(after, COMPARED_AT_ONCE))
 
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:
-        """Return some of the signals *wanted*, in order, and which are left to be read."""
+        """Return some of the signals *wanted*, in order, and the numbers still to be read."""
         found = await self.store.read(lambda rows: rows.active.since(wanted[0], READ_AT_ONCE))
         last = found[-1].signal_id if found else wanted[-1]
         chosen = set(wanted)
@@ -498,7 +498,7 @@ class AlertWriter:
         return await self.store.read(lambda rows: rows.turn.bases())
 
     async def write(self, packed: PackedOutcome) -> bool:
-        """Write down what was packed, all or nothing; False: it does not begin where we stand."""
+        """Store *packed*, all or nothing; return False if it starts at another position."""
         now = self.clock.now()
         mints = {*packed.outcome.mints.values()}
         symbols = await self.symbols(mints) if mints else {}
@@ -553,7 +553,7 @@ class AlertWriter:
         return True
 
     def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: Symbols) -> None:
-        """Store firings, for the channels that owners want; none of a signal changed meanwhile."""
+        """Store firings for their owners' channels, except those of signals changed meanwhile."""
         numbers = {firing.signal_id for firing in outcome.fired}
         unchanged = {
             signal.signal_id: signal
@@ -583,5 +583,5 @@ class AlertWriter:
 
 
 def _is_held(standing: AlertStanding, now: UnixMs) -> bool:
-    """Return whether its holder may still be there; not after the clock was set back."""
+    """Return whether the holder's lease is valid; it is not after the clock was set back."""
     return now < standing.held_until <= now + LEASE_MS_MAX

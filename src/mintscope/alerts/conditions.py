@@ -54,7 +54,7 @@ from mintscope.market.timeframe import TIMEFRAMES
 
 @dataclass(slots=True)
 class _Since:
-    """The swaps of a mint in one slot, and its pools after it, None if they did not change."""
+    """The swaps of a mint in one slot, and its pools after it; None if they did not change."""
 
     slot: Slot
     time: UnixS
@@ -64,7 +64,7 @@ class _Since:
 
 @dataclass(slots=True)
 class _Track:
-    """One mint: its row in the engine, its base, and what came after that.
+    """One mint: its row in the engine, its base, and the changes after the base.
 
     is_kept   the base was written down as it is
     """
@@ -97,7 +97,7 @@ class Tracks:
         self.begin(0, None, None)
 
     def begin(self, seq: int, slot: Slot | None, time: UnixS | None) -> None:
-        """Forget everything and go on after event *seq*."""
+        """Drop everything, and continue after event *seq*."""
         self._tracks.clear()
         self._ahead.clear()
         self._free = list(range(self._capacity))
@@ -109,11 +109,11 @@ class Tracks:
         return mint in self._tracks
 
     def has(self, mint: Mint) -> bool:
-        """Return whether *mint* was taken: it is there, or will be at an event to come."""
+        """Return whether *mint* was taken, even if it begins only at a later event."""
         return mint in self._tracks or mint in self._ahead
 
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
-        """Take a mint, from the event on that it was loaded at; return it if it begins now.
+        """Track a mint from the event at which it was loaded; return the mints that begin now.
 
         None if that event is past.  Of a mint that is there already, this becomes the base.
         """
@@ -130,7 +130,7 @@ class Tracks:
             self._free.append(track.row)
 
     def apply(self, event: Event) -> tuple[list[Mint], list[Mint]]:
-        """Apply *event*, the next one; return which mints it begins, and which have traded in it.
+        """Apply the next *event*; return the mints that it begins, and the mints that traded.
 
         Raises LogTrimmed when an event before it is missing.
         """
@@ -168,7 +168,7 @@ class Tracks:
         return True
 
     def report(self, mint: Mint, *, is_closed: bool = False) -> TokenReport | None:
-        """Return the report of *mint*, which is there; None if there is too little to report.
+        """Return the report of *mint*, which is tracked; None if it has too little data.
 
         is_closed   its indicators are without the candles that are open
         """
@@ -186,7 +186,7 @@ class Tracks:
         return bool(self._tracks[mint].since)
 
     def new_bases(self) -> list[LoadedMint]:
-        """Return the bases that were not written down yet."""
+        """Return the bases that were not stored yet."""
         return [track.base for track in self._tracks.values() if not track.is_kept]
 
     def idle(self) -> list[Mint]:
@@ -245,7 +245,7 @@ class Tracks:
             self._engine.apply(as_trades(trades))
 
     def _retract(self, mint: Mint, slot: Slot) -> None:
-        """Make *mint* again without the swaps of *slot*."""
+        """Rebuild *mint* without the swaps of *slot*."""
         track = self._tracks.get(mint)
         if track is None:
             return
@@ -257,7 +257,7 @@ class Tracks:
 
 
 def _without(loaded: LoadedMint, slot: Slot) -> LoadedMint:
-    """Return *loaded* as it is without the swaps of *slot*, which is not final."""
+    """Return *loaded* without the swaps of *slot*, which is not final."""
     tail = [kept for kept in loaded.tail if kept.folded or kept.slot != slot]
     standings = [kept for kept in loaded.standings if kept[0] != slot]
     return msgspec.structs.replace(loaded, tail=tail, standings=standings)
@@ -269,7 +269,7 @@ def pack(loaded: LoadedMint) -> bytes:
 
 
 def unpack(packed: bytes) -> LoadedMint:
-    """Return the mint that `pack` was given.
+    """Return the mint that `pack` encoded.
 
     Raises ValueError for what an earlier version has packed.
     """
@@ -293,7 +293,7 @@ class SignalKind(StrEnum):
 
 
 class RuleSide(Enum):
-    """The place of a value, seen from the level."""
+    """The side of the level on which a value lies."""
 
     UNDER = -1
     OVER = 1
@@ -331,7 +331,7 @@ class Mark(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The memory of a rule between two reports: a side, or the marks of its window.
+    """The state of a rule between two reports: a side, or the marks of its window.
 
     Of the marks only those that can still be the lowest or the highest.
     """
@@ -342,7 +342,7 @@ class RuleState(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Crossing:
-    """The reason for a firing; *reference* is the level, or the value at the other end."""
+    """The reason for a firing; *reference* is the level, or the other extreme of the window."""
 
     value: float
     direction: Direction
@@ -352,7 +352,7 @@ class Crossing:
 def look(
     rule: Rule, state: RuleState | None, value: float, time: UnixS
 ) -> tuple[RuleState, Crossing | None]:
-    """Return the state after *value* was seen at *time*, and why the rule fires if it does.
+    """Return the state after *value* at *time*, and the crossing if the rule fires.
 
     state   None at the first look, which fires nothing
     """
@@ -369,7 +369,7 @@ def look(
 
 
 def _side(rule: Rule, before: RuleSide | None, value: float) -> RuleSide | None:
-    """Return the side of *value*; within the margin it is the side of before."""
+    """Return the side of *value*; within the margin, return the previous side."""
     level = rule.level
     margin = 0.0 if before is None else rule.margin
     match rule.kind:
@@ -412,7 +412,7 @@ def _look_back(
 
 
 def _telling(marks: list[Mark], newest: Mark) -> list[Mark]:
-    """Return the *marks* that matter: one with a value beyond all that came after it."""
+    """Return the *marks* that matter: those with a value beyond every later one."""
     low = newest.low
     high = newest.high
     telling = []
@@ -450,7 +450,7 @@ def _inner(kind: Any) -> Any:
 
 
 def _numbers(shape: type[msgspec.Struct]) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Yield each number in *shape*: its names on the wire, and the attributes that lead to it."""
+    """Yield each number in *shape*: its names on the wire, and its attribute path."""
     for each in msgspec.structs.fields(shape):
         kind = _inner(each.type)
         if kind is float:
@@ -495,7 +495,7 @@ SWAPPED: Final = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
 class UnwatchableCondition(ValueError):
-    """A condition that no alert looks at: the message says why."""
+    """A condition that alerts cannot evaluate; the message says why."""
 
 
 class Watched(NamedTuple):

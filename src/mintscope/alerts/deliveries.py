@@ -101,14 +101,14 @@ def message_of(signal: Alert, firing: Firing) -> bytes:
 
 
 def secret_text(secret: bytes) -> str:
-    """Return a secret as its owner is shown it."""
+    """Return a secret in the form that its owner sees."""
     return SECRET_PREFIX + b64encode(secret).decode()
 
 
 def signed(
     firing_id: FiringId, at: UnixMs, body: bytes, secrets: Sequence[bytes]
 ) -> dict[str, str]:
-    """Return the headers that prove *body* to be ours and new, by each of *secrets*."""
+    """Return the headers that sign *body* and the time with each of *secrets*."""
     name = message_id(firing_id)
     at_s = at // 1000
     text = f"{name}.{at_s}.".encode() + body
@@ -121,7 +121,7 @@ def signed(
 
 
 def url_flaw(url: str, *, allows_loopback: bool) -> str | None:
-    """Return the reason why *url* cannot be a webhook, None if it can.
+    """Return the reason why *url* cannot be a webhook; None if it can.
 
     The address of a name is checked at each sending; a literal address, here.
 
@@ -155,7 +155,7 @@ def _is_inside(host: str) -> bool:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether *host* is this machine, by its address."""
+    """Return whether *host* is localhost or a loopback address."""
     try:
         return ip_address(host).is_loopback
     except ValueError:
@@ -189,7 +189,7 @@ class DueWebhook(NamedTuple):
 
 
 class Turn(NamedTuple):
-    """The webhooks of one signal in one batch; *failures* in a row so far."""
+    """The webhooks of one signal in one batch, after *failures* failures in a row."""
 
     signal_id: SignalId
     user_id: UserId
@@ -212,12 +212,12 @@ class Attempt(NamedTuple):
 
     @property
     def has_failed(self) -> bool:
-        """Whether it was sent and not accepted."""
+        """Whether the webhook was sent and not accepted."""
         return self.reason is not None
 
 
 class Ended(NamedTuple):
-    """A turn, and what came of each of its webhooks."""
+    """A turn, and the outcome of each of its webhooks."""
 
     turn: Turn
     attempts: Sequence[Attempt]
@@ -225,7 +225,7 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deliveries:
-    """Leases webhooks to who sends them, and notes what became of them.
+    """Leases webhooks to senders, and records their outcomes.
 
     retry_ms_max   after this long a webhook is disabled
     lease_ms       after this long another process may send what was leased
@@ -243,7 +243,7 @@ class Deliveries:
     kept_max: int = KEPT_MAX
 
     async def take_in(self) -> int:
-        """Take in what has fired since the last look; return how many were dropped for it.
+        """Queue the firings since the last call; return the number of old webhooks dropped.
 
         Of what is taken in first, after an older version or without the file that it was kept in,
         what fired too long ago is not sent any more.
@@ -263,7 +263,7 @@ class Deliveries:
         return dropped
 
     async def lease(self, sending: Collection[Turn]) -> Sequence[Turn]:
-        """Lease what can be sent beside *sending*: some of each signal, whatever others are up to.
+        """Lease webhooks to send besides *sending*, some of each signal that is due.
 
         A signal whose webhooks fail takes places only of those kept for such signals.
         """
@@ -292,7 +292,7 @@ class Deliveries:
         return [turn for turn in turns if turn is not None]
 
     async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
-        """Store the outcomes of turns, all at once; return those that were the last of a signal."""
+        """Store the outcomes of turns together; return the turns that were a signal's last."""
         now = self.clock.now()
         last = [each for each in ended if self._is_over(each, now)]
         if last:  # first, for it is done again where the rest is not noted
@@ -306,7 +306,7 @@ class Deliveries:
         return await self.queue.read(lambda queue: queue.length())
 
     async def sweep(self) -> None:
-        """Delete deliveries of long ago, and those of a signal that are no longer kept."""
+        """Delete old deliveries, those beyond a signal's limit, and those of deleted signals."""
         before = UnixMs(self.clock.now() - KEEP_MS)
         numbers = await self.queue.read(lambda queue: queue.signals())
         deleted = await self.store.read(lambda rows: rows.fired.deleted(numbers))
@@ -337,7 +337,7 @@ class Deliveries:
     def _turn(
         self, rows: AccountRows, due: DueAlert, signed_at: UnixMs, over: dict[FiringId, Told]
     ) -> Turn | None:
-        """Return the delivery that is due for a signal; None: it was deleted, or has no webhook.
+        """Return the turn of a due signal; None if it was deleted or has no webhook.
 
         over   takes what is not sent: it is no longer kept, its account was taken back, or a
                process of the version before has sent it
@@ -426,7 +426,7 @@ def _waits(firing: Firing) -> bool:
 
 
 def _is_done(firing: Firing) -> bool:
-    """Whether the money file itself says that no webhook of *firing* is to be sent."""
+    """Return whether the accounts' database itself marks the webhook of *firing* as over."""
     return firing.delivered_at is not None or firing.given_up_at is not None
 
 

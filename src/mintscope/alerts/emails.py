@@ -72,7 +72,7 @@ BOUNDS: Final[Mapping[str, tuple[float, float]]] = {
 
 
 def unit_of(field: Field) -> str:
-    """Return the unit of *field*: values of one unit can be compared."""
+    """Return the unit of *field*; only values of one unit can be compared."""
     last = field.rpartition(".")[2]
     if "buySellPressure" in field:
         return SHARE
@@ -80,7 +80,7 @@ def unit_of(field: Field) -> str:
 
 
 def bounds_of(field: Field) -> tuple[float, float]:
-    """Return between which values *field* always is."""
+    """Return the lowest and the highest possible value of *field*."""
     return BOUNDS.get(unit_of(field), BOUNDS[USD])
 
 
@@ -173,7 +173,7 @@ class EmailBounds:
 
 
 class Reached(NamedTuple):
-    """An allowance that is used up; *until* there is room again."""
+    """An allowance that is used up; it has room again at *until*."""
 
     scope: str
     limit: int
@@ -181,14 +181,14 @@ class Reached(NamedTuple):
 
     @property
     def note(self) -> str:
-        """The state that firings show of it."""
+        """The note about the allowance that firings show."""
         return f"limit of {self.limit} reached"
 
 
 def tell_by_email(
     rows: AccountRows, signal: Alert, at: UnixMs, bounds: EmailBounds, symbols: Symbols
 ) -> None:
-    """Write an e-mail about the firings of *signal* that wait, unless it paused too short."""
+    """Write an e-mail about waiting firings of *signal*, unless the last one was too recent."""
     last = signal.emailed_at
     if last is not None and last <= at < last + bounds.pause_ms:
         rows.signals.update(signal.signal_id, email_due_at=UnixMs(last + bounds.pause_ms))
@@ -208,7 +208,7 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
     bounds: EmailBounds,
     symbols: Symbols,
 ) -> bool:
-    """Write one e-mail about *firings*; False if none may be, which each of them says."""
+    """Write one e-mail about *firings*; if none is allowed, note why and return False."""
     numbers = [each.firing_id for each in firings]
     kept = rows.users.get(signal.user_id)
     if kept is None or kept.user.verified_at is None:
@@ -228,7 +228,7 @@ def write_email(  # noqa: PLR0913, PLR0917 - one argument for each fact
 def _reached(
     rows: AccountRows, signal: Alert, email: EmailAddress, at: UnixMs, bounds: EmailBounds
 ) -> Reached | None:
-    """Return the allowance that leaves no room for an e-mail; None: there is room.
+    """Return the allowance that leaves no room for an e-mail; None if there is room.
 
     Of that of the account one is kept for each alert that has written none in 24 hours: an alert
     that floods silences no other.
@@ -282,7 +282,7 @@ def _tell_limit(
 
 
 def message_facts(signal: Alert, firings: Sequence[Firing], symbols: Symbols) -> dict[str, str]:
-    """Return the facts of a message: every text is made here, and only put in its place later."""
+    """Return the facts of a message, as complete texts that a template only inserts."""
     asked = signal.rule
     newest = firings[-1]
     fired = newest.fired
@@ -322,7 +322,7 @@ WINDOW_S_MAX: Final = 86_400
 
 
 def flaw_of(asked: AlertRule, *, allows_loopback: bool) -> str | None:
-    """Return the flaw of *asked*, None if there is none."""
+    """Return an error message about *asked*; None if it is valid."""
     name = asked.name
     if not name.strip() or not name.isprintable() or len(name) > NAME_LENGTH_MAX:
         return f"expected name to be printable, of 1 to {NAME_LENGTH_MAX} characters"

@@ -46,7 +46,7 @@ FIRINGS_HOUR_MAX: Final = 30
 
 
 class _Watched(msgspec.Struct, gc=False):
-    """The subject of a signal, and the memory of its rule by now."""
+    """A signal under evaluation, and the current state of its rule."""
 
     signal_id: SignalId
     revision: int
@@ -64,7 +64,7 @@ class _Watched(msgspec.Struct, gc=False):
     has_ended: bool = False
 
     def may_fire(self, now: UnixMs, most: int) -> bool:
-        """Return whether it fires at a crossing, and count it then: *most* times within an hour."""
+        """Return whether the signal may fire, up to *most* times an hour, and count the firing."""
         if self.has_ended or (self.expires_at is not None and now >= self.expires_at):
             return False
         self.has_ended = self.fires is Fires.ONCE
@@ -84,7 +84,7 @@ class _Watched(msgspec.Struct, gc=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """Changes to write down at once.
+    """Changes to store together.
 
     since_seq, seq   the reports behind the first, up to the second, were looked at
     states           of the signals whose state has changed, by number, with the revision
@@ -149,11 +149,11 @@ class Evaluation:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether anything fired, or was seen for the first time, that is not written down."""
+        """Whether a firing, or the first look of a signal, is not stored yet."""
         return bool(self._fired) or self._has_begun
 
     def clear(self, looked_until: int) -> None:
-        """Forget everything; reports behind *looked_until* are looked at."""
+        """Drop everything; reports after *looked_until* are to be evaluated."""
         self.looked_until = looked_until
         self._has_begun = False
         self._watched = {}
@@ -165,7 +165,7 @@ class Evaluation:
         self._begun = []
 
     def watch(self, signals: Iterable[Alert]) -> None:
-        """Evaluate *signals*, too; one of another revision begins with the state it comes with."""
+        """Add *signals* to the evaluation; a new revision starts with its stored state."""
         for signal in signals:
             self._forget(signal.signal_id)
             asked = signal.rule
@@ -194,7 +194,7 @@ class Evaluation:
                 self._new[number] = watched
 
     def unwatch(self, numbers: Iterable[SignalId]) -> None:
-        """Evaluate these signals no more; a mint that no other looks at is dropped."""
+        """Stop the evaluation of these signals; drop mints that no other signal uses."""
         for number in numbers:
             mint = self._forget(number)
             if mint is not None and not self._of_mint[mint]:
@@ -203,7 +203,7 @@ class Evaluation:
                 self._dropped.append(mint)
 
     def apply(self, event: Event, now: UnixMs) -> Iterator[None]:
-        """Apply the next event of the log, and look at the reports that it changes.
+        """Apply the next event of the log, and evaluate the reports that it changes.
 
         The first slot of a minute ends the one before: rules of closed candles are looked at then,
         before what is traded in it.
@@ -230,7 +230,7 @@ class Evaluation:
         return begun is not None
 
     def take_bases(self, bases: Sequence[LoadedMint], tip: LogTip) -> Iterator[None]:
-        """Begin before the reports that were not looked at, from what was written down.
+        """Start from the stored *bases*, before the reports that were not evaluated.
 
         Values that no signal looks back at are dropped.
         """
@@ -245,23 +245,23 @@ class Evaluation:
             yield
 
     def can_go_on(self, tip: LogTip) -> bool:
-        """Return whether any signal has seen a report, of the log that ends with *tip*."""
+        """Return whether any signal has seen a report of the log that ends with *tip*."""
         return len(self._new) < len(self._watched) and self.looked_until <= tip.seq
 
     def begin_at(self, tip: LogTip) -> None:
-        """Begin at the newest position; what happened since the last look is not looked at."""
+        """Begin at the newest position; reports since the last one evaluated are skipped."""
         self.tracks.begin(tip.seq, tip.slot, tip.time)
         self.looked_until = tip.seq
 
     def look_at_begun(self, now: UnixMs) -> Iterator[None]:
-        """Look at the mints that have begun with what was taken."""
+        """Evaluate the mints that have begun since the last call."""
         begun = self._begun
         self._begun = []
         for mint in begun:
             yield from self._look(mint, now)
 
     def look_at_new(self, now: UnixMs) -> Iterator[None]:
-        """Evaluate events that signals have not seen yet, if there are any."""
+        """Evaluate new signals on the current reports of their mints."""
         if self.tracks.seq < self.looked_until:
             return
         new: dict[Mint, list[_Watched]] = {}
@@ -308,7 +308,7 @@ class Evaluation:
                 yield watched
 
     def _has_ended(self, number: SignalId) -> bool:
-        """Return whether it has fired once; its owner may have resumed it since."""
+        """Return whether the signal fired its only time; its owner may have resumed it since."""
         watched = self._watched.get(number)
         return watched is not None and watched.has_ended
 
@@ -322,7 +322,7 @@ class Evaluation:
         return found
 
     def _forget(self, number: SignalId) -> Mint | None:
-        """Forget a signal; return its mint, None if it was not there."""
+        """Forget a signal; return its mint, or None if it was not evaluated."""
         watched = self._watched.pop(number, None)
         if watched is None:
             return None
@@ -413,7 +413,7 @@ class QueueLength(NamedTuple):
 
 
 class NewWebhook(NamedTuple):
-    """A firing that is to be sent by webhook; *given_up_at*: it came too late."""
+    """A firing to be sent by webhook; *given_up_at* is set if it came too late."""
 
     firing_id: FiringId
     signal_id: SignalId
@@ -424,14 +424,14 @@ class NewWebhook(NamedTuple):
 
 
 class Waiting(NamedTuple):
-    """A webhook that waits, and how often it was sent."""
+    """A waiting webhook, and its number of attempts."""
 
     firing_id: FiringId
     attempts: int
 
 
 class DueAlert(NamedTuple):
-    """A signal whose turn it is; *failures*: how often in a row it was not accepted."""
+    """A signal whose turn it is, after *failures* failures in a row."""
 
     signal_id: SignalId
     failures: int
@@ -439,7 +439,7 @@ class DueAlert(NamedTuple):
 
 
 class DueWanted(NamedTuple):
-    """The signals that a process can send for now.
+    """The webhooks that a process can send now.
 
     webhooks     that can be sent, at most
     of_each      webhooks of one signal, at most
@@ -454,7 +454,7 @@ class DueWanted(NamedTuple):
 
 
 class Told(NamedTuple):
-    """The delivery of a firing by webhook, as Firing has it; *due_at*: None once that is over."""
+    """The delivery of a firing by webhook, as in Firing; *due_at* is None once it is over."""
 
     due_at: UnixMs | None
     attempts: int
@@ -467,52 +467,52 @@ class QueueView(Protocol):
     """The queue inside one transaction that changes nothing."""
 
     def taken_until(self) -> FiringId | None:
-        """Return the last firing that was taken in; None: none was ever."""
+        """Return the last firing that was taken in; None if there was none."""
 
     def is_due(self, now: UnixMs) -> bool:
         """Return whether the turn of any signal has come."""
 
     def time(self, now: UnixMs) -> UnixMs:
-        """Return the clock that all processes share, when ours says *now*."""
+        """Return the time of the shared clock when the clock of this process shows *now*."""
 
     def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
-        """Return the deliveries of these firings, of those that were taken in."""
+        """Return the deliveries of these firings, as far as they were taken in."""
 
     def length(self) -> QueueLength:
         """Return the length of the queue."""
 
     def signals(self) -> Sequence[SignalId]:
-        """Return the signals of which anything is kept."""
+        """Return the signals that have stored firings."""
 
 
 class QueueRows(Protocol):
-    """The queue inside one transaction; no other changes it meanwhile."""
+    """The queue inside one transaction, which excludes other writers."""
 
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
-        """Let *webhooks* wait, each once; *until*: the last firing that was looked at."""
+        """Queue *webhooks*, each once; *until* is the last firing that was read."""
 
     def drop_oldest(
         self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
     ) -> int:
-        """Give up what waits of each of these signals beyond *waiting_max*; return how many.
+        """Give up the webhooks of each signal beyond *waiting_max*; return their number.
 
         The oldest go, save the very first: it shows for how long nothing was accepted.
         """
 
     def claim(self, now: UnixMs, until: UnixMs, wanted: DueWanted) -> Sequence[DueAlert]:
-        """Return signals of *wanted* whose turn has come, oldest webhook first; not due *until*."""
+        """Return due signals of *wanted*, oldest webhook first, and make them due at *until*."""
 
     def note(self, told: Mapping[FiringId, Told]) -> None:
-        """Note the deliveries of these firings; their due times are those of their signals."""
+        """Store the deliveries of these firings; their due times are those of their signals."""
 
     def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
-        """Let the next turn of a signal be at *due_at*, if any webhook of it waits."""
+        """Set the next turn of a signal to *due_at*, if it has a waiting webhook."""
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Let no further attempt be made of any that waits of a signal."""
+        """Give up every waiting webhook of a signal."""
 
     def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
-        """Delete firings before then, and of each signal all but *kept_max* that are over.
+        """Delete firings older than *before*, and all but *kept_max* ended ones of each signal.
 
         Of *deleted* signals nothing is kept.
         """

@@ -1,4 +1,4 @@
-"""Watching signals: one process of the installation looks at every report, once.
+"""Evaluation of signals: one process of the installation reads every report once.
 
 round    what was committed to the log since the last look is looked at
 begin    after a start, or after another process: from what was written down
@@ -39,7 +39,7 @@ LOG = structlog.get_logger(__name__)
 
 @dataclass(kw_only=True, eq=False)
 class AlertEvaluator:
-    """Evaluates the signals while it is this process's turn.
+    """Evaluates the signals while it is the turn of this process.
 
     wait   is called between two looks
     """
@@ -61,7 +61,7 @@ class AlertEvaluator:
         self._looked_at_s = self.clock.monotonic_s()
 
     async def run(self) -> None:
-        """Watch until cancelled, then leave; what fails is begun again."""
+        """Evaluate until cancelled, then give up the turn; start over after a failure."""
         try:
             while True:
                 try:
@@ -87,7 +87,7 @@ class AlertEvaluator:
             )
 
     async def round(self) -> None:
-        """Look at everything that was committed to the log, if it is our turn."""
+        """Evaluate everything committed to the log, if it is this process's turn."""
         standing = await self.writer.take()
         if standing is None:
             self._seq = None
@@ -109,7 +109,7 @@ class AlertEvaluator:
             self._seq = None
 
     async def _begin(self) -> None:
-        """Go on where the last process that watched has written down to be."""
+        """Continue from the position that the last evaluating process has stored."""
         self._seq = None
         evaluation, tip = self.evaluation, await self.reader.tip()
         evaluation.clear(0)
@@ -130,7 +130,7 @@ class AlertEvaluator:
         self._renewed_at_s = self._written_at_s = self.clock.monotonic_s()
 
     async def _watch(self) -> AlertStanding:
-        """Read the signals; those that are new are looked at from now on."""
+        """Read the signals; new ones are evaluated from now on."""
         standing = await self.writer.standing()  # first: what changes from now on is read next
         evaluation = self.evaluation
         gone = {*self.evaluation.numbers}
@@ -159,7 +159,7 @@ class AlertEvaluator:
         await asyncio.sleep(0)
 
     async def _bases(self) -> list[LoadedMint]:
-        """Return the stored starting points of mints, those that this version can read."""
+        """Return the stored bases of mints that this version can read."""
         return await asyncio.to_thread(_unpacked, await self.writer.bases())
 
     async def _follow(self) -> None:
@@ -197,13 +197,13 @@ class AlertEvaluator:
                     self._wanted.add(event.mint)
 
     async def _do(self, steps: Iterator[None]) -> None:
-        """Take *steps*, and let requests run after each: there may be many rules."""
+        """Run *steps*, and yield to requests after each, because there may be many rules."""
         for _ in steps:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
 
     async def _load(self, mints: Iterable[Mint]) -> None:
-        """Load *mints*; those that are not tracked are loaded when they are."""
+        """Load *mints*; untracked mints are loaded once they are tracked."""
         for mint in list(mints):
             self._wanted.discard(mint)
             loaded = await self.reader.load(mint)
@@ -212,7 +212,7 @@ class AlertEvaluator:
             await self._do(self.evaluation.look_at_begun(self.clock.now()))
 
     async def _renew(self) -> None:
-        """Load the mints that have traded again, so that none must be begun from long ago."""
+        """Reload the mints that have traded, so that a restart never begins far back."""
         tracks = self.evaluation.tracks
         self._renewed_at_s = self.clock.monotonic_s()
         await self._load(
@@ -239,7 +239,7 @@ class AlertEvaluator:
 
 
 def _unpacked(bases: Sequence[MintBase]) -> list[LoadedMint]:
-    """Return *bases*, without those that this version cannot read."""
+    """Return the *bases* that this version can read."""
     found = []
     for base in bases:
         try:

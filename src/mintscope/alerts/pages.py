@@ -64,7 +64,7 @@ def filled(form: FormData) -> dict[str, str]:
 
 
 def values_of(asked: AlertRule) -> dict[str, str]:
-    """Return the form that asks for *asked*."""
+    """Return the form values for *asked*."""
     return {
         "name": asked.name,
         "mint": asked.mint,
@@ -185,7 +185,7 @@ REFUSALS: Final[Mapping[AlertDenied, str]] = {
 
 
 class AlertPages:
-    """Alerts of a person.
+    """Pages of a person's alerts.
 
     tests    counts those of a user, together with the API's
     search   finds the tokens that they are of
@@ -231,7 +231,7 @@ class AlertPages:
         return Page("alerts/list.html", {**facts, "refused": refused})
 
     async def ask(self, request: PageRequest) -> PageResponse:
-        """Ask for the condition of the new alert; `mint` of the query is filled in."""
+        """Ask for the condition of the new alert, with `mint` of the query filled in."""
         mint = request.query_params.line("mint")
         values = {**filled(request.form), **FIRST, "mint": mint, "once": _once()}
         if request.signed_in.user.verified_at is None:
@@ -239,7 +239,7 @@ class AlertPages:
         return await self._ask(values)
 
     async def make(self, request: PageRequest) -> PageResponse:
-        """Make an alert, one of a form however often it is sent; show the secret of its webhook.
+        """Create one alert per form, however often it is sent; show its webhook secret.
 
         The buttons `find` and `choose` of the form make none: they fill in its token.
         """
@@ -269,7 +269,7 @@ class AlertPages:
         return Redirect(f"{PATH}/{made.signal_id}", notice="alert-made")
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show an alert, and what it has fired, newest first.  Raises NotFound."""
+        """Show an alert and its firings, newest first.  Raises NotFound."""
         alert = await self._own(request)
         place = parse_place(request.query_params.text("before"))
         before = None if place is None else FiringId(place)
@@ -297,14 +297,17 @@ class AlertPages:
         return Page("alerts/pause.html", {"alert": alert, "is_done": False})
 
     async def pause(self, request: PageRequest) -> PageResponse:
-        """Pause it: the button, or the one click of a mail program (RFC 8058).  Raises NotFound."""
+        """Pause the alert, by a button or a mail program's one click (RFC 8058).
+
+        Raises NotFound.
+        """
         alert = await self._signals.pause(request.path_params["link"])
         if alert is None:
             raise NotFound
         return Page("alerts/pause.html", {"alert": alert, "is_done": True})
 
     async def test(self, request: PageRequest) -> PageResponse:
-        """Send a test, as when it fires, so often an hour.  Raises NotFound."""
+        """Send a test of the alert, a limited number of times per hour.  Raises NotFound."""
         alert = await self._own(request)
         if isinstance(await self._tests.take(alert.user_id), Denied):
             return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tests-used")
@@ -313,7 +316,7 @@ class AlertPages:
         return Redirect(f"{PATH}/{alert.signal_id}", notice="alert-tested")
 
     async def set_active(self, request: PageRequest) -> PageResponse:
-        """Pause it, or let it go on; a webhook that was disabled is tried again.
+        """Pause or resume the alert; resuming it retries a disabled webhook.
 
         Raises    NotFound
         """
@@ -323,7 +326,7 @@ class AlertPages:
         return await self._change(alert, replace(alert.rule, is_active=is_active))
 
     async def renew_secret(self, request: PageRequest) -> PageResponse:
-        """Give its webhook another secret, shown this once.  Raises NotFound."""
+        """Renew the alert's webhook secret, and show it once.  Raises NotFound."""
         alert = await self._own(request)
         renewed = await self._signals.renew_secret(alert.user_id, alert.signal_id)
         if renewed is None:
@@ -336,7 +339,7 @@ class AlertPages:
         return await self._ask(values_of(alert.rule), alert=alert)
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Change the condition of an alert; token, values and kind stay.  Raises NotFound."""
+        """Change an alert's condition, but not its token, values and kind.  Raises NotFound."""
         alert = await self._own(request)
         kept = values_of(alert.rule)
         values = filled(request.form) | {name: kept[name] for name in STAYS}
@@ -350,11 +353,11 @@ class AlertPages:
         return await self._change(alert, asked, values)
 
     async def ask_delete(self, request: PageRequest) -> PageResponse:
-        """Ask whether it is to go.  Raises NotFound."""
+        """Ask for confirmation that the alert should be deleted.  Raises NotFound."""
         return Page("alerts/delete.html", {"alert": await self._own(request)})
 
     async def delete(self, request: PageRequest) -> PageResponse:
-        """Delete it.  Raises NotFound."""
+        """Delete the alert.  Raises NotFound."""
         alert = await self._own(request)
         await self._signals.delete(alert.user_id, alert.signal_id)
         return Redirect(PATH, notice="alert-deleted")
@@ -407,7 +410,7 @@ class AlertPages:
         return Page("alerts/form.html", facts, errors=errors, values=values, status=status)
 
     async def _now_words(self, mint: Mint | None) -> Mapping[Field, str]:
-        """Return the numbers of a token now, as they are shown beside the level."""
+        """Return the current numbers of a token as text, to be shown beside the level."""
         present = await read_present(self._reports, mint)
         if present is None:
             return {}
@@ -426,7 +429,7 @@ class AlertPages:
         return remarks if any(each.name not in has_read for each in remarks) else []
 
     async def _ask_again(self, values: Mapping[str, str], errors: Mapping[str, str]) -> Page:
-        """Return the form of a new alert; what is no mint may be the name of a token."""
+        """Return the form of a new alert; an invalid mint is searched as a token name."""
         if "mint" not in errors:
             return await self._ask(values, errors)
         error, found = await self._search.flaw(values["mint"], errors["mint"])
@@ -473,7 +476,7 @@ def _placed(flaw: str) -> tuple[str, str]:
 
 
 def _once() -> str:
-    """Return a number for a form, so that the form sent twice makes one alert."""
+    """Return a random text for a form, so that sending the form twice makes one alert."""
     return token_hex(ONCE_BYTES)
 
 

@@ -1,4 +1,4 @@
-"""WebhookQueue over a database of its own, or over tables of its own."""
+"""WebhookQueue in a separate database, or in separate tables."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
@@ -73,7 +73,7 @@ DELETE FROM webhook_signal WHERE due_at IS NULL AND NOT EXISTS (
 
 
 class SqlWebhookQueue:
-    """Implements WebhookQueue; *tidy* ends each transaction."""
+    """Implements WebhookQueue; *tidy* runs at the end of each transaction."""
 
     def __init__(
         self, connections: AccountConnections, tidy: Callable[[Database], None] | None = None
@@ -98,7 +98,7 @@ class SqlWebhookQueue:
         return await self._connections.read(lambda db: work(SqlQueueRows(db)))
 
     async def close(self) -> None:
-        """Finish what is queued, then let go of the database."""
+        """Finish the queued work, then close the database."""
         await self._connections.close()
 
 
@@ -118,7 +118,7 @@ class SqlQueueRows:
         return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
 
     def time(self, now: UnixMs) -> UnixMs:
-        """Return the clock that all processes share."""
+        """Return the time of the clock that all processes share."""
         return UnixMs(now - ahead_ms(self._db))
 
     def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
@@ -137,11 +137,11 @@ class SqlQueueRows:
         return QueueLength(*self._db.execute(LENGTH).get)
 
     def signals(self) -> Sequence[SignalId]:
-        """Return the signals of which anything is kept."""
+        """Return the signals that have stored firings."""
         return [SignalId(number) for (number,) in self._db.execute(SIGNALS)]
 
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
-        """Let *webhooks* wait, each once."""
+        """Queue *webhooks*, each once."""
         self._db.executemany(ADD, webhooks)
         waiting = {each.signal_id for each in webhooks if each.given_up_at is None}
         self._db.executemany(OPEN, [(number, self.time(now)) for number in sorted(waiting)])
@@ -150,7 +150,7 @@ class SqlQueueRows:
     def drop_oldest(
         self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
     ) -> int:
-        """Give up what waits of each of these signals beyond *waiting_max*; return how many."""
+        """Give up the webhooks of each signal beyond *waiting_max*; return their number."""
         dropped = 0
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
@@ -168,7 +168,7 @@ class SqlQueueRows:
         return dropped
 
     def claim(self, now: UnixMs, until: UnixMs, wanted: DueWanted) -> Sequence[DueAlert]:
-        """Return signals of *wanted* whose turn has come; they are not due *until* then."""
+        """Return due signals of *wanted*, and make them due at *until*."""
         if wanted.webhooks <= 0:
             return []
         without = [0, *wanted.without]  # no signal has the number 0
@@ -193,7 +193,7 @@ class SqlQueueRows:
         return found
 
     def note(self, told: Mapping[FiringId, Told]) -> None:
-        """Note the deliveries of these firings."""
+        """Store the deliveries of these firings."""
         self._db.executemany(
             NOTE,
             [
@@ -203,16 +203,16 @@ class SqlQueueRows:
         )
 
     def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
-        """Let the next turn of a signal be at *due_at*, if any webhook of it waits."""
+        """Set the next turn of a signal to *due_at*, if it has a waiting webhook."""
         self._db.execute(SCHEDULE, (failures, self.time(due_at), signal_id))
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Let no further attempt be made of any that waits of a signal."""
+        """Give up every waiting webhook of a signal."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
         self._db.execute(REST, (signal_id,))
 
     def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
-        """Delete firings before then, and of each signal all but *kept_max* that are over."""
+        """Delete firings older than *before*, and all but *kept_max* ended ones of each signal."""
         self._db.execute(PURGE, (before,))
         for statement in CLEAR:
             self._db.executemany(statement, [(number,) for number in sorted(deleted)])

@@ -108,7 +108,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         by_email: Collection[SignalId] = (),
         by_telegram: Collection[SignalId] = (),
     ) -> None:
-        """Add firings, each with its *due_at*, in that order, and the ways that they wait for."""
+        """Add firings in that order, each with its *due_at* and the channels that it waits for."""
         told = [
             (
                 *astuple(firing),
@@ -141,15 +141,15 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return self._all(condition, signal_id, before, limit)
 
     def since(self, firing_id: FiringId, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* firings of all signals, oldest first, behind *firing_id*."""
+        """Return up to *limit* firings of all signals after *firing_id*, oldest first."""
         return self._all("signal_firing.id > ? ORDER BY signal_firing.id LIMIT ?", firing_id, limit)
 
     def first_waiting(self) -> FiringId:
-        """Return the first whose webhook no version noted as over; the next if there is none."""
+        """Return the first firing with an unfinished webhook; if there is none, the next one."""
         return FiringId(self._db.execute(FIRST_WAITING).get)
 
     def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
-        """Return those of *numbers* that no signal has."""
+        """Return the members of *numbers* that are no signal's number."""
         found = set(numbers)
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
@@ -158,18 +158,18 @@ class SqlFiringRows(Table[FiringId, Firing]):
         return found
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Let no webhook be sent of what a signal has fired."""
+        """Give up every waiting webhook of a signal."""
         self._db.execute(GIVE_UP, (at, reason, signal_id))
 
     def _due(self, due_at: UnixMs | None) -> UnixMs | None:
         return None if due_at is None else self._shared(due_at)
 
     def purge(self, before: UnixMs) -> None:
-        """Delete firings before then."""
+        """Delete firings older than *before*."""
         self._db.execute(PURGE, (before,))
 
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
-        """Delete all but the newest *kept_max* firings of each of the next signals."""
+        """Keep only the newest *kept_max* firings of each of the next signals."""
         found = [number for (number,) in self._db.execute(NEXT_SIGNALS, (after, signals_max))]
         self._db.executemany(TRIM, [(number, number, kept_max) for number in found])
         return SignalId(found[-1]) if found else None
@@ -205,15 +205,15 @@ class SqlAlertRows(Table[SignalId, Alert]):
     SOURCE = "signal WHERE"
 
     def of_user(self, user_id: UserId) -> Sequence[Alert]:
-        """Return the signals of a user, in the order in which they were made."""
+        """Return the signals of a user, in order of creation."""
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
-        """Add a signal of revision 1 that has seen nothing."""
+        """Add a signal with revision 1, which was not evaluated yet."""
         return self._add({"user": user_id, **asdict(rule), "nonce": nonce, "created_at": at})
 
     def delete(self, signal_id: SignalId) -> None:
-        """Delete a signal and what it fired."""
+        """Delete a signal and its firings."""
         self._db.execute(CLEAR, (signal_id,))
         self._db.execute(DELETE, (signal_id,))
 
@@ -223,34 +223,34 @@ class SqlAlertRows(Table[SignalId, Alert]):
         return Crowd(signals, mints, bool(has_mint))
 
     def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
-        """Return the revisions of up to *limit*, in the order of their numbers, behind *after*."""
+        """Return the revisions of up to *limit* signals after *after*, sorted by number."""
         found = self._db.execute(REVISIONS, (after, limit))
         return {SignalId(number): revision for number, revision in found}
 
     def since(self, signal_id: SignalId, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* that are evaluated, in the order of their numbers."""
+        """Return up to *limit* evaluated signals from *signal_id* on, sorted by number."""
         return self._all("id >= ? AND is_active = 1 ORDER BY id LIMIT ?", signal_id, limit)
 
     def email_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* with firings whose pause has ended, longest due first."""
+        """Return up to *limit* signals whose pause of e-mails has ended, longest due first."""
         return self._all("email_due_at <= ? ORDER BY email_due_at, id LIMIT ?", now, limit)
 
     def telegram_due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* whose firings are to be sent to Telegram, longest due first."""
+        """Return up to *limit* signals with firings due for Telegram, longest due first."""
         return self._all("telegram_due_at <= ? ORDER BY telegram_due_at, id LIMIT ?", now, limit)
 
     def expired(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* that are evaluated and have expired."""
+        """Return up to *limit* evaluated signals that have expired."""
         condition = "expires_at <= ? AND is_active = 1 ORDER BY expires_at, id LIMIT ?"
         return self._all(condition, now, limit)
 
     def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
-        """Write down the states of those that have that revision."""
+        """Store the state of each signal that still has the given revision."""
         told = [(state, number, revision) for number, revision, state in states]
         self._db.executemany(KEEP_STATE, told)
 
     def some(self, numbers: Collection[SignalId]) -> Sequence[Alert]:
-        """Return those of *numbers* that are evaluated."""
+        """Return the evaluated signals among *numbers*."""
         found: list[Alert] = []
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
@@ -262,7 +262,7 @@ class SqlAlertRows(Table[SignalId, Alert]):
         self._db.executemany(NOTE_FIRED, [(*hour, number) for number, hour in fired.items()])
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Let the signals of *giver* be those of *taker*, however many that are."""
+        """Move the signals of *giver* to *taker*, without a limit on their number."""
         self._db.execute(HAND_OVER, (taker, giver))
 
 
@@ -291,7 +291,7 @@ class SqlLeaseRows:
         self._db = db
 
     def standing(self) -> AlertStanding:
-        """Return the row; before it is first written, one that no process holds."""
+        """Return the progress of the evaluation; before the first write, it has no holder."""
         row = self._db.execute(STANDING).fetchone()
         if row is None:
             return NOWHERE
@@ -304,7 +304,7 @@ class SqlLeaseRows:
         )
 
     def hold(self, holder: bytes, until: UnixMs) -> None:
-        """Let *holder* be the process that evaluates."""
+        """Make *holder* the evaluating process until *until*."""
         self._db.execute(OPEN, (b"",))
         self._db.execute(HOLD, (holder, until - ahead_ms(self._db)))
 
@@ -323,12 +323,12 @@ class SqlLeaseRows:
         return [MintBase(Mint(mint), seq, bytes(packed)) for mint, seq, packed in found]
 
     def keep_bases(self, changed: Sequence[MintBase], seqs: Mapping[Mint, int]) -> None:
-        """Replace the bases of *changed*, and the positions of others."""
+        """Replace the bases of *changed*, and set the positions of the mints in *seqs*."""
         self._db.executemany(KEEP, [(base.mint, base.seq, base.packed) for base in changed])
         self._db.executemany(MOVE, [(seq, mint) for mint, seq in seqs.items()])
 
     def drop_bases(self, mints: Sequence[Mint]) -> None:
-        """Forget the bases of *mints*."""
+        """Delete the bases of *mints*."""
         self._db.executemany(DROP, [(mint,) for mint in mints])
 
 
@@ -359,7 +359,7 @@ class SqlAlertEmailRows:
         email_id: int | None = None,
         note: str | None = None,
     ) -> None:
-        """Note the e-mail of *firings*, or why there is none."""
+        """Record the e-mail of *firings*, or the reason why there is none."""
         told = [(str(state), email_id, note, number) for number in firings]
         self._db.executemany(MARK, told)
 
@@ -372,5 +372,5 @@ class SqlAlertEmailRows:
         return self._signals.expired(now, limit)
 
     def refused(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the firings of a user since then that no e-mail has because of a limit."""
+        """Return the number of a user's firings since *since* that a limit kept out of e-mails."""
         return int(self._db.execute(REFUSED, (user_id, since)).get)

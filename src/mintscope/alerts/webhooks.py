@@ -58,7 +58,7 @@ RELAYS: Final = IPv4Network("192.88.99.0/24")  # 6to4: whichever is near
 
 
 class NotPublic(Exception):
-    """The message says what was expected and what was there."""
+    """The address is not public; the message says what was expected and what it was."""
 
 
 async def resolve(host: str, port: int) -> Sequence[str]:
@@ -98,7 +98,7 @@ def expect_allowed(texts: Sequence[str], *, allows_loopback: bool) -> list[Addre
 
 
 def is_public(address: Address) -> bool:
-    """Return whether everyone reaches the same machine at *address*."""
+    """Return whether *address* is public: it leads everyone to the same machine."""
     if isinstance(address, IPv6Address):
         if address.scope_id is not None:
             return False
@@ -113,7 +113,7 @@ def is_public(address: Address) -> bool:
 
 
 def _inner(address: IPv6Address) -> IPv4Address | None:
-    """Return the address of IPv4 that *address* leads to."""
+    """Return the IPv4 address that *address* embeds; None if there is none."""
     if address.ipv4_mapped is not None:
         return address.ipv4_mapped
     if address.sixtofour is not None:
@@ -131,7 +131,7 @@ PORTS: Final = {"https": 443, "http": 80}
 
 
 class NotAccepted(Exception):
-    """The receiver did not accept it; the message says why, and is shown to its owner."""
+    """The receiver did not accept the webhook; the message says why, for its owner."""
 
     def __init__(self, why: str, *, is_gone: bool = False, is_silent: bool = False) -> None:
         super().__init__(why)
@@ -140,7 +140,7 @@ class NotAccepted(Exception):
 
 
 class NotNow(Exception):
-    """The receiver has had enough for now: nothing was sent."""
+    """The receiver's limit is reached, so nothing was sent."""
 
     def __init__(self, retry_after_s: int) -> None:
         super().__init__(f"expected to wait {retry_after_s} s")
@@ -153,7 +153,7 @@ async def always(_address: str) -> None:
 
 @dataclass(kw_only=True, eq=False)
 class WebhookPost:
-    """Sends webhooks; one of them takes *timeout_s* at most, from the name to the status.
+    """Sends webhooks; each takes *timeout_s* at most, from the name lookup to the status.
 
     allows_loopback   addresses of this machine are fine, too, in plain http
     tls               what certificates are trusted
@@ -208,7 +208,7 @@ class WebhookPost:
     async def _post_to(
         self, address: Address, url: httpx.URL, told: Mapping[str, str], body: bytes, count: int
     ) -> int:
-        """Send it to one of *count* addresses that may be tried."""
+        """Send the webhook to *address*, one of *count* that may be tried."""
         retry_after_s = await self.admit(str(address))
         if retry_after_s is not None:
             raise NotNow(retry_after_s)
@@ -268,7 +268,7 @@ class Receivers:
         self._silent: OrderedDict[str, _Silence] = OrderedDict()
 
     async def admit(self, host: str, user_id: UserId) -> int | None:
-        """Count an attempt; None: it may be made, else in so many seconds."""
+        """Count an attempt; return the seconds to wait, or None if it may be made now."""
         silence = self._silent.get(host)
         now_s = self._clock.monotonic_s()
         if silence is not None and silence.failures < SILENT_MAX:
@@ -283,12 +283,12 @@ class Receivers:
         return None
 
     async def admit_address(self, address: str) -> int | None:
-        """Count an attempt to reach *address*; None: it may be made, else in so many seconds."""
+        """Count an attempt to reach *address*; return the seconds to wait, or None."""
         verdict = await self._addresses.take(address)
         return verdict.retry_after_s if isinstance(verdict, Denied) else None
 
     def note(self, host: str, *, is_silent: bool) -> None:
-        """Note whether *host* answered."""
+        """Record whether *host* answered."""
         before = self._silent.pop(host, None)
         if not is_silent:
             return
@@ -339,7 +339,7 @@ class WebhookSender:
             await asyncio.gather(*self._sending, return_exceptions=True)
 
     async def take(self) -> int:
-        """Store ended deliveries, and begin due ones that have a place; return their number.
+        """Store ended deliveries, and start due ones if there is room; return their number.
 
         A webhook that this process is still sending, though its lease is over, is not sent twice.
         Raises ServiceUnavailable.
@@ -355,7 +355,7 @@ class WebhookSender:
         return sum(len(turn.webhooks) for turn in turns)
 
     async def settle(self) -> None:
-        """Wait until all that is being sent has ended, note it, raise what went wrong with it."""
+        """Wait for all webhooks in progress, raise any error, and store the outcomes."""
         outcomes = await asyncio.gather(*self._sending, return_exceptions=True)
         self._sending.clear()
         for outcome in outcomes:
@@ -364,7 +364,7 @@ class WebhookSender:
         await self._note([outcome for outcome in outcomes if isinstance(outcome, Ended)])
 
     async def _collect(self) -> None:
-        """Free the places of what has ended, and note what came of it."""
+        """Free the places of ended webhooks, and store their outcomes."""
         ended = []
         for task in [task for task in self._sending if task.done()]:
             turn = self._sending.pop(task)
@@ -398,7 +398,7 @@ class WebhookSender:
                 )
 
     async def _keep(self) -> None:
-        """Count waiting webhooks, and delete expired ones, each in its turn."""
+        """Count waiting webhooks, and delete expired ones, each at its own interval."""
         now_s = self.clock.monotonic_s()
         if self._counted_at_s is None or now_s - self._counted_at_s >= COUNT_S:
             waiting, oldest = await self.deliveries.length()

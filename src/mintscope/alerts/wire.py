@@ -195,7 +195,7 @@ class SignalCommon(Wire, forbid_unknown_fields=True, kw_only=True):
 
 
 class SignalBasis(SignalCommon, kw_only=True):
-    """The fields of a new signal that names its number."""
+    """The fields of a new signal about one number of a report."""
 
     field: NewField
 
@@ -224,7 +224,7 @@ class CrossesSignal(LevelSignal, tag_field="kind", tag=SignalKind.CROSSES.value)
 
 
 class MoveSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CHANGES_BY.value):
-    """Fires when the number has changed by so many percent within the window."""
+    """Fires when the number has changed by the given percentage within the window."""
 
     percent: NewPercent
     window_s: NewWindow
@@ -272,7 +272,7 @@ NEW_SIGNAL: Final = cast("type[NewSignal]", NewSignal)  # distinguished by `kind
 
 
 class ChangedSignal(Wire, forbid_unknown_fields=True):
-    """Changes of a signal; absent fields stay."""
+    """Changes to a signal; absent fields stay as they are."""
 
     name: Name | UnsetType = UNSET
     level: Annotated[float, LEVEL] | UnsetType = UNSET
@@ -305,7 +305,7 @@ class WebhookState(Wire):
 
 
 class EmailOutcome(Wire):
-    """Whether an e-mail reports an event."""
+    """The outcome of an event's e-mail."""
 
     state: Annotated[
         str,
@@ -318,7 +318,7 @@ class EmailOutcome(Wire):
 
 
 class TelegramOutcome(Wire):
-    """Whether an event was sent to the Telegram chat of the account."""
+    """The outcome of an event's message to the account's Telegram chat."""
 
     state: Annotated[str, about("waiting, sent or not_sent.", "sent")]
     sent_at: Annotated[

@@ -100,7 +100,7 @@ def ways_words(asked: AlertRule) -> str:
 
 
 def standing(signal: Alert) -> tuple[str, str]:
-    """Return the state of an alert, in a word or two, and its tone."""
+    """Return the state of an alert in a word or two, and its tone."""
     if not signal.rule.is_active and signal.ended_at is not None:
         expires_at = signal.rule.expires_at
         has_expired = expires_at is not None and signal.ended_at >= expires_at
@@ -153,7 +153,7 @@ def telegram_words(firing: Firing) -> str:
 
 
 def fired_words(asked: AlertRule, firing: Firing) -> str:
-    """Return the value of *firing*, and which way it went."""
+    """Return the value of *firing* and its direction."""
     arrow = "\N{UPWARDS ARROW}" if firing.fired.direction is Direction.UP else "\N{DOWNWARDS ARROW}"
     return f"{value_words(asked.field, firing.fired.value)} {arrow}"
 
@@ -167,7 +167,7 @@ VERBS: Final = {
 
 
 class Present(NamedTuple):
-    """The numbers of a token now.
+    """The current numbers of a token.
 
     values         of the report, as far as history reaches
     price_age_ms   of the newest trade; None if that is not known
@@ -178,14 +178,14 @@ class Present(NamedTuple):
 
 
 class Remark(NamedTuple):
-    """A doubt; *name* says that it was read."""
+    """A doubt about a new alert; the form sends *name* once it was read."""
 
     name: str
     text: str
 
 
 async def read_present(reports: Reports | None, mint: Mint | None) -> Present | None:
-    """Return the numbers of *mint* now; None if it has none, or they cannot be read."""
+    """Return the current numbers of *mint*; None if there are none or they are unreadable."""
     if reports is None or mint is None:
         return None
     try:
@@ -199,7 +199,7 @@ async def read_present(reports: Reports | None, mint: Mint | None) -> Present | 
 
 
 def impossible(asked: AlertRule) -> str | None:
-    """Return the reason why *asked* can never fire; None: it can."""
+    """Return the reason why *asked* can never fire; None if it can."""
     if asked.kind not in VERBS:
         return None
     low, high = bounds_of(asked.field)

@@ -113,7 +113,7 @@ NOT_THEIRS: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RotateRoutes:
-    """Moves credits on either of two proofs of ownership."""
+    """Routes that move credits, by either of two proofs of ownership."""
 
     gate: Gate
     ledger: CreditLedger
@@ -197,7 +197,7 @@ class RotateRoutes:
     async def _rotate_by_wallet(
         self, request: Request, merchant: Merchant, proof: Proof
     ) -> Rotated:
-        """Move the credits that a signed challenge proves to be one's own.
+        """Move the credits that a signed challenge proves to be the caller's.
 
         Raises InvalidProof, RotatedRecently and NothingToRotate.
         """
@@ -237,7 +237,7 @@ class RotateRoutes:
             return Rotated(token=token, credits=moved)
 
     async def _find(self, tokens: Sequence[CreditToken]) -> Rotated | None:
-        """Return the answer that was given before."""
+        """Return the earlier result, if one of *tokens* exists; else None."""
         for token in tokens:
             account = await self.ledger.find(token)
             if account is not None:
@@ -261,7 +261,7 @@ class RotateRoutes:
         return Rotated(token=token, credits=moved)
 
     def _new_tokens(self, merchant: Merchant, proven: str, key: str) -> Sequence[CreditToken]:
-        """Derive the token from what only the caller knows, so that it can be given again.
+        """Derive the credit tokens from the caller's proof and key, so that they are repeatable.
 
         The first is the current one; it may have changed while the wallet signed.
         """
@@ -279,7 +279,7 @@ class RotateRoutes:
 
 
 async def _adopt_lost(merchant: Merchant, claim: Claim, *, address: str) -> None:
-    """Look on chain for a purchase that is not known: a restored store may have lost it.
+    """Look on chain for an unknown purchase, which a restored store may have lost.
 
     Any wallet can claim any signature, so such looks count as payments that fail do.
     Raises PaymentUnavailable.
@@ -338,7 +338,7 @@ QUERY_FIELDS_MAX: Final = 8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditRoutes:
-    """Bundles, their purchase, and the history of credits.
+    """Routes of bundles, their purchase, and the history of credits.
 
     merchant    None if nothing is for sale
     """

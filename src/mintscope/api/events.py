@@ -30,7 +30,7 @@ from mintscope.market.updates import Broadcast
 
 
 class EndReason(StrEnum):
-    """The reason why a stream ended; in its last event."""
+    """The reason why a stream ended, which its last event holds."""
 
     INSUFFICIENT_CREDITS = "insufficient_credits"
     KEY_CAP_REACHED = "key_cap_reached"
@@ -50,7 +50,7 @@ LOST: Final = {
 
 
 class End(msgspec.Struct, frozen=True, rename="camel"):
-    """Data of the last event, `end`: why, and how many credits were given back."""
+    """Data of the last event, `end`: the reason, and the number of credits returned."""
 
     reason: Annotated[EndReason, about("Why, in a word.", EndReason.SHUTTING_DOWN)]
     message: Annotated[str, about("Why, in a sentence.", "This process stops: connect again.")]
@@ -83,7 +83,7 @@ class EventStream:
         on_told: Callable[[], None] = lambda: None,
         returned_count: Callable[["EventStream"], int] = lambda _: 0,
     ) -> None:
-        """Write into *outlet*; *on_behind* is called where there will be something to make up.
+        """Write into *outlet*; *on_behind* is called when an event was missed.
 
         on_told   called at the first snapshot or update of a period, once it was written
         """
@@ -101,7 +101,7 @@ class EventStream:
         self._waits = False
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Write *event* of *mint*, or note that it was missed."""
+        """Write *event* of *mint*, or record that it was missed."""
         if not self.is_open:
             return
         if self._waits or self._outlet.is_behind() or (mint in self._missed and not is_whole):
@@ -113,7 +113,7 @@ class EventStream:
         self._tell(event)
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:  # noqa: ARG002 - it is in the text
-        """End: one of its mints has no more reports."""
+        """End the stream, because one of its mints has no more reports."""
         self.close(LOST.get(failure.code, EndReason.UNAVAILABLE), str(failure))
 
     def say(self, event: bytes) -> None:
@@ -122,22 +122,22 @@ class EventStream:
             self._write(event)
 
     def beat(self) -> None:
-        """Write a heartbeat, unless there is more to read already."""
+        """Write a heartbeat, unless the client still has data to read."""
         if self.is_open and not self._outlet.is_behind():
             self._write(HEARTBEAT)
 
     def wait(self) -> None:
-        """Write no events until `go_on`; what is missed meanwhile is made up for."""
+        """Write no events until `begin_period`, after which missed ones are made up for."""
         self._waits = True
 
     def begin_period(self) -> None:
-        """Go on after `wait`, and note again what was written."""
+        """Resume after `wait`, and reset the record of what was written."""
         self._waits = self.has_told = self.has_written = False
         if self._missed:
             self._on_behind(self)
 
     def catch_up(self, broadcast: Broadcast) -> bool:
-        """Write a snapshot of each mint that was missed; say whether nothing is left to make up."""
+        """Write a snapshot of each missed mint; return whether the stream has caught up."""
         while self.is_open and not (self._waits or self._outlet.is_behind()):
             mint = next(iter(self._missed), None)
             if mint is None:
@@ -162,11 +162,11 @@ class EventStream:
         return not self.is_open or self._outlet.is_gone()
 
     def is_behind(self) -> bool:
-        """Return whether the client has yet to read some of what was written."""
+        """Return whether the client has not yet read everything that was written."""
         return self._outlet.is_behind()
 
     async def wait_gone(self) -> None:
-        """Return once `is_gone`."""
+        """Wait until `is_gone` is true."""
         await self._outlet.wait_gone()
         self.is_open = False
 
@@ -217,7 +217,7 @@ class StreamBounds:
 
 
 class Streams:
-    """The streams of this process; `run` looks after them."""
+    """The streams of this process; `run` maintains them."""
 
     def __init__(self, broadcast: Broadcast, clock: Clock, bounds: StreamBounds) -> None:
         self.broadcast = broadcast
@@ -276,7 +276,7 @@ class Streams:
         self._behind.setdefault(stream, self._clock.monotonic_s())
 
     async def serve(self, stream: EventStream, *, renew: Renew | None = None) -> None:
-        """Send *stream* changes, until it has ended.
+        """Send changes to *stream* until it has ended.
 
         renew   called when a minute has passed; meanwhile nothing is sent. None: it goes on
         """
@@ -302,7 +302,7 @@ class Streams:
                 await asyncio.wait([renewing])
 
     async def run(self) -> None:
-        """Look after the streams, for ever."""
+        """Maintain the streams until cancelled."""
         while True:
             await asyncio.sleep(LOOK_S)
             self.look()
@@ -325,7 +325,7 @@ class Streams:
                 self._renew(stream, now_s)
 
     def close_doors(self) -> None:
-        """Take no more streams: this process is about to stop."""
+        """Accept no more streams, because this process is about to stop."""
         self._is_closed = True
 
     def stop(self) -> None:
@@ -361,7 +361,7 @@ class Streams:
             )
 
     def _renew(self, stream: EventStream, now_s: float) -> None:
-        """Begin its next minute; minutes in which this process stood still are not begun."""
+        """Start the next minute of *stream*; skip minutes in which this process stood still."""
         renewal = asyncio.ensure_future(self._renewed(stream, self._renewals[stream]))
         self._renewing[stream] = renewal
         due_s = self._periods.pop(stream)

@@ -1,4 +1,4 @@
-"""Failures of routes and of checkouts as answers.
+"""Conversion of route and checkout failures to responses.
 
 Bodies of a route's failures: one envelope under /v1, two older shapes under /api.
 
@@ -166,7 +166,7 @@ MESSAGES_ONLY: Final = ErrorFormat(ExchangeFailure, _of_exchange, hides_code=Tru
 
 
 class ErrorWriter:
-    """Writes errors in the format of the path, for any method.
+    """Writes errors in the format of the requested path, for any method.
 
     format_at   returns the format of a path's failures
     """
@@ -176,7 +176,7 @@ class ErrorWriter:
         self._clock = clock
 
     async def __call__(self, request: Request, error: Exception) -> Response:
-        """Return the response of *error*; of a bug it shows nothing but the request id."""
+        """Return the response for *error*; for a bug, it shows only the request id."""
         if not isinstance(error, ServiceError):
             error = InternalError()
         error_format = self._format_at(request.path)
@@ -206,7 +206,7 @@ def _challenge(error: ServiceError) -> Header:
 def write_refusal(
     error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes, cors: Sequence[Cors] = ()
 ) -> Response:
-    """Return the response to what the server refuses before any route sees it.
+    """Return the response to a request that the server refuses before it reaches a route.
 
     path   as far as it was read; none is taken for one of the API
     cors   says where pages of other origins may read it; the Origin may be among what was not read
@@ -219,7 +219,7 @@ def write_refusal(
 
 
 def _wait(error: ServiceError) -> list[Header]:
-    """Return the time to wait if the service is unavailable for now; payments say more."""
+    """Return the Retry-After header, if the code of *error* has a waiting time."""
     wait_s = RETRY_S.get(error.code)
     return [] if wait_s is None else [(b"retry-after", b"%d" % wait_s)]
 
@@ -310,7 +310,7 @@ OBSTACLE_RETRY_S: Final = {
 
 
 def error_of(refused: CheckoutRefused, *, unpaid: str) -> ServiceError:
-    """Return the error of *refused*; *unpaid* if nothing was presented."""
+    """Return the error for *refused*, with the text *unpaid* if nothing was presented."""
     why = f" Paying would be pointless now: {refused.failure}" if refused.failure else ""
     match refused.cause:
         case NothingPresented():
@@ -394,7 +394,7 @@ def unpaid_text(order: Order) -> str:
 
 
 def with_credits_only(error: ServiceError, option: PaymentOption) -> ServiceError:
-    """Return *error* with why there is no payment in *option*, and how to come to credits."""
+    """Return *error* with the reason why *option* takes no payment, and how to get credits."""
     if option.is_closed:
         return type(error)(f"{error} {CLOSED}")
     return type(error)(f"{error} {FOR_CREDITS if option.is_for_credits else ONLY_CREDITS}")

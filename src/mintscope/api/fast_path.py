@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress} for a credit, answered at once where everything is the plain case.
+"""GET /v1/token/{tokenAddress} for a credit, answered at once in the plain case.
 
 The steps before the debit have no side effect but the limit's count, which comes last: so a
 request that is not plain goes to `V1.get_token` as if nothing had been, which alone knows the
@@ -79,7 +79,7 @@ class TokenFastPath:
         )
 
     def take(self, request: PlainRequest) -> bool:
-        """Return whether *request* is taken: it is then answered once its debit is durable."""
+        """Return whether *request* is taken; if so, it is answered once its debit is durable."""
         head = request.head
         remembered = self._caller(head) if head.url.startswith(START) else None
         if remembered is None:
@@ -100,7 +100,7 @@ class TokenFastPath:
         return True
 
     def _caller(self, head: Head) -> Remembered | None:
-        """Return the caller by the credit token in *head*; None if it or another header is odd."""
+        """Return the caller by the credit token in *head*; None if any header is unusual."""
         if head.is_repetitive() or not UNUSUAL.isdisjoint(head.by_name):
             return None
         credential = head.by_name.get(b"authorization", b"")
@@ -111,7 +111,7 @@ class TokenFastPath:
     def answer(
         self, request: PlainRequest, report: ReadReport, verdict: Admitted, balance: int
     ) -> None:
-        """Send *report*, of which *balance* credits are left."""
+        """Send *report*, with *balance* as the credits left."""
         request_id = next_request_id()
         body = success_with_body(report.body, at=self._clock.now(), request_id=request_id)
         head = HEAD % (
@@ -127,7 +127,7 @@ class TokenFastPath:
 
 
 class _Debit:
-    """Waits for a credit, and answers."""
+    """A pending debit, which answers its request when it succeeds."""
 
     __slots__ = ("_express", "_is_told", "_report", "_request", "_root", "_verdict")
 
@@ -147,11 +147,11 @@ class _Debit:
         self._is_told = False
 
     def done(self) -> bool:
-        """Return whether it is over, or its client has left: then its credit is given back."""
+        """Return whether the debit is over, or its client has left and gets the credit back."""
         return self._is_told or self._request.is_gone()
 
     def set_result(self, outcome: Spent | Empty) -> None:
-        """Answer; if the account is empty, the ordinary way does."""
+        """Answer the request; if the account is empty, fall back to `V1.get_token`."""
         if isinstance(outcome, Empty):
             self._fall_back()
             return
@@ -163,7 +163,7 @@ class _Debit:
             raise
 
     def set_exception(self, _why: Exception) -> None:
-        """Let the ordinary way try again: nothing was charged, and it says what is wrong."""
+        """Fall back to `V1.get_token`, which reports the error; nothing was charged."""
         self._fall_back()
 
     def _fall_back(self) -> None:

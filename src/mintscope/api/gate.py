@@ -81,14 +81,14 @@ ONLY_CREDIT_TOKENS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class KeyRing:
-    """Knows the API keys, and the accounts of credits of their users."""
+    """The API keys, and the credit accounts of their users."""
 
     keys: ApiKeys
     credits: AccountCredits
 
 
 class Caller(msgspec.Struct, frozen=True, gc=False):
-    """The caller, as far as is known.
+    """The caller of a request, as far as it is known.
 
     bearer     None without an Authorization header, "" with an unusable one
     account    that of the credit token, if it exists; that of the user of the API key, if it was
@@ -136,7 +136,7 @@ class Gate:
         return caller
 
     async def look_again(self, caller: Caller) -> Caller:
-        """Return the present state of *caller*: a key may have been revoked; nothing is counted."""
+        """Return the current state of *caller*, whose key may be revoked; count no request."""
         return await self._recognise(caller.bearer)
 
     async def _recognise(self, bearer: str | None, client: str = "") -> Caller:
@@ -151,17 +151,17 @@ class Gate:
         return Caller(bearer, account, holder)
 
     async def _window(self, caller: Caller) -> LimitKey | None:
-        """Return the limit that requests of *caller* count against, None for its address."""
+        """Return the limit that *caller* counts against; None for the limit of its address."""
         if caller.holder is not None:
             return f"key {caller.holder.key.key_id}"
         return None if caller.account is None else await self._ledger.root(caller.account)
 
     def address(self, request: Request) -> str:
-        """Return the client's address, as limits and budgets know it."""
+        """Return the client's address, as limits and budgets use it."""
         return self._addresses.key(request.scope)
 
     async def give_back(self, request: Request) -> None:
-        """Count the 402 that preceded this paid request no longer against its address."""
+        """Undo the count of the 402 before this paid request against its address."""
         await self._address_limit.give_back(request)
 
     async def balance(self, caller: Caller) -> int:
@@ -183,7 +183,7 @@ class Gate:
         return Payer(caller.account, caller.holder.key.key_id)
 
     async def filled(self, caller: Caller, *, is_paid: bool) -> CreditAccount | None:
-        """Return the account that *caller* may fill; that of a user is made if it *is_paid* for.
+        """Return the account that *caller* may fill; create a user's if it *is_paid* for.
 
         Raises MissingToken, InvalidToken or InsufficientScope.
         """
@@ -195,7 +195,7 @@ class Gate:
         return caller.account
 
     def credit_token(self, caller: Caller) -> CreditAccount:
-        """Return the account *caller* has shown the credit token of.
+        """Return the account of the credit token that *caller* has shown.
 
         Raises MissingToken or InvalidToken.
         """
@@ -229,7 +229,7 @@ class _Kept(NamedTuple):
 
 
 class KeptAnswers:
-    """The newest answers, of KEPT_BYTES_MAX together; the oldest are dropped first."""
+    """The newest answers, up to KEPT_BYTES_MAX in total; the oldest are dropped first."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -251,7 +251,7 @@ class KeptAnswers:
         return Delivered(report, kept.credit_count)
 
     def now(self) -> UnixMs:
-        """Return the time from which an answer that is made now is kept.
+        """Return the time from which an answer made now is stored.
 
         The time is before its debit: so no answer is kept for longer than its name in the store.
         """
@@ -260,7 +260,7 @@ class KeptAnswers:
     def keep(
         self, name: str, report: ReadReport, credit_count: int, *, at: UnixMs, is_bought: bool
     ) -> None:
-        """Keep *report* as *name* from *at* on; it cost *credit_count*.
+        """Store *report* as *name* from *at* on; it cost *credit_count*.
 
         is_bought    False: it was read again, for a payment whose time is not known here
         """
@@ -297,7 +297,7 @@ HEADER: Final = SIGN_IN.encode()
 
 
 class SignIns:
-    """Challenges wallets in a 402, and charges those that have signed."""
+    """Challenges wallets in a 402, and charges wallets that have signed."""
 
     def __init__(self, merchant: Merchant | None, checkout: Checkout, kept: KeptAnswers) -> None:
         self._merchant = merchant
@@ -317,7 +317,7 @@ class SignIns:
         )
 
     async def authorize(self, request: Request, order: Order) -> CreditCharge:
-        """Return a charge of credits of the wallet that has signed *request*.
+        """Return a charge to the credits of the wallet that has signed *request*.
 
         Raises CheckoutRefused, BadRequest and ServiceUnavailable.
         """
@@ -346,7 +346,7 @@ class SignIns:
     async def settle(
         self, request: Request, charge: CreditCharge, work: Work, *, key: str | None
     ) -> Receipt:
-        """Do *work* for its credits.
+        """Do *work*, and charge its credits.
 
         The nonce of a sign-in takes credits once.  After that the answer is given again to the
         holder of its Idempotency-Key, *key*; anyone else is refused.

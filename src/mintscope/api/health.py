@@ -1,4 +1,4 @@
-"""Health of the service: whether it lives, and whether it can do its work."""
+"""Health of the service: liveness and readiness."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -23,13 +23,13 @@ ReadCoverage: TypeAlias = Callable[[], Coverage | None]
 
 
 def no_coverage() -> Coverage | None:
-    """Return that nothing is counted."""
+    """Return None, because no coverage is counted."""
     return None
 
 
 @dataclass(slots=True, kw_only=True)
 class HealthRoutes:
-    """/v1/health for clients, /healthz and /readyz for those who run the process.
+    """/v1/health for clients, /healthz and /readyz for operators.
 
     coverage   what was read and missed lately, as it was last counted
     """
@@ -88,7 +88,7 @@ class HealthRoutes:
         return success(request, data, at=self.clock.now(), names_request=True)
 
     async def _checked(self) -> dict[str, str]:
-        """Return the results of the last checks; where there are none yet, wait for them."""
+        """Return the results of the last checks; run the checks first if these are outdated."""
         async with self._checking:
             if self.clock.monotonic_s() >= self._fresh_until_s:
                 results = await asyncio.gather(*(result_of(check) for check in self.checks))

@@ -1,4 +1,4 @@
-"""GET /v1/tokens, and what is known of one token without a price."""
+"""GET /v1/tokens, and the metadata and icon of one token."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ class ListPosition(msgspec.Struct, tag="tokens", frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class ListParts:
-    """The parts of the list that are served.
+    """The parts that the routes of the list need.
 
     lists    who keeps the list of tokens
     limit    how often an address may ask for any of it
@@ -152,7 +152,7 @@ def token_operations(
 
 
 def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> TokenPage:
-    """Return the page of *listed* that answers *question*, which is what was *asked*."""
+    """Return the page of *listed* for *question*, the parsed form of *asked*."""
     page = listed.page(question)
     return TokenPage(
         tokens=[ListedToken.of(line) for line in page.lines],
@@ -163,7 +163,7 @@ def _page(listed: ListedTokens, asked: ListQuery, question: ListQuestion) -> Tok
 
 
 def _place(asked: ListQuery) -> ListPlace | None:
-    """Return the end of the page before.  Raises BadRequest for one of another list."""
+    """Return the end of the previous page.  Raises BadRequest if it is of another list."""
     if not asked.cursor:
         return None
     at = decode_cursor(asked.cursor, ListPosition)

@@ -155,7 +155,7 @@ KEY_DIGITS: Final = 16
 
 
 class ReadScreen(NamedTuple):
-    """A question, and what names its pages."""
+    """A parsed screen, and the digest that names its pages."""
 
     question: ScreenQuestion
     digest: str
@@ -240,7 +240,7 @@ class ScreenRoutes:
         return Response(200, body)
 
     async def _work(self, request: Request, read: ReadScreen) -> Delivered:
-        """Return a page as of the newest list, and what it costs."""
+        """Return a page as of the newest list, and its cost."""
         listed = self.lists.newest()
         page = await asyncio.to_thread(made_page, listed, read)
         age_ms = max(0, self.v1.clock.now() - page.as_of * SECOND_MS)
@@ -252,7 +252,7 @@ class ScreenRoutes:
 
 
 def made_page(listed: ListedTokens, read: ReadScreen) -> ScreenPage:
-    """Return the page of *listed*: some milliseconds, in any thread.
+    """Return the page of *listed*, in any thread; this takes some milliseconds.
 
     Raises ServiceUnavailable before the first block.
     """
@@ -312,7 +312,7 @@ def _field(where: str, name: str) -> str:
 
 
 def _place(cursor: str, digest: str) -> Place | None:
-    """Return the end of the page before.  Raises BadRequest for one of another screen."""
+    """Return the end of the previous page.  Raises BadRequest if it is of another screen."""
     if not cursor:
         return None
     at = decode_cursor(cursor, ScreenPosition)

@@ -54,14 +54,14 @@ class StreamQuery(ReportQuery):
 
 
 class MinuteEvent(Wire):
-    """Data of the event `minute`: what was taken for the minute that begins, and what is left."""
+    """Data of the event `minute`: the credits taken for the new minute, and the credits left."""
 
     credits: Annotated[int, about("Credits that were taken for this minute.", 1)]
     credits_remaining: Annotated[int, about("Credits left.", 41)]
 
 
 class StreamEvents(Wire):
-    """Server-sent events of a stream: the name of each, and its data in JSON."""
+    """Server-sent events of a stream: the name of each event, and its data in JSON."""
 
     minute: Annotated[MinuteEvent, about("A paid minute begins.")]
     snapshot: Annotated[ReportSnapshot, about("A whole report.")]
@@ -90,7 +90,7 @@ RETRY_MS: Final = 2_000  # how long a browser waits before it comes back, unless
 
 
 class PaidMinutes:
-    """Pays for a stream, of which *debited* is the first minute.
+    """Pays for each minute of a stream; *debited* is the first minute.
 
     take        takes the credits of a minute; raises ServiceError where it cannot
     give_back   gives credits back, once for each
@@ -109,7 +109,7 @@ class PaidMinutes:
         self._retry_ms: int | None = RETRY_MS  # sent once
 
     def begin(self, stream: EventStream) -> None:
-        """Send *stream* the minute that was paid."""
+        """Send *stream* the event for the minute that was paid."""
         assert self._paid is not None
         stream.begin_period()
         minute = MinuteEvent(
@@ -145,7 +145,7 @@ class PaidMinutes:
             self._note_sent(self._paid)
 
     def returned_count(self, stream: EventStream) -> int:
-        """Return the credits to give back of *stream*, which the service ends."""
+        """Return the number of credits to give back when the service ends *stream*."""
         paid = self._paid
         if paid is None or stream.has_told:
             return 0
@@ -154,7 +154,7 @@ class PaidMinutes:
         return paid.debit.credit_count
 
     async def settle(self, stream: EventStream) -> None:
-        """Give back what is owed, *stream* having ended."""
+        """Give back the credits owed, once *stream* has ended."""
         owed = self._owed
         if owed is None and self._paid is not None and not stream.has_written:
             owed = self._paid
@@ -177,7 +177,7 @@ HEADERS: Final[tuple[Header, ...]] = (
 
 @dataclass(frozen=True, slots=True)
 class StreamRoute:
-    """Sells streams, a credit for each mint and minute, with the parts of *v1*."""
+    """Sells streams at one credit per mint and minute, built on *v1*."""
 
     streams: Streams
     v1: V1
@@ -250,7 +250,7 @@ class StreamRoute:
         kind: ReportKind,
         outlet: Outlet,
     ) -> None:
-        """Send changes until the stream has ended, and give back what was not delivered."""
+        """Send changes until the stream ends, then give back credits for undelivered minutes."""
         stream = EventStream(
             outlet,
             mints,
@@ -271,7 +271,7 @@ class StreamRoute:
         return await self.v1.resource_server.prepay(request, caller, ORDER, credit_count)
 
     async def _take_again(self, request: Request, caller: Caller, credit_count: int) -> Debited:
-        """Take credits of who called, if what was presented then is still good."""
+        """Take credits of the caller again, if the credential of the request is still valid."""
         return await self._take(request, await self.v1.gate.look_again(caller), credit_count)
 
     def _mints(self, asked: StreamQuery) -> list[Mint]:
@@ -292,7 +292,7 @@ class StreamRoute:
 
 
 def _since(request: Request) -> int | None:
-    """Return the position that a client comes back from; None for a first visit.
+    """Return the position to resume from; None on a first connection.
 
     An invalid position, or one of another log, does no harm: the client gets snapshots anyway.
     """

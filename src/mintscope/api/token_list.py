@@ -1,4 +1,4 @@
-"""Requests and answers of the free routes."""
+"""Request and response types of the free routes."""
 
 from typing import Annotated, Final, Literal
 
@@ -83,7 +83,7 @@ LOOK_ALIKE: Final = (
 
 
 class ListedToken(Wire):
-    """One token of the list: what is not known is null."""
+    """One token of the list; unknown values are null."""
 
     mint: Annotated[str, about("The mint, base58.", WSOL)]
     name: Annotated[str | None, about("Its name, as the chain says.", "Wrapped SOL")]
@@ -125,7 +125,7 @@ class ListedToken(Wire):
 
     @classmethod
     def of(cls, line: ListLine) -> "ListedToken":
-        """Return *line* as it is sent."""
+        """Return *line* in its wire form."""
         listed = line.listed
         return cls(
             mint=listed.mint,

@@ -1,4 +1,4 @@
-"""Free answers about tokens: demo report and 402, metadata, picture.
+"""Free data about tokens: demo report and demo 402, metadata, picture.
 
 Answers to build a client with, always the same: a report, and a demand for a payment.
 
@@ -68,7 +68,7 @@ SWAPS: Final = 12_100  # one a minute: more than the 200 hours that every indica
 
 
 def keyless(what: str) -> str:
-    """Return an address made of a text: no one has its key."""
+    """Return an address derived from a text, for which no private key is known."""
     return str(Pubkey(sha256(f"mintscope demo {what}".encode()).digest()))
 
 
@@ -84,7 +84,7 @@ TERMS: Final = Terms(
 
 @cache
 def demo_report() -> ReadReport:
-    """Return the report of a token that does not exist: every value is there.
+    """Return the report of a token that does not exist, with every value present.
 
     Made by the engine from made-up swaps whose prices go up and down, in steps that every machine
     computes alike.
@@ -127,13 +127,13 @@ def _coverage(now: UnixS) -> ReportCoverage:
 
 
 def demo_demand(origin: str, why: str) -> str:
-    """Return PAYMENT-REQUIRED of the demo, which says *why*."""
+    """Return the PAYMENT-REQUIRED header of the demo, with *why* as its error."""
     demand = Requirement(terms=TERMS, resource=RESOURCE, amount=ATOMS, memo=MEMO)
     return encode_required(demand, origin=origin, error=why)
 
 
 def how_to_pay_demo(origin: str) -> HowToPay:
-    """Return the same terms as they stand in the body."""
+    """Return the payment terms of the demo in the form of a response body."""
     accepted = AcceptedAsset(
         asset=TERMS.asset,
         symbol="USDC",
@@ -147,7 +147,7 @@ def how_to_pay_demo(origin: str) -> HowToPay:
 
 
 def demo_refusal(header: str) -> str:
-    """Return PAYMENT-RESPONSE to a payment: nothing of it is looked at but its form.
+    """Return PAYMENT-RESPONSE to a demo payment, of which only the form is checked.
 
     Raises InvalidPayment where that is wrong, as wherever a payment is taken.
     """
@@ -164,7 +164,7 @@ REFUSED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DemoRoutes:
-    """The routes; *origin* is this service as its clients reach it."""
+    """The demo routes; *origin* is the address at which clients reach this service."""
 
     limit: AddressLimit
     clock: Clock
@@ -232,7 +232,7 @@ BPS_PER_PERCENT: Final = 100
 def metadata_of(
     mint: Mint, facts: MintFacts, now: UnixS, look_alike_of: Mint | None = None
 ) -> Metadata:
-    """Return *facts* of *mint* as they are sent *now*; a larger token may look like it."""
+    """Return *facts* of *mint* as sent at *now*; *look_alike_of* is a larger, similar token."""
     scaled = facts.scaled_ui_amount
     announced = None if scaled is None else scaled.announced(now)
     return Metadata(

@@ -118,7 +118,7 @@ class Freshness:
     def headers(
         self, *, slot: int, age_ms: int, is_idle: bool = False, cache: Header = PRIVATE
     ) -> tuple[Header, ...]:
-        """Return the headers that say how fresh a report is, and who may keep it."""
+        """Return the headers for the freshness of a report and for its caching."""
         is_live = age_ms <= self.degraded_after_s * 1000
         return (
             cache,
@@ -136,7 +136,7 @@ def order_of(mint: Mint) -> Order:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class V1:
-    """The /v1 routes with what they need, and nothing they do not."""
+    """The /v1 routes and their dependencies."""
 
     reports: Reports
     gate: Gate
@@ -184,7 +184,7 @@ class V1:
     async def _get_past(
         self, request: Request, caller: Caller, mint: Mint, asked: TokenQuery
     ) -> Response:
-        """Return the report as it was."""
+        """Return the response with a past report of *mint*."""
         moment = moment_of(asked.at)
 
         async def read() -> Delivered:
@@ -205,7 +205,7 @@ class V1:
     async def _read_past(
         self, request: Request, mint: Mint, asked: TokenQuery, moment: Moment
     ) -> ReadReport:
-        """Return the report of *mint* as it was.
+        """Return the past report of *mint* at *moment*.
 
         Raises a ServiceError that says why there is none, with a header that says it too.
         """
@@ -219,7 +219,7 @@ class V1:
     async def _unchanged(
         self, request: Request, caller: Caller, mint: Mint, kind: ReportKind
     ) -> Response | None:
-        """Return 304, which is free, if a client that could pay has the report already."""
+        """Return 304, which is free, if a client that can pay already has the current report."""
         balance = await self.gate.balance(caller)
         if not balance:
             return None
@@ -231,7 +231,7 @@ class V1:
         return Response(304, headers=())
 
     async def _read(self, request: Request, mint: Mint, kind: ReportKind) -> Delivered:
-        """Return a report that may be sold, or say why there is none."""
+        """Return a report that may be sold.  Raises ServiceError if there is none."""
         report = await self.read_fresh(request, mint, kind)
         request.expect_client()
         return Delivered(report)
@@ -266,7 +266,7 @@ class V1:
 
 
 def kind_of(asked: ReportQuery) -> ReportKind:
-    """Return the kind of report that is *asked* for."""
+    """Return the kind of report that *asked* requests."""
     return ReportKind(is_partial=asked.partial, is_closed=asked.candles == "closed")
 
 
@@ -325,7 +325,7 @@ ORDER: Final = Order(Resource(PATH), price=lambda _: 0, is_for_credits=True)
 
 
 class BatchRequest(ReportQuery, forbid_unknown_fields=True):
-    """Body of POST /v1/tokens/batch: which reports are wanted."""
+    """Body of POST /v1/tokens/batch: the requested reports."""
 
     mints: Annotated[
         list[AddressText],
@@ -358,7 +358,7 @@ class ReportBatch(Wire):
 
 @dataclass(frozen=True, slots=True)
 class BatchRoute:
-    """Sells several reports by one request, with the parts of *v1*."""
+    """Sells several reports in one request, built on *v1*."""
 
     v1: V1
 
@@ -417,7 +417,7 @@ class BatchRoute:
     async def _read_all(
         self, request: Request, mints: Sequence[Mint], kind: ReportKind
     ) -> Delivered:
-        """Return one body of all, as fresh as the oldest of them, and what it costs."""
+        """Return all lines in one body, as fresh as the oldest report, and their cost."""
         found = await asyncio.gather(*(self._read(mint, kind) for mint in mints))
         reports = [each for each in found if isinstance(each, ReadReport)]
         lines = b",".join(map(_line, mints, found))
@@ -434,7 +434,7 @@ class BatchRoute:
         )
 
     async def _read(self, mint: Mint, kind: ReportKind) -> ReadReport | ServiceError:
-        """Return a report that may be sold, or why there is none."""
+        """Return a report that may be sold, or the error that explains its absence."""
         try:
             ready = self.v1.reports.ready(mint) if kind == PLAIN else None
             report = ready or await self.v1.reports.read(mint, kind)
@@ -445,7 +445,7 @@ class BatchRoute:
 
 
 def _newest(reports: Iterable[ReadReport]) -> int | None:
-    """Return the age of the price of *reports* that was set last: without it all are idle."""
+    """Return the age of the newest price in *reports*; None unless all ages are known."""
     ages = [each.price_age_ms for each in reports]
     known = [age for age in ages if age is not None]
     return min(known) if known and len(known) == len(ages) else None
@@ -459,7 +459,7 @@ def _line(mint: Mint, found: ReadReport | ServiceError) -> bytes:
 
 
 def _asked(request: Request, body: bytes) -> BatchRequest:
-    """Return the batch that *body* asks for.  Raises BadRequest."""
+    """Return the batch that *body* requests.  Raises BadRequest."""
     try:
         return parse_shape(request, body, BatchRequest)
     except UnreadableBody as flaw:
@@ -467,7 +467,7 @@ def _asked(request: Request, body: bytes) -> BatchRequest:
 
 
 def each_once(texts: Sequence[str]) -> list[Mint]:
-    """Return the mints that *texts* name.  Raises InvalidTokenAddress, BadRequest for a double."""
+    """Return the mints in *texts*.  Raises InvalidTokenAddress, or BadRequest for a duplicate."""
     mints = [mint_of(text) for text in texts]
     doubles = [mint for mint in dict.fromkeys(mints) if mints.count(mint) > 1]
     if doubles:
@@ -495,7 +495,7 @@ class TrialBounds:
 
 
 class TrialRoute:
-    """Gives reports away, as many as *bounds* allow."""
+    """Serves free reports, up to the limits in *bounds*."""
 
     def __init__(
         self, v1: V1, bounds: TrialBounds, *, requests: AddressLimit, limits: Limits

@@ -1,4 +1,4 @@
-"""Every body that crosses the wire, field for field as in the specification.
+"""All request and response bodies, field for field as in the specification.
 
 `data` of the token endpoint is `market.report.TokenReport`, encoded where the
 reports are kept; its bytes are put into the envelope as they are.
@@ -52,7 +52,7 @@ class Wire(msgspec.Struct, rename="camel"):
 
 
 class Meta(Wire, omit_defaults=True):
-    """Metadata of every answer."""
+    """Metadata of every response."""
 
     timestamp: Annotated[str, about("When this was answered, ISO 8601, UTC.", EXAMPLE_TIME)]
     request_id: Annotated[
@@ -62,7 +62,7 @@ class Meta(Wire, omit_defaults=True):
 
 
 class AcceptedAsset(Wire):
-    """One way to pay: so many atoms of a token, exactly."""
+    """One way to pay: an exact amount, in atoms, of one token."""
 
     asset: Annotated[str, about("The token's mint, base58.", USDC)]
     symbol: Annotated[str, about("The token's symbol.", "USDC")]
@@ -73,7 +73,7 @@ class AcceptedAsset(Wire):
 
 
 class HowToPay(Wire):
-    """Details of a refusal without payment: the price, and where to go on."""
+    """Details of a refusal without payment: the price, and the links to continue with."""
 
     price_usd: Annotated[str, about("The price in US dollars, exact, as text.", "0.0025")]
     accepts: Annotated[
@@ -118,7 +118,7 @@ class ErrorBody(Wire):
 
 
 class Version2Only(Wire):
-    """The message for clients of x402 version 1, which read it first and cannot pay."""
+    """The message for clients of x402 version 1, which read this message first and cannot pay."""
 
     scheme: Annotated[str, about("The scheme of payments.", "exact")]
     network: Annotated[str, about("The version of x402 to use, in words.", VERSION_2_ONLY)]
@@ -156,7 +156,7 @@ class Currency(Wire):
 
 
 class BundleLine(Wire):
-    """One bundle: so many credits at once."""
+    """One bundle: a number of credits that are sold together."""
 
     credits: Annotated[int, about("How many credits it holds.", 10)]
     price: Annotated[int, about("The price in atoms of the currency.", 25_000)]
@@ -166,7 +166,7 @@ class BundleLine(Wire):
 
 
 class PricedIn(Wire):
-    """The same bundles in another token that is taken too."""
+    """The same bundles, priced in another accepted token."""
 
     currency: Annotated[Currency, about("The token that these prices are in.")]
     bundles: Annotated[list[BundleLine], about("The bundles, the smallest first.")]
@@ -290,7 +290,7 @@ class Challenge(Wire):
 
 
 class Claimed(Wire, forbid_unknown_fields=True):
-    """The purchase that is claimed."""
+    """The purchase that the caller claims."""
 
     purchase: Annotated[
         str,
@@ -302,7 +302,7 @@ class Claimed(Wire, forbid_unknown_fields=True):
 
 
 class Proof(Claimed):
-    """The proof that a purchase is one's own."""
+    """The proof that a purchase belongs to the caller."""
 
     challenge: Annotated[str, about("The text of the challenge, as it came.", EXAMPLE_CHALLENGE)]
     signature: Annotated[
@@ -311,7 +311,7 @@ class Proof(Claimed):
 
 
 class MissedCalls(Wire):
-    """The calls of a program that were missed lately."""
+    """The recently missed calls of a program."""
 
     program: Annotated[
         str, about("Its name; the address of one without; other: the rest.", "raydium_clmm")
@@ -331,7 +331,7 @@ class HealthCoverage(
     Wire,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
 ):
-    """The share of exchanges that was read lately, overall."""
+    """The share of recent exchanges that was read, overall."""
 
     from_: Annotated[
         int,
@@ -371,7 +371,7 @@ class Alive(Wire):
 def success(
     request: Request, data: Wire, *, at: UnixMs, status: int = 200, names_request: bool = False
 ) -> Response:
-    """Return the response whose envelope holds *data*, made at *at*; no cache keeps it."""
+    """Return the response with *data* in its envelope, made at *at*, which is never cached."""
     request.response_headers.append(NO_STORE)
     request_id = request.request_id.decode() if names_request else None
     meta = Meta(timestamp=timestamp(at), request_id=request_id)
@@ -460,7 +460,7 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
 
 
 class QueryField(NamedTuple):
-    """The values of a field: any of *values*, where they are few; a list has several.
+    """The accepted values of a query field: *values*, if they are few; a list accepts several.
 
     range   of an integer, in words; None if it is none
     """
@@ -510,7 +510,7 @@ def _range(field: Mapping[str, object]) -> str | None:
 
 
 def _told(problem: str, values: Mapping[str, str | list[str]], shape: type[msgspec.Struct]) -> str:
-    """Return the flaw of one of *values*, the field before it: `limit: expected ...`."""
+    """Return the problem with one of *values*, after its field name: `limit: expected ...`."""
     what, at, where = problem.partition(" - at `$.")
     if not at:
         return what.replace("Object missing required field", "expected the query field")
@@ -534,7 +534,7 @@ Position = TypeVar("Position", bound=msgspec.Struct)
 
 
 def encode_cursor(position: msgspec.Struct) -> str:
-    """Return *position*, the last line of a page, as a text for the query."""
+    """Return *position*, the last line of a page, as a cursor for the query."""
     return urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
 
 

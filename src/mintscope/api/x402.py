@@ -1,4 +1,4 @@
-"""The checkout as HTTP: what is presented in headers, and receipts and refusals as headers.
+"""The checkout over HTTP: credentials and payments, receipts and refusals as headers.
 
 The names under which this front sells, what was sold under them, and how it is paid for.
 """
@@ -113,7 +113,7 @@ def series_resource(mint: Mint, kind: str, query: msgspec.Struct) -> Resource:
 
 
 def udf_resource(query: msgspec.Struct) -> Resource:
-    """Return the resource of bars of UDF: its path, and the query."""
+    """Return the resource that sells bars of UDF: its path, and its query."""
     return Resource(f"/v1/udf/history?{_named(query)}")
 
 
@@ -164,12 +164,12 @@ NEWEST_PAGES: Final = [
 
 
 def bundle_offers() -> Iterator[SoldItem]:
-    """Return every bundle."""
+    """Return the offers of all bundles."""
     return (SoldItem(bundle_resource(bundle), bundle.credits) for bundle in BUNDLES)
 
 
 def report_offers(mints: Iterable[Mint]) -> Iterator[SoldItem]:
-    """Return the offers of tokens: each costs as much as a credit.
+    """Return the offers of tokens, at the price of one credit each.
 
     By their names the reports of *mints*, and their newest pages.  The last two stand for all
     others: pages that were asked for by a range, a cursor or a limit, mints that are tracked no
@@ -233,7 +233,7 @@ UNPAID: Final = "Payment required"
 
 
 class ResourceServer:
-    """Sells through the checkout; each refusal leaves as a ServiceError with its headers."""
+    """Sells through the checkout; each refusal is raised as a ServiceError with its headers."""
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class ResourceServer:
     async def sell_report(
         self, request: Request, caller: Caller, order: Order, work: Work
     ) -> ReadReport:
-        """Return the result of *work*, for the credits that it costs of *caller*, or a payment.
+        """Return the result of *work*, paid with credits of *caller* or with a payment.
 
         Nothing is taken for a delivery that costs none, and nothing unless all credits are there.
         If the response cannot be sent, its credits are given back.
@@ -281,7 +281,7 @@ class ResourceServer:
     async def expect_credits(
         self, request: Request, caller: Caller, order: Order, credit_count: int
     ) -> None:
-        """Refuse *order* if *caller* has not *credit_count* credits, before more work is done.
+        """Refuse *order* if *caller* has fewer than *credit_count* credits, before more work.
 
         For work whose cost is known as it goes on.  Raises CheckoutRefused.
         """
@@ -292,7 +292,7 @@ class ResourceServer:
         await charge.expect(credit_count)
 
     async def _settle(self, request: Request, charge: Charge, work: Work) -> Receipt:
-        """Settle *charge*; an answer that is kept is given again, without its work."""
+        """Settle *charge*; a stored answer is returned again without repeating its work."""
         name = charge.once if isinstance(charge, CreditCharge) else None
         if name is None:
             return await charge.settle(work)
@@ -312,14 +312,14 @@ class ResourceServer:
         return receipt
 
     async def _kept_or(self, name: str, work: Work) -> Delivered:
-        """Return the answer that was bought as *name*, or do *work*.
+        """Return the stored answer that was bought as *name*, or the result of *work*.
 
         An answer that was read again may outlive its name in the store, and is then bought again.
         """
         return self._kept.find(name, is_bought=True) or await work()
 
     def _take_back(self, taken: Reversal) -> None:
-        """Give *taken* back, and with it the answer that it was for."""
+        """Give the credits in *taken* back, and forget the answer that they paid for."""
         if taken.once is not None:
             self._kept.forget(taken.once)
         self._checkout.expect_debits().owe(taken)
@@ -327,7 +327,7 @@ class ResourceServer:
     async def prepay(
         self, request: Request, caller: Caller, order: Order, credit_count: int
     ) -> Debited:
-        """Take *credit_count* credits of *caller* for a minute of a stream that begins.
+        """Take *credit_count* credits of *caller* for a new minute of a stream.
 
         Payments are not taken.  Where nothing can be sent, `give_back` gives them back; else
         `note_sent` says so, for what this process leaves behind if it dies is given back, too.
@@ -351,7 +351,7 @@ class ResourceServer:
     async def sell_credits(
         self, request: Request, order: Order, wanted: Callable[[], Awaitable[Wanted]]
     ) -> Settled:
-        """Return the payment for what *wanted* returns, once it has settled.
+        """Settle the payment for the result of *wanted*, and return the settled payment.
 
         Raises PriceUnavailable without a price.
         """
@@ -486,7 +486,7 @@ class ResourceServer:
         why: str,
         more: Mapping[str, Any],
     ) -> list[Header]:
-        """Return PAYMENT-REQUIRED, and a challenge of MPP for each asset if it is taken.
+        """Return PAYMENT-REQUIRED, and a challenge of MPP for each asset if the client accepts MPP.
 
         Headers are short, for proxies: beside a challenge PAYMENT-REQUIRED lacks what the body has,
         or a node.
@@ -512,7 +512,7 @@ class ResourceServer:
 
 
 def _signs_in(request: Request, caller: Caller) -> bool:
-    """Return whether a wallet has signed *request*, and nothing else is presented.
+    """Return whether a wallet signed *request* and no other credential is presented.
 
     Raises BadRequest if a credential is presented beside it.
     """
@@ -533,7 +533,7 @@ def _presented(request: Request) -> Presented:
 
 
 def _redelivery_key(request: Request, presented: Presented) -> str | None:
-    """Return the client's secret name for this payment, from either place it may stand in."""
+    """Return the client's secret key for redelivery, from either of its two places."""
     key = idempotency_key(request)
     if key is None or presented.identifier is None:
         return key or presented.identifier

@@ -61,7 +61,7 @@ class AccountMaintenance:
             await self._flush()
 
     async def round(self) -> None:
-        """Do the work that is due now; failed work is retried in its next turn."""
+        """Do the work that is due now; failed work is retried in the next round."""
         await self._flush()
         await self._fold_days()
         now_s = self.clock.monotonic_s()
@@ -108,7 +108,7 @@ def _logged() -> Iterator[None]:
 
 
 def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
-    """Delete sessions and sign-ins that are over, and what was done with long ago."""
+    """Delete ended sessions and sign-ins, and old rows of work that is done."""
     idle_since = UnixMs(now - lifetimes.idle_ms)
     begun_before = UnixMs(now - lifetimes.absolute_ms)
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)

@@ -65,14 +65,14 @@ log = structlog.get_logger()
 
 
 class ShownOutbox:
-    """The outbox as the page of a demo shows it; implements Mailbox of `web.mailbox`."""
+    """The outbox in the form that the page of a demo shows; implements Mailbox of `web.mailbox`."""
 
     def __init__(self, outbox: Outbox, write: Compose) -> None:
         self._outbox = outbox
         self._write = write
 
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
-        """Return the newest e-mails, newest first, without those whose link is gone."""
+        """Return the newest e-mails, newest first, without those whose link has expired."""
         posted = []
         for draft in await self._outbox.recent(limit=limit):
             with suppress(EmailWithoutLink):
@@ -82,7 +82,7 @@ class ShownOutbox:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accounts:
-    """The services of accounts in this process; without *mailbox* e-mails are not shown."""
+    """The services of accounts in this process; without *mailbox*, e-mails are not shown."""
 
     signup: Signups
     exchange: Exchanges
@@ -104,7 +104,7 @@ class Accounts:
     writes: WriteBudget
 
     def web_parts(self) -> WebParts:
-        """Return the parts of accounts for the pages."""
+        """Return the parts of accounts that the pages use."""
         return WebParts(
             people=self.people,
             signup=self.signup,
@@ -141,7 +141,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     hasher: Hasher | None = None,
     queue: WebhookQueue | None = None,
 ) -> AsyncIterator[Accounts]:
-    """Build the services of accounts; links in e-mails begin with *origin*.
+    """Build the services of accounts; links in e-mails start with *origin*.
 
     hasher   of passwords; None: `open_hasher()`, for the time of the block
     """
@@ -241,7 +241,7 @@ def _people(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def open_hasher() -> AbstractContextManager[Hasher]:
-    """Return the hasher of passwords; its threads end with the block."""
+    """Return the password hasher; its threads end with the block."""
     return closing(Argon2Hasher())
 
 
@@ -269,7 +269,7 @@ def account_parts(config: AccountsConfig, accounts: Accounts) -> AccountParts:
 
 
 def write_budget(config: AccountsConfig, limits: Limits) -> WriteBudget:
-    """Return the budget of writes to accounts, on pages and by key together."""
+    """Return the shared budget for writes to accounts, made on pages or by API key."""
     return WriteBudget(
         limits,
         of_account=replace(WRITES, count=config.writes_per_day_max),
@@ -290,7 +290,7 @@ def _lifetimes(web: WebConfig) -> Lifetimes:
 
 
 def make_delivery(mail: MailConfig, *, outbox: Outbox, write: Compose, clock: Clock) -> Delivery:
-    """Return the delivery of e-mails in *outbox*; with delivery "none", one that counts them."""
+    """Return the delivery of e-mails in *outbox*; with delivery "none", it only counts them."""
     transport: Transport | None = None
     if mail.delivery == "smtp":
         transport = SmtpTransport(mail_server_of(mail), clock)

@@ -270,7 +270,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     streams: Streams | None = None,
     coverage: ReadCoverage = no_coverage,
 ) -> HttpApplication:
-    """Return the API of these parts, with the limits of *config*.
+    """Return the API built from these parts, with the limits of *config*.
 
     merchant, accounts, series, lists, streams   None: nothing is for sale, there are none
     """
@@ -305,13 +305,13 @@ def create_api(  # noqa: PLR0913 - one argument for each part
 
 
 def _trial(config: Config) -> TrialBounds | None:
-    """Return the bounds of free reports, None if there are none."""
+    """Return the limits on free reports, None if free reports are disabled."""
     per_day = config.api.trial_reports_per_day
     return TrialBounds(per_day, config.web.free_views_per_day) if per_day else None
 
 
 def _identity(config: Config, merchant: Merchant | None) -> Identity:
-    """Return the identity of the seller; without sales, of the configured address."""
+    """Return the identity of the seller; without sales, that of the configured address."""
     origin = config.api.origin or DEFAULT_ORIGIN if merchant is None else merchant.origin
     return Identity(
         origin=origin,
@@ -353,7 +353,7 @@ def _applied(limits: Limits) -> Mapping[str, Apply]:
 
 
 def other_limit(api: ApiConfig) -> Limit:
-    """Return the limit of what has none of its own: pages, descriptions, unknown paths."""
+    """Return the limit for routes without their own: pages, descriptions, unknown paths."""
     return _limit(OTHER, api.other_limit_requests, api.other_limit_window_s)
 
 
@@ -427,7 +427,7 @@ def _checks(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def gap_check(reader: SqlLogReader, pace: Callable[[], Pace | None]) -> Check:
-    """Return the check that no slot of the last day is missing; the data is served.
+    """Return the check that no slot of the last day is missing; data is served regardless.
 
     pace   returns that of the chain; while it is not known, any open gap is reported
     """

@@ -1,4 +1,4 @@
-"""The engine of an installation, chosen here and nowhere else.
+"""The engine of an installation, which is chosen only here.
 
 The modules of an engine are imported when it is chosen: PostgreSQL's needs an extra, and processes
 that only watch others need neither.
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def is_shared(config: Config) -> bool:
-    """Return whether several processes of each kind, on several machines, may share the stores."""
+    """Return whether several processes of a kind, on several machines, can share the stores."""
     return config.store is not None
 
 

@@ -219,7 +219,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StatusReader:
-    """Reads the status; what cannot be read in time is None.
+    """Reads the status; a part that cannot be read in time is None.
 
     sales        None if nothing is sold
     started_at   when this process began to answer
@@ -236,7 +236,7 @@ class StatusReader:
     coverage: ReadCoverage = no_coverage
 
     async def __call__(self) -> ServiceStatus:
-        """Return the status as it is now."""
+        """Return the current status."""
         results, market, books = await asyncio.gather(
             asyncio.gather(*map(result_of, self.checks)),
             _in_time(self._market()),
@@ -324,7 +324,7 @@ async def kept_list(config: Config, clock: Clock) -> int | None:
 
 
 def symbols_of(lists: ListParts) -> ReadSymbols:
-    """Return a lookup of the symbols of mints in the list; of none while it is loaded."""
+    """Return a lookup of mint symbols in the list; it returns none while the list is loading."""
 
     async def read(mints: Collection[Mint]) -> Mapping[Mint, str]:
         try:
@@ -346,7 +346,7 @@ def _symbols(listed: ListedTokens, mints: Collection[Mint]) -> Mapping[Mint, str
 async def following(
     config: Config, reader: LogReader, coverage: CoverageReader, clock: Clock
 ) -> AsyncIterator[tuple[LogTailer, Streams, CoverageTailer]]:
-    """Follow *reader* and *coverage* during the block, and look after streams."""
+    """Follow *reader* and *coverage* during the block, and run the streams."""
     with telling_what_is_compiled():
         market = LiveMarket(config.market.live_mints_max)
     async with waiting(config) as wait:
@@ -386,7 +386,7 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
     ledger: CreditLedger,
     limits: Limits,
 ) -> MarketParts:
-    """Return the parts of the market for pages, and the rules of views."""
+    """Return the parts of the market for pages, with the rules of views."""
     return MarketParts(
         reports=reports,
         series=series,

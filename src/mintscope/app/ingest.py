@@ -84,7 +84,7 @@ def _is_ours(key: str) -> bool:
 
 
 async def _run(config: Config, progress: Progress, clock: Clock, *, is_new: bool) -> None:
-    """Ingest; while the disk is full or fails, wait and go on from what was stored."""
+    """Ingest; while the disk is full or failing, wait, then resume from the stored data."""
     writing = Writing()
     checks = [*machine_checks(config), Check("market", writing.expect_stored)]
     async with watching(checks, clock, has_readiness=False):
@@ -110,7 +110,7 @@ async def _run_on(
 
 
 async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
-    """Ingest while it is this process's turn to write."""
+    """Ingest while this process holds the right to write."""
     own = turn(config)
     async with own.held():
         working = asyncio.create_task(_ingest(config, progress, clock, own.epoch))
@@ -170,7 +170,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
 
 
 def has_two(config: Config) -> bool:
-    """Return if a second process may decode: there is a processor for it, and shared memory."""
+    """Return whether a second decoding process may run: it needs a processor and shared memory."""
     is_possible = sys.platform == "linux" and len(os.sched_getaffinity(0)) > 1
     return config.chain.decode_ahead and is_possible
 
@@ -184,7 +184,7 @@ def _first_mints(config: Config) -> list[Mint]:
 
 @asynccontextmanager
 async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Read facts of tracked mints beside the blocks, over connections of its own."""
+    """Read facts of tracked mints while blocks are read, over separate connections."""
     if chain.source == "files":
         yield
         return

@@ -41,7 +41,7 @@ def serving_metrics(metrics: MetricsConfig, port: int) -> AbstractContextManager
 
 @asynccontextmanager
 async def running(work: Work, name: str, *, sleep: Sleep = asyncio.sleep) -> AsyncIterator[None]:
-    """Run *work*, which has no end, beside the block; when it ends all the same, run it again.
+    """Run *work*, which should never end, during the block; run it again if it does end.
 
     Only a bug ends it.  The process goes on: what it sells does not depend on this task alone.
     """
@@ -92,7 +92,7 @@ async def run_until_signalled(work: Coroutine[Any, Any, None]) -> int | None:
 
 @asynccontextmanager
 async def keeping_memory_small() -> AsyncIterator[None]:
-    """Keep memory small during the block; everything that stays is made before it."""
+    """Keep memory small during the block; create all long-lived objects before the block."""
     async with running(give_memory_back, "memory"):
         freeze_startup_objects()
         yield
@@ -105,7 +105,7 @@ WEBHOOKS_FAILED_MAX: Final = 5  # in a row
 async def watching(
     checks: Sequence[Check], clock: Clock, *, has_readiness: bool, keep: Keep | None = None
 ) -> AsyncIterator[None]:
-    """Log during the block those of *checks* that begin to fail, and that pass again.
+    """Log during the block each of *checks* that starts to fail, or passes again.
 
     has_readiness   whether the vital checks decide the readiness of this process
     keep            stores failing checks for other processes; None: not needed
@@ -125,7 +125,7 @@ async def watching(
 
 
 def machine_checks(config: Config) -> list[Check]:
-    """Return the checks of this machine, and show its metrics from now on."""
+    """Return the checks of this machine, and start to export its metrics."""
     watch = config.watch
     machine = Machine(
         config.data_dir,
@@ -144,7 +144,7 @@ def machine_checks(config: Config) -> list[Check]:
 
 
 def backup_checks(config: Config) -> list[Check]:
-    """Return the check of the newest backup, by the age in the metrics; none if it is switched off.
+    """Return the check of the newest backup's age; none if the check is disabled.
 
     It passes until that age was read.
     """
@@ -163,7 +163,7 @@ def backup_checks(config: Config) -> list[Check]:
 
 @asynccontextmanager
 async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[list[Check]]:
-    """Check `api.origin` during the block; yield the check, or none if it is switched off."""
+    """Check `api.origin` during the block; yield the check, or none if it is disabled."""
     origin = config.api.origin
     if origin is None or not config.watch.public_address:
         yield []
@@ -174,7 +174,7 @@ async def asking_public_address(config: Config, clock: Clock) -> AsyncIterator[l
 
 
 def delivery_checks(config: Config, clock: Clock) -> list[Check]:
-    """Return the checks that e-mails and webhooks are delivered, for those that are sent."""
+    """Return the checks that e-mails and webhooks are delivered, if they are sent."""
     checks = []
     if config.mail.delivery == "smtp":
         emails = Attempts(

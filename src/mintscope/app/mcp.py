@@ -27,7 +27,7 @@ from mintscope.mcp.calls import PATH, create_endpoint, create_mcp
 
 
 class WithMcp:
-    """The ASGI application in front of both: MCP at its path, all else as it was."""
+    """The ASGI application that serves MCP at its path, and passes other requests on."""
 
     def __init__(self, app: ASGIApp, mcp: ASGIApp) -> None:
         self._app = app
@@ -46,7 +46,7 @@ def has_mcp(config: McpConfig) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class McpService:
-    """The server of MCP clients: on the listener of the API, or none.
+    """The server for MCP clients on the listener of the API; it may be disabled.
 
     limit   of messages, by address; what a tool asks is counted by the API as well
     """
@@ -58,7 +58,7 @@ class McpService:
 
     @asynccontextmanager
     async def beside(self, app: ASGIApp, api: ASGIApp) -> AsyncIterator[ASGIApp]:
-        """Yield *app* with MCP beside it, whose tools ask *api*; or *app* alone."""
+        """Yield *app* combined with MCP, whose tools call *api*; or *app* alone."""
         if not has_mcp(self.config):
             yield app
             return
@@ -70,13 +70,13 @@ class McpService:
 
 
 class CannotBridge(Exception):
-    """The message says what was expected and what was there."""
+    """The bridge cannot run; the message gives the expected and the actual state."""
 
 
 async def run_bridge(
     url: str, credential: str | None, *, max_credits: int | None, max_usd: str | None
 ) -> None:
-    """Serve standard input and output until the first ends.
+    """Serve standard input and output until standard input ends.
 
     url                    of the service, without a path
     max_credits, max_usd   the most that all calls together may take, within 24 hours

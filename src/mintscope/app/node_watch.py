@@ -1,4 +1,4 @@
-"""The measures of `mintscope doctor --node`: a node of which each block is taken for a while."""
+"""The measurements of `mintscope doctor --node`, which reads each block for a while."""
 
 import asyncio
 from collections import deque
@@ -26,7 +26,7 @@ EARLY_SHARE: Final = 0.15
 
 @dataclass(slots=True, kw_only=True)
 class NodeWatch:
-    """The measures.
+    """The measurements of a node.
 
     software            version of what it runs; "" if it does not say
     seconds             how long it was watched
@@ -63,7 +63,7 @@ class NodeWatch:
 
     @property
     def calls_a_day(self) -> int:
-        """About how many requests ingest sends this node in a day."""
+        """The approximate number of requests that ingest sends this node in a day."""
         blocks_a_day = (self.calls - self.polls) / max(self.seconds, 1e-9) * DAY_S
         is_slow = self.final is not None and not self.final.is_fast
         finality_a_day = DAY_S / (EVERY_S if is_slow else FAST_EVERY_S)
@@ -87,7 +87,7 @@ class _Counted(httpx.AsyncByteStream):
 
 
 class _Counting(httpx.AsyncHTTPTransport):
-    """Counts what goes over the wire."""
+    """Counts the bytes sent and received."""
 
     calls = 0
     wire_bytes = 0
@@ -102,7 +102,7 @@ class _Counting(httpx.AsyncHTTPTransport):
 
 
 async def watch_node(chain: ChainConfig, clock: Clock, seconds: float) -> NodeWatch:
-    """Follow the node of *chain* for *seconds*.  Raises SourceError without any answer."""
+    """Follow the node of *chain* for *seconds*.  Raises SourceError if it never responds."""
     counting = _Counting()
     async with Rpc(node_endpoint(chain), clock=clock, transport=counting) as rpc:
         head = await rpc.slot(Commitment.CONFIRMED)

@@ -83,7 +83,7 @@ def terms_of(payments: PaymentsConfig, fee_payer: Keypair) -> Terms:
 
 
 def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]:
-    """Return the terms of the payment token, and of USDC beside it, whether or not it is taken.
+    """Return the terms of the payment token, and those of USDC, whether or not it is accepted.
 
     Payments in USDC are settled and recognised also once it is no longer taken.
     Raises    CannotSell
@@ -101,7 +101,7 @@ def known_terms(payments: PaymentsConfig, fee_payer: Keypair) -> Sequence[Terms]
 
 
 def accepted_terms(payments: PaymentsConfig, known: Sequence[Terms]) -> Sequence[Terms]:
-    """Return those of the *known* terms that are offered.  Raises CannotSell."""
+    """Return the offered terms among *known*.  Raises CannotSell."""
     if payments.also_usdc and len(known) == 1:
         raise CannotSell(
             "payments.also_usdc: expected a payment token other than USDC; payments.asset is USDC:"
@@ -145,7 +145,7 @@ def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
     reader: LogReader,
     clock: Clock,
 ) -> Sequence[AcceptedToken]:
-    """Return the tokens of the *accepted* terms; *price* is the payment token's, the first's."""
+    """Return the tokens of the *accepted* terms; *price* is for the first, the payment token."""
     own, *beside = accepted
 
     def token(
@@ -178,7 +178,7 @@ def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
 def price_source(
     config: Config, endpoint: Endpoint, reader: LogReader, stack: AsyncExitStack
 ) -> PriceSource:
-    """Return the configured source; *stack* closes what it opens."""
+    """Return the configured price source; *stack* closes its connections."""
     payments = config.payments
     match payments.price_source:
         case "pinned":
@@ -204,7 +204,7 @@ def price_source(
 def adopter_of(
     chain: RpcSettlement, known: Sequence[Terms], money: Money, reader: LogReader, clock: Clock
 ) -> Adopter:
-    """Build the adopter of payments; reports are recognised of tracked mints.
+    """Build the adopter of payments, which recognises payments for reports of tracked mints.
 
     known    the terms of every token that may have been paid with
     """
@@ -242,7 +242,7 @@ Measured: TypeAlias = Callable[[], Pace | None]
 
 
 def unmeasured() -> None:
-    """Return no pace: that of the payments' node is measured."""
+    """Return None as the pace, because the payment node measures its own."""
 
 
 CLOSING: Final = (Doubt.OTHER_CHAIN, Doubt.UNUSABLE)
@@ -250,7 +250,7 @@ CLOSING: Final = (Doubt.OTHER_CHAIN, Doubt.UNUSABLE)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sales:
-    """Everything that sells in this process."""
+    """All parts of this process that sell."""
 
     facilitator: Facilitator
     payment_tokens: Sequence[AcceptedToken]
@@ -292,20 +292,20 @@ class Sales:
                 raise CannotSell(other)
 
     async def expect_open(self) -> None:
-        """Raise ServiceUnavailable while sales are closed to anybody."""
+        """Raise ServiceUnavailable while sales are closed to everyone."""
         closure = self.maintenance.closure
         if closure is not None:
             raise ServiceUnavailable(f"closed: {closure.why}")
 
     async def expect_selling(self) -> None:
-        """Raise ServiceUnavailable while sales are closed, or a treasury takes no payment."""
+        """Raise ServiceUnavailable while sales are closed, or a treasury cannot be paid."""
         await self.expect_open()
         for each in self.payment_tokens:
             if each.price_cache.doubt in CLOSING:
                 raise ServiceUnavailable(f"closed in {each.symbol}: {each.price_cache.doubt}")
 
     async def expect_prices(self) -> None:
-        """Raise ServiceUnavailable while a payment token has no price, and is not accepted."""
+        """Raise ServiceUnavailable while a payment token has no price and cannot be accepted."""
         for each in self.payment_tokens:
             if (doubt := each.price_cache.doubt) is not None:
                 raise ServiceUnavailable(f"no price of {each.symbol}: {doubt}")
@@ -318,7 +318,7 @@ class Sales:
             raise ServiceUnavailable("the chain's node does not answer") from trouble
 
     def merchant(self, origin: str) -> Merchant:
-        """Return the merchant of the API; clients reach it at *origin*."""
+        """Return the merchant of the API, whose clients connect to *origin*."""
         return Merchant(
             facilitator=self.facilitator,
             payment_tokens=self.payment_tokens,
@@ -330,7 +330,7 @@ class Sales:
 
 
 def expect_funds(lamports: int, fee_payer: Wallet) -> None:
-    """Expect the fee payer to afford a payment.  Raises CannotSell."""
+    """Check that the fee payer can afford a payment.  Raises CannotSell."""
     needed = WALLET_LAMPORTS_MIN + PAYMENT_LAMPORTS
     if lamports < needed:
         raise CannotSell(
@@ -349,7 +349,7 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
     pace: Measured = unmeasured,
     limits: Limits | None = None,
 ) -> AsyncIterator[Sales]:
-    """Build the sales; *pace* returns the pace of the chain by the follower of the log.
+    """Build the sales; *pace* returns the pace of the chain, as the log follower measures it.
 
     limits    counts payments that fail; None: they are not counted
 
@@ -420,7 +420,7 @@ def _facilitator(  # noqa: PLR0913 - one argument for each part
 
 
 def budget_of(payments: PaymentsConfig) -> Budget:
-    """Return the budget of losses in any hour."""
+    """Return the budget that limits losses in any hour."""
     return Budget(
         failures=payments.failures_per_hour_max,
         in_flight_new_payer=payments.in_flight_per_new_payer_max,
@@ -528,7 +528,7 @@ def payment_endpoint(chain: ChainConfig) -> Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainAnswers:
-    """The answers of the node.
+    """The responses of the node.
 
     why_not    why the node was not asked, "" if it was
     """
@@ -540,7 +540,7 @@ class ChainAnswers:
 async def ask_chain(
     config: Config, money: Money, clock: Clock, signatures: Sequence[Signature], *, has_row: bool
 ) -> ChainAnswers:
-    """Return the sightings of *signatures* on chain, as many as one search finds.
+    """Return the on-chain sightings of *signatures*, up to the number that one search finds.
 
     has_row    they are payments of ours; else each is checked for that
     """

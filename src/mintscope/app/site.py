@@ -1,4 +1,4 @@
-"""One listener, two applications: programs are sent to the API, people to the pages."""
+"""One listener for two applications: programs get the API, people get the pages."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -46,7 +46,7 @@ write_open_refusal: Final = partial(write_refusal, cors=(CORS, MCP_CORS))
 
 
 class Site:
-    """The ASGI application in front of both; what neither has is answered as clients accept it."""
+    """The ASGI application in front of both; for unknown paths the Accept header decides."""
 
     def __init__(self, *, api: ASGIApp, pages: ASGIApp, has_page: Callable[[str], bool]) -> None:
         self._api = api
@@ -65,7 +65,7 @@ class Site:
             await self._api(scope, receive, send)
 
     async def _answer_program(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a path of the pages, or the envelope if there is none."""
+        """Answer with a page if one has this path, else with the error envelope."""
         is_missing = False
 
         async def send_what_is_there(message: Message) -> None:
@@ -81,12 +81,12 @@ class Site:
 
 
 def is_for_api(path: str) -> bool:
-    """Return whether *path* is one of the API's, answered or not."""
+    """Return whether *path* belongs to the API, whether or not a route exists."""
     return path in API_PATHS or path.startswith(API_PREFIXES)
 
 
 def _accepts_html(scope: Scope) -> bool:
-    """Return whether the client is a browser: it accepts HTML, or a script of ours sends it."""
+    """Return whether the client is a browser: it accepts HTML, or runs a script of the pages."""
     return any(
         (name == b"accept" and b"text/html" in value.lower()) or name == b"hx-request"
         for name, value in scope["headers"]
@@ -95,7 +95,7 @@ def _accepts_html(scope: Scope) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """The listeners of the pages: that of the API, or one of administration alone."""
+    """The listeners of the pages: that of the API, or a separate one for administration."""
 
     web: WebConfig
     accounts: Accounts
@@ -115,7 +115,7 @@ class Pages:
         return NO_OPERATOR if self.operations is None else self.operations.operator
 
     def beside(self, api: ASGIApp, origins: Sequence[str]) -> ASGIApp:
-        """Return the application on the listener of *api*: it alone, or with the pages."""
+        """Return the application on the listener of *api*: *api* alone, or with the pages."""
         if not self.web.enabled:
             return api
         features = Features(
@@ -128,7 +128,7 @@ class Pages:
         return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)
 
     def administration(self, origins: Sequence[str]) -> HttpApplication:
-        """Return the application on a listener of its own for administrators."""
+        """Return the application for administrators, on a separate listener."""
         return self._create(
             Features(
                 has_people=False,
@@ -140,7 +140,7 @@ class Pages:
 
     @asynccontextmanager
     async def serving_administrators(self, bounds: Bounds) -> AsyncIterator[None]:
-        """Serve administrators on their own listener, if one is configured.  Raises OSError."""
+        """Serve administrators on a separate listener, if one is configured.  Raises OSError."""
         if not self.web.enabled or self.web.admin_port is None:
             yield
             return
@@ -186,7 +186,7 @@ class Pages:
 def credit_sales(
     merchant: Merchant, ledger: CreditLedger, expect_open: Callable[[], Awaitable[None]]
 ) -> CreditSales:
-    """Return the sales of credits for the pages, under the same names as the API's."""
+    """Return the sales of credits for the pages, under the same resource names as the API's."""
     return CreditSales(
         checkout=open_checkout(ledger, merchant),
         merchant=merchant,
@@ -196,7 +196,7 @@ def credit_sales(
 
 
 def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | None:
-    """Return a writer of the OpenAPI document of *api*, which people reach at *origin*.
+    """Return a writer of the OpenAPI document of *api*, which is reached at *origin*.
 
     None if something stands before it that does not say what it serves.
     """
@@ -207,7 +207,7 @@ def described(api: ASGIApp, origin: str) -> Callable[[], Mapping[str, Any]] | No
 
 
 def origins_of(configured: str | None, host: str, port: int) -> list[str]:
-    """Return the origins of the pages: as configured, else as this machine reaches *host*.
+    """Return the origins of the pages: the configured one, else those of *host*.
 
     The first is the one for links in e-mails.
     """
@@ -226,5 +226,5 @@ def resource_origin(configured: str | None, host: str, port: int) -> str:
 
 
 def in_url(host: str) -> str:
-    """Return *host* as a URL writes it: an IPv6 address in brackets."""
+    """Return *host* in URL form: an IPv6 address is in brackets."""
     return f"[{host}]" if ":" in host else host

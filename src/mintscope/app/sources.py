@@ -70,7 +70,7 @@ def node_endpoint(chain: ChainConfig) -> Endpoint:
 
 
 def backfills_beside(chain: ChainConfig) -> Endpoint:
-    """Return the node, to be asked one question at a time, and once.
+    """Return the node, limited to one request at a time and one attempt each.
 
     A client of its own asks it: a limit that the node names for such a question holds no block up.
     """
@@ -81,7 +81,7 @@ def backfills_beside(chain: ChainConfig) -> Endpoint:
 async def following(
     chain: ChainConfig, clock: Clock, *, transport: httpx.AsyncBaseTransport | None = None
 ) -> AsyncIterator[Node]:
-    """Open the nodes that blocks are read from, and watch which kind of finality the first has."""
+    """Open the nodes that blocks are read from, and watch the finality type of the first."""
     first = node_endpoint(chain)
     async with (
         Rpc(first, clock=clock, transport=transport) as rpc,
@@ -104,7 +104,7 @@ BEFORE_THE_FIRST_S: Final = 3_600  # a repeated read begins so long before: rate
 async def open_backfill(
     config: Config, market: Market, calls_per_s: float, *, allow: Allow | None = None
 ) -> AsyncIterator["BackfillReading"]:
-    """Connect to the node that pasts are read from.
+    """Connect to the node that backfills are read from.
 
     allow   awaited before each request
     """
@@ -115,7 +115,7 @@ async def open_backfill(
 
 
 class BackfillReading:
-    """Reads pasts; every verb raises SourceError, ServiceUnavailable."""
+    """Reads backfills; every method raises SourceError, ServiceUnavailable."""
 
     def __init__(self, config: Config, market: Market, node: PacedNode, calls_per_s: float) -> None:
         self._block = decoder(config.dex)
@@ -125,7 +125,7 @@ class BackfillReading:
 
     @property
     def calls(self) -> int:
-        """The requests so far."""
+        """The number of requests so far."""
         return self._node.calls
 
     async def survey(
@@ -136,7 +136,7 @@ class BackfillReading:
         pools: Collection[str] = (),
         rate_pools: Collection[str] = (),
     ) -> Survey:
-        """Return the slots to read since *from_time*, as far as the node reaches, and their cost.
+        """Return the slots to read since *from_time*, within the node's history, and their cost.
 
         pools, rate_pools   what to read; where none is named, what is found
         Raises              ValueError in words where there is nothing to read
@@ -173,7 +173,7 @@ class BackfillReading:
         return dict.fromkeys(rate_pools, Kind.RATE) | dict.fromkeys(pools, Kind.POOL)
 
     async def traded(self, gap: Gap) -> Collection[Mint]:
-        """Return the mints with a swap in *gap*.  Raises SourceError where it is not whole here."""
+        """Return the mints with a swap in *gap*.  Raises SourceError if the node lacks a part."""
         found = set()
         async for block in blocks_of(self._node, gap):
             seen = map(oriented, self._block(block.transactions).swaps)
@@ -183,7 +183,7 @@ class BackfillReading:
     async def read(
         self, mint: Mint, from_time: UnixS, progress: Progress, *, incomplete: bool = False
     ) -> int:
-        """Read and fold all of *mint* that is final now; ingest may join it then.
+        """Read and fold all final transactions of *mint*; then ingest may join them.
 
         After a failure call it again: it goes on.  Return the number of transactions never given:
         unless an *incomplete* past will do, IncompleteBackfill is raised if there is one.
@@ -209,7 +209,7 @@ class BackfillReading:
 
 
 async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool = False) -> UnixS:
-    """Return the begin of a past of *mint* that was asked for since *from_time*.
+    """Return the start of a backfill of *mint* that was requested since *from_time*.
 
     again     from before the first candle, which is replaced
     Raises    ValueError in words where nothing is missing, or it can have no past
@@ -226,7 +226,7 @@ async def begin_of(market: Market, mint: Mint, from_time: UnixS, *, again: bool 
 
 
 async def _first_candle(market: Market, mint: Mint) -> UnixS | None:
-    """Return the time of the first candle of *mint*, None without one."""
+    """Return the time of the first candle of *mint*, None if it has no candle."""
     tracked = await market.tracking.one(mint)
     if mint == WSOL:
         raise ValueError(
@@ -244,13 +244,13 @@ def _at(time: UnixS) -> str:
 
 
 def left_out(missing: int) -> str:
-    """Say that a node did not give *missing* transactions, and what that means."""
+    """Return a message about *missing* transactions of the node, and their effect."""
     transactions = "1 transaction" if missing == 1 else f"{missing} transactions"
     return f"{transactions} that the node lists it did not give: candles would lack their swaps"
 
 
 def of_the_second_node(config: Config) -> Config:
-    """Return *config* with the second node, if there is one, in the place of the first."""
+    """Return *config* with the second node, if there is one, in place of the first."""
     chain = config.chain
     if chain.second_rpc_url is None:
         return config
@@ -260,7 +260,7 @@ def of_the_second_node(config: Config) -> Config:
 
 @asynccontextmanager
 async def mending_gaps(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Mend gaps beside the block, over connections of its own."""
+    """Mend gaps during the block, over separate connections."""
     if config.chain.source == "files":
         yield
         return
@@ -317,7 +317,7 @@ class _Source:
 
 @asynccontextmanager
 async def reading_backfills(config: Config, market: Market, clock: Clock) -> AsyncIterator[None]:
-    """Read backfills beside the blocks, over connections of its own."""
+    """Read backfills while blocks are read, over separate connections."""
     if config.chain.source == "files":
         yield
         return
@@ -358,7 +358,7 @@ ATTEMPTS_MAX: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockProbe:
-    """The answer of a node to a request for one block.
+    """The response of a node to a request for one block.
 
     absence        why it has no such block, in its words; None if it has
     transactions   how many the block holds
@@ -371,18 +371,18 @@ class BlockProbe:
 
 
 class NodeProbe:
-    """The questions of the doctor.  Each raises SourceError without a usable answer."""
+    """The node requests of the doctor.  Each raises SourceError without a usable response."""
 
     def __init__(self, rpc: Rpc, clock: Clock) -> None:
         self._rpc = rpc
         self._clock = clock
 
     async def health(self) -> str:
-        """Return "ok", or what the node says of itself."""
+        """Return "ok", or the problem that the node reports."""
         return await self._rpc.health()
 
     async def genesis_hash(self) -> str:
-        """Return the name of the cluster."""
+        """Return the genesis hash, which identifies the cluster."""
         return await self._rpc.genesis_hash()
 
     async def newest_slot(self) -> Slot:
@@ -400,7 +400,7 @@ class NodeProbe:
 
     @property
     def knows_confirmed(self) -> bool:
-        """Whether the node knows the level `confirmed`, as far as it was asked."""
+        """Whether the node knows the level `confirmed`, judged by the requests so far."""
         return self._rpc.knows_confirmed
 
     async def block_time(self, slot: Slot) -> UnixS | None:
@@ -408,7 +408,7 @@ class NodeProbe:
         return await self._rpc.block_time(slot)
 
     async def probe_block(self, slot: Slot) -> BlockProbe:
-        """Ask for a whole block, and take the time."""
+        """Request a whole block, and measure the time."""
         start_s = self._clock.monotonic_s()
         block = await self._rpc.block(slot, Commitment.CONFIRMED)
         took_s = self._clock.monotonic_s() - start_s

@@ -1,4 +1,4 @@
-"""The gRPC stream of `chain.source = "geyser"`; importing this needs the extra `geyser`."""
+"""The gRPC stream of `chain.source = "geyser"`; importing this module needs the extra `geyser`."""
 
 from collections.abc import AsyncIterator
 from itertools import cycle
@@ -58,7 +58,7 @@ def endpoints(geyser: GeyserConfig) -> list[GeyserEndpoint]:
 
 
 async def versions(geyser: GeyserConfig) -> AsyncIterator[tuple[str, str | None, str]]:
-    """Yield for each server its host, its version (None without an answer) and what it said."""
+    """Yield each server's host, its version (None if it does not respond) and the error."""
     for endpoint in endpoints(geyser):
         try:
             version = await ask_version(endpoint, VERSION_TIMEOUT_S)

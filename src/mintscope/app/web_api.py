@@ -1,4 +1,4 @@
-"""The HTTP surface in one screen: every route of the API.
+"""The HTTP surface in one file: every route of the API.
 
 The operations that need accounts, and the parts that they share.
 """
@@ -65,7 +65,7 @@ KEY: Final = Limit(name="key", count=60, window_s=60)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountParts:
-    """The keeper of the accounts, and the limits of requests to it."""
+    """The services of accounts, and the rate limits of their routes."""
 
     signup: Signups
     exchange: Exchanges
@@ -310,7 +310,7 @@ def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenFastPath | 
 def _advertise(
     adverts: Adverts, operations: Sequence[Operation], identity: Identity, trial: TrialBounds | None
 ) -> None:
-    """Write the adverts of *operations* for 402 answers."""
+    """Store the adverts of *operations*, for use in 402 responses."""
     adverts.add(operations, identity)
     if trial is not None:
         adverts.give_away(REPORT_PATH, TRIAL_PATH)

@@ -1,4 +1,4 @@
-"""The pages in one screen.
+"""The pages in one file.
 
 How a page is made
     1. A module for each group of pages, with a class that holds what it needs and has `routes()`,
@@ -153,7 +153,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
 
 
 def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[PageGroup]:
-    """Yield the first page, and those of the market if it is shown."""
+    """Yield the home page, and the pages of the market if the market is shown."""
     market = parts.market if features.has_people else None
     watching = Watching(parts.watchlists)
     own_credits = PersonCredits(parts.credits, parts.ledger)
@@ -224,7 +224,7 @@ class OperatorPages:
 
 
 def _reader(describe: Callable[[], Mapping[str, Any]]) -> Callable[[], Reference]:
-    """Return a reader of the document of *describe*, which reads it once, at first use."""
+    """Return a function that reads the document from *describe* once, at first use."""
 
     @cache
     def read() -> Reference:

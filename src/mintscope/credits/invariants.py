@@ -1,4 +1,4 @@
-"""Invariants between the chain, the payments and the credits; checked for ever.
+"""Invariants between the chain, the payments and the credits; checked continuously.
 
     chain     every payment that landed is issued, every issued one has landed for good
     payments  each purchase has one journal entry, each such entry one purchase
@@ -25,7 +25,7 @@ DOUBTED_LOOKS: Final = 3
 
 
 class Invariant(StrEnum):
-    """The numbers are those of the threat model; its I3, I4, I7 and I8 are the gate's."""
+    """Invariants, numbered as in the threat model; I3, I4, I7 and I8 are not checked here."""
 
     LANDED_IS_ISSUED = "I1: a payment landed and is not issued"
     LANDED_IS_KNOWN = "I6: a payment that we signed landed and has no row"
@@ -49,7 +49,7 @@ class Violation(msgspec.Struct, frozen=True):
 
 
 class Proven(msgspec.Struct, frozen=True):
-    """The contradictions in a part of the walk through all books; *is_finished* after the last."""
+    """The contradictions in one part of the walk through all books; *is_finished* for the last."""
 
     violations: Sequence[Violation]
     is_finished: bool
@@ -71,7 +71,7 @@ class Walked(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """The findings of a look at the books, and how far it went."""
+    """The findings of a check of the books, and how far the check went."""
 
     violations: Sequence[Violation]
     entry_mark: int

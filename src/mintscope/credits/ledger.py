@@ -36,7 +36,7 @@ class Empty(msgspec.Struct, frozen=True, gc=False):
 
 
 class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
-    """Something that moved a balance, and what the balance was then."""
+    """An entry that changed a balance, and the balance after it."""
 
     kind: str
     delta: int
@@ -45,7 +45,7 @@ class LedgerEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class DayUse(msgspec.Struct, frozen=True, gc=False):
-    """Credits that requests took on one day, in UTC, less what was given back.
+    """Credits that requests took on one day, in UTC, minus those given back.
 
     day    since 1970-01-01
     """
@@ -69,7 +69,7 @@ class Statement(msgspec.Struct, frozen=True, gc=False):
 
 
 class CreditLedger(Protocol):
-    """The ledger as the API uses it; each verb is atomic.
+    """The ledger as the API uses it; each method is atomic.
 
     Raises ServiceUnavailable from every verb when the store does not answer;
     nothing has been taken then, or it is given back by a reversal.
@@ -104,7 +104,7 @@ class CreditLedger(Protocol):
 
 
 class AccountLine(msgspec.Struct, frozen=True):
-    """The facts of an account for operators; *credit_count* it was given in all."""
+    """The facts of an account for operators; *credit_count* is the total it received."""
 
     account: CreditAccount
     hint: str
@@ -124,7 +124,7 @@ class KindLine(msgspec.Struct, frozen=True):
 
 
 class CreditAccounts(Protocol):
-    """The accounts as an operator looks at them.
+    """The accounts, for an operator.
 
     Raises ServiceUnavailable from every verb when the store does not answer.
     """
@@ -169,7 +169,7 @@ class Debit(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reversal(msgspec.Struct, frozen=True, gc=False):
-    """Credits to give back; those of an API key count less in the month they were taken in.
+    """Credits to give back; those of an API key also reduce its use in the month of the debit.
 
     minute    the number of the minute they were taken for in advance: they are given back only
               while it is under way in the store, and so once
@@ -185,7 +185,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
-    """All credits of *debit* were taken, durably, in *month*; *balance* remained then, >= 0.
+    """All credits of *debit* were taken, durably, in *month*; *balance* was left, >= 0.
 
     minute      the number of the minute that is under way in the store; None: they were taken for
                 what is sent at once
@@ -199,7 +199,7 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
     is_repeat: bool = False
 
     def reversal(self, credit_count: int | None = None) -> Reversal:
-        """Return the reversal of *credit_count* of them, by default all."""
+        """Return the reversal of *credit_count* of the debited credits, by default all."""
         taken = self.debit
         count = credit_count
         if count is None:
@@ -211,13 +211,13 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
 
 
 class TooFew(msgspec.Struct, frozen=True, gc=False):
-    """The account holds *balance* credits, fewer than were asked for; nothing was taken."""
+    """The account holds *balance* credits, fewer than requested; nothing was taken."""
 
     balance: int
 
 
 class CapReached(msgspec.Struct, frozen=True, gc=False):
-    """So many would exceed what the API key may spend in *month*; nothing was taken."""
+    """The debit would exceed the API key's spending cap in *month*; nothing was taken."""
 
     month: Month
 
@@ -227,7 +227,7 @@ DebitOutcome = Debited | TooFew | CapReached
 
 @runtime_checkable
 class DebitLedger(Protocol):
-    """The ledger for those who take several credits at once, or for an API key.
+    """The ledger for callers that take several credits at once, or pay with an API key.
 
     Raises ServiceUnavailable from every verb when the store does not answer.
     """
@@ -242,7 +242,7 @@ class DebitLedger(Protocol):
         """Return that *key* may not spend *credit_count* in this month; None: it may."""
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
-        """Debit as `debit` does, for a minute of a stream that begins.
+        """Debit as `debit` does, for a new minute of a stream.
 
         The same commit notes that it is under way. Debits that a dead process has noted are given
         back by the next one, or by another, so that nothing is taken of which nothing was sent.
@@ -255,13 +255,13 @@ class DebitLedger(Protocol):
         """
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of what was taken, once for each; return once it is durable.
+        """Give back *credit_count* of the debited credits; return once that is durable.
 
         Where the store does not answer they stay owed, and are given back as soon as it does.
         """
 
     def owe(self, reversal: Reversal) -> None:
-        """Give back what *reversal* says, with a later commit: its answer could not be sent."""
+        """Give back *reversal* with a later commit, because its response could not be sent."""
 
 
 class Remembered(msgspec.Struct, frozen=True, gc=False):
@@ -278,18 +278,18 @@ class DebitWaiter(Protocol):
     """
 
     def done(self) -> bool:
-        """Return whether it waits no longer: it has the outcome, or has left."""
+        """Return whether the waiter is done: it has its outcome, or it has left."""
 
     def set_result(self, outcome: Spent | Empty, /) -> None:
         """Report the outcome."""
 
     def set_exception(self, failure: Exception, /) -> None:
-        """Report why there is none."""
+        """Report the error that replaces the outcome."""
 
 
 @runtime_checkable
 class InstantLedger(Protocol):
-    """A CreditLedger that need not be awaited for an account it has met before."""
+    """A CreditLedger that answers from memory for accounts it has seen before."""
 
     def recall(self, bearer: bytes) -> Remembered | None:
         """Return the earlier results of `find` and `root` for *bearer*, from memory.

@@ -1,4 +1,4 @@
-"""Moving credits to a new credit token: all of one, or on proof those that a wallet paid for.
+"""Moving credits to a new token: all of one token, or those a wallet proves it paid for.
 
 The wallet signs a text of ours that names this service, the purchase and the wallet; nothing is
 stored of it. It proves the credits that its own purchases brought and that are left, the oldest
@@ -22,7 +22,7 @@ SETTLED_MS: Final = 600_000  # while it is younger and in use, its buyer has the
 
 
 class RotationDenied(Enum):
-    """The reason why nothing is moved."""
+    """The reason why no credits are moved."""
 
     FORGED = auto()  # not a text of ours, or one for something else
     EXPIRED = auto()
@@ -48,13 +48,13 @@ class Purchased:
 
 
 class RotationStore(Protocol):
-    """Raises ServiceUnavailable from every verb when the store does not answer."""
+    """The store of rotations.  Raises ServiceUnavailable from every method if it is down."""
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the issued purchase of credits that the transaction paid for."""
+        """Return the issued purchase of credits that the transaction *signature* paid for."""
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the account with most credits, if there is one, whose credits *wallet* has bought.
+        """Return the account with the most credits that *wallet* bought; None if there is none.
 
         All that are left on it are of purchases of *wallet*, and belong to no user.
         """
@@ -62,7 +62,7 @@ class RotationStore(Protocol):
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:
-        """Move all credits of *holder* to a new token, in one transaction; return how many.
+        """Move all credits of *holder* to a new token, in one transaction; return their number.
 
         Denied, in that transaction, if there are none or *holder* was rotated before.
         """
@@ -79,7 +79,7 @@ class RotationStore(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """A request for a rotation: by whom, of what, at which service."""
+    """A request for a rotation: the service, the purchase, and the wallet."""
 
     origin: str
     purchase: Signature
@@ -94,7 +94,7 @@ def write_challenge(key: bytes, claim: Claim, *, now: UnixMs, nonce: bytes) -> s
 def find_flaw(
     key: bytes, claim: Claim, *, text: str, signature: bytes, now: UnixMs
 ) -> RotationDenied | None:
-    """Return the flaw of *text* and *signature*, both as sent, as a proof of *claim*."""
+    """Return the flaw in *text* and *signature*, as received, as a proof of *claim*."""
     flaw = find_text_flaw(
         key, _body(claim), wallet=claim.wallet, text=text, signature=signature, now=now
     )

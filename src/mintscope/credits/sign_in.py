@@ -1,4 +1,4 @@
-"""Sign-in with a wallet to spend what it bought.
+"""Sign-in with a wallet to spend the credits that it bought.
 
 Signing in with a wallet, to spend the credits that it has bought without a credit token.
 
@@ -59,12 +59,12 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     @property
     def name(self) -> str:
-        """The name of what its nonce buys, by which it buys nothing else."""
+        """The name of the answer bought with this nonce; the nonce cannot buy another."""
         return sha256(f"sign-in\n{self.nonce}".encode()).hexdigest()
 
 
 class SignInFlaw(StrEnum):
-    """The flaw of a sign-in; the values of the official words."""
+    """The flaw of a sign-in; the values are the words of the official specification."""
 
     DOMAIN = "invalid_siwx_domain_mismatch"
     URI = "invalid_siwx_uri_mismatch"
@@ -116,7 +116,7 @@ def write_challenge(key: bytes, target: Target, *, now: UnixMs, drawn: bytes) ->
 
 
 def decode_sign_in(header: str) -> SignIn:
-    """Return the sign-in in SIGN-IN-WITH-X.  Raises Undecodable, whatever the text."""
+    """Return the sign-in in SIGN-IN-WITH-X.  Raises Undecodable for any invalid text."""
     if len(header) > HEADER_BYTES_MAX:
         raise Undecodable(f"expected at most {HEADER_BYTES_MAX} characters; was {len(header)}")
     return decode_json(decode_base64(header), _DECODER)
@@ -166,7 +166,7 @@ def _nonce(key: bytes, uri: str, issued_at: str, drawn: bytes) -> str:
 
 
 def _is_ours(keys: Iterable[bytes], sign_in: SignIn) -> bool:
-    """Return if the challenge is one that was written with one of *keys*, and nothing was added.
+    """Return whether the challenge was written with one of *keys*, and is unchanged.
 
     A nonce of ours vouches for `uri` and `issuedAt`.
     """
@@ -213,7 +213,7 @@ def write_text(key: bytes, body: str, *, now: UnixMs, nonce: bytes) -> str:
 def find_text_flaw(  # noqa: PLR0913 - one argument for each part
     key: bytes, body: str, *, wallet: Wallet, text: str, signature: bytes, now: UnixMs
 ) -> ChallengeFlaw | None:
-    """Return the flaw of *text* and *signature*, both as sent, as *body* signed by *wallet*."""
+    """Return the flaw in *text* and *signature*, as received, as *body* signed by *wallet*."""
     last_line = _LAST_LINE.fullmatch(text.rpartition("\n")[2])
     if last_line is None:
         return ChallengeFlaw.FORGED

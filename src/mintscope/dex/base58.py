@@ -1,4 +1,4 @@
-"""Base58 at the two lengths a transaction has: transfers and events.
+"""Base58 at the two lengths that transactions contain: transfers and events.
 
 Instructions of a dozen bytes are by far the most frequent, and a native
 decoder answers them in a quarter of a microsecond.  It is quadratic with a
@@ -36,7 +36,7 @@ VALUES[list(ALPHABET)] = np.arange(len(ALPHABET))
 
 
 def decode(text: str | bytes) -> bytes:
-    """Return the bytes that *text* spells; bytes are returned as they are.
+    """Return the decoded bytes of *text*; bytes are returned unchanged.
 
     Raises Unreadable for a character outside the alphabet, or too many of them.
     """
@@ -57,7 +57,7 @@ def decode(text: str | bytes) -> bytes:
 
 
 def data_of(instruction: Instruction) -> bytes:
-    """Return the data of *instruction*, which holds it as bytes from then on.
+    """Return the data of *instruction* as bytes, and store it in this form.
 
     Several readings look at the same transfers and events: base58 is undone once.
     Raises Unreadable as `decode` does.
@@ -70,7 +70,7 @@ def data_of(instruction: Instruction) -> bytes:
 
 @lru_cache(maxsize=16_384)
 def common_head(first: str, length: int, size: int) -> bytes | None:
-    """Return the leading *size* bytes of every text of *length* that begins with *first*.
+    """Return the leading *size* bytes common to all texts of *length* that start with *first*.
 
     None if they differ: the lowest and the highest such text decide.
     """
@@ -82,7 +82,7 @@ def common_head(first: str, length: int, size: int) -> bytes | None:
 
 
 def head(text: str | bytes, size: int = HEAD_SIZE) -> bytes:
-    """Return the first *size* bytes of `decode(text)`, 1 or 8; all of them if there are fewer.
+    """Return the first *size* bytes of `decode(text)`, 1 or 8; all bytes if there are fewer.
 
     The same few instructions come again and again, each with amounts of its
     own; their first digits settle the first bytes, and are remembered.
@@ -97,7 +97,7 @@ def head(text: str | bytes, size: int = HEAD_SIZE) -> bytes:
 
 @kernel
 def _write(limbs: NDArray[np.uint64], out: NDArray[np.uint8]) -> int:
-    """Write the bytes of the number *limbs* to *out*, most significant first; return how many."""
+    """Write the bytes of number *limbs* to *out*, most significant first; return their count."""
     length = 0
     for limb in limbs[::-1]:
         for shift in (24, 16, 8, 0):
@@ -110,7 +110,7 @@ def _write(limbs: NDArray[np.uint64], out: NDArray[np.uint8]) -> int:
 
 @kernel
 def convert(digits: bytes, out: NDArray[np.uint8]) -> int:
-    """Write the bytes of *digits* to *out* and return how many, or -1 for a bad digit."""
+    """Write the bytes of *digits* to *out* and return their count, or -1 for a bad digit."""
     zeros = 0
     while zeros < len(digits) and digits[zeros] == 49:  # noqa: PLR2004 - the digit "1"
         zeros += 1

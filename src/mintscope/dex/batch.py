@@ -1,4 +1,4 @@
-"""Batches of the token programs: many instructions in one, expanded here and nowhere else.
+"""Batches of the token programs: many instructions in one, expanded only here.
 
 Layout (instruction 255 of SPL Token since May 2026, and of Token-2022): byte ff, then for each
 instruction the number of its accounts u8, the length of its data u8, and the data.  The accounts
@@ -25,7 +25,7 @@ Opened: TypeAlias = dict[int, list[Instruction]]
 
 
 def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Instruction]:
-    """Return *tokens*, of the token programs, with every batch replaced by what it holds.
+    """Return *tokens*, of the token programs, with every batch replaced by its instructions.
 
     The same list if there is none, which is nearly always.  All hold bytes from then on.
     A batch that is among *opened* gives the same instructions again.
@@ -60,7 +60,7 @@ def expand(tokens: list[Instruction], opened: Opened | None = None) -> list[Inst
 
 
 def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instruction]:
-    """Return *tokens* as `expand` does, but those that cannot be read as they are."""
+    """Return *tokens* as `expand` does, but leave unreadable batches as they are."""
     try:
         return expand(tokens, opened)
     except Unreadable:
@@ -74,7 +74,7 @@ def expand_readable(tokens: list[Instruction], opened: Opened) -> list[Instructi
 
 
 def _unpack(batch: Instruction, found: list[Instruction]) -> None:
-    """Add to *found* the instructions of *batch*, and of the batches in it.
+    """Add to *found* the instructions of *batch*, including those of nested batches.
 
     Ends: lengths are bytes, so a batch in a batch is at most 255 long, and nests 84 levels more.
     """

@@ -1,4 +1,4 @@
-"""Transactions to swaps.  Total: whatever the bytes, the answer is swaps or a reason.
+"""Transactions to swaps.  Total: for any bytes, the result is swaps or a reason.
 
 A failed transaction is no swap.  Neither are liquidity changes, token
 creations, tips and commissions: a swap is a call of a DEX, with an instruction
@@ -48,7 +48,7 @@ def decode_block(
 
 
 def _decode(transaction: Transaction, known: Roles, into: Decoded, migrations: list[Swap]) -> None:
-    """Add the swaps of *transaction* to *into*, and what it moves from curves to *migrations*."""
+    """Add the swaps of *transaction* to *into*, and its moves from curves to *migrations*."""
     try:
         traced = _trace(transaction, known)
     except Unreadable as unreadable:
@@ -85,7 +85,7 @@ def _recognise(
     token_accounts: TokenAccounts,
     into: Decoded,
 ) -> None:
-    """Enter into *found* the swaps of programs that are not listed, and say so in *into*."""
+    """Enter into *found* the swaps of unlisted programs, and record them in *into*."""
     for call, refused in recognise(calls, found, token_accounts):
         address = token_accounts.key(call.instruction.program_id_index)
         missed = _missed(transaction, call, token_accounts, refused)
@@ -105,7 +105,7 @@ def _quarantined(transaction: Transaction, program: str, unreadable: Unreadable)
 def _missed(
     transaction: Transaction, call: Call, token_accounts: TokenAccounts, unreadable: Unreadable
 ) -> Quarantined:
-    """Return *call* as one that could not be read, with what can be said of it all the same."""
+    """Return *call* as quarantined, with the facts that are known of it."""
     return _quarantined(transaction, call.program.name, unreadable)._replace(
         moved=unreadable.moved or unlisted.moved_by(call, token_accounts),
         mints=token_accounts.mints_of(call.instruction.accounts),
@@ -113,7 +113,7 @@ def _missed(
 
 
 def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAccounts] | None:
-    """Return the calls of *transaction*, None if nothing in it can have exchanged tokens.
+    """Return the calls of *transaction*, None if it cannot have exchanged tokens.
 
     Raises Unreadable where the outcome was not recorded.
     """
@@ -129,7 +129,7 @@ def _trace(transaction: Transaction, known: Roles) -> tuple[list[Call], TokenAcc
 
 
 def _may_exchange(transaction: Transaction, roles: Sequence[Role]) -> bool:
-    """Return whether programs that the table does not list may have exchanged two mints.
+    """Return whether an unlisted program may have exchanged two mints.
 
     Or one mint for lamports.
     """
@@ -142,7 +142,7 @@ def _may_exchange(transaction: Transaction, roles: Sequence[Role]) -> bool:
 
 
 def _calls_unlisted(transaction: Transaction, roles: Sequence[Role]) -> bool:
-    """Return whether a program of no role called a token program: it may have exchanged lamports.
+    """Return whether an unknown program called a token program, so may have exchanged lamports.
 
     Also True if an index is beyond the accounts: the trace says so.
     """
@@ -190,7 +190,7 @@ def _migrated(call: Call, token_accounts: TokenAccounts) -> Iterator[Swap]:
 
 
 def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*, none if it did not swap."""
+    """Return the swaps of *call*, an empty list if it did not swap."""
     swaps = call.program.swaps
     read = call.program.read
     legs = None
@@ -215,7 +215,7 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def _read_other(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*, an instruction that no head in the table names."""
+    """Return the swaps of *call*, an instruction whose head is not in the table."""
     program = call.program
     if base58.head(call.instruction.data) in NO_EXCHANGES:
         return []

@@ -1,4 +1,4 @@
-"""Swaps that programs publish, by calling themselves with an event.
+"""Swaps that programs publish as events, by calling themselves.
 
 An event is e445a52e51cb9a1d, eight bytes that name it, and its fields.  Later
 versions append fields: a prefix is read, a length is never required.  The same
@@ -72,7 +72,7 @@ LAYOUTS: Final = {
 
 
 def verify(call: Call, swaps: list[Swap]) -> None:
-    """Compare the one swap of *call* with the event it emitted, if it is of a kind we know.
+    """Compare the one swap of *call* with its event, if the event has a known layout.
 
     Raises Unreadable where they differ.
     """
@@ -98,7 +98,7 @@ def verify(call: Call, swaps: list[Swap]) -> None:
 
 
 def _sums(fees: list[int]) -> set[int]:
-    """Return the sum of each choice of *fees*."""
+    """Return the sums of all subsets of *fees*."""
     sums = {0}
     for fee in fees:
         sums |= {each + fee for each in sums}
@@ -106,7 +106,7 @@ def _sums(fees: list[int]) -> set[int]:
 
 
 def told(call: Call) -> Iterator[tuple[bytes, Layout]]:
-    """Yield each event of *call* of a swap, with its layout."""
+    """Yield each swap event of *call*, with its layout."""
     layouts = LAYOUTS.get(call.program.name)
     if layouts is None:
         return

@@ -108,7 +108,7 @@ def moves(call: Call, token_accounts: TokenAccounts) -> list[Move]:  # noqa: C90
 
 
 def _temporary_mint(accounts: Sequence[int], token_accounts: TokenAccounts) -> str:
-    """Return the mint that moved between two accounts which both ended with the transaction."""
+    """Return the mint that moved between two accounts that the transaction closed."""
     token_accounts.complete()
     for account in accounts[:PARTIES]:
         if balance := token_accounts.book.get(account):
@@ -126,7 +126,7 @@ def _fee(
     target: TokenBalance | None,
     token_accounts: TokenAccounts,
 ) -> int:
-    """Return the fee that was kept of what *transfer* *sent* to *target*."""
+    """Return the fee withheld from *sent*, the amount of *transfer* to *target*."""
     size, to, at = shape
     fee = _named_fee(data_of(transfer), at, size)
     taker = transfer.accounts[to]
@@ -140,12 +140,12 @@ def _fee(
 
 
 def _named_fee(data: bytes, at: int, size: int) -> int | None:
-    """Return the fee that a transfer names, None for the kind that names none."""
+    """Return the fee that a transfer names, None if its kind names no fee."""
     return int.from_bytes(data[at + FEE_AT : size], "little") if size > at + FEE_AT else None
 
 
 def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
-    """Return the gain of *account* by the one transfer it took part in.
+    """Return the gain of *account* from its only transfer.
 
     The balances decide; *named*, the amount less the fee that the transfer
     names, where they cannot: other instructions touched the account too.
@@ -159,7 +159,7 @@ def _arrived(account: int, named: int, token_accounts: TokenAccounts) -> int:
 
 
 def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the fee that was kept of *transfer* to *account*, as the balances show; else 0."""
+    """Return the fee withheld from *transfer* to *account*, judging by the balances; else 0."""
     gained = (token_accounts.after(account) or 0) - (token_accounts.before(account) or 0)
     if gained in {0, sent}:  # not recorded, or nothing was kept
         return 0
@@ -183,7 +183,7 @@ def _withheld(transfer: Instruction, sent: int, account: int, token_accounts: To
 
 
 def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
-    """Return the amount that *token* adds to *account*, and whether its fee may be kept unnamed.
+    """Return the amount that *token* adds to *account*, and whether an unnamed fee is possible.
 
     None if the instruction is not understood.
     """
@@ -206,7 +206,7 @@ def _change(token: Instruction, account: int) -> tuple[int, bool] | None:
 def _transferred(
     data: bytes, shape: tuple[int, int, int], accounts: Sequence[int], account: int
 ) -> tuple[int, bool]:
-    """Return the amount that the transfer *data* adds to *account*, and if a fee may be unnamed."""
+    """Return the amount that *data* adds to *account*, and if an unnamed fee is possible."""
     size, to, at = shape
     (amount,) = U64(data, at)
     fee = _named_fee(data, at, size)
@@ -217,7 +217,7 @@ def _transferred(
 
 
 def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
-    """Return the part of *kept* for each of *amounts*, sent to one account.
+    """Return the part of *kept* for each of *amounts*, which were sent to one account.
 
     A mint keeps a rate in 1/100 percent of each, rounded up.  Where no rate gives the sum (fees
     have a maximum), it is shared in proportion.
@@ -239,7 +239,7 @@ def _shares(kept: int, amounts: Sequence[int]) -> Sequence[int]:
 def _with_wrapped(
     call: Call, others: list[Instruction], found: list[Move], token_accounts: TokenAccounts
 ) -> list[Move]:
-    """Return *found*, the transfers of *call*, with what its *others* did to wrapped SOL."""
+    """Return *found*, the transfers of *call*, and the effects of *others* on wrapped SOL."""
     if not token_accounts.is_complete:
         # Accounts that were closed since: only the balances before show their owners.
         token_accounts.complete()
@@ -251,7 +251,7 @@ def _with_wrapped(
 
 
 def _synced(tokens: Sequence[Instruction]) -> frozenset[int]:
-    """Return the accounts whose lamports SyncNative made wrapped SOL."""
+    """Return the accounts whose lamports were turned into wrapped SOL by SyncNative."""
     return frozenset(
         token.accounts[0] for token in tokens if token.data == SYNC_NATIVE and token.accounts
     )
@@ -291,7 +291,7 @@ def _unwrapped(
     moved: Sequence[Move],
     token_accounts: TokenAccounts,
 ) -> Iterator[Move]:
-    """Yield the lamports that left accounts of wrapped SOL, beside the rest of *moved*.
+    """Yield the lamports that left accounts of wrapped SOL, except those already in *moved*.
 
     To its owner it is no movement.  SOL that a signer unwraps for another is a part of the trade
     only if that one took part in it: else it pays for the fee of the transaction, say.
@@ -321,7 +321,7 @@ def _taker(account: int, synced: frozenset[int], token_accounts: TokenAccounts) 
 
 
 def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
-    """Return the owner of the wrapped SOL in *account*, None if it is no account of wrapped SOL."""
+    """Return the owner of the wrapped SOL in *account*, None if it holds no wrapped SOL."""
     balance = token_accounts.book.get(account)
     if balance is None or balance.mint != WSOL:
         return None
@@ -329,7 +329,7 @@ def _holder(account: int, token_accounts: TokenAccounts) -> str | None:
 
 
 def _unwrapped_amount(unwrap: Instruction, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the amount that *unwrap* took out of *account*: the one it names, else all there was.
+    """Return the amount that *unwrap* took from *account*: the named one, else the whole balance.
 
     There was what the balance before shows, and what came and went until then.  Lamports with
     which an account is created are its reserve.
@@ -371,7 +371,7 @@ def _lamports_to(account: int, instruction: Instruction) -> int:
 
 
 def _taken(unwrap: Instruction, account: int, held: int) -> int:
-    """Return the amount that *unwrap* took out of *account*, in which there was *held*."""
+    """Return the amount that *unwrap* took from *account*, which held *held*."""
     if unwrap.accounts[0] != account:
         return 0
     named = _named_amount(unwrap)
@@ -379,7 +379,7 @@ def _taken(unwrap: Instruction, account: int, held: int) -> int:
 
 
 def _named_amount(unwrap: Instruction) -> int | None:
-    """Return the amount in the data of *unwrap*; None if it takes all there is."""
+    """Return the amount in the data of *unwrap*; None if it takes the whole balance."""
     data = data_of(unwrap)
     if data[:2] != UNWRAP + b"\x01":
         return None

@@ -40,14 +40,14 @@ class QuarantineReason(StrEnum):
 
 
 class Moved(NamedTuple):
-    """The amount of *quote*, SOL or a dollar, that an exchange moved; raw units."""
+    """The raw amount of *quote*, SOL or a dollar, that an exchange moved."""
 
     quote: str
     amount: int
 
 
 class Quarantined(NamedTuple):
-    """One transaction, or one call of *program* in it, that gave no swap and should have.
+    """One transaction, or one call of *program* in it, that should have given a swap but did not.
 
     signature   None if not even that could be read
     program     the short name of the table, or the address of a program that is not in it;
@@ -79,7 +79,7 @@ class Unlisted(NamedTuple):
 
 
 class Decoded(NamedTuple):
-    """Everything one transaction, or one block of them, gave, in order.
+    """All results of one transaction, or of one block of them, in order.
 
     unlisted     those of the swaps whose program is not in the table
     migrations   the pools that took the place of curves, see `Swap.succeeds`
@@ -104,7 +104,7 @@ class Unreadable(Exception):
 
 
 def _heads(words: str) -> frozenset[bytes]:
-    """Return the first bytes of the Anchor instructions called *words*, apart by spaces."""
+    """Return the first bytes of the Anchor instructions named in *words*, separated by spaces."""
     return frozenset(sha256(f"global:{word}".encode()).digest()[:8] for word in words.split())
 
 

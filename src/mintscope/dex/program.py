@@ -1,4 +1,4 @@
-"""A DEX program: how its swaps look, and one call of it."""
+"""A DEX program: the layout of its swaps, and one call of it."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ EVENT_ACCOUNTS_MAX: Final = 1
 
 
 class Leg:
-    """One pool that an instruction trades with, by positions among its accounts.
+    """One pool that an instruction trades with, by the positions of its accounts.
 
     owners   who own its vaults
     pool     the account that names it; None: its two vaults do
@@ -56,7 +56,7 @@ class Migration(NamedTuple):
 
 
 class Call(msgspec.Struct, gc=False):
-    """One call of a program, with what moved under it and under no DEX deeper down.
+    """One call of a program, with the moves under it that no deeper DEX call made.
 
     tokens   instructions of the token programs; readers get those of a batch one by one, and the
              data of all as bytes
@@ -111,7 +111,7 @@ class Program:
     head_size: int = field(init=False)
 
     def __post_init__(self) -> None:
-        """Take the size of the heads: behind a head of 1 byte stand amounts, never alike."""
+        """Store the size of the heads; a 1-byte head is followed by varying amounts."""
         sizes = {len(head) for head in self.swaps}
         size = 0 if sizes == {0} else 1 if sizes <= {0, 1} else HEAD_SIZE
         object.__setattr__(self, "head_size", size)

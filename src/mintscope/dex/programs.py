@@ -19,12 +19,12 @@ Swaps = dict[bytes, tuple[Leg, ...]]
 
 
 def _swaps(heads: str, *legs: Leg) -> Swaps:
-    """Return the same *legs* for each of the instruction *heads*, hex, apart by spaces."""
+    """Return the same *legs* for each of the instruction *heads*, in hex, separated by spaces."""
     return {bytes.fromhex(head): legs for head in heads.split()}
 
 
 def _vaults_of(owner: int) -> Leg:
-    """Return the leg of a pool that owns its vaults itself."""
+    """Return the leg of a pool that is itself the owner of its vaults."""
     return Leg((owner,), owner)
 
 
@@ -212,7 +212,7 @@ BY_ADDRESS: Final = {program.address: program for program in TABLE}
 
 
 def added(name: str, address: str, heads: Sequence[bytes], pool: int | None) -> Program:
-    """Return a program that an operator adds: read by what moved.
+    """Return a program that an operator adds, whose swaps are read from transfers.
 
     heads   first bytes of the instructions that swap; none for every instruction
     pool    position of the account that names the pool; None if none does

@@ -81,7 +81,7 @@ ROUTERS: Final = {
 
 
 def named(program: str) -> str:
-    """Return *program*, an address, in brackets behind the name of the router if it has one."""
+    """Return the address *program*, after its router's name if it has one."""
     name = ROUTERS.get(program)
     return program if name is None else f"{name} ({program})"
 
@@ -129,14 +129,14 @@ def recognise(
 
 
 def _expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if *call* exchanged itself beside what it called, which exchanged."""
+    """Raise Unreadable if *call* itself exchanged, in addition to its exchanging inner calls."""
     call.tokens = batch.expand(call.tokens, token_accounts.opened)
     if _may_exchange(call) and not _is_no_exchange(call, token_accounts):
         unread.expect_none_beside(call, token_accounts)
 
 
 def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*; *inner* calls of it moved tokens and did not exchange.
+    """Return the swaps of *call*; its *inner* calls moved tokens but did not exchange.
 
     Raises Unreadable, with UNKNOWN_EXCHANGE if someone exchanged and no vaults show it.
     """
@@ -165,7 +165,7 @@ def _recognised(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts
 
 
 def _is_below_named(calls: Sequence[Call], number: int, token_accounts: TokenAccounts) -> bool:
-    """Return whether a router that has a name, though no row of the table, made call *number*."""
+    """Return whether a named router that the table does not list made call *number*."""
     call = calls[number]
     if call.inner < 0:
         return False
@@ -181,7 +181,7 @@ def _is_below_named(calls: Sequence[Call], number: int, token_accounts: TokenAcc
 
 
 def _is_no_exchange(call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether *call* exchanges nothing, by its program or by its name."""
+    """Return whether *call* exchanges nothing, judging by its program or its name."""
     address = token_accounts.key(call.instruction.program_id_index)
     if address in NO_EXCHANGE_PROGRAMS:
         return True
@@ -206,7 +206,7 @@ def _moving(inner: Iterable[Call], call: Call, token_accounts: TokenAccounts) ->
 
 
 def _may_exchange(call: Call) -> bool:
-    """Return whether enough moved under *call*, whose batches are expanded, for an exchange."""
+    """Return whether enough moved under *call*, with its batches expanded, for an exchange."""
     moved = len(call.lamports) if call.below_router else 0
     for token in call.tokens:
         head = data_of(token)[:PARTIES]
@@ -226,7 +226,7 @@ def _take_in(call: Call, inner: Sequence[Call]) -> None:
 def described(
     call: Call, swaps: Sequence[Swap], token_accounts: TokenAccounts
 ) -> Iterator[Unlisted]:
-    """Yield *swaps* of *call*, whose program the table does not list, with what names it."""
+    """Yield *swaps* of *call*, a call of an unlisted program, as Unlisted entries."""
     address = token_accounts.key(call.instruction.program_id_index)
     head = base58.head(call.instruction.data).hex()
     for swap in swaps:
@@ -239,7 +239,7 @@ def _height(call: Call) -> int:
 
 
 def _end(calls: Sequence[Call], number: int) -> int:
-    """Return the number behind the last call that ran inside call *number*."""
+    """Return the index after the last call that ran inside call *number*."""
     call = calls[number]
     height = _height(call)
     for n in range(number + 1, len(calls)):
@@ -285,7 +285,7 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 def _sides(
     exchanges: dict[str, Exchange], moved: Sequence[Move], token_accounts: TokenAccounts
 ) -> tuple[str, str] | None:
-    """Return the trader, and the owner of the vaults; None unless it is one of each."""
+    """Return the trader and the owner of the vaults; None unless there is one of each."""
     signers = token_accounts.signers
     pairs = _mirrored(exchanges, token_accounts)
     signed = [pair for pair in pairs if pair[0] in signers]
@@ -302,7 +302,7 @@ def _sides(
 def _mirrored(
     exchanges: dict[str, Exchange], token_accounts: TokenAccounts
 ) -> Sequence[tuple[str, str]]:
-    """Return each party with each owner, who did not sign, that got what it gave."""
+    """Return each pair of a party and an owner with the opposite exchange, who did not sign."""
     signers = token_accounts.signers
     return [
         (trader, owner)

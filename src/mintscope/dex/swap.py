@@ -1,4 +1,4 @@
-"""A swap: one trade against one pool, as the chain moved it.
+"""A swap: one trade against one pool, as recorded on chain.
 
 A route over three pools is three swaps; amounts are what the pool's vaults received and paid.
 """
@@ -12,7 +12,7 @@ from mintscope.kit.primitives import Mint, Signature
 
 
 class RecognisedBy(StrEnum):
-    """The way in which a swap was found.
+    """The method by which a swap was found.
 
     TABLE       by an instruction of a program that the decoder knows
     TRANSFERS   by what moved under a program that it does not know
@@ -57,7 +57,7 @@ class Swap(NamedTuple):
 
 
 class QuoteKind(StrEnum):
-    """The value of the quote: one dollar, one SOL, or the price of another token."""
+    """The value of a unit of the quote: one dollar, one SOL, or the price of another token."""
 
     USD = "USD"
     SOL = "SOL"

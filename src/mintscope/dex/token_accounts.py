@@ -42,7 +42,7 @@ CHECKED_DECIMALS_AT: Final = {b"\x0c": 9, b"\x1a": 10}  # TransferChecked, and W
 
 
 class Texts(Sequence[str]):
-    """Addresses given as bytes, each put into base58 when it is asked for."""
+    """Addresses given as bytes, each converted to base58 on access."""
 
     def __init__(self, keys: Sequence[bytes]) -> None:
         self._keys = keys
@@ -138,7 +138,7 @@ class TokenAccounts:
         return self._checked_decimals(mint)
 
     def complete(self) -> None:
-        """Enter the accounts that the transaction closed, and those it opened and closed."""
+        """Add the accounts that the transaction closed, and those it both opened and closed."""
         if self.is_complete:
             return
         self.is_complete = True
@@ -169,7 +169,7 @@ class TokenAccounts:
         return effects.pre_balances[account], effects.post_balances[account]
 
     def log(self) -> Sequence[str]:
-        """Return the lines of the log; none if it was not recorded."""
+        """Return the lines of the log; an empty list if it was not recorded."""
         return self._effects().log_messages or ()
 
     def _effects(self) -> Effects:
@@ -187,7 +187,7 @@ class TokenAccounts:
         return self._run(self._indices(SYSTEM_PROGRAM))
 
     def only_of(self, owners: Container[str], one: str, other: str) -> tuple[int, int] | None:
-        """Return the accounts of *owners* of two mints; None unless there is one of each."""
+        """Return the accounts of *owners* for the two mints; None unless there is one of each."""
         first = second = -1
         for balance in self.book.values():
             if balance.owner in owners:
@@ -221,7 +221,7 @@ class TokenAccounts:
         return self._before
 
     def _checked_decimals(self, mint: str) -> int | None:
-        """Return the decimals that a checked transfer of *mint* names, if there is one."""
+        """Return the decimals in a checked transfer of *mint*, if there is one."""
         for token in self.token_instructions():
             if len(token.accounts) > 1 and self.key(token.accounts[1]) == mint:
                 data = base58.decode(token.data)
@@ -242,14 +242,14 @@ class TokenAccounts:
         return self._tokens
 
     def moving_instructions(self) -> Sequence[Instruction]:
-        """Return `token_instructions`, with those of the system program between them."""
+        """Return `token_instructions` and those of the system program, in order of execution."""
         return batch.expand_readable(self._run(self._indices(MOVING_PROGRAMS)), self.opened)
 
     def _indices(self, programs: Container[str | bytes]) -> set[int]:
         return {i for i, key in enumerate(self._transaction.keys) if key in programs}
 
     def _run(self, wanted: Container[int]) -> list[Instruction]:
-        """Return every instruction of the *wanted* programs, at any depth, as they ran."""
+        """Return every instruction of *wanted* programs, at any depth, in order of execution."""
         found: list[Instruction] = []
         for position, instruction in enumerate(self._transaction.instructions):
             if instruction.program_id_index in wanted:
@@ -302,7 +302,7 @@ def _amount(balance: TokenBalance) -> int:
 
 @lru_cache(maxsize=65_536)
 def address(mint: str) -> Mint:
-    """Return *mint* as a Mint; the same few thousand come again and again.
+    """Return *mint* as a Mint, cached because the same few thousand mints recur.
 
     Raises Unreadable for anything but the base58 form of 32 bytes.
     """

@@ -1,4 +1,4 @@
-"""The tree of calls: those of DEX programs, each with the moves under it.
+"""The tree of calls of DEX programs, each with the moves under it.
 
 A transfer belongs to the innermost DEX above it.  Directly under a router it
 belongs to none: commissions, tips and the user's own deposits pass there.
@@ -21,7 +21,7 @@ from mintscope.solana.transaction import Instruction
 
 
 class Native:
-    """A program that is no DEX; the trace knows what to do with its instructions."""
+    """A program that is not a DEX, whose instructions the trace handles itself."""
 
     __slots__ = ()
 
@@ -45,7 +45,7 @@ Frame: TypeAlias = tuple[int, Role, Call | None]
 
 
 class Roles:
-    """The role of each address, where *programs* are the DEXes."""
+    """The role of each address; *programs* are the DEXes."""
 
     def __init__(self, programs: Iterable[Program]) -> None:
         self.dexes = frozenset(programs)
@@ -91,7 +91,7 @@ def calls(
 
 
 def has_heights(instructions: Sequence[Instruction]) -> bool:
-    """Return whether *instructions* name their callers; data from before 2023 does not."""
+    """Return whether *instructions* record their depth; data from before 2023 does not."""
     return bool(instructions) and instructions[0].stack_height is not None
 
 
@@ -102,7 +102,7 @@ def _descend(  # noqa: C901, PLR0912 - the hottest loop: one pass, its state in 
     roles: Sequence[Role],
     found: list[Call],
 ) -> None:
-    """Add to *found* the calls among what top-level instruction *outer* called."""
+    """Add to *found* the DEX calls below the top-level instruction *outer*."""
     height, program, call = top
     frames = [top]
     for position, instruction in enumerate(instructions):

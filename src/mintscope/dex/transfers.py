@@ -1,4 +1,4 @@
-"""Swaps from what moved: the pool is the owner that received one mint and paid another.
+"""Swaps from transfers: the pool is the owner that received one mint and paid another.
 
 Amounts are those of the pool's side.  Where the vaults' owner is not known
 the trader's side is turned around.
@@ -39,7 +39,7 @@ Flow: TypeAlias = tuple[int, int, str | None, int]
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for each pool of *legs*, of every pool touched where there is none.
+    """Return one swap for each pool of *legs*; without legs, one for each pool touched.
 
     Raises Unreadable where a pool did not give one mint for another.
     """
@@ -70,7 +70,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -> Swap:
-    """Return *swap* with what its pool owns of the vaults, which it shares with other pools.
+    """Return *swap* with its pool's own part of the vaults, which several pools share.
 
     A share is worth at least one unit of what the vault holds, and a little more as it earns.
     """
@@ -85,7 +85,7 @@ def _own_part(swap: Swap, call: Call, leg: Leg, token_accounts: TokenAccounts) -
 
 
 def read_closed(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of a program that publishes nothing, if what moved is one.
+    """Return the swap of a program that publishes nothing, if the transfers form one.
 
     One mint in and one out is a swap; where a supply changed it is a deposit or a withdrawal.
     """
@@ -135,7 +135,7 @@ def _owners(call: Call, leg: Leg, token_accounts: TokenAccounts) -> tuple[str, .
 
 
 def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
-    """Return the gain of *owners* of each mint."""
+    """Return the gain of *owners* in each mint."""
     flow: dict[str, int] = {}
     for source, target, mint, sent, received in moved:
         if source in owners:
@@ -146,7 +146,7 @@ def flow_of(moved: list[Move], owners: tuple[str, ...]) -> dict[str, int]:
 
 
 def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
-    """Return the gain of *owner*'s partners of each mint: arrivals, if fees are kept.
+    """Return the gain of *owner*'s partners in each mint, net of withheld fees.
 
     Other dealings of theirs are left out.
     """
@@ -160,7 +160,7 @@ def flow_beside(moved: list[Move], owner: str) -> dict[str, int]:
 
 
 def exchange_of(flow: dict[str, int]) -> Exchange | None:
-    """Return the one mint received and the one paid; None for any other flow."""
+    """Return the one mint received and the one paid, with amounts; None for any other flow."""
     changed = flow if len(flow) == PARTIES else {mint: gain for mint, gain in flow.items() if gain}
     if len(changed) != PARTIES:
         return None
@@ -173,7 +173,7 @@ def exchange_of(flow: dict[str, int]) -> Exchange | None:
 
 
 def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
-    """Return everyone who gave one mint for another, in the order they were touched."""
+    """Return every party that gave one mint for another, in the order of their first move."""
     flows: dict[str, dict[str, int]] = {}
     for source, target, mint, sent, received in moved:
         flow = flows.setdefault(source, {})
@@ -188,7 +188,7 @@ def exchanges_of(moved: list[Move]) -> dict[str, Exchange]:
 
 
 def _each(call: Call, moved: list[Move], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for every pool touched, in that order; each owns its vaults."""
+    """Return one swap for every pool touched, in order; each pool owns its vaults."""
     exchanges = exchanges_of(moved)
     exchanges.pop(_initiator(exchanges, token_accounts), None)
     if not exchanges:
@@ -235,7 +235,7 @@ def _is_for_a_fee(
 
 
 def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> bool:
-    """Return whether *party*, alone in having exchanged, is the pool: what it paid went to another.
+    """Return whether *party*, which alone exchanged, is the pool, not the trader.
 
     It is no signer, and deals with one; or, if it deals with none, it received before it paid.
     """
@@ -251,7 +251,7 @@ def is_pool(party: str, moved: list[Move], token_accounts: TokenAccounts) -> boo
 
 
 def _initiator(exchanges: dict[str, Exchange], token_accounts: TokenAccounts) -> str:
-    """Return the trader: a signer, or else (a router trades for its user) the first payer."""
+    """Return the trader: a signer, else the first payer, when a router trades for its user."""
     for signer in token_accounts.signers:
         if signer in exchanges:
             return signer
@@ -272,14 +272,14 @@ def _trader(exchange: Exchange, moved: list[Move], token_accounts: TokenAccounts
 
 
 def changes_supply(call: Call) -> bool:
-    """Return whether tokens were made or destroyed under *call*."""
+    """Return whether tokens were minted or burned under *call*."""
     return any(token.data[:1] in SUPPLY for token in call.tokens)
 
 
 def makes_shares(
     call: Call, exchange: Exchange, token_accounts: TokenAccounts, trader: str | None
 ) -> bool:
-    """Return whether *call* was a deposit or a withdrawal: tokens were destroyed, or made.
+    """Return whether *call* was a deposit or a withdrawal, which mints or burns shares.
 
     Tokens of a third mint made for another owner than the *trader* are the fee of the owner.
     trader   None: each signer
@@ -308,7 +308,7 @@ def exchange_in(swap: Swap) -> Exchange:
 
 
 def is_of_one_piece(exchange: Exchange, token_accounts: TokenAccounts) -> bool:
-    """Return whether one side of *exchange* is one piece without decimals: an NFT was traded."""
+    """Return whether one side of *exchange* is one unit without decimals, as of an NFT."""
     sides = exchange[:PARTIES], exchange[PARTIES:]
     return any(amount == 1 and token_accounts.decimals(mint) == 0 for mint, amount in sides)
 
@@ -362,7 +362,7 @@ def swap_of(  # noqa: PLR0913 - where, what and who
 
 
 def _pair(vaults: Sequence[int | None], token_accounts: TokenAccounts) -> str:
-    """Return *vaults* as the name of their pool; the owner of one stands for another not known.
+    """Return the pool name of *vaults*; the owner of one replaces an unknown other.
 
     Raises Unreadable if none is.
     """
@@ -383,7 +383,7 @@ def _vaults(
     owners: tuple[str, ...],
     trader: str,
 ) -> tuple[int | None, int | None]:
-    """Return the vaults of *call* through which most of each mint moved.
+    """Return the two vaults of *call* that moved the largest amount of each mint.
 
     mints     the one received and the one paid
     owners    of the vaults; none: all but the *trader* may own them
@@ -403,7 +403,7 @@ def _vaults(
 def _may_own(
     account: int, owners: tuple[str, ...], trader: str, token_accounts: TokenAccounts
 ) -> bool:
-    """Return whether *account* is one of *owners*, or of any but the *trader* if there are none."""
+    """Return whether *account* is one of *owners*; without owners, any but the *trader*."""
     owner = token_accounts.owner(account)
     return owner in owners if owners else owner != trader
 
@@ -416,7 +416,7 @@ def _largest(amounts: dict[int, int]) -> int | None:
 
 
 def _flows(call: Call, token_accounts: TokenAccounts) -> list[Flow]:
-    """Return the transfers under *call*, which `moves` has read before: all are well-formed."""
+    """Return the transfers under *call*, all well-formed because `moves` has read them."""
     found: list[Flow] = []
     for token in call.tokens:
         data = data_of(token)

@@ -1,4 +1,4 @@
-"""Venues that are read by what moved: most publish neither events nor a description.
+"""Venues that are read from transfers, because most publish neither events nor a description.
 
 A head names an instruction whose accounts are known: the pool, and its vaults or who owns them.
 Other instructions of these programs are read, too, unless only the heads may swap: a pool that no
@@ -24,7 +24,7 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
     migrations: Mapping[bytes, Migration] | None = None,
     is_pooled: bool = False,
 ) -> Program:
-    """Return a venue that is read by what moved.
+    """Return a venue whose swaps are read from transfers.
 
     legs         heads, hex, apart by spaces, with the pool that each of them trades with
     any_leg      the pool of every other instruction; None: its two vaults name it
@@ -43,7 +43,7 @@ def _venue(  # noqa: PLR0913 - all that tells a venue
 
 
 def _curve(name: str, address: str, *legs: tuple[str, Leg]) -> Program:
-    """Return a curve that pays sales in lamports without a transfer; see `readers.curves`."""
+    """Return a curve that pays for sales in lamports without a transfer; see `readers.curves`."""
     swaps: dict[bytes, tuple[Leg, ...]] = {
         bytes.fromhex(head): (leg,) for heads, leg in legs for head in heads.split()
     }

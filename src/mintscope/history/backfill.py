@@ -68,7 +68,7 @@ KEPT_S: Final = 1_800
 
 
 def concerns(swap: Swap, mint: Mint) -> bool:
-    """Return whether *swap* can have a part in the past of *mint*: its own, or one of SOL."""
+    """Return whether *swap* can matter for the past of *mint*: it trades *mint* or prices SOL."""
     seen = oriented(swap)
     return seen is not None and seen.base in (mint, WSOL)
 
@@ -87,7 +87,7 @@ class Backfill:
         self._deciding: Standing | None = None
 
     def apply(self, slot: BackfillSlot) -> None:
-        """Price and fold one slot; slots come in order."""
+        """Price and fold one slot; slots must come in order."""
         header = self._header(slot)
         if self._since is None:
             self._since = Slot(slot.slot - 1)
@@ -108,7 +108,7 @@ class Backfill:
         return self._fold.changed()
 
     def folded(self) -> FoldedBackfill | None:
-        """Return the candles so far; None before the first slot."""
+        """Return all candles folded so far; None before the first slot."""
         if self._since is None:
             return None
         return FoldedBackfill(
@@ -158,7 +158,7 @@ def decide_again(
     swaps: Sequence[PricedSwap],
     sol_usd: float | None = None,
 ) -> tuple[list[PricedSwap], Standing | None]:
-    """Return the logged *swaps* of one mint and slot as they are priced after *decided*.
+    """Return the logged *swaps* of one mint and slot, priced again after *decided*.
 
     Their prices stay; which of them are shown, and count as volume, is decided again.
 
@@ -198,7 +198,7 @@ def decide_again(
 
 
 def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> PricedSwap:
-    """Return a logged *swap* without a price; its volume counts if its pool does."""
+    """Return a logged *swap* without a price; its volume counts if that of its pool does."""
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None or swap.pool is None:
         return swap
@@ -207,7 +207,7 @@ def _unpriced_again(swap: PricedSwap, decided: Standing | None, time: UnixS) -> 
 
 
 def _volume(swap: PricedSwap, *, sets: bool) -> int:
-    """Return the volume of a logged *swap*; for one before `Uncounted`, the volume it had then."""
+    """Return the volume of a logged *swap*; a swap before `Uncounted` keeps its old volume."""
     evidence = swap.evidence
     if evidence is None or evidence.uncounted is None:
         return swap.volume
@@ -215,7 +215,7 @@ def _volume(swap: PricedSwap, *, sets: bool) -> int:
 
 
 def _offer(swap: PricedSwap, pool: str, price: tuple[float, float], time: UnixS) -> Offer:
-    """Return the offer of a logged *swap*; one of before decision 60 shows its volume alone."""
+    """Return the offer of a logged *swap*; one before decision 60 has only its volume."""
     if swap.evidence is None:
         return Offer(pool, pool, *price, swap.volume, None, time)
     return offer_of(pool, price, swap.evidence, time, is_buy=swap.is_buy)
@@ -226,11 +226,11 @@ ENDED_MAX: Final = 100  # that are kept to look at
 
 
 class IncompleteBackfill(SourceError):
-    """The node lists transactions that it does not give."""
+    """The node lists transactions but does not return them."""
 
 
 class BackfillIsRead(ValueError):
-    """Another process reads a past: one at a time does."""
+    """Another process is reading a backfill; only one can at a time."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -253,7 +253,7 @@ class BackfillState(StrEnum):
 
 
 class Cost(NamedTuple):
-    """About what reading takes.
+    """The approximate cost of reading.
 
     transactions   to be listed and read
     calls          requests
@@ -266,7 +266,7 @@ class Cost(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """The estimate before anything is read.
+    """The estimate made before anything is read.
 
     from_time   where the past begins: no earlier than the node reaches back
     addresses   what is read
@@ -278,7 +278,7 @@ class Survey(NamedTuple):
 
 
 class BackfillJob(NamedTuple):
-    """A past that an administrator asked for.
+    """A backfill that an administrator requested.
 
     from_time   where it begins: as was asked, then no earlier than the node reaches back
     cost        known once it was estimated
@@ -301,7 +301,7 @@ class BackfillJob(NamedTuple):
 
 
 class ImportedCandle(NamedTuple):
-    """A candle as a provider has it.
+    """A candle in the form of its provider.
 
     bucket   its start, Unix seconds
     prices   USD per whole token
@@ -317,11 +317,11 @@ class ImportedCandle(NamedTuple):
 
 
 class CannotImport(ValueError):
-    """The candles cannot come before the mint's own ones; the message is for the operator."""
+    """The candles cannot precede the mint's own ones; the message is for the operator."""
 
 
 class Imported(msgspec.Struct, frozen=True):
-    """Imported candles of one timeframe; *waiting* of them are not joined yet."""
+    """Imported candles of one timeframe, of which *waiting* are not joined yet."""
 
     provider: str
     candles: int
@@ -329,7 +329,7 @@ class Imported(msgspec.Struct, frozen=True):
 
 
 def expect_candle(candle: ImportedCandle, timeframe: Timeframe) -> None:
-    """Raise CannotImport for what cannot be a candle of *timeframe*."""
+    """Raise CannotImport if *candle* cannot be a candle of *timeframe*."""
     at = candle.bucket
     if at < 0 or bucket(timeframe, at) != at:
         raise CannotImport(f"expected t at the start of a candle of {timeframe}; was {at}")
@@ -360,7 +360,7 @@ def waypoints_of(closes: Sequence[tuple[UnixS, float]]) -> list[Waypoint]:
 
 
 def continued(state: bytes, timeframe: Timeframe, closes: Sequence[float]) -> bytes:
-    """Return *state* with the accumulators of *timeframe* as of one series of candles.
+    """Return *state* with the accumulators of *timeframe*, computed from one series of candles.
 
     closes   of every candle, imported and own, oldest first; the newest is still open
     """
@@ -375,11 +375,11 @@ def continued(state: bytes, timeframe: Timeframe, closes: Sequence[float]) -> by
 
 
 class NotMendable(SourceError):
-    """A further attempt would end the same way."""
+    """Another attempt would fail in the same way."""
 
 
 class CallsSpent(SourceError):
-    """The requests that a day may take are used up."""
+    """The day's request limit is used up."""
 
 
 class MendPlan(NamedTuple):
@@ -395,7 +395,7 @@ class MendPlan(NamedTuple):
     calls_per_day: int
 
     def pause_ms(self, attempts: int) -> int:
-        """Return the pause after so many vain *attempts*, 0 for a gap that is new."""
+        """Return the pause after *attempts* failed attempts, 0 for a new gap."""
         return round(self.after_s * SECOND_MS) << attempts
 
 
@@ -416,7 +416,7 @@ class GapMend(NamedTuple):
 
 
 class GapCounts(NamedTuple):
-    """The number of open gaps, and of those that are given up."""
+    """The number of open gaps, and of gaps given up."""
 
     open: int
     given_up: int

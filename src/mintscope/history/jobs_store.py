@@ -163,7 +163,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class SqlHistory:
-    """Backfills: lists and transactions as read, their fold, and requests of an operator.
+    """Backfills: lists and transactions read so far, their fold, and requests of an operator.
 
     Raises ServiceUnavailable from every method.
     """
@@ -172,7 +172,7 @@ class SqlHistory:
         self._access = access
 
     async def begin(self, mint: Mint, from_time: UnixS, addresses: Mapping[str, Kind]) -> None:
-        """Read the past of *mint*, a tracked one, again; what was read before is dropped."""
+        """Start to read the past of the tracked *mint* again, dropping earlier results."""
 
         def work(db: Database) -> None:
             mint_id = number(db, mint)
@@ -184,7 +184,7 @@ class SqlHistory:
         await self._write(work)
 
     async def round(self, mint: Mint, slot: Slot) -> tuple[Slot, Sequence[Cursor]]:
-        """Return the reach of the present round, *slot* if it begins now, and the cursors left.
+        """Return the last slot of the current round, *slot* if it starts now, and its open cursors.
 
         Requests that failed before are made again.
         """
@@ -198,7 +198,7 @@ class SqlHistory:
         return await self._write(work)
 
     async def listed(self, mint: Mint, page: ListPage) -> None:
-        """Keep a page, and that it was listed; a line that is known already changes nothing."""
+        """Store a page and its progress; lines that are already known change nothing."""
 
         def work(db: Database) -> None:
             at = {"mint": number(db, mint), "address": page.address}
@@ -218,7 +218,7 @@ class SqlHistory:
         await self._write(work)
 
     async def unread(self, mint: Mint, limit: int) -> Sequence[UnreadTransaction]:
-        """Return up to *limit* transactions to read, oldest first.
+        """Return up to *limit* unread transactions, oldest first.
 
         One that was asked for three times in vain is asked no more.
         """
@@ -228,7 +228,7 @@ class SqlHistory:
         ]
 
     async def save(self, mint: Mint, transactions: Sequence[ReadTransaction]) -> None:
-        """Store the transactions, and the failed requests."""
+        """Store the read transactions, and the failed requests."""
 
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
@@ -249,7 +249,7 @@ class SqlHistory:
         await self._write(work)
 
     async def drop(self, mint: Mint) -> bool:
-        """Drop the transactions of *mint*; False if they are joined already."""
+        """Drop the transactions of *mint*; False if they are already joined."""
 
         def work(db: Database) -> bool:
             mint_id = _id(db, mint)
@@ -259,7 +259,7 @@ class SqlHistory:
         return await self._write(work)
 
     async def slots(self, mint: Mint, after: Slot, slots_max: int) -> Sequence[BackfillSlot]:
-        """Return up to *slots_max* slots that were read, after *after*, in order."""
+        """Return up to *slots_max* slots that were read, later than *after*, in order."""
 
         def work(db: Database) -> Sequence[BackfillSlot]:
             bounds = {"mint": _id(db, mint), "after": after, "most": slots_max}
@@ -294,7 +294,7 @@ class SqlHistory:
         await self._write(work)
 
     async def finish(self, mint: Mint, past: FoldedBackfill | None) -> None:
-        """End the round: ingest may join *past* now; None: there is nothing in it."""
+        """End the round, so that ingest can join *past*; None if it has no content."""
 
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
@@ -317,7 +317,7 @@ class SqlHistory:
         await self._write(work)
 
     async def one(self, mint: Mint) -> HistoryJob | None:
-        """Return the progress of the past of *mint*, None if none was asked for."""
+        """Return the progress of the backfill of *mint*, None if none was requested."""
         row = await self._read(lambda db: db.execute(JOB, (TRIES_MAX, _id(db, mint))).fetchone())
         if row is None:
             return None
@@ -339,7 +339,7 @@ class SqlHistory:
         await self._write(lambda db: db.execute(FILLED, (at, gap.first, gap.last)))
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._access.close()
 
     async def _read(self, work: Callable[[Database], T]) -> T:
@@ -366,7 +366,7 @@ def _id(db: Database, mint: Mint) -> int | None:
 
 
 def _slot(slot: Slot, rows: Sequence[tuple[int | None, bytes]]) -> BackfillSlot:
-    """Return the slot that *rows*, in order, are of: each counts as one transaction of it."""
+    """Return *slot* with the swaps of *rows*, in order; each row counts as one transaction."""
     times = [time for time, _ in rows if time is not None]
     swaps = [
         swap._replace(transaction_index=index)
@@ -436,25 +436,25 @@ class SqlBackfillJobs:
         self._access = access
 
     async def ask(self, mint: Mint, from_time: UnixS, now: UnixMs) -> bool:
-        """Ask for the past of *mint*; False where one is open, or OPEN_MAX of others are."""
+        """Request a backfill of *mint*; False if one is open already, or OPEN_MAX others are."""
         values = {"mint": mint, "from_time": from_time, "now": now, "most": OPEN_MAX}
         return await self._write(lambda db: db.execute(ASK, values).get is not None)
 
     async def newest(self, limit: int) -> Sequence[BackfillJob]:
-        """Return up to *limit*, the newest first."""
+        """Return up to *limit* backfills, newest first."""
         return await self._read(lambda db: [_ask(row) for row in db.execute(NEWEST, (limit,))])
 
     async def confirm(self, ask_id: int) -> Mint | None:
-        """Let it be read, and return its mint; None if it is not estimated, or no longer."""
+        """Allow the backfill to be read, and return its mint; None unless its estimate is open."""
         return await self._write(lambda db: _mint(db.execute(CONFIRM, (ask_id,)).get))
 
     async def cancel(self, ask_id: int, now: UnixMs) -> Mint | None:
-        """End it, and return its mint; None if it has ended, or ends already."""
+        """End the backfill, and return its mint; None if it has ended or is ending."""
         values = {"id": ask_id, "now": now}
         return await self._write(lambda db: _mint(db.execute(CANCEL, values).get))
 
     async def first(self, *states: BackfillState) -> BackfillJob | None:
-        """Return the one in one of *states* that was asked for first, None without any."""
+        """Return the oldest backfill in one of *states*, None if there is none."""
         wanted = (
             f"SELECT {COLUMNS} FROM history_ask"  # noqa: S608 - ours
             f" WHERE state IN ({marks(states)}) ORDER BY id LIMIT 1"
@@ -463,7 +463,7 @@ class SqlBackfillJobs:
         return None if row is None else _ask(row)
 
     async def estimated(self, ask_id: int, from_time: UnixS, cost: Cost) -> None:
-        """Store the estimated cost, if the backfill is still asked for."""
+        """Store the estimated cost, if the backfill is still requested."""
         values = {"id": ask_id, "from_time": from_time, **cost._asdict()}
         await self._write(lambda db: db.execute(ESTIMATED, values | {"seconds": int(cost.seconds)}))
 
@@ -478,7 +478,7 @@ class SqlBackfillJobs:
         return await self._write(lambda db: db.execute(PROGRESS, values).get is not None)
 
     async def end(self, ask_id: int, state: BackfillState, words: str, now: UnixMs) -> None:
-        """End it in *state*, unless it has ended; ENDED_MAX are kept."""
+        """End the backfill in *state*, unless it has ended; keep the last ENDED_MAX."""
 
         def work(db: Database) -> None:
             db.execute(END, {"id": ask_id, "state": state, "words": words, "now": now})
@@ -487,7 +487,7 @@ class SqlBackfillJobs:
         await self._write(work)
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._access.close()
 
     async def _read(self, work: Callable[[Database], T]) -> T:

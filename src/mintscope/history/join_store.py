@@ -111,7 +111,7 @@ class SqlImports:
     async def add(
         self, mint: Mint, timeframe: Timeframe, provider: str, candles: Sequence[ImportedCandle]
     ) -> None:
-        """Let ingest put *candles* before the own ones of *mint*, once it has one.
+        """Queue *candles* to be put before the candles of *mint*, once it has any.
 
         Those in or after the first own bucket are left out.  Raises CannotImport for a mint that
         is not tracked, or whose own candles are no longer all kept.
@@ -140,7 +140,7 @@ class SqlImports:
         return {Timeframe(timeframe): Imported(*counted) for timeframe, *counted in rows}
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._access.close()
 
 
@@ -150,7 +150,7 @@ def _in_transaction(db: Database, work: Callable[[Database], None]) -> None:
 
 
 def join_imported(db: Database) -> Mint | None:
-    """Put the candles that wait before the own ones of a mint, and return it; None without any.
+    """Put pending candles before those of one mint, and return it; None if none are pending.
 
     Within a transaction of ingest.
     """
@@ -172,7 +172,7 @@ def join_imported(db: Database) -> Mint | None:
 
 
 def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
-    """Let series begin at some of the candles of a mint, which are all there; in a transaction."""
+    """Replace the waypoints of a mint's candles, which are all there, in a transaction."""
     db.execute("DELETE FROM waypoint WHERE mint = ? AND timeframe = ?", (mint_id, timeframe))
     closes = [(bucket, close) for bucket, close in db.execute(CLOSES, (mint_id, timeframe))]
     rows = ((mint_id, timeframe, *each) for each in waypoints_of(closes))
@@ -180,7 +180,7 @@ def add_waypoints(db: Database, mint_id: int, timeframe: Timeframe) -> None:
 
 
 def _is_whole(db: Database, mint_id: int, timeframe: Timeframe, state: bytes) -> bool:
-    """Return whether every candle that the state has counted is still kept."""
+    """Return whether every candle that the state has counted is still stored."""
     frame = read_state(state)["frames"][0][list(Timeframe).index(timeframe)]
     return bool(db.execute(KEPT, (mint_id, timeframe)).get == int(frame["count"]))
 
@@ -273,7 +273,7 @@ class _Ready(NamedTuple):
 
 
 class SqlBackfillMerge:
-    """Implements BackfillMerge; used by ingest alone, beside its log writer."""
+    """Implements BackfillMerge; used only by ingest, beside its log writer."""
 
     def __init__(
         self, access: DatabaseAccess[Database], tables: MarketTables, retention: Retention
@@ -283,11 +283,11 @@ class SqlBackfillMerge:
         self._retention = retention
 
     async def join(self) -> Mint | None:
-        """Join a past that is ready, and return its mint; None if there is none to join now."""
+        """Join a finished backfill, and return its mint; None if no backfill can be joined now."""
         return await self._access.run(self._join_one)
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._access.close()
 
     def _join_one(self, db: Database) -> Mint | None:
@@ -347,7 +347,7 @@ class SqlBackfillMerge:
     def _go_on(
         self, db: Database, ready: _Ready, fold: MintFold, decided: Standing | None
     ) -> UnixS | None:
-        """Price again the log after the past, and fold its folded part.
+        """Price the log after the backfill again, and fold the part that was already folded.
 
         Return the time of the newest swap that was folded.
         """
@@ -378,7 +378,7 @@ class SqlBackfillMerge:
 
 
 def _meets_the_log(db: Database, ready: _Ready) -> bool:
-    """Return whether the log holds everything after the past, priced as if it had been followed.
+    """Return whether the log has everything after the backfill, priced as if followed live.
 
     A rate rests on the swaps of a minute, so the log must have begun a minute before the rate was
     made that the past ends with.
@@ -429,7 +429,7 @@ class SqlGapMends:
         self._access = access
 
     async def due(self, now: UnixMs, first_at: UnixMs) -> GapMend | None:
-        """Return the oldest open gap that is due, None without any; a new one is at *first_at*."""
+        """Return the oldest open gap that is due, or None; a new gap is due at *first_at*."""
         if await self._read(lambda db: db.execute(NEW).fetchone()) is not None:
             await self._write(lambda db: db.execute(SEEN, (first_at,)))
         row = await self._read(lambda db: db.execute(DUE, (now,)).fetchone())
@@ -440,15 +440,15 @@ class SqlGapMends:
         await self._note(PUT_OFF, gap, next_at, words)
 
     async def failed(self, gap: Gap, next_at: UnixMs, words: str) -> None:
-        """Note an attempt in vain."""
+        """Record a failed attempt."""
         await self._note(FAILED, gap, next_at, words)
 
     async def give_up(self, gap: Gap, at: UnixMs, words: str) -> None:
-        """Note the last attempt, in vain: there is no other."""
+        """Record the last failed attempt; no other will follow."""
         await self._note(GIVE_UP, gap, at, words)
 
     async def counts(self) -> GapCounts:
-        """Return the number of open gaps."""
+        """Return the numbers of open gaps and of gaps given up."""
         count, given_up = await self._read(lambda db: db.execute(MENDING_COUNTS).get)
         return GapCounts(count, given_up)
 
@@ -457,7 +457,7 @@ class SqlGapMends:
         return await self._read(lambda db: [_mend(row) for row in db.execute(NEWEST, (limit,))])
 
     async def take_calls(self, day: int, wanted: int, calls_max: int) -> int:
-        """Take up to *wanted* of the *calls_max* requests of *day*; return how many were left.
+        """Take up to *wanted* of the *calls_max* requests of *day*; return the number taken.
 
         day   UTC days since 1970-01-01
         """
@@ -472,7 +472,7 @@ class SqlGapMends:
         return await self._write(work)
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._access.close()
 
     async def _note(self, statement: str, gap: Gap, at: UnixMs, words: str) -> None:

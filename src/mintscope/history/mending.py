@@ -1,4 +1,4 @@
-"""Mends gaps beside the pipeline: the past of each token that traded in one is read again.
+"""Mends gaps beside the pipeline, by reading again the past of each token that traded in one.
 
 An attempt asks the node for the blocks of the oldest gap that is due.  The progress is in the
 store after each step.  After a kill the next ingest goes on from there.
@@ -55,13 +55,13 @@ log = structlog.get_logger()
 
 
 class GapSource(Protocol):
-    """The source of blocks and pasts.  Raises SourceError, CallsSpent from every verb."""
+    """The source of blocks and backfills.  Raises SourceError, CallsSpent from every method."""
 
     async def traded(self, gap: Gap) -> Collection[Mint]:
         """Return the mints with a swap in *gap*.  Raises NotMendable for a gap that is too long."""
 
     async def begin(self, mint: Mint, since: UnixS) -> UnixS:
-        """Return the begin of the past of *mint*: before its first candle, *since* at the latest.
+        """Return the start of the backfill of *mint*: before its first candle, and by *since*.
 
         Raises ValueError in words if it can have no past.
         """
@@ -73,11 +73,11 @@ class GapSource(Protocol):
         """
 
     async def read(self, mint: Mint, from_time: UnixS) -> object:
-        """Read and fold it; it goes on where it was.  Raises IncompleteBackfill."""
+        """Read and fold the past of *mint*, resuming earlier reads.  Raises IncompleteBackfill."""
 
 
 class _Waits(Exception):
-    """It is not the time for an attempt; the message says for what."""
+    """It is too early for an attempt; the message says what it waits for."""
 
 
 class _Moment(NamedTuple):
@@ -92,12 +92,12 @@ class _Moment(NamedTuple):
 
     @property
     def since(self) -> UnixS:
-        """The latest begin of a token's past: prices rest on rates before the gap."""
+        """The latest start of a token's backfill, because prices rest on rates before the gap."""
         return UnixS(self.time - HOUR_S)
 
 
 async def settled(reader: SqlLogReader, slot: Slot) -> Slot | None:
-    """Return the first slot whose rate of SOL rests on no swap of *slot* any more.
+    """Return the first slot whose SOL rate no longer depends on swaps of *slot*.
 
     None while the log holds too few blocks to measure the pace of the chain.
     """
@@ -106,7 +106,7 @@ async def settled(reader: SqlLogReader, slot: Slot) -> Slot | None:
 
 
 async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
-    """Return whether a past of *mint* that reaches *settled_slot* is joined."""
+    """Return whether a backfill of *mint* that reaches *settled_slot* is joined."""
     job = await jobs.one(mint)
     if job is None or job.stage is not Stage.JOINED or job.slot is None:
         return False
@@ -115,7 +115,7 @@ async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class GapMending:
-    """Does it.
+    """Mends gaps, one attempt at a time.
 
     turn    held while a past is read; raises BackfillIsRead
     """
@@ -148,14 +148,14 @@ class GapMending:
                 await self.pause(LOOK_S)
 
     async def count(self) -> bool:
-        """Export the number of open gaps, an attempt under way or not; return False."""
+        """Export the number of open gaps, whether or not an attempt is running; return False."""
         counts = await self.mends.counts()
         GAPS_OPEN.set(counts.open)
         GAPS_GIVEN_UP.set(counts.given_up)
         return False
 
     async def mend_one(self) -> bool:
-        """Make the attempt that is due; False without any."""
+        """Make the attempt that is due; return False if none is due."""
         if not self.plan.calls_per_day:
             return False
         now = self.clock.now()
@@ -233,7 +233,7 @@ class GapMending:
         return _Moment(UnixS(time - round(ago_s)), settled_slot)
 
     async def _mend(self, gap: Gap, moment: _Moment) -> list[Exception]:
-        """Read every token that traded in *gap*; return why some cannot be read."""
+        """Read every token that traded in *gap*; return the errors of those that cannot be read."""
         if 2 * (gap.last - gap.first + 1) > self.plan.calls_per_day:
             raise NotMendable(TOO_MUCH.format(self.plan.calls_per_day))
         failures: list[Exception] = []
@@ -248,7 +248,7 @@ class GapMending:
         return failures
 
     async def _read(self, mint: Mint, moment: _Moment) -> None:
-        """Read the past of *mint* until it is joined, if it is followed and was not read since."""
+        """Read the past of *mint* until joined, if it is followed and unread since the gap."""
         is_begun = False
         while not await is_read(self.jobs, mint, moment.settled):
             if await self.tracking.one(mint) is None:
@@ -290,7 +290,7 @@ class GapMending:
 
 
 class DailyCalls:
-    """Requests that attempts may take, counted in the store before they are made.
+    """The daily limit on requests of attempts, counted in the store before each request.
 
     A kill wastes up to CALLS_AT_ONCE of them; none is made beyond *calls_per_day* in a UTC day.
     """
@@ -304,7 +304,7 @@ class DailyCalls:
         self._lock = asyncio.Lock()
 
     async def take(self) -> None:
-        """Take one.  Raises CallsSpent, ServiceUnavailable."""
+        """Take one request.  Raises CallsSpent, ServiceUnavailable."""
         async with self._lock:
             day = self._clock.now() // DAY_MS
             if day != self._day or not self._left:

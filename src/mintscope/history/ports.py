@@ -1,4 +1,4 @@
-"""The ports of reading a mint's past: the reader's, the fold's, the operator's and ingest's.
+"""The ports for reading a mint's past: of the reader, the fold, the operator and ingest.
 
 Everything is kept as it comes, so reading can be cut off anywhere and goes on where it was.
 """
@@ -23,7 +23,7 @@ class BackfillSlot(NamedTuple):
 
 
 class BackfillSwaps(NamedTuple):
-    """The swaps of the mint in one slot, as the log would hold them."""
+    """The swaps of the mint in one slot, in the form of the log."""
 
     slot: Slot
     time: UnixS
@@ -49,14 +49,14 @@ class FoldedBackfill(NamedTuple):
 
 
 class Kind(StrEnum):
-    """The reason why an address is read: it is a pool of the mint, or shows the price of SOL."""
+    """The reason to read an address: it is a pool of the mint, or shows the price of SOL."""
 
     POOL = "pool"
     RATE = "rate"
 
 
 class Stage(StrEnum):
-    """The stage of a past: joined is the end; ingest sends a late one back to reading."""
+    """The stage of a backfill: joined is the end; ingest returns a late one to reading."""
 
     READING = "reading"
     READY = "ready"
@@ -64,7 +64,7 @@ class Stage(StrEnum):
 
 
 class Cursor(NamedTuple):
-    """The progress of listing an address in the present round.
+    """The progress of listing an address in the current round.
 
     before   go on below this signature; None: from the newest on
     until    listed in an earlier round, and everything below
@@ -119,7 +119,7 @@ class ReadTransaction(NamedTuple):
 
 
 class HistoryJob(NamedTuple):
-    """The past of a mint that is being read.
+    """The backfill of a mint that is being read.
 
     slot      how far it was read, None before the first round ended
     listed    transactions
@@ -135,15 +135,15 @@ class HistoryJob(NamedTuple):
     missing: int
 
     def goes_on(self, from_time: UnixS) -> bool:
-        """Return whether a past since *from_time* is the one that is read here already."""
+        """Return whether a backfill from *from_time* is the one that is already being read."""
         return self.stage is not Stage.JOINED and abs(self.from_time - from_time) < DAY_S
 
 
 class BackfillMerge(Protocol):
-    """The merge of a past by ingest: between two folds, in one transaction."""
+    """The merge of a backfill by ingest: between two folds, in one transaction."""
 
     async def join(self) -> Mint | None:
-        """Join a past that is ready, and return its mint; None if there is none to join now.
+        """Join a finished backfill, and return its mint; None if no backfill can be joined now.
 
         Candles, state, the swaps that the log still holds, and which pool decides are replaced by
         what they would be had the mint been followed since the beginning of its past.  A past

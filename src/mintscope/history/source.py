@@ -51,7 +51,7 @@ Allow = Callable[[], Awaitable[None]]
 
 
 class UnknownSignature(RpcFailure):
-    """The node does not know the transaction at which a list was to begin."""
+    """The node does not know the transaction that a list should start from."""
 
 
 class LineWire(msgspec.Struct, frozen=True, rename="camel"):
@@ -76,7 +76,7 @@ SIGNED: Final = msgspec.json.Decoder(Answer[SignedBlock])
 
 
 class PacedNode(Rpc):
-    """A node that has the past, over JSON-RPC; it counts its calls.
+    """A node that has past blocks, over JSON-RPC; it counts its calls.
 
     Every method raises RpcFailure without an answer.
 
@@ -93,7 +93,7 @@ class PacedNode(Rpc):
         allow: Allow | None = None,
         **more: Any,
     ) -> None:
-        """Start at most *calls_per_s* requests a second; *more* is as Rpc takes it.
+        """Limit requests to *calls_per_s* a second; *more* is passed on to Rpc.
 
         allow   awaited before each; what it raises ends the call
         """
@@ -107,7 +107,7 @@ class PacedNode(Rpc):
         self._rest: Sleep = more.get("sleep", asyncio.sleep)
 
     async def finalized(self) -> Slot:
-        """Return the newest slot that cannot die."""
+        """Return the newest finalized slot."""
         return await self.slot(Commitment.FINALIZED)
 
     async def reaches_back_to(self) -> UnixS | None:
@@ -117,7 +117,7 @@ class PacedNode(Rpc):
     async def lines(
         self, address: str, *, before: Signature | None, until: Signature | None
     ) -> Sequence[LineWire]:
-        """Return up to 1,000 transactions that name *address*, newest first, the failed too.
+        """Return up to 1,000 transactions that name *address*, newest first, including failed ones.
 
         Raises UnknownSignature where the node does not know *before* or *until*.
         """
@@ -174,7 +174,7 @@ class PacedNode(Rpc):
 
 
 def _result(answer: Answer[T], method: str) -> T | None:
-    """Return the result of *answer*.  Raises RpcRefused for an error."""
+    """Return the result in *answer*.  Raises RpcRefused for an error."""
     if answer.error is not None:
         raise RpcRefused(f"{method}: it said {answer.error.message[:200]!r}")
     return answer.result
@@ -190,7 +190,7 @@ Progress: TypeAlias = Callable[[str, int], None]  # what, and how many more of i
 
 
 class HistoryReader:
-    """Reads one past in rounds, each up to what is final when it begins."""
+    """Reads one past in rounds, each up to the newest final slot at its start."""
 
     def __init__(
         self,
@@ -209,7 +209,7 @@ class HistoryReader:
         self._unknown: set[Signature] = set()
 
     async def round(self, mint: Mint, from_time: UnixS) -> Slot:
-        """Read all of *mint* that is final now and not before *from_time*; return how far.
+        """Read all final transactions of *mint* since *from_time*; return the last slot read.
 
         Raises RpcFailure, ServiceUnavailable; call it again to go on.
         """
@@ -243,7 +243,7 @@ class HistoryReader:
             before = page.before
 
     async def _lines(self, cursor: Cursor, before: Signature | None) -> Sequence[LineWire]:
-        """Return lines older than *before*, all from the newest on if the node does not know it.
+        """Return lines older than *before*, or the newest lines if the node does not know *before*.
 
         Another node may answer than the one that named it; what is listed twice changes nothing.
         One that is unknown a second time is a failure.
@@ -274,7 +274,7 @@ class HistoryReader:
         return ReadTransaction(one.slot, one.signature, places.get(one.signature, 0), swaps)
 
     async def _all(self, items: Sequence[A], ask: Callable[[A], Awaitable[B]]) -> list[B]:
-        """Return the results of *ask* for *items*; raises the first failure."""
+        """Return the results of *ask* for all *items*; raise the first failure."""
 
         async def one(item: A) -> B:
             async with self._in_flight:
@@ -297,7 +297,7 @@ SAMPLES_MAX: Final = 60  # transactions that name the mint, read to see in which
 
 
 async def find_pools(node: PacedNode, decode: Decode, mint: Mint) -> Mapping[str, int]:
-    """Return pools of *mint*, each with how many of a sample of its transactions swap there.
+    """Return pools of *mint*, each with its number of swaps in a sample of transactions.
 
     A pool whose transactions never name the mint is not among them.  Raises RpcFailure.
     """
@@ -315,7 +315,7 @@ async def find_pools(node: PacedNode, decode: Decode, mint: Mint) -> Mapping[str
 async def cost_of(
     node: PacedNode, addresses: Mapping[str, Kind], *, from_time: UnixS, calls_per_s: float
 ) -> Cost:
-    """Return about what reading *addresses* back to *from_time* takes: one call each to see.
+    """Return the approximate cost of reading *addresses* back to *from_time*, at one call each.
 
     The newest page says how busy an address is; it is taken to have been so all along.
     Raises RpcFailure.
@@ -338,11 +338,11 @@ LATER_SLOTS_MAX: Final = 1_000  # in which a block must follow
 
 
 class NotThere(SourceError):
-    """The node does not have the whole gap either."""
+    """The node lacks part of the gap, too."""
 
 
 async def blocks_of(node: Node, gap: Gap) -> AsyncIterator[Block]:
-    """Yield the blocks of *gap*, newest first: each is the parent that the one behind it names.
+    """Yield the blocks of *gap*, newest first, by following each block to its parent.
 
     So none is left out that was part of the chain.  Raises NotThere, NotMendable, RpcFailure.
     """

@@ -55,7 +55,7 @@ log = structlog.get_logger()
 
 
 class BackfillSource(Protocol):
-    """The source of a past.  Raises SourceError from every verb."""
+    """The source of a backfill.  Raises SourceError from every method."""
 
     async def survey(self, mint: Mint, from_time: UnixS) -> Survey:
         """Return the slots to read, and their cost.
@@ -66,12 +66,12 @@ class BackfillSource(Protocol):
     async def read(
         self, mint: Mint, from_time: UnixS, progress: Callable[[str, int], None]
     ) -> object:
-        """Read and fold it; it goes on where it was.  Raises IncompleteBackfill."""
+        """Read and fold the past of *mint*, resuming earlier reads.  Raises IncompleteBackfill."""
 
 
 @dataclass(eq=False)
 class _Doing:
-    """The state of an ask while work is done for it."""
+    """The state of a requested backfill while it is worked on."""
 
     ask: BackfillJob
     listed: int = 0
@@ -87,7 +87,7 @@ class _Doing:
 
 @dataclass(frozen=True, kw_only=True)
 class BackfillQueue:
-    """Does what is asked for.
+    """Estimates and reads the requested backfills.
 
     turn    held while a past is read; raises BackfillIsRead
     """
@@ -107,7 +107,7 @@ class BackfillQueue:
             tasks.create_task(self._forever(self.read_one))
 
     async def estimate_one(self) -> bool:
-        """Estimate the cost of the next backfill; False if none is asked for."""
+        """Estimate the cost of the next backfill; return False if none is requested."""
         ask = await self.queue.first(BackfillState.ASKED)
         if ask is not None:
             doing = _Doing(ask)
@@ -115,7 +115,7 @@ class BackfillQueue:
         return ask is not None
 
     async def read_one(self) -> bool:
-        """Read the next one to its end, or drop one that is cancelled; False without any."""
+        """Read the next backfill to its end, or drop a cancelled one; return False without any."""
         ask = await self.queue.first(BackfillState.CANCELLING, BackfillState.READING)
         ask = ask or await self.queue.first(BackfillState.CONFIRMED)
         if ask is None:
@@ -143,7 +143,7 @@ class BackfillQueue:
                 await self.pause(LOOK_S)
 
     async def _do(self, doing: _Doing, work: Coroutine[Any, Any, None]) -> None:
-        """Do *work* until it is done or cancelled, and report its progress; end it if it fails."""
+        """Run *work* until it is done or cancelled, and report progress; end the job on failure."""
         task = asyncio.create_task(work)
         ask = doing.ask
         try:
@@ -205,7 +205,7 @@ class BackfillQueue:
                 doing.words = READ
 
     async def _begun(self, doing: _Doing) -> UnixS | None:
-        """Return since when the past is read that has begun now, or had before a kill.
+        """Return the start of the backfill that begins now, or began before the process was killed.
 
         None: it was cancelled meanwhile.
         """
@@ -241,7 +241,7 @@ class BackfillQueue:
             raise
 
     async def _patiently(self, doing: _Doing, ask: Callable[[], Awaitable[T]]) -> T:
-        """Return the result of *ask*; while the node fails, wait and ask again."""
+        """Return the result of *ask*; while the node fails, wait and retry."""
         failures = 0
         before = doing.read
         while True:
@@ -264,7 +264,7 @@ AT_ONCE: Final = 100
 
 
 async def fold_backfill(store: SqlHistory, mint: Mint) -> None:
-    """Fold all slots that were read of *mint*, oldest first, and let ingest join them."""
+    """Fold all slots that were read of *mint*, oldest first, and mark them as ready to join."""
     await store.restart(mint)
     past = Backfill(mint)
     after = Slot(-1)

@@ -34,7 +34,7 @@ ADDRESSES_MAX: Final = 100
 def slot_coverage(
     header: SlotHeader, decoded: Decoded, dollars: frozenset[Mint] = STABLES
 ) -> SlotCoverage:
-    """Return the coverage of the block of *header*; its SOL has the price in *header*.
+    """Return the coverage of the block of *header*, with SOL at the price in *header*.
 
     dollars   the mints that are worth a dollar now, each of 6 decimals
     """
@@ -59,7 +59,7 @@ def slot_coverage(
 
 
 class _Values:
-    """The values of amounts in micro-USD; None if neither SOL nor a dollar."""
+    """The values of amounts in micro-USD; None for amounts of neither SOL nor a dollar."""
 
     def __init__(self, sol_usd: float | None, dollars: frozenset[Mint]) -> None:
         self._sol_usd = sol_usd
@@ -69,7 +69,7 @@ class _Values:
         return None if moved is None else self.amount(moved.quote, moved.amount)
 
     def exchanged(self, swap: Swap) -> int | None:
-        """Return the value of its dollars, else of its SOL."""
+        """Return the value of the dollars in *swap*, else of the SOL."""
         out_mint = swap.out_mint
         in_mint = swap.in_mint
         paid = self.amount(out_mint, swap.out_amount)
@@ -100,7 +100,7 @@ def _add(sums: list[int], value: int | None) -> None:
 def _add_swaps(
     swaps: Iterable[Swap], values: _Values, calls: dict[tuple[str, str], list[int]]
 ) -> None:
-    """Add the calls of *swaps*, of which several legs are one."""
+    """Add the calls of *swaps*; several legs of one call count once."""
     before = None
     for swap in swaps:
         if swap.recognised_by is RecognisedBy.TRANSFERS:
@@ -117,7 +117,7 @@ def _add_swaps(
 
 
 class CoverageMetrics:
-    """Shows what is counted, of a bounded number of programs."""
+    """Exports the coverage counts, for a bounded number of programs."""
 
     def __init__(self) -> None:
         self._addresses: set[str] = set()
@@ -139,7 +139,7 @@ class CoverageMetrics:
 
 
 def show_programs(programs: Iterable[str]) -> None:
-    """Show those of the table as 0 from the start: a rise from nothing is a rise, too."""
+    """Export the programs of the table as 0 at the start, so that their first increase shows."""
     for program in programs:
         for outcome in (READ, MISSED):
             EXCHANGES.labels(program, outcome)
@@ -235,10 +235,10 @@ OTHER_KIND: Final = "other"
 
 
 class UnreadCounters:
-    """One block's; a kind is a program, a reason and the first bytes of an instruction."""
+    """Counts one block's calls; a kind is a program, a reason and an instruction's first bytes."""
 
     def __init__(self, decoded: Decoded, dollars: frozenset[Mint]) -> None:
-        """Count the calls that *decoded* leaves out, and those that it read without a name.
+        """Count the calls that *decoded* leaves out, and the calls read without a program name.
 
         dollars   the mints that are worth a dollar now, each of 6 decimals
         """
@@ -253,7 +253,7 @@ class UnreadCounters:
             self._add((swap.address, UNKNOWN_PROGRAM, swap.head), swap.moved, swap.signature)
 
     def counted(self, header: SlotHeader) -> Iterator[NotRead]:
-        """Yield each kind, its SOL in dollars at the rate of *header*, if it has one."""
+        """Yield each kind, with its SOL in dollars at the rate in *header*, if there is one."""
         for key, count in self._counts.items():
             program, reason, head = key
             sol = self._lamports.get(key, 0) / LAMPORTS_PER_MILLIONTH_SOL * (header.sol_usd or 0)

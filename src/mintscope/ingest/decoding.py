@@ -1,4 +1,4 @@
-"""Decoding in processes of their own.
+"""Decoding in separate processes.
 
 A process that decodes blocks for this one.
 
@@ -44,7 +44,7 @@ Unpack = Callable[[str, Sequence[memoryview]], Transactions]
 
 
 class WorkerLost(Exception):
-    """The process has ended, or was ended; nothing that it was asked is answered."""
+    """The process has ended, or was ended; its open requests are lost."""
 
 
 class Heard(NamedTuple):
@@ -54,7 +54,7 @@ class Heard(NamedTuple):
 
 
 class AskedBlock(msgspec.Struct, array_like=True):
-    """The place of a block; an empty form stands for one that found no room.
+    """The position of a block; the form is empty if the block did not fit.
 
     ends   of its transactions, in bytes from where the place begins
     """
@@ -70,7 +70,7 @@ ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 class DecodeWorker:
-    """A process that ends with this one; its answers come in the order of the questions.
+    """A child process that decodes, and that ends with this one; answers come in request order.
 
     command   runs it; the numbers of its socket and of the memory are added
     """
@@ -84,11 +84,11 @@ class DecodeWorker:
 
     @property
     def pid(self) -> int | None:
-        """The number of the process while it runs."""
+        """The process id while the process runs."""
         return None if self._process is None else self._process.pid
 
     def start(self) -> None:
-        """Start the process, which takes about a second until it is ready.  Raises OSError."""
+        """Start the process, which is ready after about a second.  Raises OSError."""
         ours, theirs = socket.socketpair()
         memory = os.memfd_create("blocks")
         os.ftruncate(memory, PLACES * PLACE_BYTES)
@@ -103,7 +103,7 @@ class DecodeWorker:
         os.close(memory)  # what is mapped stays
 
     def ask(self, transactions: Transactions) -> None:
-        """Ask for *transactions* to be decoded; at most PLACES may be unanswered.
+        """Request that *transactions* be decoded; at most PLACES requests may be open.
 
         Raises WorkerLost.
         """
@@ -129,7 +129,7 @@ class DecodeWorker:
             raise WorkerLost from cause
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process, even if it is busy."""
         process = self._process
         self._process = None
         link = self._link
@@ -147,7 +147,7 @@ class DecodeWorker:
 
 
 def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: int) -> None:
-    """Decode what is asked over the socket until it ends; the worker's own side.
+    """Answer requests over the socket until it closes; runs in the worker.
 
     unpack   undoes what was done by the asking side's *pack*
     """
@@ -160,7 +160,7 @@ def answer(decode: Decode, unpack: Unpack, socket_number: int, memory_number: in
 
 
 def _answer(link: "_WorkerLink", asked: AskedBlock, decode: Decode, unpack: Unpack) -> int:
-    """Put the decoded *asked* in its place; return its length."""
+    """Decode *asked* and write the result to its place; return the length."""
     if not asked.form:
         return NOTHING
     try:
@@ -173,7 +173,7 @@ def _answer(link: "_WorkerLink", asked: AskedBlock, decode: Decode, unpack: Unpa
 
 
 class _WorkerLink:
-    """A socket for whole messages, and the memory beside it."""
+    """A socket for whole messages, and the shared memory beside it."""
 
     def __init__(self, connected: socket.socket, memory_number: int) -> None:
         self._socket = connected
@@ -193,7 +193,7 @@ class _WorkerLink:
         return AskedBlock(place, form, ends)
 
     def parts(self, asked: AskedBlock) -> list[memoryview]:
-        """Return the parts at that place."""
+        """Return the parts of *asked* in shared memory."""
         room = self._memory[asked.place * PLACE_BYTES :]
         return [room[begin:end] for begin, end in zip([0, *asked.ends], asked.ends, strict=False)]
 
@@ -206,7 +206,7 @@ class _WorkerLink:
         self._socket.sendall(LENGTH.pack(len(message)) + message)
 
     def has_message(self, wait_s: float) -> bool:
-        """Return whether there is one, or the end, within *wait_s*."""
+        """Return whether a message, or the end, arrives within *wait_s*."""
         return bool(select([self._socket], [], [], wait_s)[0])
 
     def receive(self) -> bytes:
@@ -233,13 +233,13 @@ log = structlog.get_logger()
 
 
 class Worker(Protocol):
-    """Decodes elsewhere."""
+    """Decodes in another process."""
 
     def start(self) -> None:
-        """Begin; what it answers first is that it is ready.  Raises OSError."""
+        """Start the worker; its first answer is that it is ready.  Raises OSError."""
 
     def ask(self, transactions: Transactions) -> None:
-        """Ask for *transactions* to be decoded.  Raises WorkerLost."""
+        """Request that *transactions* be decoded.  Raises WorkerLost."""
 
     def hear(self, wait_s: float) -> Heard | None:
         """Return the next answer, in the order asked, if it comes within *wait_s*.
@@ -248,11 +248,11 @@ class Worker(Protocol):
         """
 
     def end(self) -> None:
-        """Let go of what it runs in."""
+        """End the worker's process."""
 
 
 class WorkerState(Enum):
-    """The task of the worker."""
+    """The state of the worker."""
 
     RESTS = auto()
     STARTS = auto()
@@ -261,7 +261,7 @@ class WorkerState(Enum):
 
 
 class DecodeAhead:
-    """Decodes the blocks it is offered, and those it is asked for.
+    """Decodes offered blocks in advance, and any other block on request.
 
     worker         one that is lost is asked no more
     starts_after   that many blocks waited it is started
@@ -300,7 +300,7 @@ class DecodeAhead:
             self._go_on()
 
     def decoded(self, block: Block) -> Decoded:
-        """Return the decoded *block*, at the latest once the worker's patience ends.
+        """Return the decoded *block*; wait at most until the worker's patience is over.
 
         Raises what the decoder raises.
         """
@@ -314,7 +314,7 @@ class DecodeAhead:
         return self._decode(block.transactions) if decoded is None else decoded
 
     def forget(self) -> None:
-        """Forget all blocks: none of them will be asked for."""
+        """Forget all blocks, because none of them will be requested."""
         self._waiting.clear()
         self._done.clear()
         self._asked = deque([None] * len(self._asked))
@@ -328,7 +328,7 @@ class DecodeAhead:
         return any(each is block for each in self._asked)
 
     def _decode_another(self) -> None:
-        """Use the time until the next answer; lose a worker that takes too long."""
+        """Decode another block while waiting; give up a worker that takes too long."""
         if not self._waiting:
             self._go_on(self._patience_s)
             return
@@ -341,7 +341,7 @@ class DecodeAhead:
         return self._waiting.pop(next(iter(self._waiting)))
 
     def _go_on(self, wait_s: float = 0.0) -> None:
-        """Hear what the worker has, and give it what waits.
+        """Read the worker's answers, and send it waiting blocks.
 
         wait_s   for the next answer, without which it is lost; 0: it need not have one
         """

@@ -44,11 +44,11 @@ MeasuredFinality: TypeAlias = Callable[[], Behind | None]
 
 
 def not_measured() -> None:
-    """Return None: the finality of this source is not measured."""
+    """Return None, because the finality of this source is not measured."""
 
 
 class FinalFold:
-    """Folds beside appends: a batch of slots at a time, some milliseconds of it after each."""
+    """Folds between appends: batches of slots, a few milliseconds of work after each append."""
 
     def __init__(  # noqa: PLR0913 - one argument for each part
         self,
@@ -60,7 +60,7 @@ class FinalFold:
         pace: Callable[[], Pace | None] = lambda: None,
         finality: MeasuredFinality = not_measured,
     ) -> None:
-        """With *floor* follow every mint that reaches it; None: only those listed.
+        """With *floor*, follow every mint that reaches it; with None, only listed mints.
 
         mints_max   a batch ends with the slot in which it has touched so many
         pace        returns that of the chain, None if it is not known
@@ -79,12 +79,12 @@ class FinalFold:
 
     @property
     def hurries(self) -> bool:
-        """Whether a batch is under way that others wait for."""
+        """Whether a batch is running that others wait for."""
         behind = self._finality()
         return self._under_way is not None and behind is not None and behind.is_fast
 
     async def go_on(self) -> None:
-        """Do a part of what is due, a larger one the more slots wait."""
+        """Do part of the due work, a larger part if more slots wait."""
         now_s = self._clock.monotonic_s()
         end_s = now_s + self._step_s()
         while now_s < end_s:
@@ -105,7 +105,7 @@ class FinalFold:
 
     @property
     def _late(self) -> float:
-        """From 0, where no more slots wait than should, to 1, where too many do."""
+        """The lateness from 0, if few slots wait, to 1, if too many do."""
         return max(0, self._waiting - 2 * SLOTS_MIN) / (SLOTS_MAX - 2 * SLOTS_MIN)
 
     def _step_s(self) -> float:
@@ -116,7 +116,7 @@ class FinalFold:
         return STEP_S + self._late * max(0.0, late_step_s - STEP_S)
 
     def _wait_s(self) -> float:
-        """Return the pause between the begins of two batches, if few slots wait."""
+        """Return the pause between the starts of two batches, if few slots wait."""
         behind = self._finality()
         if behind is None or not behind.is_fast:
             return WAIT_S
@@ -161,7 +161,7 @@ async def fold_once(store: SqlMarketStore, floor: Floor | None) -> bool:
 
 
 class _Batch:
-    """Some slots of one day, and what they change; between two steps others may write."""
+    """Some slots of one day and their changes; others may write between two steps."""
 
     def __init__(
         self,
@@ -188,7 +188,7 @@ class _Batch:
     async def begin(
         cls, folding: SqlFolding, floor: Floor | None, mints_max: int | None = None
     ) -> "_Batch":
-        """Take the slots of one day, and drop first the mints that died before it.
+        """Take the slots of one day; first drop the mints that died before that day.
 
         mints_max   no slot follows one with which so many are touched; None: any number
         """
@@ -206,7 +206,7 @@ class _Batch:
         return self._applied == len(self._slots) and len(self._packed) == len(self._folds)
 
     async def step(self) -> bool:
-        """Fold a slot, or make a part of what is to be written, or write it; False at the end."""
+        """Fold a slot, prepare a part of the writes, or write; return False at the end."""
         if self._applied < len(self._slots):
             await self._apply(self._slots[self._applied])
             self._applied += 1
@@ -272,7 +272,7 @@ class _Batch:
     def _count(
         self, mint: Mint, slot: FinalizedSlot, swaps: Sequence[PricedSwap], floor: Floor
     ) -> None:
-        """Count the trades of *mint*, and follow it from the slot in which it traded enough."""
+        """Count the trades of *mint*, and follow it from the slot in which it reached *floor*."""
         activity: Activity = count(
             self._activity[mint],
             day=day_of(slot.time),

@@ -89,7 +89,7 @@ class ReadAhead:
         return bool(self._held) or self._has_ended
 
     async def take(self) -> list[Update]:
-        """Return the next updates, at least one; none at the end, and not too many if offered.
+        """Return the next updates, at least one; none at the end, and a limited number if offered.
 
         Raises what the source raised, after everything it yielded before.
         """
@@ -111,7 +111,7 @@ class ReadAhead:
 async def read_ahead(
     updates: AsyncIterator[Update], *, bytes_max: int = BYTES_MAX, offer: Offer | None = None
 ) -> AsyncIterator[ReadAhead]:
-    """Let the source work while blocks are decoded; no task is left behind.
+    """Run the source while blocks are decoded; its task is stopped at the end of the block.
 
     offer   called with each block that others wait before
     """
@@ -143,7 +143,7 @@ class SourceBroken(SourceError):
 
 
 class WrongChain(SourceBroken, NeedsOperator):
-    """The source is of another chain than the log."""
+    """The source belongs to another chain than the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,7 +176,7 @@ class Ingest:
     shard: Shard = WHOLE
 
     async def run(self) -> None:
-        """Ingest until the source ends, or for ever; stops cleanly when cancelled.
+        """Ingest until the source ends, if it does; stop cleanly when cancelled.
 
         Raises ForkBelowFinalized or WrongChain where an operator must decide, else SourceError.
         """
@@ -213,7 +213,7 @@ class Ingest:
             log.info("hole", slot=hole.slot, parent_slot=hole.parent_slot)
 
     async def _expect_same_chain(self) -> None:
-        """Record the chain of the log; raise WrongChain if the source is of another."""
+        """Record the chain of the log; raise WrongChain if the source belongs to another chain."""
         genesis_hash = await self.source.genesis_hash()
         if genesis_hash is None:
             return
@@ -225,7 +225,7 @@ class Ingest:
             )
 
     async def _follow(self, chain: Slots, fold: FinalFold) -> Block | None:
-        """Apply the events of the source; return a block that cannot join, None at the end."""
+        """Apply the events of the source; return a block that cannot join, or None at the end."""
         try:
             offer = None if self.ahead is None else self.ahead.offer
             async with read_ahead(self.source.updates(chain.tip), offer=offer) as queue:
@@ -268,12 +268,12 @@ class Ingest:
         await self._join(chain)
 
     async def _finish(self, fold: FinalFold, chain: Slots) -> None:
-        """Fold everything that is final, and join the pasts that reach to it."""
+        """Fold everything that is final, and join the backfills that reach to it."""
         await fold.finish()
         await self._join(chain)
 
     async def _join(self, chain: Slots) -> None:
-        """Join the pasts that are ready and folded up to."""
+        """Join the backfills that are ready and that the fold has reached."""
         while self.history is not None and (mint := await self.history.join()) is not None:
             chain.standings = Standings(await self.store.deciding_pools())
             log.info("history_joined", mint=mint)
@@ -287,14 +287,14 @@ def newest_stored() -> tuple[Slot | None, float | None]:
 
 
 class Writing:
-    """The last failure to write the market, until a block is stored after it."""
+    """The last failure to write the market, until a block is stored again."""
 
     def __init__(self) -> None:
         self._trouble = ""
         self._slot: Slot | None = None
 
     def note(self, trouble: Exception) -> None:
-        """Note a failure."""
+        """Store a failure."""
         self._trouble = str(trouble)
         self._slot, _ = newest_stored()
 

@@ -54,7 +54,7 @@ class Pegs:
         self._told: dict[Mint, tuple[bool, UnixS]] = {}
 
     def show(self, off_peg: Mapping[Mint, float], time: UnixS) -> None:
-        """Show *off_peg* of a block at *time*, and log which dollars left their peg or are back."""
+        """Export *off_peg* of a block at *time*, and log dollars that left or reached their peg."""
         if off_peg == self._shown:
             return
         for mint in self._shown.keys() - off_peg.keys():
@@ -74,14 +74,14 @@ class Pegs:
 
 
 class RateWatch:
-    """Looks at each slot that joins the log."""
+    """Checks the rate in each slot that joins the log."""
 
     def __init__(self) -> None:
         self._age = RateAge()
         self._longest_s: int | None = None  # while it is late
 
     def note(self, header: SlotHeader) -> None:
-        """Note the slot of *header*, and log if the rate has gone or come back."""
+        """Note the slot of *header*, and log if the rate was lost or has come back."""
         self._age.note(header.time, header.sol_usd_time)
         SOL_RATE_AGE_S.set(self._age.seconds)
         if self._age.is_late:
@@ -104,7 +104,7 @@ DISCRIMINATORS_MAX: Final = 200
 
 
 class Slots:
-    """The log's tail, moved on by updates.
+    """The end of the log, which updates move forward.
 
     standings      the pools of each mint, as of the newest block
     decode_block   decodes a whole block; None: *decode* does
@@ -149,11 +149,11 @@ class Slots:
 
     @property
     def time(self) -> UnixS | None:
-        """Its effective time."""
+        """The effective time of the newest block."""
         return self._tail.time
 
     def apply(self, updates: Sequence[Update], changes: list[Change]) -> Block | None:
-        """Add to *changes* what *updates* mean; stop at a block that cannot join, and return it.
+        """Add the changes of *updates* to *changes*; return the first block that cannot join.
 
         Raises ForkBelowFinalized; *changes* then holds what came before.
         """
@@ -176,7 +176,7 @@ class Slots:
         return None
 
     def _append(self, block: Block, changes: list[Change]) -> bool:
-        """Add *block* where it belongs; False if a slot before it is missing."""
+        """Add *block* in its place; return False if an earlier slot is missing."""
         place = self._tail.place(block)
         if isinstance(place, Known):
             return True
@@ -232,7 +232,7 @@ class Slots:
         return final
 
     def _read(self, block: Block) -> Decoded:
-        """Decode *block*; a bug in the decoder costs the transaction that shows it, no more."""
+        """Decode *block*; a bug in the decoder skips only the transaction that triggers it."""
         try:
             decoded = self._decode_block(block)
         except Exception:
@@ -246,7 +246,7 @@ class Slots:
         return decoded
 
     def _count_unknown(self, program: str, discriminator: str) -> None:
-        """Count an unknown instruction; a stranger can make any number of names for one."""
+        """Count an unknown instruction, whose names are not limited in number."""
         key = program, discriminator
         if key not in self._unknown:
             if len(self._unknown) >= DISCRIMINATORS_MAX:
@@ -275,7 +275,7 @@ class Slots:
 
 
 def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
-    """Return the parts of *decoded* that are kept one by one."""
+    """Return the parts of *decoded* that are stored individually."""
     return [
         Unread(slot=slot, signature=one.signature, program=one.program, reason=one.reason)
         for one in decoded.quarantined[:UNREAD_PER_BLOCK_MAX]
@@ -283,12 +283,12 @@ def _unread(slot: Slot, decoded: Decoded) -> list[Unread]:
 
 
 def _label(swap: Swap) -> str:
-    """Return the program of *swap* as a label: anyone can make any number of programs."""
+    """Return a metric label for the program of *swap*; anyone can create programs."""
     return swap.program if swap.recognised_by is RecognisedBy.TABLE else UNLISTED.name
 
 
 def _name(program: str) -> str:
-    """Return *program* as a label: an address is one of any number that strangers make."""
+    """Return a metric label for *program*; addresses share one, because anyone can create them."""
     return program if len(program) < MINT_LENGTH_MIN else UNLISTED.name
 
 

@@ -1,1 +1,1 @@
-"""Common to all features: clock, errors, limits, metrics, HTTP, SQL."""
+"""Shared by all features: clock, errors, limits, metrics, HTTP, SQL."""

@@ -1,4 +1,4 @@
-"""Actors and events of the audit log, and numbers of each hour.
+"""Actors and events of the audit log, and hourly numbers.
 
 The audit log: what was done to accounts, by whom; rows are only ever added.
 
@@ -25,12 +25,12 @@ MAILBOX: Final = Actor("mailbox")  # followed a link that was sent by e-mail
 
 
 def user_actor(user_id: int) -> Actor:
-    """Return the name of a signed-in person in the log."""
+    """Return the actor name of a signed-in user in the audit log."""
     return Actor(f"user:{user_id}")
 
 
 def key_actor(key_id: int) -> Actor:
-    """Return the name of a program with an API key in the log."""
+    """Return the actor name of a program with an API key in the audit log."""
     return Actor(f"key:{key_id}")
 
 
@@ -47,7 +47,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class EventFilter:
-    """The events to return; an empty text means all.
+    """The events to return; an empty text means all events.
 
     who      did it, or it was done to: `user:7`
     action   what was done begins with
@@ -75,7 +75,7 @@ class EventRows(Protocol):
 def note(
     events: EventRows, at: UnixMs, actor: Actor, action: str, subject: str, **detail: str
 ) -> None:
-    """Add an event; fields as in Event."""
+    """Add an event, with fields as in Event."""
     events.insert(Event(at=at, actor=actor, action=action, subject=subject, detail=detail))
 
 
@@ -83,7 +83,7 @@ HOURS_KEPT: Final = 31 * 24
 
 
 class HourSeries(StrEnum):
-    """Counts beside requests: sums, but LAG_MS, the highest of the hour, and FUND."""
+    """Hourly counts besides requests: sums, but LAG_MS is the maximum and FUND the last value."""
 
     PAID = "paid"  # payments that settled, in the hour when they did: at once or later
     CREDITS_SOLD = "credits_sold"
@@ -98,28 +98,28 @@ REQUESTS: Final = "status:"
 
 
 def requests_of(status: int) -> Series:
-    """Return the series of requests answered by *status*."""
+    """Return the series that counts requests answered with *status*."""
     return f"{REQUESTS}{status}"
 
 
 def status_of(series: Series) -> int | None:
-    """Return the status whose requests *series* counts; None for those of another kind."""
+    """Return the status whose requests *series* counts; None for a series of another kind."""
     return int(series.removeprefix(REQUESTS)) if series.startswith(REQUESTS) else None
 
 
 def hour_of(at: UnixMs) -> int:
-    """Return the number of the hour, since 1970-01-01 UTC, that *at* lies in."""
+    """Return the number of the hour that contains *at*, counted since 1970-01-01 UTC."""
     return at // HOUR_MS
 
 
 class HourRows(Protocol):
-    """Numbers of hours inside one transaction."""
+    """The hourly numbers, inside one transaction."""
 
     def add(self, hour: int, values: Mapping[Series, int]) -> None:
-        """Add *values* to those of the hour; of LAG_MS the highest is kept, of FUND the last."""
+        """Add *values* to those of *hour*; LAG_MS stores the maximum, FUND the last value."""
 
     def since(self, hour: int) -> Mapping[Series, Mapping[int, int]]:
-        """Return the numbers of *hour* and later, by series and hour."""
+        """Return the numbers since *hour*, by series and hour."""
 
     def purge(self, before: int) -> None:
         """Delete the numbers of hours before *before*."""

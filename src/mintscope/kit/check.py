@@ -13,7 +13,7 @@ OK: Final = "ok"
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing that must work: *probe* returns, or raises ServiceUnavailable with the reason.
+    """One requirement: *probe* returns, or raises ServiceUnavailable with the reason.
 
     is_vital    without it the service is not ready; else it is degraded, and spending goes on
     """
@@ -24,7 +24,7 @@ class Check:
 
 
 async def result_of(check: Check) -> str:
-    """Return OK, or what is wrong."""
+    """Return OK, or the problem."""
     try:
         async with asyncio.timeout(CHECK_TIMEOUT_S):
             await check.probe()

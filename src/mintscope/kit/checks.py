@@ -1,4 +1,4 @@
-"""Checks that a process runs by itself.
+"""Checks that a process runs periodically.
 
 Runs the checks of a process every few seconds, and logs those that fail and pass again.
 
@@ -36,14 +36,14 @@ Keep: TypeAlias = Callable[[Results], Awaitable[None]]
 
 @dataclass(slots=True)
 class _Trouble:
-    """A failing check: the time of its first failure, and its last logged reason; "": none yet."""
+    """A failing check: the time of its first failure, and its last logged reason, "" at first."""
 
     since_s: float
     logged: str = ""
 
 
 class CheckWatch:
-    """Logs each check that begins to fail, and that passes again; `run` runs them.
+    """Logs each check that starts to fail, or passes again; `run` runs the checks.
 
     look    returns "ok", or the reason of the failure, by the name of the check
     vital   names of the checks that readiness needs; empty: the process has no readiness
@@ -104,7 +104,7 @@ class CheckWatch:
         return [name for name, trouble in self._failing.items() if trouble.logged]
 
     async def _keep_failing(self, failing: Results) -> None:
-        """Store *failing*, unless the same is stored already, numbers aside."""
+        """Store *failing*, unless the stored failures differ only in numbers."""
         if self._keep is None or (self._kept is not None and _same(failing, self._kept)):
             return
         try:
@@ -118,13 +118,13 @@ class CheckWatch:
         return name != STOPPING and (name in self._passed or now_s - self._began_s >= START_S)
 
     def forget(self) -> None:
-        """Remove these checks from the metrics: they do not run any more."""
+        """Remove these checks from the metrics, because they no longer run."""
         for name in {*self._passed, *self._failing}:
             CHECK_OK.remove(name)
 
 
 def _bare(said: str) -> str:
-    """Return *said* without numbers, which change while a check fails."""
+    """Return *said* without numbers, because they change while a check fails."""
     return NUMBERS.sub("", said)
 
 
@@ -135,7 +135,7 @@ def _same(one: Results, other: Results) -> bool:
 
 
 class Attempts:
-    """Fails once *failures_max* attempts in a row have failed, until one succeeds.
+    """A check that fails after *failures_max* failed attempts in a row, until one succeeds.
 
     It also passes again after an hour without a further failure: no more attempts are made.
 

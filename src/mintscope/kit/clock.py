@@ -1,4 +1,4 @@
-"""Time as an argument.  Nothing else in the package reads a clock."""
+"""Time as an argument.  No other module in the package reads a clock."""
 
 import time
 from typing import Protocol
@@ -40,7 +40,7 @@ class ManualClock:
         return UnixMs(self._now)
 
     def monotonic_s(self) -> float:
-        """Return the seconds this clock was advanced in all."""
+        """Return the total number of seconds that this clock was advanced."""
         return self._monotonic_ms / 1000
 
     def advance(self, milliseconds: int) -> None:
@@ -50,5 +50,5 @@ class ManualClock:
         self._monotonic_ms += milliseconds
 
     def step(self, milliseconds: int) -> None:
-        """Step the wall time alone, either way, as an operator or NTP would."""
+        """Change only the wall time, in either direction, as an operator or NTP would."""
         self._now += milliseconds

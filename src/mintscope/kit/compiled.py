@@ -1,4 +1,4 @@
-"""Functions that are compiled to machine code, by numba, at their first call."""
+"""Functions that numba compiles to machine code at their first call."""
 
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -10,7 +10,7 @@ R = TypeVar("R")
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile *function*, and keep the machine code where a folder can be written."""
+    """Compile *function*, and cache the machine code if its folder is writable."""
     try:
         compiled: Callable[P, R] = njit(cache=True)(function)
     except RuntimeError:  # a read-only installation compiles again in every process
@@ -19,7 +19,7 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def bulk_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile *function* as `kernel` does; other threads run while it does."""
+    """Compile *function* as `kernel` does; it releases the GIL while it runs."""
     try:
         compiled: Callable[P, R] = njit(cache=True, nogil=True)(function)
     except RuntimeError:

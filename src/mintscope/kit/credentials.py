@@ -1,4 +1,4 @@
-"""Bearer strings: made once, shown once, stored only as a hash.
+"""Bearer credentials: created once, shown once, stored only as a hash.
 
     svc_credit_ + 64 hex     a credit token
     svc_app_    + 64 hex     an application secret
@@ -39,7 +39,7 @@ class CredentialKind(Enum):
 
     @property
     def entropy_bytes(self) -> int:
-        """The number of random bytes in one: all its digits but the checksum's."""
+        """The number of random bytes in a credential: all its digits except the checksum."""
         return (self.value[1] - CHECKSUM_LENGTH) // 2
 
 
@@ -49,23 +49,23 @@ def make_credit_token(entropy: bytes) -> CreditToken:
 
 
 def make_application_secret(entropy: bytes) -> ApplicationSecret:
-    """Return the application secret of 28 bytes that no other party can know."""
+    """Return the application secret made of *entropy*: 28 secret random bytes."""
     return ApplicationSecret(_make(CredentialKind.APPLICATION_SECRET, entropy))
 
 
 def make_api_key(entropy: bytes) -> ApiKey:
-    """Return the API key of 36 bytes that no other party can know."""
+    """Return the API key made of *entropy*: 36 secret random bytes."""
     return ApiKey(_make(CredentialKind.API_KEY, entropy))
 
 
 def has_form(kind: CredentialKind, text: str) -> bool:
-    """Return whether *text* has the prefix and the digits of *kind*, whatever its checksum."""
+    """Return whether *text* has the prefix and digits of *kind*; the checksum is not verified."""
     prefix, digits = kind.value
     return re.fullmatch(rf"{prefix}[0-9a-f]{{{digits}}}", text) is not None
 
 
 def is_well_formed(kind: CredentialKind, text: str) -> bool:
-    """Return whether *text* has the form of *kind* and the checksum fits."""
+    """Return whether *text* has the form of *kind* and a correct checksum."""
     return has_form(kind, text) and _checksum(text[:-CHECKSUM_LENGTH]) == text[-CHECKSUM_LENGTH:]
 
 

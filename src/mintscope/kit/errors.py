@@ -1,4 +1,4 @@
-"""Errors, and data of strangers as one error.
+"""Errors, and conversion of any error in untrusted input to one type.
 
 Every failure a client is meant to see, and those of stores, which are for the operator.
 
@@ -25,7 +25,7 @@ ADDRESS_SHOWN_MAX: Final = 50
 
 
 class ErrorCode(StrEnum):
-    """The wire codes: those of the specification first, then those of the decisions."""
+    """The error codes: those of the specification first, then those of later decisions."""
 
     INVALID_TOKEN_ADDRESS = "INVALID_TOKEN_ADDRESS"
     TOKEN_NOT_FOUND = "TOKEN_NOT_FOUND"
@@ -107,7 +107,7 @@ class MissingToken(ServiceError, code=ErrorCode.MISSING_TOKEN):
 
 
 class InvalidToken(ServiceError, code=ErrorCode.INVALID_TOKEN):
-    """The bearer value is no credential that is in force here."""
+    """The bearer value is not a valid credential here."""
 
 
 class PaymentRequired(ServiceError, code=ErrorCode.PAYMENT_REQUIRED):
@@ -115,11 +115,11 @@ class PaymentRequired(ServiceError, code=ErrorCode.PAYMENT_REQUIRED):
 
 
 class InsufficientCredits(ServiceError, code=ErrorCode.INSUFFICIENT_CREDITS):
-    """The credit token is good, its balance is zero."""
+    """The credit token is valid, but its balance is zero."""
 
 
 class RateLimited(ServiceError, code=ErrorCode.RATE_LIMITED):
-    """The caller must wait *retry_after_s* seconds; *text* says more than that."""
+    """The caller must wait *retry_after_s* seconds; *text* adds details."""
 
     def __init__(self, retry_after_s: int, text: str = "Too many requests") -> None:
         seconds = "second" if retry_after_s == 1 else "seconds"
@@ -132,7 +132,7 @@ class DataStale(ServiceError, code=ErrorCode.DATA_STALE):
 
 
 class ServiceUnavailable(ServiceError, code=ErrorCode.SERVICE_UNAVAILABLE):
-    """A part of the service that this request needs does not answer."""
+    """A part of the service that this request needs does not respond."""
 
 
 class InvalidBundle(ServiceError, code=ErrorCode.INVALID_BUNDLE):
@@ -140,11 +140,11 @@ class InvalidBundle(ServiceError, code=ErrorCode.INVALID_BUNDLE):
 
 
 class InvalidPayment(ServiceError, code=ErrorCode.INVALID_PAYMENT):
-    """The payment header cannot be read; nothing was looked at, nothing was charged."""
+    """The payment header cannot be read; nothing was checked, and nothing was charged."""
 
 
 class PriceUnavailable(ServiceError, code=ErrorCode.PRICE_UNAVAILABLE):
-    """The payment token has no price that may be sold at; credits go on working."""
+    """The payment token has no price to sell at; credits can still be spent."""
 
 
 class PaymentFailed(ServiceError, code=ErrorCode.PAYMENT_FAILED):
@@ -156,34 +156,34 @@ class PaymentAlreadyUsed(ServiceError, code=ErrorCode.PAYMENT_ALREADY_USED):
 
 
 class PaymentPending(ServiceError, code=ErrorCode.PAYMENT_PENDING):
-    """The payment was sent and it is not known yet whether it arrives; it can be redeemed."""
+    """The payment was sent, but may not have arrived yet; it can be redeemed."""
 
 
 class PaymentUnavailable(ServiceError, code=ErrorCode.PAYMENT_UNAVAILABLE):
-    """No payment can be taken just now; nothing was sent."""
+    """No payment can be accepted now; nothing was sent."""
 
 
 class InvalidProof(ServiceError, code=ErrorCode.INVALID_PROOF):
-    """Nothing shows that the wallet of the caller has paid for these credits."""
+    """There is no proof that the caller's wallet paid for these credits."""
 
 
 class NothingToRotate(ServiceError, code=ErrorCode.NOTHING_TO_ROTATE):
-    """The credit token has no credits to move, or the wallet proves none."""
+    """The credit token has no credits to move, or the wallet has no proof for any."""
 
 
 class RotatedRecently(ServiceError, code=ErrorCode.ROTATED_RECENTLY):
-    """The credits were moved, or bought and used, too short a time ago to be moved by a wallet."""
+    """The credits were moved, or bought and used, too recently to be moved by a wallet."""
 
 
 class FieldMessage(NamedTuple):
-    """A problem of one field of a body, or of all of it ("general")."""
+    """A problem with one field of a body, or with the whole body ("general")."""
 
     field: str
     message: str
 
 
 class InvalidFields(ServiceError, code=ErrorCode.VALIDATION_ERROR):
-    """Fields are missing, or hold what they must not."""
+    """Fields are missing, or have invalid values."""
 
     def __init__(self, messages: Sequence[FieldMessage]) -> None:
         super().__init__("; ".join(f"{field}: {message}" for field, message in messages))
@@ -191,7 +191,7 @@ class InvalidFields(ServiceError, code=ErrorCode.VALIDATION_ERROR):
 
 
 class DuplicateApplication(ServiceError, code=ErrorCode.DUPLICATE_APPLICATION):
-    """There is an application for this e-mail address, in whatever state."""
+    """An application for this e-mail address already exists, in some state."""
 
     def __init__(self) -> None:
         super().__init__("There is an application for this e-mail address already.")
@@ -207,11 +207,11 @@ class InvalidCredentials(ServiceError, code=ErrorCode.INVALID_CREDENTIALS, text=
 
 
 class NotApproved(ServiceError, code=ErrorCode.NOT_APPROVED, text=NOT_TOLD_APART):
-    """The secret is right, the application is not approved."""
+    """The secret is right, but the application is not approved."""
 
 
 class InvalidSecretFormat(ServiceError, code=ErrorCode.INVALID_SECRET_FORMAT, text=NOT_TOLD_APART):
-    """The secret cannot be one of ours."""
+    """The text cannot be a secret of this service."""
 
 
 class KeyAlreadyExists(ServiceError, code=ErrorCode.KEY_ALREADY_EXISTS):
@@ -231,7 +231,7 @@ class AccountNotFound(ServiceError, code=ErrorCode.ACCOUNT_NOT_FOUND):
 
 
 class InsufficientScope(ServiceError, code=ErrorCode.INSUFFICIENT_SCOPE):
-    """The API key is good, but not for this."""
+    """The API key is valid, but lacks the scope for this request."""
 
     def __init__(self, *, scope: str) -> None:
         super().__init__(
@@ -242,19 +242,19 @@ class InsufficientScope(ServiceError, code=ErrorCode.INSUFFICIENT_SCOPE):
 
 
 class KeyCapReached(ServiceError, code=ErrorCode.KEY_CAP_REACHED):
-    """The API key has spent all that its owner lets it spend in this month."""
+    """The API key has reached the monthly spending cap that its owner set."""
 
 
 class OwnerOnly(ServiceError, code=ErrorCode.OWNER_ONLY):
-    """Only a person who is signed in may do this, no API key."""
+    """Only a signed-in person may do this, not an API key."""
 
 
 class IdempotencyKeyUsed(ServiceError, code=ErrorCode.IDEMPOTENCY_KEY_USED):
-    """The Idempotency-Key was sent with another request before; nothing was done."""
+    """The Idempotency-Key was used with another request before; nothing was done."""
 
 
 class BadRequest(ServiceError, code=ErrorCode.BAD_REQUEST):
-    """The request breaks HTTP, or says two things at once."""
+    """The request breaks HTTP, or contradicts itself."""
 
 
 class NotFound(ServiceError, code=ErrorCode.NOT_FOUND):
@@ -265,7 +265,7 @@ class NotFound(ServiceError, code=ErrorCode.NOT_FOUND):
 
 
 class MethodNotAllowed(ServiceError, code=ErrorCode.METHOD_NOT_ALLOWED):
-    """The path exists, the method does not."""
+    """The path exists, but not with this method."""
 
     def __init__(self, *, allowed: str) -> None:
         super().__init__(f"This path answers {allowed} only.")
@@ -273,11 +273,11 @@ class MethodNotAllowed(ServiceError, code=ErrorCode.METHOD_NOT_ALLOWED):
 
 
 class RequestTimeout(ServiceError, code=ErrorCode.REQUEST_TIMEOUT):
-    """The request did not arrive whole in time."""
+    """The request did not arrive completely in time."""
 
 
 class PayloadTooLarge(ServiceError, code=ErrorCode.PAYLOAD_TOO_LARGE):
-    """The body is larger than any route takes."""
+    """The body is larger than any route accepts."""
 
 
 class HeadersTooLarge(ServiceError, code=ErrorCode.HEADERS_TOO_LARGE):
@@ -285,14 +285,14 @@ class HeadersTooLarge(ServiceError, code=ErrorCode.HEADERS_TOO_LARGE):
 
 
 class InternalError(ServiceError, code=ErrorCode.INTERNAL_ERROR):
-    """A bug; the client learns the request id and nothing else."""
+    """A bug; the client gets only the request id."""
 
     def __init__(self) -> None:
         super().__init__("The service failed; its operator can find the cause by the request id.")
 
 
 class NeedsOperator(Exception):
-    """Trying again is of no use before an operator has decided; the message says what."""
+    """Retrying does not help until an operator acts; the message says which action is needed."""
 
 
 class UnusableStore(Exception):
@@ -300,11 +300,11 @@ class UnusableStore(Exception):
 
 
 class StoreUnavailable(UnusableStore):
-    """A store does not answer for now, for want of room say; trying again may help."""
+    """A store does not respond now, for example because it is full; a retry may help."""
 
 
 class NeedsUpgrade(UnusableStore):
-    """A store is of an older version and only waits for its migrations; nothing is lost."""
+    """A store has an older version and needs its migrations; nothing is lost."""
 
 
 class UnusablePepper(UnusableStore):
@@ -316,7 +316,7 @@ class FolderInUse(UnusableStore):
 
 
 class FolderOpen(UnusableStore):
-    """Other users of the machine may look into the folder."""
+    """Other users of the machine can read the folder."""
 
 
 T = TypeVar("T")
@@ -332,7 +332,7 @@ class Undecodable(ValueError):
 
 
 def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -> T:
-    """Return the value of *text*.  Raises Undecodable, whatever the text, and nothing else."""
+    """Return the value in *text*.  Raises Undecodable for any invalid text, and nothing else."""
     try:
         return decoder.decode(text)
     except UNPARSABLE as cause:
@@ -340,13 +340,13 @@ def decode_json(text: bytes | msgspec.Raw, decoder: "msgspec.json.Decoder[T]") -
 
 
 class _Guard:
-    """No generator: every swap passes here, and one takes twice as long as to read a signature."""
+    """A class instead of a generator, which would double the time to read each signature."""
 
     def __enter__(self) -> None:
-        """Begin; there is nothing to do."""
+        """Do nothing."""
 
     def __exit__(self, _: object, cause: BaseException | None, __: object) -> None:
-        """Raise Undecodable for *cause*, unless it is an end that the process was asked for."""
+        """Raise Undecodable for *cause*, unless *cause* is a requested exit of the process."""
         if cause is None:
             return
         if isinstance(cause, Exception):
@@ -359,7 +359,7 @@ _GUARD: Final = _Guard()
 
 
 def parsed_by_others() -> AbstractContextManager[None]:
-    """Raise Undecodable for any error that a library raises at the bytes of strangers.
+    """Raise Undecodable for any error that a library raises while it parses untrusted bytes.
 
     A library documents some of its errors; made-up input finds others.  A panic of one that is
     written in Rust is no Exception, and would end the task that called it.
@@ -368,7 +368,7 @@ def parsed_by_others() -> AbstractContextManager[None]:
 
 
 def decode_base64(text: str) -> bytes:
-    """Return the bytes that *text* spells in standard base64.  Raises Undecodable."""
+    """Return the bytes that *text* encodes in standard base64.  Raises Undecodable."""
     try:
         return b64decode(text, validate=True)
     except ValueError as cause:
@@ -376,7 +376,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def visible(text: str, *, keep: str = "") -> str:
-    """Return *text* with its control, bidirectional and hidden characters shown, but not *keep*."""
+    """Return *text* with control, bidirectional and hidden characters escaped, except *keep*."""
     return "".join(sign if sign.isprintable() or sign in keep else _number(sign) for sign in text)
 
 

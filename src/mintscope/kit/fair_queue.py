@@ -1,4 +1,4 @@
-"""Turns of the event loop, for tasks that become ready together.
+"""Turns of the event loop, for tasks that become ready at the same time.
 
 Sixty payments that are confirmed together would stall every other request for their sum.
 """
@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 
 class FairQueue:
-    """Lets one go on in each turn of the event loop, in the order in which they came."""
+    """Runs one task in each turn of the event loop, in order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], bool]] = deque()
         self._is_taken = False
 
     async def next(self) -> None:
-        """Wait for a turn of one's own; with one caller there is no waiting."""
+        """Wait for a separate turn; a single caller does not wait."""
         if self.take():
             return
         turn = asyncio.get_running_loop().create_future()
@@ -31,7 +31,7 @@ class FairQueue:
         await turn
 
     def take(self) -> bool:
-        """Take the turn that is under way; False if it is taken: then `wait`."""
+        """Take the current turn; return False if it is taken, and then use `wait`."""
         if self._is_taken:
             return False
         self._is_taken = True
@@ -39,7 +39,7 @@ class FairQueue:
         return True
 
     def wait(self, go_on: Callable[[], bool]) -> None:
-        """Call *go_on* in a turn of its own; it returns False if it did not need one any more."""
+        """Call *go_on* in a separate turn; it returns False if it no longer needs the turn."""
         self._waiting.append(go_on)
 
     def _pass_on(self) -> None:

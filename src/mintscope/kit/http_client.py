@@ -1,4 +1,4 @@
-"""Clients of nodes and feeds: to whom they connect, and how much of an answer they read."""
+"""HTTP clients of nodes and feeds, with their allowed targets and response sizes."""
 
 import ssl
 import zlib
@@ -23,7 +23,7 @@ def open_client(
     connections_max: int | None = None,
     transport: httpx.AsyncBaseTransport | None = None,
 ) -> httpx.AsyncClient:
-    """Return a client that asks for answers `read_body` can unpack, and keeps no cookies."""
+    """Return a client that accepts only encodings that `read_body` unpacks, without cookies."""
     return httpx.AsyncClient(
         verify=_trusted_roots(),
         headers={"Accept-Encoding": PACKED, **(headers or {})},
@@ -37,7 +37,7 @@ def open_client(
 
 
 async def read_body(response: httpx.Response, *, bytes_max: int) -> bytes:
-    """Return the body of *response*; never more than *bytes_max* of it are in memory, unpacked.
+    """Return the unpacked body of *response*, holding at most *bytes_max* in memory.
 
     Raises    Undecodable for a longer one, and for one that is not packed as it says;
               httpx.HTTPError
@@ -69,5 +69,5 @@ def _unpack(unpacking: "zlib._Decompress", chunk: bytes, bytes_max: int) -> byte
 
 @cache
 def _trusted_roots() -> ssl.SSLContext:
-    """Return the context of every client: reading the certificates takes 20 ms, once a process."""
+    """Return the TLS context of all clients, loaded once per process because it takes 20 ms."""
     return httpx.create_ssl_context()

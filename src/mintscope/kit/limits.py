@@ -32,27 +32,27 @@ class Limit:
 
 
 class Admitted(msgspec.Struct, frozen=True, gc=False):
-    """Go ahead; *remaining* more fit now, the next one returns after *reset_s*."""
+    """The request may proceed; *remaining* more fit now, the next one returns after *reset_s*."""
 
     remaining: int
     reset_s: int
 
 
 class Denied(msgspec.Struct, frozen=True, gc=False):
-    """Too many; the next one fits after *retry_after_s* (>= 1).  Nothing was counted."""
+    """The limit is reached; the next fits after *retry_after_s* (>= 1).  Nothing was counted."""
 
     retry_after_s: int
 
 
 def site_key(client: str) -> str:
-    """Return the key of a limit of many clients together: the /48 of an IPv6 network."""
+    """Return the key of a limit shared by many clients: the /48 of an IPv6 network."""
     if not client.endswith(f"/{IPV6_PREFIX}"):
         return client
     return str(IPv6Network(client).supernet(new_prefix=IPV6_SITE_PREFIX))
 
 
 def of_a_site(limit: Limit) -> Limit:
-    """Return the limit of an IPv6 /48: that of SITE_SHARES clients together."""
+    """Return the limit of an IPv6 /48, which is SITE_SHARES times that of one client."""
     return replace(limit, name=f"{limit.name} of a site", count=SITE_SHARES * limit.count)
 
 
@@ -65,11 +65,11 @@ class Limiter(Protocol):
         """Admit one request of *key* if its window has room, and count it."""
 
     async def give_back(self, key: LimitKey) -> None:
-        """Count one admitted request of *key* less, if any still counts."""
+        """Reduce the count of *key* by one admitted request, if any still counts."""
 
 
 async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None:
-    """Take from each window, or from none: then return what the first without room says."""
+    """Take from every window or none; return the first denial, None if there is none."""
     for number, (window, key) in enumerate(windows):
         verdict = await window.take(key)
         if isinstance(verdict, Denied):
@@ -80,10 +80,10 @@ async def take_all(windows: Sequence[tuple[Limiter, LimitKey]]) -> Denied | None
 
 
 class Limits(Protocol):
-    """Makes every limiter of a process, so that one implementation can replace all of them."""
+    """Creates every limiter of a process, so that one implementation can replace them all."""
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
-        """Return the limiter of *window*, a name; the limit's own name when None.
+        """Return the limiter of the window named *window*, or else of the limit's name.
 
         Limiters of one window count together, those of different windows apart.
         Raises ValueError if the window was made with another limit.
@@ -91,14 +91,14 @@ class Limits(Protocol):
 
 
 class MemoryLimits:
-    """Implements Limits: each window counts in the memory of this process."""
+    """Implements Limits; each window counts in the memory of this process."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._windows: dict[str, MovingWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> Limiter:
-        """Return the moving window of that name, empty when it is asked for first."""
+        """Return the moving window of that name, created empty at first use."""
         name = window or limit.name
         made = self._windows.setdefault(name, MovingWindow(limit, self._clock))
         if made.limit != limit:
@@ -106,7 +106,7 @@ class MemoryLimits:
         return made
 
     def change(self, limit: Limit) -> None:
-        """Admit by *limit* from now on in the windows of its name; counts so far are kept."""
+        """Apply *limit* to the windows of its name from now on, without resetting their counts."""
         for changed in (limit, of_a_site(limit)):
             for window in self._windows.values():
                 if window.limit.name == changed.name:
@@ -135,11 +135,11 @@ class MovingWindow:
         return self.take_now(key)
 
     async def give_back(self, key: LimitKey) -> None:
-        """Count the newest admitted request of *key* less, if any still counts."""
+        """Remove the newest admitted request of *key* from the count, if any still counts."""
         self.give_back_now(key)
 
     def take_now(self, key: LimitKey) -> Admitted | Denied:
-        """Take as `take` does, at once."""
+        """Take as `take` does, without waiting."""
         now = self._clock.monotonic_s()
         window_s = self.limit.window_s
         admitted = self._young.get(key) or self._admitted(key, now)
@@ -151,7 +151,7 @@ class MovingWindow:
         return Admitted(self.limit.count - len(admitted), ceil(window_s - (now - admitted[0])))
 
     def give_back_now(self, key: LimitKey) -> None:
-        """Give back as `give_back` does, at once."""
+        """Give back as `give_back` does, without waiting."""
         admitted = self._young.get(key) or self._old.get(key)
         if not admitted:
             return

@@ -34,7 +34,7 @@ WAL: Final = "-wal"  # the suffix that SQLite appends to the name of the file
 
 
 class Machine:
-    """The machine of this process; its metrics are measured whenever they are read.
+    """The machine of this process; its metrics are measured on each read.
 
     folder            the data folder, which may not exist yet
     disk_bytes_min    the check fails with less free space on its disk
@@ -57,13 +57,13 @@ class Machine:
         self._wal_bytes_max = wal_bytes_max
 
     def measure(self) -> None:
-        """Measure the machine whenever the metrics are read."""
+        """Make each read of the metrics measure the machine."""
         DISK_FREE_BYTES.measure(lambda: disk_free_bytes(self._folder))
         if memory_free_share() is not None:
             MEMORY_FREE_SHARE.measure(lambda: memory_free_share() or 0.0)
 
     async def expect_disk(self) -> None:
-        """Raise ServiceUnavailable if the disk fills up."""
+        """Raise ServiceUnavailable if the disk has too little free space."""
         free = disk_free_bytes(self._folder)
         if free < self._disk_bytes_min:
             raise ServiceUnavailable(
@@ -72,7 +72,7 @@ class Machine:
             )
 
     async def expect_memory(self) -> None:
-        """Raise ServiceUnavailable if memory runs out."""
+        """Raise ServiceUnavailable if too little memory is free."""
         share = memory_free_share()
         if share is not None and share < self._memory_share_min:
             raise ServiceUnavailable(
@@ -81,7 +81,7 @@ class Machine:
             )
 
     async def expect_short_log(self) -> None:
-        """Raise ServiceUnavailable if a write-ahead log of SQLite grows: a reader holds it."""
+        """Raise ServiceUnavailable if a write-ahead log is too long, because a reader blocks it."""
         for name, size in wal_bytes(self._folder).items():
             if size > self._wal_bytes_max:
                 raise ServiceUnavailable(
@@ -98,7 +98,7 @@ def disk_free_bytes(folder: Path) -> int:
 
 
 def wal_bytes(folder: Path) -> Mapping[str, int]:
-    """Return the length of the write-ahead log of each file of *folder*, by the file."""
+    """Return the length of the write-ahead log of each file in *folder*, by file name."""
     found = {}
     for path in sorted(folder.glob(f"*.sqlite{WAL}")):
         try:
@@ -109,7 +109,7 @@ def wal_bytes(folder: Path) -> Mapping[str, int]:
 
 
 def memory_free_share() -> float | None:
-    """Return the free share of the memory, that of the control group if it has a limit.
+    """Return the free share of memory, of the control group if that has a limit.
 
     None if this machine does not report it.
     """
@@ -120,7 +120,7 @@ def memory_free_share() -> float | None:
 
 
 def _free_of_group() -> float | None:
-    """Return the free share of the limit of this process's control group (cgroup v2), if any."""
+    """Return the free share of the memory limit of this process's cgroup (v2), if any."""
     named = next(
         line for line in GROUP_OF_PROCESS.read_text().splitlines() if line.startswith("0::")
     )
@@ -186,7 +186,7 @@ class PublicAddress:
             await asyncio.sleep(EVERY_S)
 
     async def look(self) -> None:
-        """Send one request, and note the failure if there is one."""
+        """Send one request, and store the failure if there is one."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 self._trouble = await self._ask()
@@ -204,12 +204,12 @@ class PublicAddress:
             )
 
     async def expect_reachable(self) -> None:
-        """Raise ServiceUnavailable if clients cannot reach the service, or soon could not."""
+        """Raise ServiceUnavailable if clients cannot reach the service, or soon will not."""
         if self._trouble is not None:
             raise ServiceUnavailable(self._trouble)
 
     async def _ask(self) -> str | None:
-        """Return the failure of the answer, None if it is as expected."""
+        """Return the flaw of the response, None if it is as expected."""
         reader, writer = await asyncio.open_connection(
             self._host,
             self._port,
@@ -243,7 +243,7 @@ class PublicAddress:
 
 
 def _expires_at(writer: asyncio.StreamWriter) -> float | None:
-    """Return the Unix time at which the certificate of the other side expires, if it has one."""
+    """Return the Unix time when the peer's certificate expires, None if it has none."""
     certificate = writer.get_extra_info("peercert")
     return None if not certificate else ssl.cert_time_to_seconds(certificate["notAfter"])
 
@@ -255,20 +255,20 @@ ARENAS: Final = 2
 
 
 async def give_memory_back() -> None:
-    """Give free memory back every 10 s; has no end."""
+    """Return free memory to the system every 10 s; never return."""
     while True:
         await asyncio.sleep(PAUSE_S)
         await asyncio.to_thread(trim)
 
 
 def trim() -> None:
-    """Give free memory back now: 1 ms, or 10 ms where there are 100 MB of it."""
+    """Return free memory to the system now, which takes 1 ms, or 10 ms for 100 MB."""
     with suppress(OSError, AttributeError):  # other C libraries do so themselves
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def limit_arenas() -> None:
-    """Let all threads but the first share one arena of glibc; call it before any is started.
+    """Make all threads but the first share one glibc arena; call this before they start.
 
     Each thread has its own else, and keeps what it has freed: looks at a list of 100,000 tokens
     are made in several threads, and kept 90 MB more.
@@ -278,7 +278,7 @@ def limit_arenas() -> None:
 
 
 def freeze_startup_objects() -> None:
-    """Take the objects of the start out of every later garbage collection.
+    """Exclude the objects of the start from later garbage collections.
 
     It stays until the end anyway, and looking through all of it stops the
     loop for 75 ms; called once, before the first work comes.
@@ -288,6 +288,6 @@ def freeze_startup_objects() -> None:
 
 
 def expect_batches() -> None:
-    """Do not look for garbage in the midst of a batch: it took a third of the fold's time."""
+    """Keep garbage collection out of batches, in which it took a third of the fold's time."""
     freeze_startup_objects()
     gc.set_threshold(BATCH_OBJECTS)

@@ -50,24 +50,24 @@ DISCONNECTED_STATUS: Final = 499  # in the metrics only: there is no client to r
 
 
 class SetGauge(Gauge):
-    """A gauge that is shown once it is set: each process shows those that it keeps itself."""
+    """A gauge that is exported only once set, so that each process exports only its own."""
 
     _is_set = False
 
     @override
     def set(self, value: float) -> None:
-        """Set it to *value*."""
+        """Set the gauge to *value*."""
         self._is_set = True
         super().set(value)
 
     def measure(self, value: Callable[[], float]) -> None:
-        """Ask *value* each time it is shown, so that it goes on while nothing happens."""
+        """Call *value* on each export, so that the gauge changes even while nothing happens."""
         self._is_set = True
         self.set_function(value)
 
     @override
     def collect(self) -> Iterable[Metric]:
-        """Return its samples: none before it is set; those with labels are made when they are."""
+        """Return the samples: none before the gauge is set, or, with labels, before they exist."""
         return super().collect() if self._is_set or self._labelnames else []
 
 
@@ -301,7 +301,7 @@ STOP_POLL_S: Final = 0.05
 
 
 class RequestTally(Collector):
-    """Counts answers with plain numbers: a Prometheus histogram would cost the hot path 2 us."""
+    """Counts responses with plain numbers; a Prometheus histogram would cost the hot path 2 us."""
 
     BOUNDS_S: ClassVar = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 
@@ -310,7 +310,7 @@ class RequestTally(Collector):
         self._sums_s: dict[tuple[str, int], float] = {}
 
     def count(self, route: str, status: int, elapsed_s: float) -> None:
-        """Note one answer."""
+        """Count one response."""
         key = (route, status)
         if key not in self._counts:
             self._counts[key] = [0] * (len(self.BOUNDS_S) + 1)
@@ -325,7 +325,7 @@ class RequestTally(Collector):
             SPANS.ended(route, elapsed_s, attributes)
 
     def by_status(self) -> dict[int, int]:
-        """Return the number of answers of each status."""
+        """Return the number of responses for each status."""
         found: dict[int, int] = {}
         for (_, status), counts in list(self._counts.items()):
             found[status] = found.get(status, 0) + sum(counts)
@@ -333,7 +333,7 @@ class RequestTally(Collector):
 
     @override
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics for Prometheus; the histogram's count is the number of answers."""
+        """Yield the metrics for Prometheus; the histogram's count is the number of responses."""
         seconds = HistogramMetricFamily(
             "mintscope_request_s", "Time to answer", labels=["route", "status"]
         )
@@ -350,7 +350,7 @@ REGISTRY.register(REQUESTS)
 
 @contextmanager
 def serve_metrics(host: str, port: int) -> Iterator[int]:
-    """Serve this process's metrics while inside, on a thread; yield the port (*port* 0: any free).
+    """Serve this process's metrics in the block, on a thread; yield the port (*port* 0: any free).
 
     Raises OSError for an address that cannot be listened on.
     """
@@ -387,4 +387,4 @@ class _MetricsHandler(WSGIRequestHandler):
 
     @override
     def log_message(self, format: str, *args: object) -> None:
-        """Log nothing: a scrape is no news."""
+        """Log nothing, because scrapes are routine."""

@@ -1,4 +1,4 @@
-"""The nouns everyone uses, and the only functions that make them from text.
+"""The basic types of all modules, and the only functions that parse them from text.
 
 A value of one of these types has already been checked; nothing downstream
 checks it again.
@@ -59,7 +59,7 @@ INSTEAD_OF: Final = "x-instead-of"  # the field that is absent where this one is
 def about(
     description: str, *examples: object, form: str | None = None, instead_of: str = ""
 ) -> Meta:
-    """Return the description of a field, for `Annotated`: its meaning and unit, examples.
+    """Return the description of a field, for `Annotated`: its meaning, its unit and examples.
 
     It is read where the API is described, and nowhere else.
     form         the `format` of a text

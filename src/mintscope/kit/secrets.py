@@ -1,4 +1,4 @@
-"""Secrets of an operator: guessed ones, and rotated roots.
+"""Secrets of an operator: detection of guessable ones, and rotation of roots.
 
 Which secrets others can guess: those in a document of the project, and those made by hand.
 
@@ -50,12 +50,12 @@ IS_TEXT: Final = "it spells a text, so it can be guessed"
 
 
 def is_example(text: str) -> bool:
-    """Return whether *text* stands in the place of a secret in a document of the project."""
+    """Return whether *text* is a placeholder for a secret from the project's documents."""
     return _plain(text) in EXAMPLES
 
 
 def flaw_of_key(key: bytes) -> str | None:
-    """Return the reason why *key*, at least 32 bytes, is no secret; None: none is known."""
+    """Return the reason why *key*, at least 32 bytes, is not secret; None if no reason is known."""
     if is_example(key.hex()):
         return IS_EXAMPLE
     differences = {(after - before) % 256 for before, after in itertools.pairwise(key)}
@@ -65,7 +65,7 @@ def flaw_of_key(key: bytes) -> str | None:
 
 
 def flaw_of_password(text: str) -> str | None:
-    """Return the reason why the password *text* of a store is no secret; None: none is known."""
+    """Return the reason why the store password *text* is not secret; None if none is known."""
     if is_example(text):
         return IS_EXAMPLE
     if len(text) < PASSWORD_LENGTH_MIN or len(set(text)) < PASSWORD_CHARACTERS_MIN:
@@ -77,14 +77,14 @@ def flaw_of_password(text: str) -> str | None:
 
 
 def passwords_in(url: str) -> Sequence[str]:
-    """Return the passwords in an address of a store: before the host, and as a parameter."""
+    """Return the passwords in the URL of a store: before the host, and as a parameter."""
     parts = urlsplit(url)
     named = [value for name, value in parse_qsl(parts.query) if name == "password"]
     return [*([] if not parts.password else [unquote(parts.password)]), *named]
 
 
 def has_example(url: str) -> bool:
-    """Return whether an example stands in *url*: as password, in its path, as a parameter."""
+    """Return whether *url* contains a placeholder: as password, in its path, as a parameter."""
     parts = urlsplit(url)
     texts = [*passwords_in(url), *parts.path.split("/")]
     return any(is_example(unquote(each)) for each in texts) or any(
@@ -93,7 +93,7 @@ def has_example(url: str) -> bool:
 
 
 def holds_secret(url: str) -> bool:
-    """Return whether *url* holds more than where to connect: a user, a password, a parameter."""
+    """Return whether *url* may hold a secret: a user, a password or a parameter."""
     parts = urlsplit(url)
     return bool(parts.password or parts.query or (parts.username and not parts.hostname))
 
@@ -109,7 +109,7 @@ _FORM: Final = re.compile(r"(\d{1,11}):([0-9a-f]{64})")
 
 
 class Root(msgspec.Struct, frozen=True, order=True):
-    """A root.
+    """A root of derived keys.
 
     since_s    Unix seconds from which it signs
     secret     32 bytes
@@ -120,19 +120,19 @@ class Root(msgspec.Struct, frozen=True, order=True):
 
     @property
     def since(self) -> UnixMs:
-        """The time at which it begins to sign."""
+        """The time at which the root begins to sign."""
         return UnixMs(self.since_s * 1000)
 
     @override
     def __str__(self) -> str:
-        """Return it as it is kept."""
+        """Return the root in its stored form."""
         return f"{self.since_s}:{self.secret.hex()}"
 
     __repr__ = object.__repr__  # never the secret
 
 
 def parse_root(text: str) -> Root:
-    """Return the root of *text*.  Raises ValueError, which says nothing of what was there."""
+    """Return the root in *text*.  Raises ValueError, whose message does not reveal *text*."""
     found = _FORM.fullmatch(text.strip())
     if found is None:
         raise ValueError(EXPECTED)
@@ -144,7 +144,7 @@ def parse_root(text: str) -> Root:
 
 
 def rotated(roots: Iterable[Root], new: Root) -> Sequence[Root]:
-    """Return *roots* and *new*, oldest first, without those that nothing was made with lately."""
+    """Return *roots* and *new*, oldest first, without those that no recent key derives from."""
     found = sorted([*roots, new])
     return [
         root

@@ -1,4 +1,4 @@
-"""Lengths of time in seconds and milliseconds, and the one way to write a moment."""
+"""Lengths of time in seconds and milliseconds, and the formats for a moment."""
 
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -27,23 +27,23 @@ def month_of(at: UnixMs) -> Month:
 
 
 def month_end(month: Month) -> UnixMs:
-    """Return the begin of the month after *month*."""
+    """Return the start of the month after *month*."""
     year, number = divmod(month + 1, MONTHS)
     return UnixMs(int(datetime(year, number + 1, 1, tzinfo=UTC).timestamp()) * SECOND_MS)
 
 
 def utc(at: UnixMs) -> datetime:
-    """Return *at* with its time zone, in whole seconds."""
+    """Return *at* as a datetime in UTC, in whole seconds."""
     return datetime.fromtimestamp(at // SECOND_MS, UTC)
 
 
 def iso_time(at: UnixMs) -> str:
-    """Return *at* as ISO 8601 in whole seconds: 2026-11-22T06:13:20Z."""
+    """Return *at* in ISO 8601 with whole seconds: 2026-11-22T06:13:20Z."""
     return f"{_second(at // SECOND_MS)}Z"
 
 
 def iso_time_ms(at: UnixMs) -> str:
-    """Return *at* as ISO 8601 with milliseconds: 2026-11-22T06:13:20.007Z."""
+    """Return *at* in ISO 8601 with milliseconds: 2026-11-22T06:13:20.007Z."""
     return f"{_second(at // SECOND_MS)}.{at % SECOND_MS:03d}Z"
 
 

@@ -1,1 +1,1 @@
-"""Prices, candles, indicators and reports, made of swaps."""
+"""Prices, candles, indicators and reports, computed from swaps."""

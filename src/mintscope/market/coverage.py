@@ -1,4 +1,4 @@
-"""The part of all exchanges that was read, by hour and program, and as a share of all.
+"""The share of exchanges that was read, in total, and by hour and program.
 
 Call      of a program that exchanged tokens, or of one in the table that should have
 Read      under the name of the table, or by its transfers where the table has no such program
@@ -34,7 +34,7 @@ SHARE_DIGITS: Final = 4
 
 
 class Tally(NamedTuple):
-    """Calls, those of them whose volume is known, and that volume in micro-USD."""
+    """Calls, the number of those with known volume, and that volume in micro-USD."""
 
     calls: int = 0
     valued: int = 0
@@ -59,7 +59,7 @@ class SlotCoverage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgramHour(NamedTuple):
-    """The calls of a program in an hour that had the same outcome.
+    """The calls of a program in one hour with the same outcome.
 
     hour      since 1970-01-01 UTC, by the time of blocks
     program   its name in the table, the address of one that is not in it, or OTHER
@@ -73,7 +73,7 @@ class ProgramHour(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Exchanges read and missed from *since* until the newest block.
+    """Exchanges read and missed, from *since* to the newest block.
 
     since, time     Unix seconds; *since* is the start of an hour
     blocks          that were read
@@ -93,19 +93,19 @@ class Coverage(NamedTuple):
         return [row for row in self.rows if row.hour * HOUR_S >= since]
 
     def before(self, until: UnixS) -> Sequence[ProgramHour]:
-        """Return the rows of the hours that had ended at *until*."""
+        """Return the rows of the hours that had ended by *until*."""
         return [row for row in self.rows if (row.hour + 1) * HOUR_S <= until]
 
 
 class MintCoverage(NamedTuple):
-    """Of one mint: its swaps that set a price, as calls, and the calls that were missed."""
+    """The coverage of one mint: its calls that set a price, and the calls that were missed."""
 
     read: Tally
     missed: Tally
 
 
 class MissedMints(NamedTuple):
-    """The mints of which calls were missed in the window.
+    """The mints with missed calls in the window.
 
     is_whole   false: there were more of them than are counted by name
     """
@@ -115,7 +115,7 @@ class MissedMints(NamedTuple):
 
 
 class NotRead(msgspec.Struct, frozen=True, kw_only=True):
-    """Calls of one kind that were seen and not read, or read without a name.
+    """Calls of one kind that were not read, or were read without a name.
 
     time        of the block, or of the newest of them
     program     its name; the address of one that is not listed
@@ -136,19 +136,19 @@ class NotRead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CoverageReader(Protocol):
-    """Exchanges read and missed, safe while ingest writes.  Raises ServiceUnavailable."""
+    """Reads the coverage of exchanges, even while ingest writes.  Raises ServiceUnavailable."""
 
     async def coverage(self, hours: int) -> Coverage | None:
-        """Return that of the newest block's hour and of the hours before it, *hours* in all.
+        """Return the coverage of *hours* hours, up to that of the newest block.
 
         None before the first block.  A week is kept.
         """
 
     async def missed_mints(self) -> MissedMints:
-        """Return the mints of which calls were missed in the window."""
+        """Return the mints with missed calls in the window."""
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of the newest block's day, the most volume first."""
+        """Return up to *limit* kinds of calls in the newest block's day, largest volume first."""
 
 
 class Shares(NamedTuple):
@@ -179,7 +179,7 @@ class ReportCoverage(
     gc=False,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
 ):
-    """The share of exchanges that was read lately, of this token and of all."""
+    """The share of recent exchanges that was read, for this token and for all tokens."""
 
     from_: Annotated[
         UnixS,
@@ -195,7 +195,7 @@ class ReportCoverage(
 
 
 class ReportCoverages(NamedTuple):
-    """The coverage in the reports of all mints: made once, used until the next is read.
+    """The coverage in the reports of all mints, computed once for each reading.
 
     usual     of a mint of which nothing was missed
     by_mint   of the others
@@ -205,7 +205,7 @@ class ReportCoverages(NamedTuple):
     by_mint: Mapping[Mint, ReportCoverage]
 
     def of(self, mint: Mint) -> ReportCoverage:
-        """Return that of *mint*."""
+        """Return the coverage of *mint*."""
         return self.by_mint.get(mint, self.usual)
 
 
@@ -223,17 +223,17 @@ class Totals(NamedTuple):
 
     @property
     def all(self) -> Tally:
-        """All three."""
+        """The sum of all outcomes."""
         return summed(self)
 
     @property
     def shares(self) -> Shares:
-        """The share of it that was read, by whatever way."""
+        """The share of the calls that was read, by either method."""
         return shares_of(summed((self.read, self.unlisted)), self.missed)
 
 
 class MissedProgram(NamedTuple):
-    """A program of which calls were missed.
+    """A program with missed calls.
 
     reasons   how many calls were missed for each reason, the most frequent first
     calls     all calls of the program that exchanged tokens, or should have
@@ -246,7 +246,7 @@ class MissedProgram(NamedTuple):
 
 
 class Jump(NamedTuple):
-    """A program of which many more calls are missed than the day before: it was upgraded, probably.
+    """A program with many more missed calls than the day before, probably due to an upgrade.
 
     before   what was missed of it in the day before
     """
@@ -267,7 +267,7 @@ def summed(tallies: Iterable[Tally]) -> Tally:
 
 
 def shares_of(read: Tally, missed: Tally) -> Shares:
-    """Return the share of *read* in both."""
+    """Return the shares of *read* in the sum of *read* and *missed*."""
     return Shares(part(read.calls, missed.calls), part(read.volume, missed.volume))
 
 
@@ -278,7 +278,7 @@ def part(read: int, missed: int) -> float | None:
 
 
 def percent(share: float) -> str:
-    """Return *share* in words, rounded down: 100 % is nothing less."""
+    """Return *share* as a percentage, rounded down, so that only 1 gives 100 %."""
     return f"{floor(share * 10_000 + 1e-6) / 100:g} %"
 
 
@@ -299,7 +299,7 @@ def by_program(rows: Iterable[ProgramHour]) -> dict[str, list[ProgramHour]]:
 
 
 def missed_programs(rows: Iterable[ProgramHour]) -> list[MissedProgram]:
-    """Return the programs of which calls were missed, the most volume first, then calls."""
+    """Return the programs with missed calls, the largest volume first, then the most calls."""
     found = []
     for program, own in by_program(rows).items():
         missed = [row for row in own if row.outcome not in {READ, UNLISTED}]
@@ -315,7 +315,7 @@ def missed_programs(rows: Iterable[ProgramHour]) -> list[MissedProgram]:
 
 
 def unlisted_programs(rows: Iterable[ProgramHour]) -> list[tuple[str, Tally]]:
-    """Return the programs that were read by transfers, the most volume first, then calls."""
+    """Return the programs read from transfers, the largest volume first, then the most calls."""
     found = {
         program: summed(row.tally for row in own if row.outcome == UNLISTED)
         for program, own in by_program(rows).items()
@@ -325,7 +325,7 @@ def unlisted_programs(rows: Iterable[ProgramHour]) -> list[tuple[str, Tally]]:
 
 
 def jumps(coverage: Coverage) -> list[Jump]:
-    """Return the programs whose calls are missed much more often than in the day before the window.
+    """Return the programs with many more missed calls than in the day before the window.
 
     coverage   of the window and the day before it
     """
@@ -370,10 +370,10 @@ def _read_share(shares: Shares) -> ReadShare:
 
 
 def window_start(time: UnixS) -> UnixS:
-    """Return the begin of the window of a block at *time*."""
+    """Return the start of the window of a block at *time*."""
     return first_hour(time, WINDOW_HOURS)
 
 
 def first_hour(time: UnixS, hours: int) -> UnixS:
-    """Return the start of the first of *hours* hours that end with that of *time*."""
+    """Return the start of the first of *hours* hours, the last of which contains *time*."""
     return UnixS((time // HOUR_S - hours + 1) * HOUR_S)

@@ -69,7 +69,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A swap as one mint's analytics see it, fixed when it was appended.
+    """A swap as the analytics of one mint see it, fixed when it was appended.
 
     volume       micro-USD, integer; 0 if it must not count, as at a price that was rejected
     price_usd    per whole token, None if the swap sets no candle;
@@ -152,7 +152,7 @@ class Tracked(msgspec.Struct, frozen=True):
 
 
 class Untracked(msgspec.Struct, frozen=True):
-    """*mint* is no longer followed; what was kept of it is dropped."""
+    """*mint* is no longer followed, and its stored data is dropped."""
 
     seq: int
     mint: Mint
@@ -207,7 +207,7 @@ class TailSwap(msgspec.Struct, frozen=True, gc=False):
 
 
 class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything needed to go on from `seq`, read in one snapshot.
+    """Everything needed to continue from `seq`, read in one snapshot.
 
     state     the engine's accumulators of closed candles, None for a mint with none
     candles   per timeframe the newest 101 candles (count >= 1), oldest first, folded ones only
@@ -273,4 +273,4 @@ class LogReader(Protocol):
 
 
 class LogTrimmed(Exception):
-    """The events asked for are gone: start again from a fresh snapshot."""
+    """The requested events are deleted: start again from a fresh snapshot."""

@@ -1,4 +1,4 @@
-"""Facts of mints, asked of a node: once when they are first followed, then daily."""
+"""Facts of mints, requested from a node when a mint is first followed, then daily."""
 
 import asyncio
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ Read = dict[Mint, MintFacts | NotAMint]
 
 
 async def keep_facts(rpc: Rpc, store: SqlMintFacts, clock: Clock) -> None:
-    """Read each tracked mint once it is followed, and once a day; has no end.
+    """Read the facts of each tracked mint once it is followed, then once a day; never returns.
 
     A node or a store that does not answer is asked again: nothing but facts waits for it.
     """

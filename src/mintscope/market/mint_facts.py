@@ -1,4 +1,4 @@
-"""Facts of a mint, read from its account and from where its name is kept; pure.
+"""Facts of a mint, read from its account and its metadata; pure.
 
 Layouts: SPL Token `Mint` (82 bytes), Token-2022 extensions (type, length, value after the account
 type at byte 165), Token Metadata Interface (extension 19), Metaplex Token Metadata `Metadata`.
@@ -48,7 +48,7 @@ PROGRAM_NAMES: Final = {TokenProgram.SPL: "SPL Token", TokenProgram.SPL_2022: "T
 
 
 class NotAMint(Exception):
-    """The address is no mint; the message says what is there."""
+    """The address is not a mint; the message describes what is there."""
 
 
 class ChainAccount(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,11 +71,11 @@ class ScaledUiAmount(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     effective_at: int
 
     def at(self, time: UnixS) -> float:
-        """Return the multiplier that holds at *time*, as the token program chooses it."""
+        """Return the multiplier in force at *time*, as the token program chooses it."""
         return self.new_multiplier if time >= self.effective_at else self.multiplier
 
     def announced(self, time: UnixS) -> tuple[float, UnixS] | None:
-        """Return the multiplier that takes its place after *time*, and when; None: none does."""
+        """Return the multiplier announced for after *time*, and its start, or None."""
         is_ahead = time < self.effective_at <= UNIX_S_MAX
         if not is_ahead or self.new_multiplier == self.multiplier:
             return None
@@ -211,7 +211,7 @@ def _texts(data: bytes, at: int) -> tuple[str | None, str | None]:
 
 
 def _text(data: bytes, at: int) -> tuple[str | None, int]:
-    """Return the string at *at* and where it ends; Metaplex fills with zero bytes."""
+    """Return the string at *at* and its end; Metaplex pads it with zero bytes."""
     end = at + 4 + int.from_bytes(data[at : at + 4], "little")
     if at + 4 > len(data) or end > len(data):
         return None, len(data)
@@ -231,7 +231,7 @@ def _address(value: bytes | None, at: int) -> str | None:
 
 
 def _scaled(value: bytes | None) -> ScaledUiAmount | None:
-    """Return the multipliers, None for any that the program would not have taken."""
+    """Return the multipliers, or None if the token program would not accept them."""
     if value is None or len(value) < MULTIPLIERS_AT + MULTIPLIERS.size:
         return None
     multiplier, effective_at, newer = MULTIPLIERS.unpack_from(value, MULTIPLIERS_AT)

@@ -27,7 +27,7 @@ from mintscope.solana.blocks import Gap
 
 
 class Floor(msgspec.Struct, frozen=True, kw_only=True):
-    """The least trade of a mint to be followed.
+    """The least trading for which a mint is followed.
 
     swaps_min        in one UTC day of the market
     volume_min       in that day too, micro-USD
@@ -44,7 +44,7 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Activity(NamedTuple):
-    """The trade of a mint.
+    """The trading of a mint.
 
     day         the newest day it traded on, days since 1970
     swaps       of that day
@@ -64,7 +64,7 @@ def day_of(time: UnixS) -> int:
 
 
 def count(before: Activity | None, *, day: int, swaps: int, volume: int, floor: Floor) -> Activity:
-    """Return *before* with what one slot of *day* adds."""
+    """Return *before* plus the swaps and volume of one slot of *day*."""
     if before is not None and before.day == day:
         swaps += before.swaps
         volume += before.volume
@@ -136,7 +136,7 @@ class FinalizedSlot(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """The rows of the fold about a mint so far.
+    """The stored data of a mint before the fold.
 
     since_slot   swaps of later slots count; None: not tracked
     is_removed   by an operator: no rule follows it
@@ -234,7 +234,7 @@ class Retention(msgspec.Struct, frozen=True):
     swaps_s: int = RECENT_S
 
     def __post_init__(self) -> None:
-        """Refuse less than loading a mint needs."""
+        """Raise ValueError if less is kept than loading a mint needs."""
         for timeframe in Timeframe:
             floor = MINUTES_S if timeframe is Timeframe.M1 else WIDTH_S[timeframe]
             if self.keep_s.get(timeframe, 0) < floor:
@@ -258,7 +258,7 @@ CANDLES_FOR_ALL: Final = 200  # of the longest, EMA-200
 
 
 def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | None]:
-    """Return the earliest time at which each timeframe is ready: a swap in every bucket until then.
+    """Return the earliest time at which each timeframe is ready, if every bucket gets a swap.
 
     A bucket without a swap has no candle, and moves the moment on.  One that has volume and no
     price yet counts as over: the moment is then said one bucket late.
@@ -282,7 +282,7 @@ def ready_from(state: bytes | None, now: UnixS) -> Mapping[Timeframe, UnixS | No
 def _first_bucket_with_all(
     timeframe: Timeframe, *, count: int, newest: UnixS | None, now: UnixS
 ) -> UnixS | None:
-    """Return the start of the bucket whose candle is the last that is needed."""
+    """Return the start of the bucket of the last candle that is still needed."""
     missing = CANDLES_FOR_ALL - count
     if missing <= 0:
         return None

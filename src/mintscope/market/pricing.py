@@ -73,7 +73,7 @@ SetsPrice: TypeAlias = Callable[[Mint, Offer], bool]
 
 
 class Rate(NamedTuple):
-    """Dollars per SOL, and the time of the newest swap that says so."""
+    """Dollars per SOL, and the time of the newest swap that the rate is based on."""
 
     usd: float
     at: UnixS
@@ -100,7 +100,7 @@ class Unpriced(StrEnum):
 
 
 class Priced(NamedTuple):
-    """The swaps of one slot, in order, and how many of them set no price."""
+    """The swaps of one slot, in order, and the number of those without a price, by reason."""
 
     swaps: list[PricedSwap]
     unpriced: Counter[Unpriced]
@@ -155,7 +155,7 @@ def sol_usd_samples(
 
 
 def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS) -> Rate | None:
-    """Return the rate of a slot at *time* with *samples*, None if there is none to trust.
+    """Return the rate of a slot at *time* with *samples*, or None if none can be trusted.
 
     Without samples it is the last one: it changes in no slot in which SOL does not trade.
 
@@ -175,7 +175,7 @@ def sol_usd(recent: Iterable[SlotHeader], samples: Sequence[Sample], time: UnixS
 
 
 def _last(header: SlotHeader | None, time: UnixS) -> Rate | None:
-    """Return the rate of *header*, None if there is none or it is too old at *time*."""
+    """Return the rate of *header*, or None if there is none or it is too old at *time*."""
     if header is None or header.sol_usd is None or header.sol_usd_time is None:
         return None
     if time - header.sol_usd_time > RATE_AGE_MAX_S:
@@ -190,7 +190,7 @@ def price_slot(
     quotes: Quotes = BASIC,
     time: UnixS = UnixS(0),  # noqa: B008 - a number
 ) -> Priced:
-    """Return *swaps* as their base mints' analytics see them.
+    """Return *swaps* as the analytics of their base mints see them.
 
     sets_price   asked in order whether a swap sets the price; None: every one does
     quotes       what each mint is worth as a quote, as of before the slot
@@ -255,7 +255,7 @@ def price_slot(
 def _succession(
     swap: Swap, base: Mint, curve: str, sets_price: SetsPrice | None, time: UnixS
 ) -> PricedSwap:
-    """Return that the pool of *swap* takes the place of *curve*, from here on."""
+    """Return the entry that records that the pool of *swap* replaces *curve* from here on."""
     evidence = Evidence(None, 0, "", succeeds=curve)
     if sets_price is not None:
         sets_price(base, offer_of(swap.pool, (0.0, 0.0), evidence, time))
@@ -266,7 +266,7 @@ def _succession(
 def _sided(
     swaps: Iterable[Swap], quotes: Quotes
 ) -> tuple[list[tuple[Swap, Oriented]], Counter[Unpriced]]:
-    """Return those of *swaps* that have an anchor, and the count of the others."""
+    """Return the *swaps* that have a base and a quote, and the count of the others."""
     sided = []
     without = 0
     for swap in swaps:
@@ -327,7 +327,7 @@ def _evidence(  # noqa: PLR0913, PLR0917 - all that a swap tells
 
 
 def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Quotes) -> bool:
-    """Return whether SOL has a price in one pool at most, those of this slot included."""
+    """Return whether SOL has a price in at most one pool, including those of this slot."""
     pools = quotes.pools(WSOL)
     if len(pools) <= 1:
         pools.update(
@@ -339,7 +339,7 @@ def _has_one_pool(sided: Iterable[tuple[Swap, Oriented]], rate: Rate, quotes: Qu
 
 
 def _uncounted(swap: Swap, seen: Oriented, quotes: Quotes, wash: Wash) -> int:
-    """Return the reason, an `Uncounted`, why the amount is no volume, whatever the price."""
+    """Return the reason why the amount is not volume, as an `Uncounted`, or COUNTED."""
     if (swap.transaction_index, seen.base, swap.signer) in wash:
         return int(Uncounted.ROUND_TRIP)
     if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
@@ -348,12 +348,12 @@ def _uncounted(swap: Swap, seen: Oriented, quotes: Quotes, wash: Wash) -> int:
 
 
 def _is_told(flow: int, uncounted: int) -> bool:
-    """Return whether the log has the amounts of a swap too small to set a price."""
+    """Return whether the log stores the amounts of a swap too small to set a price."""
     return flow > DUST_VOLUME or (flow > 0 and not uncounted)
 
 
 def dust_volume(evidence: Evidence, *, counts: bool) -> int:
-    """Return the volume of a swap too small to set a price, in a pool that *counts* or not.
+    """Return the volume of a swap too small to set a price; *counts*: its pool counts.
 
     In a private pool a few raw units can cost ten cents, as often as its owner likes.
     """
@@ -390,13 +390,13 @@ def _quote_decimals(seen: Oriented) -> int | None:
 
 
 def _with_several(swaps: Iterable[Swap]) -> set[int]:
-    """Return the transactions with more than one of *swaps*: most have one."""
+    """Return the transactions with more than one of *swaps*."""
     counts = Counter(map(_transaction, swaps))
     return {transaction for transaction, count in counts.items() if count > 1}
 
 
 def _on_both_sides(sided: Iterable[tuple[Swap, Oriented]]) -> Wash:
-    """Return the signers that bought and sold: no pressure either way."""
+    """Return the signers that both bought and sold a mint in one transaction."""
     sides: dict[bool, set[tuple[int, Mint, str]]] = {True: set(), False: set()}
     for swap, seen in sided:
         if swap.succeeds is None:
@@ -416,7 +416,7 @@ def _trips(swaps: Iterable[Swap]) -> dict[Way, Trip]:
 
 
 def _ways_back(together: Iterable[Swap]) -> list[Way]:
-    """Return (transaction, pool, in mint, out mint) of pools that went both ways.
+    """Return (transaction, pool, in mint, out mint) of swaps in pools traded in both directions.
 
     All their swaps are a round trip, by any signer: the victim of a sandwich, and the second
     key of one trader, could not trade at another price.
@@ -426,7 +426,7 @@ def _ways_back(together: Iterable[Swap]) -> list[Way]:
 
 
 def _loops(together: Iterable[Swap]) -> Iterator[Way]:
-    """Yield (transaction, signer, in mint, out mint) of exchanges whose gain came back to a mint.
+    """Yield (transaction, signer, in mint, out mint) of swaps that are part of a loop.
 
     A loop ends where it began, by however many mints: of the exchanges of one signer those are left
     that others lead to and go on from.
@@ -448,7 +448,7 @@ def _loops(together: Iterable[Swap]) -> Iterator[Way]:
 
 
 def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
-    """Return the part that *swap* has in one of *trips*."""
+    """Return the role of *swap* in one of *trips*."""
     at = swap.transaction_index
     way = swap.in_mint, swap.out_mint
     back = trips.get((at, swap.pool, *way))
@@ -456,7 +456,7 @@ def _trip(trips: dict[Way, Trip], swap: Swap) -> Trip:
 
 
 def _volume(seen: Oriented, rate: _ExactRate, quotes: Quotes) -> int:
-    """Return the micro-USD that changed hands, rounded down; 0 for a quote that counts none."""
+    """Return the traded micro-USD, rounded down; 0 if the quote does not count as volume."""
     if seen.quote_kind is TOKEN and not quotes.counts_volume(seen.quote):
         return 0
     return _worth(seen, seen.quote_amount, rate, quotes)

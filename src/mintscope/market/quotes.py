@@ -59,14 +59,14 @@ class _Token(NamedTuple):
 
 
 class QuoteMints(NamedTuple):
-    """The mints that an operator lets be quotes, beside SOL and tokens with a robust price."""
+    """The mints that an operator allows as quotes, besides SOL and tokens with a robust price."""
 
     dollars: frozenset[Mint] = DOLLARS
     staking: frozenset[Mint] = STAKING_TOKENS
 
 
 class Quotes:
-    """The quote that each mint is, at one time.
+    """The kind, rank and value of each mint as a quote, at one time.
 
     dollars   the mints that count as one dollar
     off_peg   by how much each dollar that can be judged is off the median of all: see `off_peg`
@@ -87,11 +87,11 @@ class Quotes:
         self.dollars = _on_peg(self.off_peg, mints.dollars)
 
     def kind(self, mint: Mint) -> QuoteKind | None:
-        """Return the kind of *mint* as a quote; None: it is none."""
+        """Return the kind of *mint* as a quote, or None if it cannot be one."""
         return KIND_OF_RANK[self.rank(mint)]
 
     def rank(self, mint: Mint) -> int:
-        """Return the rank of *mint* as a quote: of two, the nearer is the quote.
+        """Return the rank of *mint* as a quote; of two mints, that of the lower rank is the quote.
 
         0 a dollar, 1 SOL, 2 a staking token, 3 a token with a robust price, 4 none.
         """
@@ -125,16 +125,16 @@ class Quotes:
         return token.behind
 
     def pools(self, mint: Mint) -> set[str]:
-        """Return the pools of *mint* that are known."""
+        """Return the known pools of *mint*."""
         known = self._decided(mint)
         return set() if known is None else {pool.pool for pool in known.pools}
 
     def counts_pool(self, mint: Mint, pool: str) -> bool:
-        """Return whether *pool* counts for the price of *mint*, as of the slot so far."""
+        """Return whether *pool* counts for the price of *mint* at this point of the slot."""
         return counts_at(self._decided(mint), pool, self._time)
 
     def counts_volume(self, mint: Mint) -> bool:
-        """Return whether what is traded for *mint*, of kind TOKEN, counts as volume."""
+        """Return whether trades against *mint*, of kind TOKEN, count as volume."""
         return mint in self._staking
 
     def _token(self, mint: Mint) -> _Token | None:
@@ -158,13 +158,13 @@ class Quotes:
         return _Token(decided.usd, _behind(decided, self._time)) if is_robust else None
 
     def _is_near_sol(self, usd: float) -> bool:
-        """Return whether a staking token can be worth *usd*; any can while SOL has no price."""
+        """Return whether a staking token can be worth *usd*; always True while SOL has no price."""
         sol = self._decided(WSOL)
         return sol is None or STAKED_SOL_MIN <= usd / sol.usd <= STAKED_SOL_MAX
 
 
 def _behind(decided: Standing, time: UnixS) -> int:
-    """Return one POOLS_MAX-th of the reserves at the price of *decided*, in micro-USD.
+    """Return the reserves at the price of *decided*, divided by POOLS_MAX, in micro-USD.
 
     A pool younger than OLD_S shows less in proportion.
     """
@@ -179,7 +179,7 @@ def _behind(decided: Standing, time: UnixS) -> int:
 
 
 def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:
-    """Return by how much each dollar is off the median of all; 0.01 is 1 % above it.
+    """Return the deviation of each dollar from the median of all; 0.01 is 1 % above it.
 
     prices   USD of those of *dollars* that traded within PEG_FRESH_S.  USDC and USDT without a
              price count as 1
@@ -195,7 +195,7 @@ def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint
 
 
 def _fresh(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> dict[Mint, float]:
-    """Return the prices of those of *dollars* that traded lately."""
+    """Return the prices of the *dollars* that traded recently."""
     prices: dict[Mint, float] = {}
     for dollar in dollars:
         known = decided(dollar)
@@ -205,7 +205,7 @@ def _fresh(decided: Decided, time: UnixS, dollars: frozenset[Mint]) -> dict[Mint
 
 
 def _on_peg(off: Mapping[Mint, float], dollars: frozenset[Mint]) -> frozenset[Mint]:
-    """Return those of *dollars* that count as one dollar; *off* says how far each is off."""
+    """Return the *dollars* that count as one dollar; *off* is their deviation from the peg."""
     if not off:
         return dollars & TRUSTED
     return frozenset(dollar for dollar, share in off.items() if abs(share) <= PEG_MAX)
@@ -216,7 +216,7 @@ BASIC: Final = Quotes()
 
 
 def oriented(swap: Swap, quotes: Quotes = BASIC) -> Oriented | None:
-    """Return *swap* seen from its base; None if neither mint can be a quote, or both alike.
+    """Return *swap* seen from its base, or None if its mints cannot form a base and a quote.
 
     The quote is the mint that is nearer to a dollar.  Between two dollars it is the one that the
     pool paid; two tokens of one rank price each other nowhere, so that no loop can form.
@@ -247,7 +247,7 @@ class RateAge:
         self._newest: UnixS | None = None
 
     def note(self, time: UnixS, rated_at: UnixS | None) -> None:
-        """Note a slot.
+        """Record a slot and the time of its rate.
 
         time       of the slot
         rated_at   of the newest trade behind its rate; None: it has none
@@ -260,12 +260,12 @@ class RateAge:
 
     @property
     def seconds(self) -> int:
-        """Return the time from the last trade, or from the first slot, to the newest slot."""
+        """The seconds from the last trade, or from the first slot, to the newest slot."""
         if self._since is None or self._newest is None:
             return 0
         return max(0, self._newest - self._since)
 
     @property
     def is_late(self) -> bool:
-        """Return whether swaps have no price, now or soon, because there is no rate."""
+        """Whether swaps have no price, now or soon, because there is no rate."""
         return self.seconds > RATE_LATE_S

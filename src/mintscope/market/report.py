@@ -80,7 +80,7 @@ class Price(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
     @classmethod
     def of(cls, usd: float, sol: float, basis: PriceBasis | None, now: UnixS) -> "Price":
-        """Return the price with what it rests on, as of *now*."""
+        """Return the price with its basis, as of *now*."""
         if basis is None:
             return cls(usd, sol, None, None, None, 0, Confidence.LOW, None)
         depth = basis.depth
@@ -305,7 +305,7 @@ def report_of(
     coverage: ReportCoverage | UnsetType = UNSET,
     basis: PriceBasis | None = None,
 ) -> TokenReport:
-    """Return the report however little there is: one priced swap at least."""
+    """Return the report even if it is incomplete; at least one priced swap is required."""
     v = values.tolist()
     m1, m5, m15, h1 = map(int, v[COUNTS:FIRST])
     return TokenReport(
@@ -368,7 +368,7 @@ _told: Final = msgspec.json.Decoder(_Told)
 
 
 def told_price_age_ms(body: bytes) -> int | None:
-    """Return `price.ageMs` of the report in *body*; None if it is none, or does not say."""
+    """Return `price.ageMs` of the report in *body*, or None if there is none."""
     try:
         price = _told.decode(body).price
     except msgspec.DecodeError:  # of a page without a price, in another shape
@@ -377,7 +377,7 @@ def told_price_age_ms(body: bytes) -> int | None:
 
 
 def tag_of(values: Floats, price: Price) -> bytes:
-    """Return the entity tag of a report with *price* made of *values*: weak, bytes may differ."""
+    """Return the entity tag of a report with *price* made from *values*; it is a weak tag."""
     parts = blake2b(values.tobytes(), digest_size=12)
     parts.update(
         repr((price.pool, price.liquidity_usd, price.pools, price.confidence.value)).encode()
@@ -397,4 +397,4 @@ class Reports(Protocol):
         """
 
     def ready(self, mint: str) -> ReadReport | None:
-        """Return the plain report of *mint* if it is at hand; None says nothing of why not."""
+        """Return the plain report of *mint* if it is ready; None does not say why it is not."""

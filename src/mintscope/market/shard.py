@@ -1,4 +1,4 @@
-"""Parts of a market by mint: each has an ingest, a log with a `seq` of its own, and a fold.
+"""Parts of a market by mint, each with its own ingest, log with `seq`, and fold.
 
 Every ingest reads and prices every block, because the price of one mint may rest on that of
 another one.  It logs the swaps of the mints of its part, the header of the slot with the rate of

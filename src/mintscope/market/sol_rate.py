@@ -31,7 +31,7 @@ ROUNDING: Final = 1e-12
 
 
 class Sample(NamedTuple):
-    """The price of a swap of SOL for dollars; a log of before decision 69 has the first two fields.
+    """The price of a swap of SOL for dollars; logs before decision 69 have only two fields.
 
     usd        for one SOL
     lamports   that were traded
@@ -78,13 +78,13 @@ class _Pool:
         self.stood_s = age_s
 
     def vote_weight(self, money: int) -> float:
-        """Return the weight of each vote, in no unit of its own, if *money* stands in the pool."""
+        """Return the relative weight of each vote if the pool holds *money*."""
         weight = float(money * (self.stood_s + 1))
         return weight / SILENT if self.age_s > SILENCE_S else weight
 
 
 def newest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
-    """Return those of the *samples* of a slot, oldest first, that can be votes, in the same order.
+    """Return the *samples* of a slot that can be votes, in the same order, oldest first.
 
     In each pool the newest of each of its newest SIGNERS, with the least depth of all.
     """
@@ -103,7 +103,7 @@ def newest(samples: Iterable[Sample]) -> tuple[Sample, ...]:
 
 
 def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
-    """Return the dollars per SOL of the (seconds ago, samples) of slots, newest slot first.
+    """Return the dollars per SOL of *window*: (seconds ago, samples) by slot, newest first.
 
     The samples of a slot are in order, oldest first.  None without any.
     """
@@ -130,7 +130,7 @@ def agreed(window: Iterable[tuple[int, Sequence[Sample]]]) -> float | None:
 
 
 def _votes(pools: Mapping[str, _Pool]) -> list[Vote]:
-    """Return the votes of those of *pools* that count."""
+    """Return the votes of the *pools* that count."""
     money = {name: pool.depth or 0 for name, pool in pools.items()}
     if not any(money.values()):
         money = {
@@ -146,7 +146,7 @@ def _votes(pools: Mapping[str, _Pool]) -> list[Vote]:
 
 
 def _shared(votes: list[Vote]) -> list[Vote]:
-    """Return *votes* with weights of which no signer and no pool has more than a third.
+    """Return *votes* with weights so that no signer and no pool has more than a third.
 
     If both cannot be, as with one signer and one pool, pools are lowered last: trades in the pools
     of others cost more than those in one's own.
@@ -190,7 +190,7 @@ def third(weights: Sequence[float]) -> float | None:
 
 
 def weighted_median(votes: Iterable[tuple[float, float]]) -> float:
-    """Return the least price at or below which half of all the weight lies."""
+    """Return the least price at or below which at least half of the weight lies."""
     ordered = sorted(votes)
     half = sum(weight for _, weight in ordered) / 2
     below = 0.0

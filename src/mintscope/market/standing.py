@@ -1,4 +1,4 @@
-"""The swaps that set the price of a mint: those of the pools that are costly to be.
+"""Choice of the swaps that set the price of a mint: those of pools that are costly to imitate.
 
 Anyone may open a pool and trade there alone, at any price and of any volume.  The cost is to let
 money stand where others can trade against it.
@@ -61,7 +61,7 @@ DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any pool has
 
 
 class Trip(IntEnum):
-    """The part of a swap in a round trip of its transaction.
+    """The role of a swap in a round trip of its transaction.
 
     NONE   it is part of no round trip
     LOOP   the signer's gain came back to the mint that it began with: the pool stands where the
@@ -139,7 +139,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def depth(self) -> int:
-        """Micro-USD that stand in the pool, whether it trades or not."""
+        """Micro-USD in the pool, whether it trades or not."""
         low_before = self.low_before
         depth = self.low
         depth = min(depth, low_before)
@@ -161,25 +161,25 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def rival_s(self) -> float:
-        """Seconds that a pool must have stood to replace this one when it is silent."""
+        """Seconds after which another pool is old enough to replace this one when it is silent."""
         return min(SILENCE_MAX_S, LULLS_OF_RIVAL * self.usual_lull_s - RIVAL_LEAD_S)
 
     @property
     def dead_s(self) -> float:
-        """Seconds of silence after which the pool is as good as left."""
+        """Seconds of silence after which the pool counts as abandoned."""
         return max(HOUR_S, min(DAY_S, PAUSES_OF_DEATH * self.pause_s))
 
     def ready(self, time: UnixS) -> float:
-        """Return the micro-USD that stand ready at *time*, whatever the pool's age and signers."""
+        """Return the micro-USD available at *time*, ignoring the pool's age and signers."""
         return self.if_silent(time) if self.is_silent(time) else self.depth
 
     def if_silent(self, time: UnixS) -> float:
-        """Return the micro-USD that count of the depth of a silent pool, fewer once it is left."""
+        """Return the micro-USD of a silent pool's depth that count, less once it is abandoned."""
         return self.depth / SILENT * min(1.0, self.dead_s / (time - self.at))
 
 
 class HourFlow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """Volume at a price in the clock hour of the newest swap, and in the one before.
+    """Volume in the clock hour of the newest swap and in the hour before, by use of its price.
 
     hour                             its number since 1970
     taken, rejected                  micro-USD of swaps that set the price, and of the others
@@ -216,7 +216,7 @@ class Standing(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
     @property
     def pause_s(self) -> float:
-        """Seconds between the swaps of the pool that set the price last, usually."""
+        """Usual seconds between the swaps of the pool that last set the price."""
         return next((one.pause_s for one in self.pools if one.pool == self.pool), float(DAY_S))
 
 
@@ -268,7 +268,7 @@ def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
 
 
 def _succeeded(standing: Standing, curve: str, pool: str) -> Standing:
-    """Return *standing* after its *pool* has taken the place of its *curve*.
+    """Return *standing* after *pool* has replaced its *curve*.
 
     The pool is as old as the curve, and its signers are those.  Its price may be any: the move to
     it counts as if all that stood in the curve had made it.
@@ -305,7 +305,7 @@ def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
 def _middle(
     pools: Sequence[StandingPool], counting: Sequence[float], tie: float
 ) -> tuple[float, float]:
-    """Return the least prices at or below which half of what counts lies, less and plus *tie*."""
+    """Return the prices at which half of the counting weight lies, less and plus *tie*."""
     weight_of_all = sum(counting)
     least = weight_of_all * (0.5 - tie)
     enough = weight_of_all * (0.5 + tie)
@@ -321,12 +321,12 @@ def _middle(
 
 
 def is_sample(standing: Standing, offer: Offer) -> bool:
-    """Return whether *offer*, already in *standing*, may be a sample of the SOL/USD rate."""
+    """Return whether *offer*, which *standing* includes, may be a sample of the SOL/USD rate."""
     return _is_near(offer.usd, _shared_median(standing, offer.time), AGREEMENT_OF_SAMPLES)
 
 
 def _shared_median(standing: Standing, time: UnixS) -> float:
-    """Return the median of the pools by weight, of three or more none with more than a third."""
+    """Return the median by weight; of three or more pools, none weighs more than a third."""
     pools = standing.pools
     weighing = weights(pools, time)
     most = max(pool.depth for pool in pools)
@@ -356,7 +356,7 @@ def _counting(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
 
 
 def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
-    """Return whether *pool* counts for the price at *time*; any does before the first is known."""
+    """Return whether *pool* counts for the price at *time*; all do before there is a price."""
     if standing is None:
         return True
     counting = zip(standing.pools, _counting(standing.pools, time), strict=True)
@@ -395,7 +395,7 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
 def _awaited(
     pools: Sequence[StandingPool], weighed: Sequence[float], silent: Sequence[int]
 ) -> list[int]:
-    """Return those of *silent* that weigh as if they traded.
+    """Return the *silent* pools that keep the weight of a trading pool.
 
     Some that trade outweigh them, and all that do are too young to replace them: with few signers
     for longer.
@@ -418,7 +418,7 @@ def _awaited(
 
 
 def _times_seen(weighed: Sequence[float], silent: Sequence[int]) -> float:
-    """Return the number of pools that may show one sum: all that trade over the heaviest.
+    """Return the number of pools that may show the same money: total weight over the heaviest.
 
     Money that goes from pool to pool is seen in each, as it stands there.  So a silent pool is
     outweighed only by one that does so alone.
@@ -433,7 +433,7 @@ def _is_near(usd: float, middle: float, agreement: float = AGREEMENT) -> bool:
 
 
 def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
-    """Return *pools* after *offer*, and the place of its own among them.
+    """Return *pools* after *offer*, and the place of its pool among them.
 
     A new one puts out the less deep of the two of too many that weigh least.
     """
@@ -537,7 +537,7 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
 
 
 def _is_odd(pool: StandingPool, offer: Offer) -> bool:
-    """Return whether a small *offer* cannot have moved its *pool*, and is far off all the same."""
+    """Return whether *offer* is too small to have moved *pool*, but its price is far off."""
     if offer.volume * DUST >= pool.low:
         return False
     return _move(pool.usd, offer.usd, offer.usd) >= MOVE_MIN
@@ -561,7 +561,7 @@ def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
 
 
 def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | None]:
-    """Return the price that the next move is measured from, and the depth shown so far.
+    """Return the price from which the next move is measured, the flow, and the depth shown.
 
     A move counts once two swaps in a row have seen it, neither of them dust: one price may be odd.
     They are of the side that it begins at: between purchases and sales lie the fees of the pool.
@@ -593,6 +593,6 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
 
 
 def _move(origin: float, last: float, new: float) -> float:
-    """Return by what part both *last* and *new* are above *origin*, or both below."""
+    """Return the fraction by which *last* and *new* are both above *origin*, or both below."""
     low, high = (last, new) if last < new else (new, last)
     return (low / origin if low > origin else origin / high) - 1

@@ -73,7 +73,7 @@ def pack(standing: Standing) -> bytes:
 
 
 def unpack(packed: bytes) -> Standing:
-    """Return the standing that `pack` was given; of before decision 60, the one price pool."""
+    """Return the standing that `pack` packed; before decision 60, that of one price pool."""
     try:
         standing = _standing.decode(packed)
         if standing.pool not in PLACES:  # in logs of older versions, or put out
@@ -96,7 +96,7 @@ def unpack(packed: bytes) -> Standing:
 def before_standing(  # noqa: PLR0913 - one argument for each known value
     pool: str, usd: float, at: UnixS, pause_s: float, since: UnixS, *, is_direct: bool
 ) -> Standing:
-    """Return the pool that decided by decision 18; its reserves show from its next swap on.
+    """Return the standing of the one price pool of a log from before decision 60.
 
     Its price in SOL is not known: its next move is measured in dollars alone.
     """
@@ -169,7 +169,7 @@ class PriceBasis(NamedTuple):
         return Confidence.LOW
 
     def rejected_share(self, now: UnixS) -> float:
-        """Return the part of what changed hands at a price that set none, in the hour to *now*.
+        """Return the share of volume at prices that were rejected, in the hour up to *now*.
 
         Of the clock hour before that of *now* the minutes count that are within an hour of it, as
         if it had been traded evenly.  0 to 1; 0 if nothing changed hands.
@@ -194,12 +194,12 @@ class PriceBasis(NamedTuple):
 
 
 def basis_of(packed: bytes | None) -> PriceBasis | None:
-    """Return the basis of the price by the pools in *packed*; None if the log names none."""
+    """Return the basis of the price from the packed pools, or None if the log has none."""
     return None if packed is None else basis_by(unpack(packed))
 
 
 def basis_by(standing: Standing) -> PriceBasis:
-    """Return the basis of the price by *standing*."""
+    """Return the basis of the price from *standing*."""
     pools = standing.pools
     newest = max(one.at for one in pools)
     weighed = weights(pools, newest)
@@ -229,7 +229,7 @@ MINTS_MAX: Final = 200_000
 
 
 class Standings:
-    """The pools of each mint as of the newest slot; earlier, if that slot dies.
+    """The pools of each mint as of the newest slot, which can be retracted.
 
     kept    (slot, mint, pools after that slot), oldest first
     """
@@ -246,7 +246,7 @@ class Standings:
             self._set(mint, state)
 
     def begin(self, slot: Slot) -> None:
-        """Begin the events of *slot*, the newest."""
+        """Begin *slot*, the newest slot."""
         self._forget()
         self._before.append((slot, {}))
 
@@ -264,7 +264,7 @@ class Standings:
         return sets
 
     def agrees(self, mint: Mint) -> Callable[[Offer], bool]:
-        """Return a test of whether the next swaps agree with the price of *mint*, whatever weighs.
+        """Return a test of whether the next swaps agree with the price of *mint*.
 
         Asked of each in order; nothing changes here.  Wider than what sets a price: a log that
         begins later, whose pools weigh less at first, has to take the same samples, because a past
@@ -287,7 +287,7 @@ class Standings:
         return {mint: self._now[mint] for mint in self._before[-1][1]} if self._before else {}
 
     def retract(self, slot: Slot) -> None:
-        """Go back to before *slot*, the newest."""
+        """Undo the changes of *slot*, the newest slot."""
         if not self._before or self._before[-1][0] != slot:
             return  # nothing was traded in it
         for mint, state in self._before.pop()[1].items():
@@ -297,7 +297,7 @@ class Standings:
                 self._now[mint] = state
 
     def finalize(self, slot: Slot) -> None:
-        """Slots up to *slot* can no longer die."""
+        """Drop what is needed only to retract slots up to *slot*, which are final."""
         while self._before and self._before[0][0] <= slot:
             self._before.popleft()
 
@@ -306,7 +306,7 @@ class Standings:
         self._now[mint] = state
 
     def _forget(self) -> None:
-        """Halve too many mints: keep those of the last hour, deep ones, and those a fork may undo.
+        """Drop about half of too many mints, except recent, deep and retractable ones.
 
         The next swap of a forgotten mint sets its price, whatever it is.
         """
@@ -319,6 +319,6 @@ class Standings:
 
 
 def _worth_keeping(standing: Standing, time: UnixS) -> tuple[bool, float, UnixS]:
-    """Return the sort key of a mint: those that are kept come last."""
+    """Return the sort key of a mint, which puts the mints to keep last."""
     ready = max(pool.ready(time) for pool in standing.pools)
     return time - standing.at <= HOUR_S, ready, standing.at

@@ -128,7 +128,7 @@ def _parts(report: TokenReport) -> list[Any]:
 
 
 class Listener(Hashable, Protocol):
-    """Gets updates in the event loop; its reaction is short: others wait for it.
+    """Receives updates in the event loop; its methods must return quickly.
 
     kind    of the reports that it gets
     """
@@ -136,10 +136,10 @@ class Listener(Hashable, Protocol):
     kind: ReportKind
 
     def tell(self, mint: Mint, event: bytes, *, is_whole: bool) -> None:
-        """Hear *event* of *mint*: a snapshot if *is_whole*, else an update of its last state."""
+        """Receive *event* of *mint*: a snapshot if *is_whole*, else an update of its last state."""
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:
-        """Hear that *mint* has no more updates, and why."""
+        """Receive the notice that *mint* has no more updates, and the reason."""
 
 
 class Broadcast(Protocol):
@@ -154,7 +154,7 @@ class Broadcast(Protocol):
     async def prepare(
         self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
     ) -> None:
-        """Have *mints* at hand, as of *since* or later, if this log has come as far.
+        """Load *mints* as of *since* or later, if this log has reached it.
 
         Raises TokenNotFound, InsufficientData and ServiceUnavailable.
         """
@@ -163,10 +163,10 @@ class Broadcast(Protocol):
         """Send *listener* the snapshots of *mints*, and changes from now on."""
 
     def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Send *listener* nothing more."""
+        """Stop sending to *listener* the reports of *mints*."""
 
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
-        """Return the snapshot that a listener goes on from, to whom updates were not sent.
+        """Return a snapshot to continue from, for a listener that missed updates.
 
         None while it cannot be made, or while an update of *mint* is being sent: ask again soon.
         """

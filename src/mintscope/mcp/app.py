@@ -32,11 +32,11 @@ ANSWER_S_MAX: Final = 90.0  # the service waits 60 s for the chain
 
 
 class NoService(Exception):
-    """The service cannot be reached, or serves no MCP."""
+    """The service cannot be reached, or does not serve MCP."""
 
 
 async def bridge(url: str, headers: Mapping[str, str]) -> None:
-    """Answer on standard output what comes on standard input, until that ends.
+    """Answer messages from standard input on standard output until the input ends.
 
     url       of the service's MCP endpoint
     headers   sent with every request
@@ -56,7 +56,7 @@ async def bridge(url: str, headers: Mapping[str, str]) -> None:
 
 
 def _server_like(service: Client) -> Server[Any]:
-    """Return a server that has the tools of *service*."""
+    """Return a server with the tools of *service*."""
 
     async def list_tools(_: Any, params: PaginatedRequestParams | None) -> ListToolsResult:
         return await service.list_tools(cursor=None if params is None else params.cursor)
@@ -86,7 +86,7 @@ def _server_like(service: Client) -> Server[Any]:
 
 
 def _why(cause: BaseException) -> str:
-    """Return the message of the first of the errors that happened together."""
+    """Return the message of the first of several errors."""
     while isinstance(cause, BaseExceptionGroup):
         cause = cause.exceptions[0]
     return str(cause) or type(cause).__name__

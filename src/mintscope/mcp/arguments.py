@@ -26,7 +26,7 @@ FIELDS: Final = "fields"  # where the API has no such choice, it is for the resu
 
 
 class BadArguments(Exception):
-    """The message says what was expected and what was there."""
+    """The message states the expected and the actual argument."""
 
 
 class Arguments(msgspec.Struct, frozen=True):
@@ -98,12 +98,12 @@ def _json(body: Mapping[str, Any]) -> bytes:
 
 
 def _chooses(tool: Tool) -> bool:
-    """Return whether the fields of the rows are chosen here, and not by the API."""
+    """Return whether this process, not the API, selects the fields of the rows."""
     return tool.page is None or bool(tool.page.fields)
 
 
 def _text(name: str, value: Any) -> str:
-    """Return *value* as it stands in a query."""
+    """Return *value* as text of a query."""
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, list) and len(value) <= VALUES_MAX:
@@ -150,7 +150,7 @@ def _usd(value: Any) -> Decimal | None:
 
 
 def _key(value: Any) -> str | None:
-    """Return *value* if it can stand in a header; the API says whether it is a good key."""
+    """Return *value* if it is valid in a header; the API checks the key itself."""
     if value is None:
         return None
     if not (
@@ -179,7 +179,7 @@ class ApiAnswer(msgspec.Struct, frozen=True):
 
     @property
     def is_success(self) -> bool:
-        """Return whether what was asked for was delivered."""
+        """Whether the request succeeded."""
         return self.status < 400  # noqa: PLR2004 - HTTP's own number
 
     def content(self) -> Any:

@@ -36,11 +36,11 @@ FREE: Final = "Nothing was charged."
 
 
 class UnreadableBudget(Exception):
-    """The header says something else than a budget."""
+    """The header is not a valid budget."""
 
 
 class OverBudget(Exception):
-    """The call would exceed a budget that its caller has stated.
+    """The call would exceed a budget that its caller stated.
 
     retry_after_s   when a budget of many calls has room again, as far as is known
     """
@@ -158,7 +158,7 @@ class StatedBudgets:
         return made
 
     def remember(self, payment: str) -> None:
-        """Count *payment*, a digest, no second time."""
+        """Remember *payment*, a digest, so that it is not counted twice."""
         while len(self._payments) >= PAYMENTS_MAX:
             del self._payments[next(iter(self._payments))]
         self._payments[payment] = None
@@ -169,7 +169,7 @@ class StatedBudgets:
 
 
 class Reservation:
-    """The share of one call, counted already."""
+    """The amount of one call, already counted."""
 
     def __init__(
         self, budgets: StatedBudgets, key: str, payment: str, parts: list[tuple[Limiter, int]]
@@ -180,7 +180,7 @@ class Reservation:
         self._parts = parts
 
     async def take(self, budget: StatedBudget) -> None:
-        """Count it.  Raises OverBudget, and counts nothing."""
+        """Count the amount.  Raises OverBudget, and then counts nothing."""
         for number, (window, count) in enumerate(self._parts):
             if count > window.limit.count:
                 await self._give_back(self._parts[:number])
@@ -194,12 +194,12 @@ class Reservation:
                 raise OverBudget(_exceeded(budget), wait_s)
 
     def keep(self) -> None:
-        """Leave it counted: it was charged, or may have been."""
+        """Keep the amount counted, because it was charged or may have been."""
         if self._payment:
             self._budgets.remember(self._payment)
 
     async def give_back(self) -> None:
-        """Count it no longer: nothing was charged."""
+        """Return the amount to the budget, because nothing was charged."""
         await self._give_back(self._parts)
 
     async def _give_back(self, parts: list[tuple[Limiter, int]]) -> None:
@@ -218,7 +218,7 @@ def _exceeded(budget: StatedBudget) -> str:
 
 
 def _digest(*texts: str) -> str:
-    """Return a name for *texts*: no credential is in the store of the limits."""
+    """Return a digest of *texts*, so that the store of the limits holds no credential."""
     joined = "\0".join(texts).encode(errors="surrogatepass")
     return blake2b(joined, digest_size=KEY_BYTES).hexdigest()
 

@@ -115,7 +115,7 @@ class ToolCalls:
 
 
 async def _within(reserved: Reservation, call: Callable[[], Awaitable[ApiAnswer]]) -> ApiAnswer:
-    """Return the result of *call*; the part that it does not charge is no longer reserved."""
+    """Return the result of *call*, and release the reservation if nothing was charged."""
     try:
         answer = await call()
     except ClientDisconnected:
@@ -129,7 +129,7 @@ async def _within(reserved: Reservation, call: Callable[[], Awaitable[ApiAnswer]
 
 
 def _payment(meta: Mapping[str, Any]) -> str:
-    """Return the payment in `_meta` as it stands in a header of HTTP, "" without one.
+    """Return the payment in `_meta` as the text of an HTTP header, or "" if there is none.
 
     The API says whether it is a good one.  Raises BadArguments for what no header can hold.
     """
@@ -185,7 +185,7 @@ class McpEndpoint:
         self._manager: Any = None  # of a module that is not imported yet
 
     async def run(self) -> None:
-        """Get ready when the first client comes, and be so from then on; has no end."""
+        """Get ready when the first client connects, and stay ready; never returns."""
         await self._is_wanted.wait()
         protocol = await asyncio.to_thread(import_module, "mintscope.mcp.protocol")
         self._on_loaded()

@@ -110,7 +110,7 @@ async def _call(
 
 
 async def _told_as_an_error(call: Awaitable[CallResult]) -> CallResult:
-    """Return the result of *call*; a bug in it is logged, and shown by its request id alone."""
+    """Return the result of *call*; a bug in it is logged, and shown only by its request id."""
     try:
         return await call
     except ClientDisconnected as cause:

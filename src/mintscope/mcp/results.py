@@ -43,7 +43,7 @@ POINTLESS: Final = " Paying would be pointless now: the token is {status}."
 
 
 class CallResult(msgspec.Struct, frozen=True):
-    """The end of a call.
+    """The outcome of a call.
 
     structured   conforms to the tool's output schema, errors too; None for a page of rows
     text         the same, for clients that read text alone
@@ -57,19 +57,19 @@ class CallResult(msgspec.Struct, frozen=True):
 
 
 def failed(code: str, message: str, **more: Any) -> CallResult:
-    """Return the result of a call that this side refuses, free of charge."""
+    """Return the result of a call that this server refuses, free of charge."""
     error = {"code": code, "message": message, **more}
     return CallResult({"error": error, "charged": False}, f"{code}: {message}", is_error=True)
 
 
 def over_budget(refusal: OverBudget) -> CallResult:
-    """Return the result of a call that its caller's budget does not allow."""
+    """Return the result of a call that exceeds its caller's budget."""
     more = {} if refusal.retry_after_s is None else {"retryAfterS": refusal.retry_after_s}
     return failed(BUDGET_EXCEEDED, str(refusal), **more)
 
 
 def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPrice) -> CallResult:
-    """Return *answer* as a result of *tool*; *price* is what its success takes."""
+    """Return *answer* as a result of *tool*; *price* is the cost of a success."""
     if not answer.is_success:
         return _refused(answer)
     delivered = _delivered(answer, price)
@@ -108,7 +108,7 @@ def _delivered(answer: ApiAnswer, price: CallPrice) -> CallResult:
 
 
 def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResult:
-    """Return *result* with its list as a table, once: as text, which every client reads."""
+    """Return *result* with its list as a table, once, as text, which every client reads."""
     assert result.structured is not None
     data = dict(result.structured["data"])
     data[page.name] = table_of(data[page.name], fields or page.default)
@@ -117,7 +117,7 @@ def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResul
 
 
 def _refused(answer: ApiAnswer) -> CallResult:
-    """Return an error: one that says what to pay, where the API has said so."""
+    """Return an error, with the payment terms if the API has sent any."""
     headers = answer.headers
     error = answer.content()["error"]
     required = _decoded(headers.get("payment-required"))
@@ -144,7 +144,7 @@ def _refused(answer: ApiAnswer) -> CallResult:
 
 
 def _undecided(result: CallResult) -> CallResult:
-    """Return *result* without the word that nothing was charged: the payment may arrive."""
+    """Return *result* without the statement that nothing was charged, because it may yet be."""
     assert result.structured is not None
     error = result.structured["error"]
     return msgspec.structs.replace(result, structured={"error": error, "charged": None})

@@ -56,7 +56,7 @@ from mintscope.payments.settlement import ChainUnavailable
 
 
 class SoldItem(NamedTuple):
-    """Something that was sold, and the credits that are worth as much.
+    """An item that was sold, and the number of credits worth as much.
 
     resource    a kind: whatever of it is sold
     """
@@ -113,15 +113,15 @@ class OrphanBooks(Protocol):
     """Raises ServiceUnavailable from every verb when the store does not answer."""
 
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
-        """Keep *orphans* as they were met first; return those that an operator has settled."""
+        """Store *orphans* as first found; return those that an operator has settled."""
 
     async def orphans(self) -> Sequence[Orphan]:
-        """Return those that are neither settled nor issued, in the order they were met."""
+        """Return the orphans that are neither settled nor issued, in the order they were found."""
 
     async def acknowledge(
         self, signature: Signature, *, note: str, by: Actor, now: UnixMs
     ) -> Acknowledgement:
-        """Settle an orphan for good: it buys nothing any more, and no audit speaks of it."""
+        """Settle an orphan for good: it can buy nothing, and audits no longer report it."""
 
 
 def recognise(
@@ -171,7 +171,7 @@ PAGES_MAX: Final = {ScanScope.NEW: 8, ScanScope.ALL: 1}  # in one audit; the nex
 
 
 def compare(ours: Sequence[Payment], sponsored: Mapping[Signature, bool | None]) -> list[Violation]:
-    """Return violations beyond doubt among arrivals: *ours*, and those that have no row."""
+    """Return the certain violations among arrivals: *ours*, and payments without a row."""
     unknown = [signature for signature, is_ours in sponsored.items() if is_ours]
     short = [each.signature for each in ours if _is_short(each)]
     return [
@@ -186,7 +186,7 @@ def _is_short(payment: Payment) -> bool:
 
 @dataclass(slots=True, kw_only=True)
 class Auditor:
-    """Checks new entries every minute, and all books by a walk, a part at a time.
+    """Checks new entries every minute, and all books gradually.
 
     assets               tokens whose treasury accounts are compared; None: the payment token
     spends_kept_months   months for which spends of closed months are kept; None: for ever
@@ -231,12 +231,12 @@ class Auditor:
         return violations
 
     async def _is_walked(self) -> bool:
-        """Return whether a walk has finished today."""
+        """Return whether a check of all books has finished today."""
         finished_at = (await self.books.walked()).finished_at
         return finished_at is not None and finished_at // DAY_MS == self.clock.now() // DAY_MS
 
     async def _walk(self, *, begins: bool) -> list[Violation]:
-        """Go on with the walk through all books, for some of the time until the next audit."""
+        """Continue the check of all books for part of the time until the next audit."""
         until_s = self.clock.monotonic_s() + WALK_S
         part = await self.books.prove(now=self.clock.now(), begins=begins)
         violations = [*part.violations]
@@ -277,7 +277,7 @@ class Auditor:
     async def _scan(
         self, scope: ScanScope, asset: Mint | None, scan: Scan, violations: list[Violation]
     ) -> None:
-        """Read on, a page at a time; whatever stops it, no page is read in vain."""
+        """Continue the scan page by page, storing its progress after each page."""
         for _ in range(PAGES_MAX[scope]):
             page = await self.history.arrivals(asset, after=scan.mark, before=scan.cursor)
             if page.oldest is None:
@@ -290,7 +290,7 @@ class Auditor:
             await self.treasury.keep_scan(scope, scan, asset)
 
     async def _compare(self, arrived: Sequence[Signature], violations: list[Violation]) -> None:
-        """Issue what *arrived* (<= BATCH) and is not issued, and note what cannot be."""
+        """Issue the *arrived* (<= BATCH) payments not yet issued; note those that cannot be."""
         if not arrived:
             return
         ours = {each.signature: each for each in await self.reconciler.issue_arrived(arrived)}
@@ -309,7 +309,7 @@ class Auditor:
         await self.treasury.doubt(DoubtKind.ARRIVED, doubtful, now=self.clock.now())
 
     async def _note_orphans(self, signatures: Sequence[Signature]) -> Collection[Signature]:
-        """Keep those that have no row; return those that are explained, by a quote or a person."""
+        """Store payments without a row; return those explained by a quote or an operator."""
         if not signatures:
             return ()
         now = self.clock.now()
@@ -355,13 +355,13 @@ class Closure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def violation_of(why_stopped: str | None) -> str | None:
-    """Return the finding of an audit in the reason of a stop; None if it was not an audit."""
+    """Return the audit finding that stopped sales; None if an audit did not stop them."""
     is_by_hand = why_stopped is None or why_stopped.startswith(PAUSED)
     return None if is_by_hand else why_stopped
 
 
 def find_closure(at_risk: FeesAtRisk, budget: Budget, *, is_stopped: bool) -> Closure | None:
-    """Return the reason why the usual payment would be refused, None if it would not."""
+    """Return the reason why the usual payment would be refused, or None if it would not."""
     if is_stopped:
         return Closure(
             why="stopped by an audit or an administrator: credits go on working", is_for_all=True

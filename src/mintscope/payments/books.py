@@ -21,7 +21,7 @@ from mintscope.kit.primitives import Mint, Signature, UnixMs
 
 
 class Arrivals(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of what touched the treasury, finalized, newest first.
+    """A page of finalized transactions that touched the treasury, newest first.
 
     succeeded    those transactions that did
     newest       of all on the page, those that failed too; None if there are no more
@@ -39,13 +39,13 @@ class TreasuryHistory(Protocol):
     async def arrivals(
         self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
     ) -> Arrivals:
-        """Return a page of what came after *after* and before *before*; None for no such bound.
+        """Return a page of arrivals after *after* and before *before*; None is no bound.
 
         asset    whose treasury account; None: the payment token's
         """
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Say of each whether it is a payment that we signed: the fee is ours, and it paid us.
+        """Return whether each is a payment that we signed: we pay the fee, and it paid us.
 
         None if that is unknown: it is not there yet, or not to be read.
         """
@@ -84,13 +84,13 @@ class Scan:
         return replace(self, head=self.head or page.newest, cursor=page.oldest)
 
     def end(self, now: UnixMs, *, scope: ScanScope) -> "Scan":
-        """Return the scan at its end: what is to come begins where it began."""
+        """Return the finished scan, from whose start the next scan continues."""
         mark = (self.head or self.mark) if scope is ScanScope.NEW else None
         return Scan(mark=mark, finished_at=now)
 
 
 class DoubtKind(StrEnum):
-    """Differences of chain and books so far."""
+    """Kinds of unresolved differences between chain and books."""
 
     ARRIVED = "arrived"  # it touched the treasury, and is not issued
     ISSUED = "issued"  # it is issued, and not final though its time is over
@@ -106,16 +106,16 @@ class AuditBooks(Protocol):
         """
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
-        """Go on with the walk through all books by one part, which takes a moment.
+        """Continue the check of all books by one part, which takes a moment.
 
         begins   begin a walk if the one before has come to its end
         """
 
     async def walked(self) -> Walked:
-        """Return the progress of the walk through all books."""
+        """Return the progress of the check of all books."""
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete some spends of months closed over *kept_months* ago; return if more may be."""
+        """Delete spends of months closed over *kept_months* ago; return whether more may remain."""
 
     async def unsettled(
         self, *, before: UnixMs, height: int, count_max: int
@@ -142,7 +142,7 @@ class TreasuryBooks(Protocol):
         """Record that *signatures* were looked at in vain, except those that are settled by now."""
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return the arrivals to look at again: each after as long as it has been in doubt."""
+        """Return the arrivals due for a check; each waits as long as its doubt has lasted."""
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
         """Forget every doubt about *signatures*, and every doubt that is settled by now."""
@@ -152,4 +152,4 @@ class AuditLease(Protocol):
     """The lease of the audit."""
 
     async def is_auditor(self) -> bool:
-        """Return whether this process is the one that audits, of all that run."""
+        """Return whether this process is the one that audits."""

@@ -1,4 +1,4 @@
-"""Checkout: a credential or a payment becomes a charge, a settled charge a receipt.
+"""Checkout turns a credential or payment into a charge, and a settled charge into a receipt.
 
 The checkout: what was presented becomes a charge, and a settled charge a receipt.
 
@@ -70,7 +70,7 @@ from mintscope.payments.settlement import (
 
 
 class NothingPresented:
-    """The client has shown neither a credit token nor a payment."""
+    """The client has sent neither a credit token nor a payment."""
 
 
 class NothingForSale:
@@ -88,13 +88,13 @@ class NoCredits(msgspec.Struct, frozen=True):
 
 
 class SignInRefused(msgspec.Struct, frozen=True):
-    """A wallet has signed something that proves nothing, or that has taken credits before."""
+    """The wallet's signature proves nothing, or has already been used to take credits."""
 
     flaw: SignInFlaw
 
 
 class KeyCapped(msgspec.Struct, frozen=True):
-    """The API key has spent what its owner lets it spend in a month, which ends at *until*."""
+    """The API key has reached its owner's monthly spending limit until *until*."""
 
     until: UnixMs
 
@@ -227,7 +227,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         return Receipt(delivered.report, debited.balance, None, delivered.credit_count, taken)
 
     async def expect(self, credit_count: int) -> None:
-        """Raise CheckoutRefused if *credit_count* credits are not there: costly work ends early.
+        """Raise CheckoutRefused if fewer than *credit_count* credits are left, before costly work.
 
         Nor may the cap of an API key be less.  An answer that was bought by its name is given
         again, whatever is left.
@@ -249,7 +249,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
         raise await self._refuse(NoCredits(balance, credit_count))
 
     async def prepay(self, credit_count: int) -> Debited:
-        """Take *credit_count* credits, all or none, for a minute of a stream that begins.
+        """Take *credit_count* credits, all or none, for the next minute of a stream.
 
         Credits of an undelivered answer are given back by `DebitLedger.give_back`.
         Raises CheckoutRefused.
@@ -277,7 +277,7 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
 
 
 class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
-    """A payment that checks out, not sent yet; or one that was settled before."""
+    """A valid payment that was not sent yet, or one settled before."""
 
     checkout: "Checkout"
     merchant: Merchant
@@ -285,7 +285,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
     payment: VerifiedPayment | Settled
 
     async def settle(self, work: Work) -> Receipt:
-        """Do *work*, then take the payment; the report of a settled payment is given again.
+        """Do *work*, then take the payment; a settled payment gets its report again.
 
         A payment that was not sent yet stays good if the work costs nothing.
         Raises CheckoutRefused, and what *work* raises.
@@ -306,7 +306,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
         return Receipt(_unpack(settled.payment.purchase.body, now=clock.now()), None, settled)
 
     async def pay(self, wanted: Callable[[], Awaitable[Wanted]]) -> Settled:
-        """Take the payment for what *wanted* returns, unless it was taken before.
+        """Take the payment for the result of *wanted*, unless it was taken before.
 
         Raises CheckoutRefused, and what *wanted* raises.
         """
@@ -338,18 +338,18 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     def authorize_credit(
         self, order: Order, payer: Payer, *, once: str | None = None
     ) -> CreditCharge:
-        """Return a charge of credits of *payer*, for an answer of the name *once*."""
+        """Return a charge of credits of *payer*, for an answer named *once*."""
         return CreditCharge(self, order, payer, once)
 
     def expect_debits(self) -> DebitLedger:
-        """Return the ledger that takes several credits at once."""
+        """Return the ledger for debits of several credits at once."""
         assert self.debits is not None
         return self.debits
 
     async def authorize_payment(
         self, order: Order, presented: Presented, *, key: str | None, address: str
     ) -> PaymentCharge:
-        """Return a charge for a payment that checks out, or that was settled before.
+        """Return a charge for a valid payment, or for one settled before.
 
         key        the client's redelivery key, None if it sent none
         address    the client's, for the failure budget
@@ -374,7 +374,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     async def refuse_unpaid(self, order: Order, work: Work) -> CheckoutRefused:
-        """Return the refusal of a client that presents nothing, with what it may pay for."""
+        """Return the refusal for a client that presents nothing, with its payment option."""
         failure = None
         try:
             await work()
@@ -454,7 +454,7 @@ class NotProposed(Enum):
 async def propose(
     merchant: Merchant, order: Order, payer: Pubkey, asset: Mint, *, address: str
 ) -> Proposal | NotProposed:
-    """Write out the payment of *order* by the wallet *payer* in *asset*, and try it.
+    """Build the payment of *order* by the wallet *payer* in *asset*, and simulate it.
 
     address    the client's: anyone can name any wallet
     Raises     PriceUnavailable

@@ -95,7 +95,7 @@ from mintscope.solana.pace import BLOCKHASH_BLOCKS
 
 
 class Credits(msgspec.Struct, frozen=True):
-    """So many credits on a new token."""
+    """Credits on a new token."""
 
     count: int
 
@@ -137,7 +137,7 @@ def make_payment(  # noqa: PLR0913  one argument per source of its columns
     last_valid_height: int,
     now: UnixMs,
 ) -> Payment:
-    """Return the payment *verified* that buys *purchase*, pending."""
+    """Return the pending payment *verified* for *purchase*."""
     envelope = verified.envelope
     return Payment(
         message_hash=envelope.message_hash,
@@ -156,7 +156,7 @@ def make_payment(  # noqa: PLR0913  one argument per source of its columns
 
 
 class Contradiction(Exception):
-    """A stored row breaks its rules: nothing is handed out on the strength of it."""
+    """A stored row is inconsistent, so that nothing is handed out because of it."""
 
 
 def answer(payment: Payment, key: str, secrets: Secrets, *, is_key_ours: bool = False) -> Outcome:
@@ -176,7 +176,7 @@ def answer(payment: Payment, key: str, secrets: Secrets, *, is_key_ours: bool = 
 
 
 def settled(payment: Payment, key: str, secrets: Secrets, *, redelivered: bool = False) -> Settled:
-    """Return the answer to the holder of *key* whose *payment* is issued."""
+    """Return the issued *payment* as an answer for the holder of *key*."""
     token = None
     if isinstance(payment.purchase, NewToken):
         token = secrets.token_of(payment.message_hash, key, payment.purchase.token_hash)
@@ -197,7 +197,7 @@ LEASE_MARGIN_S: Final = 15.0  # beyond the longest wait, before the reconciler s
 
 
 class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment that checks out, and has not been sent.
+    """A valid payment that has not been sent.
 
     mark      of the lookup that did not find it
     landed    it was sent before, and the store does not know: it was restored from a copy
@@ -210,7 +210,7 @@ class VerifiedPayment(msgspec.Struct, frozen=True, kw_only=True):
     landed: Landed | None = None
 
     async def settle(self, wanted: Wanted) -> Outcome:
-        """Take the payment for *wanted*; at most once, however many processes try."""
+        """Take the payment for *wanted*, at most once across all processes."""
         if self.landed is not None:
             return await self.facilitator.adopt(self, self.landed, wanted)
         return await self.facilitator.settle(self, wanted)
@@ -244,7 +244,7 @@ class Facilitator:
     def require(
         self, resource: Resource, amount: int, key: str | None = None, terms: Terms | None = None
     ) -> Requirement:
-        """Quote *amount* atoms for *resource*, to the holder of *key*; of the payment token."""
+        """Quote *amount* atoms of the payment token for *resource*, to the holder of *key*."""
         now = self.clock.now()
         secrets = self.secrets.at(now)
         requirement = quote(
@@ -263,7 +263,7 @@ class Facilitator:
         )
 
     async def present(self, presented: Presented, demand: Demand) -> VerifiedPayment | Outcome:
-        """Return a charge for a new payment that checks out, the outcome of any other.
+        """Return a charge for a valid new payment, or the outcome of any other payment.
 
         The row decides first: a payment that is known is never refused for what
         happened after it.
@@ -291,7 +291,7 @@ class Facilitator:
     def _verify(
         self, envelope: Envelope, terms: Terms, demand: Demand, presented: Presented
     ) -> tuple[Asked, Verified | Refused]:
-        """Return the findings about a payment, and the key of its quote."""
+        """Return the demand that a payment was checked against, and the result."""
         now = self.clock.now()
         keys = [each.quote for each in self.secrets.in_force(now)]
         asked = Asked(
@@ -311,7 +311,7 @@ class Facilitator:
         return asked, found
 
     async def refuse(self, candidate: VerifiedPayment, why: Outcome) -> VerifiedPayment | Outcome:
-        """Return *why*, unless the chain has the payment: then what is to be done about that."""
+        """Return *why*, or what follows if the payment turns out to be on chain."""
         payer = candidate.verified.envelope.payer
         if not await self.may_try(candidate.demand.address, payer):
             return Unavailable(Obstacle.CHAIN)
@@ -328,14 +328,14 @@ class Facilitator:
         return why if found is None or is_behind else found
 
     async def may_try(self, address: str, payer: Wallet | None = None) -> bool:
-        """Return whether the chain is asked about one more payment, which counts as failed.
+        """Return whether one more payment may be tried on the chain; it counts as failed.
 
         address, payer    as in `Trials.take`
         """
         return self.trials is None or await self.trials.take(address, payer) is not None
 
     async def _try(self, candidate: VerifiedPayment) -> Trial:
-        """Simulate a payment; only one that would fail counts.  Raises ChainUnavailable."""
+        """Simulate a payment; count only one that would fail.  Raises ChainUnavailable."""
         envelope = candidate.verified.envelope
         counted = None
         if self.trials is not None:
@@ -389,14 +389,14 @@ class Facilitator:
         return not_begun(begun)
 
     async def _untried(self, candidate: VerifiedPayment, trial: Failing, wanted: Wanted) -> Outcome:
-        """Return the outcome of a payment that would fail now, by its cause, unless it landed."""
+        """Return the outcome of a payment whose simulation failed, unless it has landed."""
         why = not_simulated(trial)
         is_lost = not isinstance(trial, TreasuryUnusable) and lost.may_be_lost(trial)
         found = await self.refuse(candidate, why) if is_lost else why
         return await found.settle(wanted) if isinstance(found, VerifiedPayment) else found
 
     async def adopt(self, candidate: VerifiedPayment, landed: Landed, wanted: Wanted) -> Outcome:
-        """Give a payment that has landed, and whose row was lost, its row and its answer."""
+        """Restore the row of a payment that landed and whose row was lost; return its outcome."""
         key = candidate.demand.key
         assert key is not None  # or nothing would be proven
         envelope = candidate.verified.envelope
@@ -419,7 +419,7 @@ class Facilitator:
                 return AlreadyUsed(Used.ACKNOWLEDGED)
 
     async def _recall(self, payment: Payment, envelope: Envelope, demand: Demand) -> Outcome:
-        """Answer for a payment that exists."""
+        """Return the outcome of a known payment."""
         key = demand.key
         if (
             key is None
@@ -445,7 +445,7 @@ class Facilitator:
         return settled(payment, key, self.secrets, redelivered=True)
 
     async def _send(self, payment: Payment, signed: Signed) -> Payment:
-        """Broadcast a pending payment and wait, until the chain says what becomes of it.
+        """Broadcast a pending payment and wait until its outcome on chain is known.
 
         Again while its blockhash may live, since a node may lose it.  After each wait in vain
         the whole history is searched: so death is reported as soon as it is final.
@@ -467,7 +467,7 @@ class Facilitator:
         return payment
 
     def _life_s(self) -> float:
-        """Return for how long a blockhash is good from the block that made it, in seconds."""
+        """Return the life of a blockhash from its block on, in seconds."""
         return BLOCKHASH_BLOCKS * self.slot_s()
 
     def _pauses_s(self, end_s: float) -> Iterator[float]:

@@ -1,4 +1,4 @@
-"""Payments as customers and administrators read them: lists, a search, and what came in by day."""
+"""Payments as customers and administrators see them: lists, a search, and daily income."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -19,7 +19,7 @@ class Coin(NamedTuple):
 
 
 class Assets(NamedTuple):
-    """The tokens that are taken.
+    """The accepted tokens.
 
     own      of payments that were begun before two tokens were accepted at once
     others   by their mints, *own* among them
@@ -29,7 +29,7 @@ class Assets(NamedTuple):
     others: Mapping[Mint, Coin]
 
     def coin(self, asset: Mint | None) -> Coin | None:
-        """Return the token *asset*; None if it is not taken any more."""
+        """Return the token *asset*, or None if it is no longer accepted."""
         return self.own if asset is None else self.others.get(asset)
 
     def amount(self, atoms: int, asset: Mint | None) -> str:
@@ -66,19 +66,19 @@ class Takings(NamedTuple):
 
     @property
     def usd(self) -> Decimal:
-        """The price of them all when they were sold."""
+        """The total price in USD at the time of sale."""
         return price_usd(self.credits) * self.payments
 
 
 def price_usd(credit_count: int) -> Decimal:
-    """Return the price of so many credits, in US dollars; 0: one answer."""
+    """Return the price of *credit_count* credits in US dollars; 0 means one answer."""
     if credit_count == 0:
         return REQUEST_USD
     return BUNDLE_USD.get(credit_count, REQUEST_USD * credit_count)
 
 
 def usd_words(usd: Decimal) -> str:
-    """Return *usd* for people: $1,234.50; below one dollar, with what a cent leaves out."""
+    """Return *usd* as text: $1,234.50; below one dollar, with fractions of a cent."""
     if usd == 0 or usd >= 1:
         return f"${usd:,.2f}"
     digits = f"{usd:f}".rstrip("0").partition(".")[2]

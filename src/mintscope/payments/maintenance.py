@@ -1,4 +1,4 @@
-"""Keeping true what was sold: what runs beside the api for as long as it sells.
+"""Background work on payments that runs beside the api.
 
 always   the reconciler finishes what a crash or a timeout left; 402s get a young blockhash
 60 s     a look at the fee payer; an audit of what is new, of everything on a new day.
@@ -49,7 +49,7 @@ NOT_YET: Final = -1
 
 @dataclass(kw_only=True)
 class PaymentMaintenance:
-    """Looks after the payments of one installation.
+    """Maintains the payments of one installation.
 
     slot_s               returns how long a slot takes now, in seconds
     lamports_min         with less the fee payer is said to run low
@@ -81,7 +81,7 @@ class PaymentMaintenance:
         self._started_s = self.clock.now() / 1000 - self.clock.monotonic_s()
 
     async def run(self) -> None:
-        """Run until cancelled; an unexpected error is logged, and it goes on."""
+        """Run until cancelled; log unexpected errors and continue."""
         while True:
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -96,7 +96,7 @@ class PaymentMaintenance:
             await asyncio.sleep(AUDIT_S)
 
     async def look(self) -> None:
-        """Look at everything once; what one look lacks does not keep the others from theirs."""
+        """Run all checks once; a failed check does not stop the others."""
         try:
             await self.look_at_fees()
         except (ChainUnavailable, ServiceUnavailable) as trouble:
@@ -141,7 +141,7 @@ class PaymentMaintenance:
             await asyncio.sleep(RETRY_S)
 
     async def _refresh_offer(self) -> None:
-        """Keep the blockhash young that 402s carry, so that none of them asks a node for it."""
+        """Keep the blockhash for 402s recent, so that no 402 has to request one from a node."""
         while True:
             with suppress(ChainUnavailable):  # then 402s soon carry none
                 await self.chain.refresh_offer()
@@ -169,7 +169,7 @@ class PaymentMaintenance:
             await self._forget_reports(today)
 
     async def _forget_reports(self, today: int) -> None:
-        """Drop reports that are a day old, by a clock that never steps; not while ours is wrong."""
+        """Drop reports a day old by a steady clock; skip this while the wall clock is wrong."""
         try:
             skew_s = self.clock.now() / 1000 - await self.chain.block_time_s()
         except ChainUnavailable:
@@ -201,7 +201,7 @@ class PaymentMaintenance:
             await asyncio.sleep(RETRY_S)
 
     async def look_at_sales(self) -> None:
-        """Note whom nothing is sold to, and say when that changes."""
+        """Update whether sales are closed and to which payers, and log changes."""
         is_stopped = await self.books.why_stopped() is not None
         at_risk = await self.books.fees_at_risk(now=self.clock.now())
         before = self.closure
@@ -230,7 +230,7 @@ class PaymentMaintenance:
 
 
 def tell_unreadable(payment: Payment, why: str) -> None:
-    """Raise the alarm for a payment that is there and cannot be understood."""
+    """Log an alert for a payment that is on chain but cannot be read."""
     UNREADABLE.inc()
     log.error("a payment cannot be read", signature=payment.signature, reason=why)
 

@@ -77,7 +77,7 @@ class Order:
     usd: Decimal = REQUEST_USD
 
     def is_worth(self, fee_lamports: int, price_list: PriceList) -> bool:
-        """Return whether a payment may cost us *fee_lamports*."""
+        """Return whether *fee_lamports* is an acceptable cost for a payment."""
         most = self.fee_lamports_max(price_list)
         return most is None or fee_lamports <= most
 
@@ -97,7 +97,7 @@ def bundle_order(resource: Resource, bundle: Bundle) -> Order:
 
 
 class NotAdopted(Enum):
-    """The reason why a payment is given no row."""
+    """The reason why a payment gets no row."""
 
     NOT_FOUND = auto()  # the chain has no such transaction
     NOT_FINAL = auto()  # a fork may take it back, or it failed
@@ -158,7 +158,7 @@ class Adopter:
         return NotAdopted.ACKNOWLEDGED if isinstance(adopted, Acknowledged) else adopted
 
     def _payment(self, signature: Signature, recognised: Recognised) -> Payment:
-        """Return the payment for the holder of a key that is forgotten at once."""
+        """Return the payment, with a redelivery key that is discarded at once."""
         verified, sold = recognised
         message_hash = verified.envelope.message_hash
         payer = verified.envelope.payer
@@ -278,7 +278,7 @@ class AcceptedToken:
 
 
 def nothing_closed() -> None:
-    """Return that sales are open."""
+    """Return None, which means that sales are open."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -298,17 +298,17 @@ class Merchant:
     closure: Callable[[], Closure | None] = nothing_closed
 
     def is_closed(self) -> bool:
-        """Return whether nothing is sold to anybody now: then nothing is quoted either."""
+        """Return whether sales are closed to everyone, so that no price is quoted either."""
         closure = self.closure()
         return closure is not None and closure.is_for_all
 
     def payment_token(self, asset: str) -> AcceptedToken:
-        """Return the one whose mint is *asset*; the payment token itself where none is."""
+        """Return the token whose mint is *asset*, or the payment token if there is none."""
         found = (each for each in self.payment_tokens if each.terms.asset == asset)
         return next(found, self.payment_tokens[0])
 
     async def priced(self) -> Sequence[tuple[AcceptedToken, PriceList]]:
-        """Return those tokens that have a price now, with the prices of this minute.
+        """Return the tokens that have a price now, with the prices of this minute.
 
         Raises PriceUnavailable where none has.
         """
@@ -359,6 +359,6 @@ class Merchant:
         return [public_key(each.receipt) for each in self.facilitator.secrets.all()]
 
     def distrust_prices(self) -> None:
-        """Look at every token again before anything more is sold."""
+        """Discard the prices of every token, so that they are read again before the next sale."""
         for each in self.payment_tokens:
             each.price_cache.distrust()

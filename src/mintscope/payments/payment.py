@@ -38,13 +38,13 @@ class State(StrEnum):
 
 
 class PaidReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished answer, bought by one request."""
+    """A finished answer, bought by a single request."""
 
     body: bytes
 
 
 class NewToken(msgspec.Struct, frozen=True, kw_only=True):
-    """Credits on a token of their own; its plain text is derived, never stored."""
+    """Credits on a new token, whose plain text is derived and never stored."""
 
     credits: int
     token_hash: CredentialHash
@@ -52,7 +52,7 @@ class NewToken(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopUp(msgspec.Struct, frozen=True, kw_only=True):
-    """Credits on a token that exists."""
+    """Credits on an existing token."""
 
     credits: int
     account: CreditAccount
@@ -123,7 +123,7 @@ class Unseen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadablePayment(msgspec.Struct, frozen=True, kw_only=True):
-    """The transaction is in a block, and what it did cannot be read; *why* is for the operator."""
+    """The transaction is in a block but cannot be read; *why* is for the operator."""
 
     why: str
 
@@ -171,7 +171,7 @@ def _land(payment: Payment, landed: Landed) -> Payment:
 
 
 def _miss(payment: Payment, height: int) -> Payment:
-    """Believe at once that nothing was sold, and only the second time that a sale is void."""
+    """Void an unsold payment at once, but an issued one only when it is missing twice."""
     if payment.state is State.ISSUED and not payment.final:
         if payment.missed_height == 0:
             return replace(payment, missed_height=height)
@@ -181,7 +181,7 @@ def _miss(payment: Payment, height: int) -> Payment:
 
 
 def _disprove(payment: Payment, reason: RefusalReason, *, final: bool) -> Payment:
-    """Take the payment back; what the chain has made final stands."""
+    """Fail or freeze the payment, unless it is final."""
     if payment.final:
         return payment
     if payment.state in {State.PENDING, State.FAILED}:

@@ -28,7 +28,7 @@ def final_after_ms(slot_s: float) -> int:
 
 
 class Inconsistent(ServiceUnavailable, code=ErrorCode.SERVICE_UNAVAILABLE):
-    """The store refuses a change that contradicts what it holds; only that change is lost."""
+    """The store refuses a change that contradicts its data; only that change is lost."""
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def fee_lamports_each(self) -> int:
-        """The amount that one payer, or one address, may put at risk of *fee_lamports*."""
+        """The part of *fee_lamports* that one payer, or one address, may put at risk."""
         return self.fee_lamports // FEE_SHARES
 
 
@@ -91,18 +91,18 @@ class Conduct(msgspec.Struct, frozen=True):
 
     @property
     def is_new_payer(self) -> bool:
-        """Whether it has bought nothing within the day."""
+        """Whether there was no purchase within the day."""
         return self.sold_today == 0
 
     @property
     def is_one_more_covered(self) -> bool:
-        """Whether it has bought as often within the day as it would have reverted at the worst."""
+        """Whether purchases within the day outnumber reverted and pending payments."""
         return self.reverted_today + self.pending < self.sold_today
 
     def find_excess(
         self, budget: Budget, *, fee_lamports: int, is_address: bool
     ) -> RefusalReason | None:
-        """Return the reason against one more payment that costs *fee_lamports*.
+        """Return the reason to refuse one more payment that costs *fee_lamports*, or None.
 
         So a payer reverts no more often in an hour than may be in flight and once
         for each payment of the hour that was good.
@@ -122,7 +122,7 @@ class Conduct(msgspec.Struct, frozen=True):
 
 
 class FeesAtRisk(msgspec.Struct, frozen=True):
-    """Network fees that all payers together have burned or may burn yet, in lamports.
+    """Network fees of all payers together, in lamports, already burned or still at risk.
 
     reverted     of payments that reverted within the hour
     uncovered    of those of payers that reverted more often within the day than they bought
@@ -167,7 +167,7 @@ class FeesAtRisk(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PendingPayment:
-    """A payment about to be made, and what must hold for it to be.
+    """A payment to begin, and the conditions for it.
 
     quote          that it carries: no other payment does
     mark           of the lookup that preceded the simulation
@@ -184,11 +184,11 @@ class PendingPayment:
 
 
 class Begun:
-    """The payment is pending, durably: it may be broadcast now."""
+    """The payment is stored as pending and may now be broadcast."""
 
 
 class KnownPayment(msgspec.Struct, frozen=True):
-    """The very same payment exists already."""
+    """The same payment already exists."""
 
     payment: Payment
 
@@ -198,17 +198,17 @@ class KeyTaken:
 
 
 class QuoteUsed:
-    """Another payment was begun with the same quote, whatever became of it."""
+    """Another payment was begun with the same quote, whatever its outcome."""
 
 
 class Overdrawn(msgspec.Struct, frozen=True):
-    """The payer or the address has used up what it may risk."""
+    """The payer or the address has reached its limit of fees at risk."""
 
     reason: RefusalReason
 
 
 class SalesClosed:
-    """No payment may begin: a violated invariant, the hour's fees or the fee payer forbid it."""
+    """No payment may begin because of a violated invariant, the hour's fees, or the fee payer."""
 
 
 Objection = KeyTaken | QuoteUsed | Overdrawn | SalesClosed
@@ -219,10 +219,10 @@ class PaymentStore(Protocol):
     """Raises ServiceUnavailable from every verb when the store does not answer."""
 
     async def find(self, message_hash: MessageHash) -> Found:
-        """Return the payment of that name, if there is one."""
+        """Return the payment of *message_hash*, if there is one."""
 
     async def begin(self, pending: PendingPayment) -> Beginning:
-        """Make the payment pending unless it exists or something speaks against it.
+        """Make the payment pending, unless it exists or there is an objection.
 
         One payer's payments are decided one by one: *balance_after* must cover
         every other payment of that payer that is pending or was resolved after
@@ -237,7 +237,7 @@ class PaymentStore(Protocol):
         now: UnixMs,
         again_ms: int,
     ) -> Payment:
-        """Apply *evidence*, hand out or freeze the purchase; return the payment as it then is.
+        """Apply *evidence*, hand out or freeze the purchase, and return the updated payment.
 
         again_ms    after which a lease may look whether it is final
         Raises    Inconsistent for a payment that was never begun, and for a
@@ -245,16 +245,16 @@ class PaymentStore(Protocol):
         """
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
-        """Take over payments that are not final and whose lease has ended at *now*.
+        """Lease payments that are not final and whose lease has ended at *now*.
 
         One that ends more than LEASE_MS_MAX after *now* has ended: the clock was set back.
         """
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
-        """Let no lease of the payment begin before *until*."""
+        """Prevent a new lease of the payment before *until*."""
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
-        """Return those payments among *signatures* that are ours, in any order."""
+        """Return our payments among *signatures*, in any order."""
 
     async def forget_reports(self, before: UnixMs) -> None:
         """Drop the bodies of final reports that were begun at *before* or earlier."""

@@ -53,21 +53,21 @@ REASONS: Final[Mapping[Doubt | None, str]] = {Doubt.CLOCK: NO_CLOCK, Doubt.TOO_L
 
 
 class PriceSource(Protocol):
-    """A source of what the payment token is worth now."""
+    """A source of the current price of the payment token."""
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
         """Return the price, or why there is none; ends within its own time limit."""
 
 
 class SolSource(Protocol):
-    """A source of what SOL is worth now, in USD."""
+    """A source of the current price of SOL, in USD."""
 
     async def read(self, now: UnixMs) -> Decimal | None:
         """Return the price, None if it is not known; ends within its own time limit."""
 
 
 class PinnedPrice:
-    """A price that the operator has fixed: of a stable coin, or of a devchain's token."""
+    """A price fixed by the operator: of a stable coin, or of a devchain's token."""
 
     def __init__(self, usd: Decimal) -> None:
         self._usd = usd
@@ -78,7 +78,7 @@ class PinnedPrice:
 
 
 class PriceCache:
-    """Reads the source at most once a minute; the list and every demand in between agree.
+    """Reads the source at most once a minute, so that the price list and all demands agree.
 
     Requests that come while the source is being read use what there is, unless it is too old.
     """
@@ -122,7 +122,7 @@ class PriceCache:
         return self._price_list if age_s < QUOTE_S_MAX else None
 
     def distrust(self) -> None:
-        """Forget the prices: the next request reads the source again."""
+        """Forget the prices, so that the next request reads the source again."""
         self._price_list = None
         self._read_again_s = 0.0
 
@@ -176,7 +176,7 @@ class TokenReserves(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PoolReserves(Protocol):
-    """Reads what the pools of the payment token hold."""
+    """Reads the reserves of the payment token's pools."""
 
     async def read(self) -> TokenReserves:
         """Return the reserves of all the pools together.
@@ -186,7 +186,7 @@ class PoolReserves(Protocol):
 
 
 def minutes_of(loaded: LoadedMint) -> Sequence[Minute]:
-    """Return the minutes with a price, oldest first: those kept, and those not folded yet."""
+    """Return the minutes with a price, oldest first: stored ones, and ones not folded yet."""
     closes: dict[UnixS, float] = {}
     volumes: dict[UnixS, int] = {}
     for row in loaded.candles[Timeframe.M1]:

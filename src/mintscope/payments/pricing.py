@@ -84,7 +84,7 @@ class Doubt(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """A minute in which the token was traded: its candle, as far as a price needs it.
+    """A minute in which the token was traded, with the parts of its candle that a price needs.
 
     close       USD per whole token, finite and > 0
     volume      micro-USD
@@ -119,7 +119,7 @@ class FeedReading(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
-    """Return the lower of two averages that agree, or what speaks against it."""
+    """Return the lower of two averages that agree, or the reason for doubt."""
     now_s = UnixS(now // 1000)
     # Written so that a NaN is a doubt too.
     if not market.lag_s <= LAG_S_MAX:
@@ -138,7 +138,7 @@ def price_of_market(market: TokenMarket, now: UnixMs) -> Quote | Doubt:
 
 
 def price_of_feed(reading: FeedReading, now: UnixMs) -> Quote | Doubt:
-    """Return the feed's price while it is fresh."""
+    """Return the feed's price if it is fresh, or the reason for doubt."""
     if not -FEED_AHEAD_MS_MAX <= now - reading.observed_at <= FEED_AGE_MS_MAX:
         return Doubt.STALE_FEED
     return _quote(reading.usd, reading.observed_at)
@@ -152,7 +152,7 @@ def is_jump(quote: Quote, previous: Quote) -> bool:
 
 
 def vwap(minutes: Sequence[Minute], now: UnixS) -> float:
-    """Return USD over tokens of the last VWAP_MINUTES; without trades there, the last price."""
+    """Return USD over tokens of the last VWAP_MINUTES, or the last price without trades."""
     recent = [each for each in minutes if each.start > now - VWAP_MINUTES * MINUTE_S]
     tokens = sum(each.volume / each.close for each in recent)
     return sum(each.volume for each in recent) / tokens if tokens else minutes[-1].close
@@ -179,7 +179,7 @@ def twap(minutes: Sequence[Minute], now: UnixS) -> float:
 
 
 def _is_even(market: TokenMarket, price: float) -> bool:
-    """Return if the named pools would trade at about *price*, if what they hold decides that."""
+    """Return whether the reserves of the named pools are balanced at about *price*."""
     base_usd = market.base_usd / market.minutes[-1].close * price
     low, high = sorted((base_usd, market.quote_usd))
     return high <= SIDES_RATIO_MAX * low
@@ -192,7 +192,7 @@ def _quote(usd: Decimal, observed_at: UnixMs) -> Quote | Doubt:
 
 
 def is_clock_right(skew_s: float) -> bool:
-    """Return whether a clock may be believed that is *skew_s* ahead of the newest block's time."""
+    """Return whether a clock *skew_s* ahead of the newest block's time is plausible."""
     return -SKEW_S_MAX <= skew_s <= SKEW_S_MAX + BLOCK_LATE_S_MAX
 
 
@@ -202,7 +202,7 @@ BUNDLE_SHOWN_MAX: Final = 20
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """So many credits, so much cheaper than one by one."""
+    """A number of credits at a discount."""
 
     credits: int
     discount_percent: int
@@ -214,7 +214,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def usd(self) -> Decimal:
-        """The price of them all, exact."""
+        """The total price, exact."""
         return self.usd_per_credit * self.credits
 
 
@@ -240,7 +240,7 @@ def parse_bundle(text: str | None) -> Bundle:
 
 
 class BundlePrice(msgspec.Struct, frozen=True, kw_only=True):
-    """A bundle at one quote; both figures in atoms, their quotient is the bundle's size."""
+    """A bundle at one quote, in atoms; the total divided by the unit price is the bundle's size."""
 
     per_credit: int
     price: int
@@ -275,12 +275,12 @@ class PriceList(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def request_fee_lamports_max(self) -> int | None:
-        """The most that landing the payment of one request may cost us; None for any fee."""
+        """The highest fee for landing the payment of one request; None for any fee."""
         if self.sol_usd is None:
             return None
         return int(REQUEST_USD * self.fee_share_max * LAMPORTS_PER_SOL / self.sol_usd)
 
     def price(self, bundle: Bundle) -> BundlePrice:
-        """Price *bundle*: rounded up once, per credit, so that the total is a multiple."""
+        """Return the price of *bundle*, rounded up per credit, so that its total is a multiple."""
         per_credit = atoms_for_usd(bundle.usd_per_credit, self.quote, decimals=self.decimals)
         return BundlePrice(per_credit=per_credit, price=per_credit * bundle.credits)

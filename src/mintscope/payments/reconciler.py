@@ -1,4 +1,4 @@
-"""Reconciler: finishes payments whose outcome is unknown, and gives lost answers again.
+"""Reconciler: finishes payments whose outcome is unknown, and repeats lost answers.
 
 How an answer that was lost is given again, to its buyer alone.
 
@@ -92,7 +92,7 @@ _TOKEN_ENTROPY_BYTES: Final = 28
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
-    """The keys that only this installation has; each derived from one root.
+    """The keys of this installation, each derived from one root.
 
     quote      signs quotes
     redeem     hashes redelivery keys
@@ -115,7 +115,7 @@ class Secrets:
 
     @classmethod
     def derive(cls, pepper: bytes, roots: Iterable[Root] = ()) -> "Secrets":
-        """Derive every key from *pepper* itself, and those that follow from *roots*."""
+        """Derive every key from *pepper*, and newer sets of keys from *roots*."""
         newer = (cls._of_root(each, pepper) for each in sorted(roots, reverse=True))
         return replace(cls._of_pepper(pepper), newer=tuple(newer))
 
@@ -143,15 +143,15 @@ class Secrets:
         )
 
     def all(self) -> "tuple[Secrets, ...]":
-        """Return these and those that follow, newest first: of any of them answers may be."""
+        """Return all sets of keys, newest first; an answer may belong to any of them."""
         return (*self.newer, self)
 
     def at(self, now: UnixMs) -> "Secrets":
-        """Return those that sign at *now*."""
+        """Return the set of keys that signs at *now*."""
         return next((each for each in self.newer if each.since <= now), self)
 
     def in_force(self, now: UnixMs) -> "Sequence[Secrets]":
-        """Return those whose signatures count at *now*, first those that sign.
+        """Return the sets of keys whose signatures count at *now*, the signing set first.
 
         Those that another process may sign with already do, by its clock; and those that were
         replaced less than OVERLAP_MS ago.
@@ -167,11 +167,11 @@ class Secrets:
         return (signing, *every[:at], *replaced)
 
     def key_hash(self, key: str, payer: Wallet) -> CredentialHash:
-        """Return the only form in which a redelivery key is stored; payers do not share keys."""
+        """Return the stored form of a redelivery key, which differs between payers."""
         return CredentialHash(hmac.digest(self.redeem, f"{payer}\n{key}".encode(), "sha256"))
 
     def holds(self, key: str, payer: Wallet, key_hash: CredentialHash) -> bool:
-        """Return whether *key_hash* is of *key*, by whichever of `all`; in constant time."""
+        """Return whether *key_hash* is the hash of *key* by one of `all`; in constant time."""
         return any(hmac.compare_digest(each.key_hash(key, payer), key_hash) for each in self.all())
 
     def one_time_key(self, message_hash: MessageHash, drawn: bytes) -> str:
@@ -189,7 +189,7 @@ class Secrets:
         return hmac.compare_digest(mac, self._key_mac(message_hash, drawn))
 
     def nonce(self, key: str) -> bytes:
-        """Return the nonce of a quote for the holder of *key*, named but not revealed."""
+        """Return the nonce of a quote for the holder of *key*, which does not reveal the key."""
         return hmac.digest(self.redeem, b"nonce\n" + key.encode(), "sha256")[:NONCE_BYTES]
 
     def _key_mac(self, message_hash: MessageHash, drawn: bytes) -> bytes:
@@ -204,7 +204,7 @@ class Secrets:
     def token_of(
         self, message_hash: MessageHash, key: str, token_hash: CredentialHash
     ) -> CreditToken | None:
-        """Return the token of `credit_token` that has *token_hash*, by whichever of `all`."""
+        """Return the token of `credit_token` with *token_hash*, derived from any of `all`."""
         for each in self.all():
             token = each.credit_token(message_hash, key)
             if hash_credential(token, pepper=self.pepper) == token_hash:
@@ -223,7 +223,7 @@ Alarm = Callable[[Payment, str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reconciler:
-    """Brings every payment to an end that the chain agrees with.
+    """Brings every payment to the outcome that the chain shows.
 
     slot_s           returns how long a slot takes now, as measured
     on_unreadable    is called at each look at a payment that is there and cannot be understood,
@@ -237,7 +237,7 @@ class Reconciler:
     on_unreadable: Alarm
 
     async def run(self, pause: Pause, on_trouble: Callable[[Exception], None]) -> None:
-        """Reconcile until cancelled; *pause* waits for so many seconds."""
+        """Reconcile until cancelled; *pause* waits for a number of seconds."""
         while True:
             try:
                 while await self.once() == BATCH:
@@ -247,7 +247,7 @@ class Reconciler:
             await pause(PAUSE_SLOTS * self.slot_s())
 
     async def once(self) -> int:
-        """Look at the payments whose lease has ended; return how many there were."""
+        """Check the payments whose lease has ended; return their number."""
         now = self.clock.now()
         until = UnixMs(now + self._lease_ms())
         payments = await self.store.lease(now=now, until=until, count_max=BATCH)
@@ -255,7 +255,7 @@ class Reconciler:
         return len(payments)
 
     async def issue_arrived(self, arrived: Sequence[Signature]) -> Sequence[Payment]:
-        """Issue whatever has *arrived* (<= BATCH) without being issued; return our payments of it.
+        """Issue the *arrived* (<= BATCH) payments not yet issued; return our payments among them.
 
         This finds what every other way has missed: a payment that a node once
         said could never land.
@@ -268,7 +268,7 @@ class Reconciler:
         return await self.store.find_signatures(arrived)
 
     async def look_at(self, signatures: Sequence[Signature]) -> None:
-        """Look at these payments (<= BATCH) now, leased or not."""
+        """Check these payments (<= BATCH) now, leased or not."""
         await self._examine(await self.store.find_signatures(signatures))
 
     async def _examine(self, payments: Sequence[Payment]) -> None:
@@ -279,7 +279,7 @@ class Reconciler:
             await self._apply(payment, sighting)
 
     async def _apply(self, payment: Payment, sighting: Sighting) -> None:
-        """Move *payment* by what was seen; one that cannot be moved keeps none of the others."""
+        """Update *payment* from *sighting*; a failure does not affect other payments."""
         if isinstance(sighting, UnreadablePayment):
             await self._set_aside(payment, sighting.why)
             return
@@ -294,7 +294,7 @@ class Reconciler:
             await self._set_aside(payment, str(refusal))
 
     async def _set_aside(self, payment: Payment, why: str) -> None:
-        """Raise the alarm, and look again after as long as this has lasted."""
+        """Raise an alert, and postpone the next check by the age of the payment."""
         self.on_unreadable(payment, why)
         now = self.clock.now()
         apart_ms = min(max(now - payment.begun_at, self._lease_ms()), APART_MS_MAX)
@@ -309,7 +309,7 @@ LANDED_HEIGHT: Final = 1  # `last_valid_height` of what has landed already: noth
 
 
 class Acknowledged:
-    """An operator has settled the payment in another way: it buys nothing any more."""
+    """An operator has settled the payment in another way, so that it buys nothing."""
 
 
 Adoption = Payment | KeyTaken | Acknowledged
@@ -319,7 +319,7 @@ class AdoptionStore(Protocol):
     """Raises ServiceUnavailable when the store does not answer."""
 
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
-        """Begin and issue *payment*, which has *landed* for good, in one transaction; return it.
+        """Begin and issue *payment*, which has *landed* finally, in one transaction; return it.
 
         No budget is asked: it is paid.  Of a payment that has a row, that row is returned.
 
@@ -335,7 +335,7 @@ async def look(
     secrets: Sequence[Secrets],
     chain: Settlement,
 ) -> Landed | Outcome | None:
-    """Return None if the chain does not know the payment *verified*, else what became of it.
+    """Return None if the chain does not know the payment *verified*, else its outcome.
 
     Landed    it is there for good, and *key* is its sender's
     """
@@ -355,7 +355,7 @@ async def look(
 
 
 def may_be_lost(trial: Rejected | UnknownBlockhash) -> bool:
-    """Return whether a payment may have landed that is refused now.
+    """Return whether a payment that is refused now may have landed.
 
     A chain that has it says so before it looks at anything else, while it knows the blockhash.
     """
@@ -363,7 +363,7 @@ def may_be_lost(trial: Rejected | UnknownBlockhash) -> bool:
 
 
 def _owns(key: str | None, verified: Verified, secrets: Sequence[Secrets]) -> bool:
-    """Return whether *key* is that of who has sent the payment.
+    """Return whether *key* belongs to the sender of the payment.
 
     A quote that is not in the transaction proves nothing: anyone can ask for one.
     """
@@ -380,14 +380,14 @@ KEPT: Final = 64  # the newest, of some lives of a blockhash
 
 
 class _Named(NamedTuple):
-    """One of them, and when a node first named it: its age counts from there."""
+    """The last valid height of a blockhash, and the time when a node first returned it."""
 
     last_valid_height: int
     since_s: float
 
 
 class RecentBlockhashes:
-    """Those that a node has named lately; asks nothing, and takes the time from its caller."""
+    """The blockhashes that nodes returned recently; makes no request and reads no clock."""
 
     def __init__(self) -> None:
         self._named: dict[str, _Named] = {}
@@ -395,7 +395,7 @@ class RecentBlockhashes:
         self._newest_since_s = 0.0
 
     def note(self, recent: RecentBlockhash, *, now_s: float, slot_s: float) -> None:
-        """Remember *recent*; a node behind the others does not replace what they named.
+        """Remember *recent*; a lagging node's blockhash does not replace a newer one.
 
         now_s     on a monotonic clock
         slot_s    the measured length of a slot
@@ -415,7 +415,7 @@ class RecentBlockhashes:
             self._newest_since_s = since_s
 
     def last_valid_height(self, blockhash: str) -> int | None:
-        """Return the last height that *blockhash* is good for; None if it is not remembered."""
+        """Return the last height at which *blockhash* is valid, or None if it is not remembered."""
         named = self._named.get(blockhash)
         return None if named is None else named.last_valid_height
 
@@ -440,5 +440,5 @@ class RecentBlockhashes:
         )
 
     def _is_young(self, now_s: float, slot_s: float) -> bool:
-        """Return if the newest was first named so lately: a node that stands still repeats it."""
+        """Return whether the newest blockhash was first seen recently; a stalled node repeats."""
         return now_s - self._newest_since_s <= YOUNG_BLOCKS * slot_s

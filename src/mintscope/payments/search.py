@@ -19,7 +19,7 @@ FOUND_MAX: Final = 20  # payments of one search; the node is asked about each
 
 
 class Holder(msgspec.Struct, frozen=True, kw_only=True):
-    """The account that has the credits of a payment now.
+    """The account that now holds the credits of a payment.
 
     hint      last eight characters of its credit token; "" for the account of a user
     owner     the user of the account, None for a credit token
@@ -62,7 +62,7 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KeptOrphan(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment that an audit found on chain without a row; fields as in Orphan.
+    """A payment that an audit found on chain without a row; fields are those of Orphan.
 
     note    of the operator who settled it, at *acknowledged_at*; None: it is open
     """
@@ -105,7 +105,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finding(StrEnum):
-    """The outcome of a payment, in one word."""
+    """The outcome of a payment, as one word."""
 
     CREDITS_ISSUED = "credits_issued"
     ANSWER_DELIVERED = "answer_delivered"
@@ -137,7 +137,7 @@ class Advice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction as the node reports it; without a row, also whether it is a payment of ours.
+    """A transaction as the node reports it; without a row, also whether it is our payment.
 
     bought    the offer that its quote names, None: it carries no quote of ours
     """
@@ -147,7 +147,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def chain_says(sighting: Sighting | None, why_not: str) -> str:
-    """Return *sighting* in words; *why_not*: why the node was not asked, if it was not."""
+    """Return *sighting* as text; *why_not* explains why the node was not asked."""
     match sighting:
         case None:
             return f"not asked: {why_not}"

@@ -33,11 +33,11 @@ from mintscope.payments.protocol.envelope import (
 
 
 class ChainUnavailable(Exception):
-    """No node answered in time, or none answered sensibly."""
+    """No node answered in time with a usable answer."""
 
 
 class Unintelligible(ChainUnavailable):
-    """A node has answered this very question, with what cannot be understood."""
+    """A node has answered this question, but the answer cannot be understood."""
 
 
 class Simulated(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,7 +64,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 class TreasuryUnusable(msgspec.Struct, frozen=True):
-    """Every payment would fail now, through no fault of its payer; *why* is for the operator."""
+    """Every payment would fail now, which is not its payer's fault; *why* is for the operator."""
 
     why: str
 
@@ -88,35 +88,35 @@ class Settlement(Protocol):
     """Raises ChainUnavailable from every verb; every verb ends within its own time limit."""
 
     def offer(self) -> RecentBlockhash | None:
-        """Return a young blockhash for a 402; None if none is known.  Asks nothing."""
+        """Return a recent blockhash for a 402, or None; makes no request."""
 
     async def recent_blockhash(self) -> Hash:
-        """Return a blockhash that a payment may name from now on, as confirmed."""
+        """Return a confirmed blockhash that payments may use from now on."""
 
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
-        """Try the transaction, not signed by us yet, against the chain as confirmed."""
+        """Simulate the transaction, which lacks our signature, against the confirmed chain."""
 
     async def broadcast(self, signed: Signed) -> None:
-        """Send the transaction; when this raises, it may have been sent all the same."""
+        """Send the transaction; it may have been sent even if this raises."""
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
         """Wait for a freshly broadcast transaction to be confirmed, for *patience_s* at most."""
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
-        """Search the whole history for *signatures*, in their order."""
+        """Search the whole history for *signatures*, and answer in their order."""
 
 
 class PaymentChain(Protocol):
-    """The facts of the chain that selling needs before any payment.
+    """Facts of the chain that selling needs before the first payment.
 
     Raises ChainUnavailable from every verb; every verb ends within its own time limit.
     """
 
     async def refresh_offer(self) -> None:
-        """Ask for a newer blockhash to offer with 402s."""
+        """Request a newer blockhash to offer with 402s."""
 
     async def expect_usable(self, asset: Mint | None = None) -> None:
-        """Compare a token that payments are taken in, and its treasury, with the terms.
+        """Check an accepted token and its treasury against the terms.
 
         asset    its mint; None: the payment token.  Raises UnusablePaymentToken.
         """
@@ -144,7 +144,7 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Used(Enum):
-    """The part that has been used before."""
+    """The part of the payment that was used before."""
 
     PAYMENT = auto()
     KEY = auto()  # for another payment
@@ -153,7 +153,7 @@ class Used(Enum):
 
 
 class AlreadyUsed(msgspec.Struct, frozen=True):
-    """The sender does not prove that the answer belongs to it."""
+    """The sender does not prove that it owns the answer."""
 
     what: Used
 
@@ -169,7 +169,7 @@ class Unresolved(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Obstacle(Enum):
-    """The reason why no payment can be taken just now."""
+    """The reason why no payment can be taken now."""
 
     CHAIN = auto()
     NODE_BEHIND = auto()  # it does not know the blockhash, and is short of what others know
@@ -188,7 +188,7 @@ Outcome = Settled | Refused | AlreadyUsed | Unresolved | Unavailable
 
 
 def not_begun(why: Objection) -> Outcome:
-    """Return the outcome of a payment that the store has refused to begin."""
+    """Return the outcome of a payment that the store refused to begin."""
     match why:
         case KeyTaken():
             return AlreadyUsed(Used.KEY)

@@ -1,4 +1,4 @@
-"""The number of vain payments that may ask the chain, and their senders.
+"""Limits on failing payments that reach the chain, by sender.
 
 The node is asked about a payment before it is known to be good, and payers can be made up.  So
 trials that do not succeed are counted, in three parts of what a minute allows:
@@ -35,10 +35,10 @@ class Buyers(Protocol):
     """Raises ServiceUnavailable when the store does not answer."""
 
     async def has_bought(self, payer: Wallet) -> bool:
-        """Return whether a payment of the wallet has ever been good."""
+        """Return whether the wallet ever made a good payment."""
 
     async def has_bought_from(self, address: str) -> bool:
-        """Return whether a payment from this client address has ever been good."""
+        """Return whether this client address ever made a good payment."""
 
 
 class Networks(NamedTuple):
@@ -53,7 +53,7 @@ class Networks(NamedTuple):
 
 
 def networks_of(address: str) -> Networks:
-    """Return the networks of *address*, an IPv4 address or an IPv6 /64; of other text itself."""
+    """Return the networks of *address*, IPv4 or IPv6 /64; for other text, the text itself."""
     try:
         network = ip_network(address)
     except ValueError:
@@ -64,18 +64,18 @@ def networks_of(address: str) -> Networks:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """A trial that was let through; it counts until it is given back."""
+    """A trial that was allowed, which counts until it is given back."""
 
     windows: Windows
 
     async def give_back(self) -> None:
-        """Count one trial less: it succeeded."""
+        """Stop counting the trial, because it succeeded."""
         for limiter, key in self.windows:
             await limiter.give_back(key)
 
 
 class Trials:
-    """Counts trials by who sends them.
+    """Counts trials by sender.
 
     per_minute    that may fail, of all clients together
     on_refused    called for each that is not let through
@@ -106,7 +106,7 @@ class Trials:
         self._on_refused = on_refused
 
     async def take(self, address: str, payer: Wallet | None = None) -> Counted | None:
-        """Count one trial; return None if there is no room for it.
+        """Count one trial; return None if the limit is reached.
 
         address    the client's, as limits know it
         payer      whose signature was checked; None for a wallet that is only named
@@ -122,7 +122,7 @@ class Trials:
         return None
 
     async def _kept(self, address: str, payer: Wallet | None) -> Sequence[Windows]:
-        """Return the windows that a trial may count against, in the order in which it does."""
+        """Return the windows that a trial may count against, in order of use."""
         if not self._keeps_some:
             return []
         found = list[Windows]()

@@ -31,7 +31,7 @@ AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
 
 
 class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A candle and what indicators say after it.
+    """A candle and the values of its indicators.
 
     t                begin, Unix seconds
     bought, sold     US dollars; 0 where a provider gave the candle, whose volume has no sides
@@ -58,7 +58,7 @@ class ChartPoint(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class _Pane(NamedTuple):
-    """A part of the plot, from *top* down to *bottom*, in which values are *low* to *high*."""
+    """A part of the plot from *top* to *bottom*, for values from *low* to *high*."""
 
     top: float
     bottom: float
@@ -66,7 +66,7 @@ class _Pane(NamedTuple):
     high: float
 
     def y(self, value: float) -> float:
-        """Return the place of *value*."""
+        """Return the vertical position of *value*."""
         span = self.high - self.low
         part = (value - self.low) / span if span > 0 else 0.5
         return self.bottom - part * (self.bottom - self.top)
@@ -113,7 +113,7 @@ def draw_chart(
 
 
 def volume_top(points: Sequence[ChartPoint]) -> tuple[float, bool]:
-    """Return the largest volume of the scale in US dollars, and whether taller bars are cut off.
+    """Return the top of the volume scale in US dollars, and whether taller bars are cut off.
 
     The scale ends at the 95th percentile if a bar is more than twice as tall.
     """
@@ -153,7 +153,7 @@ def _grid(panes: _Panes) -> Iterator[Markup]:
 
 
 def _candles(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
-    """Yield the candles: all that rise are one path, and all that fall."""
+    """Yield the candles as two paths: the rising ones and the falling ones."""
     step = SIZE / max(1, len(points))
     for kind in ("rise", "fall"):
         wicks = []
@@ -250,7 +250,7 @@ def _path(kind: str, drawn: str) -> Markup:
 
 
 def _prices(points: Sequence[ChartPoint], panes: _Panes, levels: Mapping[str, float]) -> Markup:
-    """Return the labels right of the plot: prices, and the values of each pane below."""
+    """Return the labels to the right of the plot: prices, and the values of each pane below."""
     price = panes.price
     texts = [
         _text("tick", 8, price.y(value) / 10, short_price(value))
@@ -278,7 +278,7 @@ def _prices(points: Sequence[ChartPoint], panes: _Panes, levels: Mapping[str, fl
 
 
 def _times(points: Sequence[ChartPoint], width_s: int) -> Markup:
-    """Return the times below the plot, of candles that begin at a round one."""
+    """Return the times below the plot, for candles that begin at a round time."""
     step_s = next(
         (
             each

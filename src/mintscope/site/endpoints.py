@@ -1,4 +1,4 @@
-"""Common steps of every request for a page: its session, the checks of forms, and the page."""
+"""Common steps of every page request: the session, form checks, and the page."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -41,7 +41,7 @@ QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
 
 @dataclass(kw_only=True)
 class PageEndpoints:
-    """Makes endpoints of page handlers: each runs only for a request that may reach it.
+    """Makes endpoints of page handlers, each of which runs only for permitted requests.
 
     client       who a request comes from: an address or a network
     form_limit   how many forms a client may send
@@ -67,7 +67,7 @@ class PageEndpoints:
         self._router = Router(self.routes, SEGMENT)
 
     async def write_error(self, request: Request, error: Exception) -> Response:
-        """Return the page of *error*, or one that leads to signing in where a session has ended."""
+        """Return the page of *error*, or a redirect to sign in if a session has ended."""
         if isinstance(error, RateLimited):
             request.state = PageContext(session=None, path=request.path)  # it must cost little
         elif request.state is None:
@@ -131,7 +131,7 @@ class PageEndpoints:
     def _detour(
         self, page: PageRoute, request: Request, session: Session | None
     ) -> Redirect | Page | None:
-        """Return the page to go to first, if the session does not suffice."""
+        """Return the page to show first if the session is not sufficient, else None."""
         if page.access is Access.ANYONE:
             return None
         if session is None:
@@ -150,7 +150,7 @@ class PageEndpoints:
         return Redirect(self._with_return(SIGN_IN, request), cookie=cookie)
 
     def _with_return(self, page: str, request: Request) -> str:
-        """Return the address of *page*, from which one comes back here if this is a page.
+        """Return the address of *page*, with the current page as the one to return to.
 
         A form that has no page of its own leads back to the one that it is on.
         """
@@ -162,7 +162,7 @@ class PageEndpoints:
         return f"{page}?{urlencode({'next': here})}" if here != START else page
 
     def _own_page(self, address: str) -> str:
-        """Return *address* if it is that of a page of this site, else the first page.
+        """Return *address* if it is a page of this site, else the start page.
 
         A path is looked up like any other: only pages of this site are routes.  A query goes along
         if a form of this site could have made it.
@@ -186,7 +186,7 @@ class PageEndpoints:
 
 
 def session_cookie(request: Request) -> str | None:
-    """Return the session's cookie; None without one, and for several, which say two things."""
+    """Return the session's cookie, or None if there is none or more than one."""
     found = [
         value
         for header in request.values(b"cookie")

@@ -1,4 +1,4 @@
-"""Small charts, and numbers as people read them.
+"""Small charts, and numbers in readable form.
 
 Numbers for people: short to look at, and whole for those who listen, hover or copy.
 
@@ -42,7 +42,7 @@ def whole_number(value: float) -> str:
 
 
 def short_price(value: float, digits_max: int = DIGITS) -> str:
-    """Return *value* in so many digits or to the cent; many zeros behind the point are counted.
+    """Return *value* in *digits_max* digits or to the cent; many leading zeros are counted.
 
     0.000022584 is 0.0₄22584: four zeros, then the digits.
     """
@@ -60,7 +60,7 @@ def short_price(value: float, digits_max: int = DIGITS) -> str:
 
 
 def price(value: float | None, unit: str = "$") -> Markup:
-    """Return a price as HTML: short for eyes, whole for ears and on hover.
+    """Return a price as HTML: short on screen, in full for screen readers and on hover.
 
     unit   written before it; a word is written behind it
     """
@@ -73,7 +73,7 @@ def price(value: float | None, unit: str = "$") -> Markup:
 
 
 def dollars(value: float | None) -> Markup:
-    """Return a volume or a market cap as HTML: $1.25M, whole on hover."""
+    """Return a volume or a market cap as HTML: $1.25M, in full on hover."""
     if value is None:
         return no_value()
     return _heard(f"${short_amount(value)}", f"${value:,.2f}")
@@ -92,7 +92,7 @@ def short_amount(value: float) -> str:
 
 
 def percent(fraction: float | None) -> Markup:
-    """Return a change as HTML: 0.0186 is +1.86 %, marked as up."""
+    """Return a change as HTML: 0.0186 is +1.86 %, marked as a rise."""
     if fraction is None or not isfinite(fraction):
         return no_value()
     rounded = round(fraction * 100, 2)
@@ -109,7 +109,7 @@ def no_value() -> Markup:
 
 
 def nice_steps(low: float, high: float, count: int) -> list[float]:
-    """Return about *count* round numbers from *low* to *high*, rising."""
+    """Return about *count* round numbers from *low* to *high*, in rising order."""
     span = high - low
     if not isfinite(span) or span <= 0:
         return []
@@ -136,14 +136,14 @@ def _heard(shown: str, whole: str) -> Markup:
 
 
 class Stretch(NamedTuple):
-    """Consecutive points as SVG has them; *is_quiet*: nothing was traded between them."""
+    """Consecutive points in SVG form; *is_quiet* means that there was no trade between them."""
 
     is_quiet: bool
     points: Sequence[str]
 
 
 def stretches(points: Sequence[str], is_quiet: Callable[[int], bool]) -> Iterator[Stretch]:
-    """Yield *points* in stretches, each from the last point of the one before.
+    """Yield *points* in stretches, each starting at the last point of the previous one.
 
     is_quiet   whether nothing was traded from the point before up to this one
     """
@@ -163,7 +163,7 @@ TIMES: Final = 4
 def draw_area(
     values: Sequence[float], begin: UnixS, step_s: int, label: str, quiet: Collection[int] = ()
 ) -> Markup:
-    """Return *values*, oldest first, as SVG: a plot, the prices right of it and the times below.
+    """Return a plot of *values*, oldest first, as SVG, with prices to the right and times below.
 
     begin    when the first value was, Unix seconds
     step_s   between two values
@@ -208,7 +208,7 @@ def _path(parts: Sequence[Stretch], *, is_quiet: bool) -> str:
 
 
 def _area(stretch: Stretch) -> str:
-    """Return the area below a stretch in which something was traded."""
+    """Return the area below a stretch with trades."""
     if stretch.is_quiet:
         return ""
     begin, end = (point.split()[0] for point in (stretch.points[0], stretch.points[-1]))
@@ -216,7 +216,7 @@ def _area(stretch: Stretch) -> str:
 
 
 def _clocks(count: int, begin: UnixS, step_s: int) -> list[tuple[str, str, str]]:
-    """Return the times that divide the plot, their places, and their labels."""
+    """Return the times that divide the plot, with their positions and labels."""
     found = []
     for part in range(TIMES):
         place = part / TIMES
@@ -296,7 +296,7 @@ HOUR_PLOT_MARGIN: Final = 3
 def hour_plot(
     values: Mapping[int, float], now: int, label: str, *, is_level: bool = False
 ) -> Markup:
-    """Return the HOURS hours that end with *now* as SVG; an hour without a number is zero.
+    """Return the HOURS hours up to *now* as SVG; an hour without a number is zero.
 
     label      what is read out
     is_level   an hour without a number is as the one before; nothing is drawn before the first
@@ -340,13 +340,13 @@ LEAST: Final = 3.0  # of a day on which anything was used
 
 
 def day_text(day: int) -> str:
-    """Return *day*, since 1970-01-01, for people: 22 Nov."""
+    """Return *day*, since 1970-01-01, as text: 22 Nov."""
     moment = utc(UnixMs(day * DAY_MS))
     return f"{moment.day} {moment:%b}"
 
 
 def day_bars(credits_by_day: Mapping[int, int], today: int) -> Markup:
-    """Return the DAYS days that end with *today* as SVG, each with its date and number on hover."""
+    """Return the DAYS days up to *today* as SVG, each with its date and number on hover."""
     days = range(today - DAYS + 1, today + 1)
     used = [max(0, credits_by_day.get(day, 0)) for day in days]
     most = max(used)

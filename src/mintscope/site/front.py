@@ -41,14 +41,14 @@ VIEW: Final = "front"  # the only one: all see the same
 
 
 class _Drawn(NamedTuple):
-    """The parts of the page by their names, as HTML; *mark* says of when they are."""
+    """The parts of the page by name, as HTML; *mark* is the slots that they are from."""
 
     mark: tuple[int, int | None]
     parts: Mapping[str, str]
 
 
 class LiveFront:
-    """Reads SOL and *lines* of *market*, and sends them to open pages."""
+    """Reads SOL and the *lines* of *market*, and sends them to open pages."""
 
     def __init__(self, market: MarketParts, lines: TokenLines, pages: OpenPages) -> None:
         self._market = market
@@ -59,7 +59,7 @@ class LiveFront:
         self._newest: _Drawn | None = None
 
     async def facts(self) -> dict[str, Any]:
-        """Return the values of templates; None for those unknown now."""
+        """Return the template values; None for unknown ones."""
         return {
             "sol": await self._sol.read(),
             "movers": await self._movers(),
@@ -80,7 +80,7 @@ class LiveFront:
             await self._market.streams.serve(stream)
 
     async def _look(self, macros: Macros, _views: Collection[str]) -> Mapping[str, News]:
-        """Return the news since the last look."""
+        """Return the news since the last look, or nothing if no slot is newer."""
         sol, movers, before = await self._sol.read(), await self._movers(), self._newest
         if sol is None:
             return {}
@@ -120,7 +120,7 @@ KEY: Final = "YOUR_KEY"
 
 
 class FrontExample(NamedTuple):
-    """A line for a shell or a file; *key* names it on the page."""
+    """A line for a shell or a file; *key* identifies it on the page."""
 
     key: str
     name: str
@@ -128,7 +128,7 @@ class FrontExample(NamedTuple):
 
 
 def examples_of(origin: str, *, has_mcp: bool) -> Iterator[FrontExample]:
-    """Yield the ways to ask for the report of SOL at *origin*."""
+    """Yield the ways to request the report of SOL at *origin*."""
     url = f"{origin}/v1/token/{WSOL}"
     yield FrontExample("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" {url}')
     if has_mcp:
@@ -152,7 +152,7 @@ NOT_LIVE: Final[Mapping[str, Any]] = {"sol": None, "movers": None, "has_market":
 
 @dataclass(frozen=True, slots=True)
 class PersonCredits:
-    """Credits of a person, and their history.
+    """Credits of a user, and their history.
 
     ledger   None if that is not shown
     """
@@ -161,7 +161,7 @@ class PersonCredits:
     ledger: CreditLedger | None
 
     async def facts(self, user_id: UserId, now: UnixMs) -> dict[str, Any]:
-        """Return the facts of the page about the credits and keys of a user."""
+        """Return the template values for the credits and keys of a user."""
         holdings = await self.account_credits.holdings(user_id)
         account = await self.account_credits.find(user_id)
         days: dict[int, int] = {}
@@ -179,7 +179,7 @@ class PersonCredits:
 
 
 class FrontPages:
-    """The first page, and the part of it that is asked for again as blocks come.
+    """The start page, and the part of it that is reloaded as blocks arrive.
 
     live, lines   None if no market is shown
     """
@@ -211,7 +211,7 @@ class FrontPages:
             yield get(f"{LIVE}/events", self._live.open)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the service to strangers, and what is theirs to people."""
+        """Serve the public start page to visitors, and account pages to signed-in users."""
         if request.session is not None:
             return await self._start(request, request.session)
         facts = {
@@ -225,7 +225,7 @@ class FrontPages:
         return Page("front/home.html", facts)
 
     async def show_live(self, request: PageRequest) -> PageResponse:
-        """Show SOL and the movers alone; with `seen`, a slot, nothing if it is still the newest."""
+        """Show only SOL and the movers; with `seen`, nothing if that slot is still the newest."""
         facts = await self._live_facts()
         sol = facts["sol"]
         if sol is not None and request.query_params.text("seen") == str(sol.slot):
@@ -259,11 +259,11 @@ class FrontPages:
             return None
 
     async def _waiting(self) -> int:
-        """Return the number of applications that wait for a decision."""
+        """Return the number of applications that await a decision."""
         return (await self._reviews.counts()).get(ApplicationState.AWAITING_APPROVAL, 0)
 
 
 def _money(usd: Decimal) -> str:
-    """Return *usd*, exact, with two digits behind the point or as many as it needs."""
+    """Return *usd*, exact, with two decimals or as many as it needs."""
     rounded = round(usd, 2)
     return f"${rounded}" if usd == rounded else f"${usd.normalize():f}"

@@ -61,14 +61,14 @@ class PageStream(EventStream):
         known: Hashable = None,
         **kwargs: Any,
     ) -> None:
-        """Call *on_report* at each report of a mint."""
+        """Call *on_report* for each report of a mint."""
         super().__init__(*args, **kwargs)
         self.known = known
         self._on_report = on_report
 
     @override
     def beat(self) -> None:
-        """Write a heartbeat that scripts hear: they are not shown comments."""
+        """Write a heartbeat as an event, because scripts do not see comments."""
         if self.is_open and not self.is_behind():
             self.say(BEAT)
 
@@ -80,7 +80,7 @@ class PageStream(EventStream):
 
 
 class Channel(Generic[View]):
-    """The readers of views that one look serves, at most once in *pause_s*.
+    """The readers of views that share one look, at most once in *pause_s*.
 
     After a look that failed, it is looked again in *again_s*.
 
@@ -112,7 +112,7 @@ class Channel(Generic[View]):
 
     @property
     def is_busy(self) -> bool:
-        """Whether it has something to look at or to send, or rests from that."""
+        """Whether a look, a transmission or the pause after it is in progress."""
         return self._looking is not None
 
     @contextmanager
@@ -133,7 +133,7 @@ class Channel(Generic[View]):
             self._looking = asyncio.create_task(self._go_on())
 
     async def _go_on(self) -> None:
-        """Look and send as long as there are readers and news."""
+        """Look and send while there are readers and news."""
         time_s = asyncio.get_running_loop().time
         try:
             while self._readers and (self._is_due or self._is_watched or self._owes()):
@@ -148,7 +148,7 @@ class Channel(Generic[View]):
             self._looking = None
 
     async def _renew(self) -> bool:
-        """Look, if it is due; say whether that went well."""
+        """Look if due; return False if that failed."""
         if not (self._is_due or self._is_watched):
             return True
         self._is_due = False
@@ -173,7 +173,7 @@ class Channel(Generic[View]):
             self._marks[stream] = told.mark
 
     def _owes(self) -> bool:
-        """Return whether a reader was too slow."""
+        """Return whether a reader was too slow to get the newest news."""
         return any(
             view in self._newest and self._marks[stream] != self._newest[view].mark
             for stream, view in self._readers.items()
@@ -186,7 +186,7 @@ Serve = Callable[[Outlet, Macros], Awaitable[None]]
 
 
 class OpenPages:
-    """The open pages of this process; they leave the rest to the streams that are paid for."""
+    """The open pages of this process; they leave capacity for the paid streams."""
 
     def __init__(self, market: MarketParts) -> None:
         self._market = market
@@ -194,11 +194,11 @@ class OpenPages:
 
     @property
     def are_full(self) -> bool:
-        """Whether there is no room for one more."""
+        """Whether the limit of open pages is reached."""
         return self._count >= self._market.live_pages_max
 
     async def open(self, request: PageRequest, mints: Sequence[Mint], serve: Serve) -> PageResponse:
-        """Return the stream by which *serve* updates a page of *mints*, until the page is left.
+        """Return the stream with which *serve* updates a page of *mints* until the page is closed.
 
         Without room it is no content, so that a browser does not ask again.
         Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.

@@ -36,7 +36,7 @@ def markdown_of(page: str, origin: str) -> str:
 
 
 class _Reader(HTMLParser):
-    """Collects *parts* of the text within the article, outside silent elements."""
+    """Collects *parts* of the text in the article, except in silent elements."""
 
     def __init__(self, origin: str) -> None:
         super().__init__()
@@ -145,7 +145,7 @@ CLASSES: Final = {"comment": "c", "key": "k", "string": "s", "word": "w", "numbe
 
 @lru_cache(maxsize=512)
 def highlight(text: str, language: str) -> Markup:
-    """Return *text* as HTML, each part that has a colour in a span; unknown languages have none."""
+    """Return *text* as HTML with coloured parts in spans; unknown languages have none."""
     text = text.strip("\n")
     if language not in WORDS:
         return escape(text)

@@ -1,4 +1,4 @@
-"""Results of handlers, and texts of pages.
+"""Results of handlers, and texts for pages.
 
 Results of handlers: a page to render, another page to go to, a plain text, or events.
 
@@ -85,7 +85,7 @@ NOTICES: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A template and its facts.
+    """A template and its values.
 
     errors  what is wrong with the form, by field; "" is about all of it
     values  what the form's fields hold, so that they need not be typed again; never a password
@@ -105,7 +105,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Redirect:
-    """Another page of this site; *notice* is a key of NOTICES, shown there once."""
+    """A redirect to another page of this site, which shows *notice*, a key of NOTICES, once."""
 
     path: str
     notice: str = ""
@@ -129,7 +129,7 @@ class Markdown:
 
 @dataclass(frozen=True, slots=True)
 class TextFile:
-    """A text that browsers save as *name*; *media_type* without a charset: it is UTF-8."""
+    """A text that browsers save as *name*, UTF-8; *media_type* has no charset."""
 
     name: str
     media_type: str
@@ -138,7 +138,7 @@ class TextFile:
 
 @dataclass(frozen=True, slots=True)
 class NoContent:
-    """Nothing is new: the browser keeps what it shows."""
+    """There is no news, so that the browser keeps the current page."""
 
 
 # Returns the macros of a template, each an attribute that makes HTML.
@@ -161,7 +161,7 @@ PageResponse = WholeResponse | Pushed
 
 
 def link_gone(purpose: str) -> Page:
-    """Return the page about a link that is unknown, used or too old; it does not say which."""
+    """Return the page about a link that is unknown, used or expired; it does not say which."""
     return Page("link_gone.html", {"purpose": purpose}, status=GONE)
 
 
@@ -191,19 +191,19 @@ LINK: Final = re.compile(r"\[([^\]]+)\]\([^)]+\)")  # of Markdown
 
 
 def foreign_text(text: str) -> Markup:
-    """Return *text* of a stranger as an island: it turns nothing around it, and hides nothing."""
+    """Return *text* of a visitor isolated, so that it cannot reorder or hide text around it."""
     return Markup("<bdi>{}</bdi>").format(visible(text.replace("\r\n", "\n"), keep="\n\t"))
 
 
 def address_text(address: str) -> Markup:
-    """Return *address*, an e-mail address of a stranger, as an island that breaks at its @."""
+    """Return *address*, a visitor's e-mail address, isolated, with a line break allowed at @."""
     name, at, domain = visible(address).rpartition("@")
     return Markup("<bdi>{}{}{}{}</bdi>").format(name, Markup("<wbr>") if at else "", at, domain)
 
 
 @lru_cache(maxsize=2_048)  # all that the documentation has
 def prose_text(text: str) -> Markup:
-    """Return *text*, of our own, as HTML: in backticks is code, links are their words."""
+    """Return *text*, which is our own, as HTML: backticks mark code, links show their text."""
     parts = LINK.sub(r"\1", text).split("`")
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if place % 2 else escape(part)
@@ -212,18 +212,18 @@ def prose_text(text: str) -> Markup:
 
 
 def utc_text(at: UnixMs) -> str:
-    """Return *at* for people: 22 Nov 2026, 06:13 UTC."""
+    """Return *at* as text: 22 Nov 2026, 06:13 UTC."""
     moment = utc(at)
     return f"{moment.day} {moment:%b %Y, %H:%M} UTC"
 
 
 def ago_text(at: UnixMs, now: UnixMs) -> str:
-    """Return the time from then to *now* in words."""
+    """Return the time from *at* to *now* as text."""
     return "just now" if now - at < MINUTE_MS else f"{_span(now - at)} ago"
 
 
 def old_text(age_ms: int) -> str:
-    """Return the age of the newest block in words; its time is known in whole seconds."""
+    """Return the age of the newest block as text; its time is only known to the second."""
     seconds = age_ms // SECOND_MS
     if seconds < 1:
         return "under a second old"
@@ -235,12 +235,12 @@ def old_text(age_ms: int) -> str:
 
 
 def until_text(at: UnixMs, now: UnixMs) -> str:
-    """Return the time from *now* to then in words."""
+    """Return the time from *now* to *at* as text."""
     return "now" if at <= now else f"in {_span(at - now, rounds=True)}"
 
 
 def _span(milliseconds: int, *, rounds: bool = False) -> str:
-    """Return a time span in its largest unit that fits: rounded down, or to the nearest."""
+    """Return a time span in its largest suitable unit, rounded down or to the nearest."""
     for unit_ms, name in ((DAY_MS, "day"), (HOUR_MS, "hour"), (MINUTE_MS, "minute")):
         if milliseconds >= unit_ms:
             count = (milliseconds + (unit_ms // 2 if rounds else 0)) // unit_ms
@@ -249,7 +249,7 @@ def _span(milliseconds: int, *, rounds: bool = False) -> str:
 
 
 def describe_agent(agent: str) -> str:
-    """Return a short name of the browser that sent *agent* as its User-Agent."""
+    """Return a short name of the browser with the User-Agent *agent*."""
     browser = _first(BROWSERS, agent)
     system = _first(SYSTEMS, agent)
     if browser and system:

@@ -95,7 +95,7 @@ WHOLE_MAIN: Final[tuple[Header, ...]] = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageContext:
-    """The surroundings of a page: its reader, its address, and its notice.
+    """The context of a page: its reader, its address, and its notice.
 
     notice  a key of NOTICES; any other text says nothing
     """
@@ -125,7 +125,7 @@ NO_OPERATOR: Final = Operator()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Features:
-    """Optional parts of the pages here.
+    """The optional parts of the pages that are enabled.
 
     has_people          what people need: accounts, settings; the API is at the same address
     has_administration  what administrators need
@@ -144,7 +144,7 @@ class Features:
 
 
 class PageWriter:
-    """Turns what handlers return into responses.
+    """Turns results of handlers into responses.
 
     Besides a page's own facts, every template sees `session`, `path`, `notice`, `errors`,
     `values`, `features`, `pages`, `now`, `static(name)`, and the filters `utc`, `iso`, `ago`,
@@ -177,7 +177,7 @@ class PageWriter:
         headers: tuple[Header, ...] = (),
         is_htmx: bool = False,
     ) -> Response:
-        """Return the response that is *page*, with *headers*.
+        """Return the response for *page*, with *headers*.
 
         is_htmx   a script asked for it. It follows a redirect unseen, so it gets another page's
                   address; and an error replaces all of the content
@@ -214,7 +214,7 @@ class PageWriter:
         return response
 
     def push(self, page: Pushed) -> PushedResponse:
-        """Return the response whose body is written bit by bit."""
+        """Return a response whose body is written in parts."""
 
         async def push(outlet: Outlet) -> None:
             await page.push(outlet, self._macros)
@@ -225,7 +225,7 @@ class PageWriter:
         return self._environment.get_template(template).module
 
     def _body(self, page: Page, context: PageContext) -> bytes:
-        """Return the body of *page*; of a template the newest text that is kept."""
+        """Return the body of *page*, from the cache if `kept_as` matches."""
         name, body = self._kept.get(page.template, ("", b""))
         if not page.kept_as or page.kept_as != name:
             body = self._render(page, context).encode()
@@ -249,7 +249,7 @@ class PageWriter:
 def _environment(
     static: Callable[[str], str], features: Features, pages: frozenset[str]
 ) -> Environment:
-    """Return the templates, each compiled once a process."""
+    """Return the templates, each compiled once per process."""
     environment = Environment(
         loader=PackageLoader("mintscope.site"),
         autoescape=True,
@@ -280,7 +280,7 @@ def _environment(
 
 
 def _location(redirect: Redirect) -> str:
-    """Return an address on this very site: it begins with one slash."""
+    """Return an address on this site, which begins with exactly one slash."""
     assert redirect.path.startswith("/")
     assert not redirect.path.startswith(("//", "/\\"))
     if not redirect.notice:
@@ -290,7 +290,7 @@ def _location(redirect: Redirect) -> str:
 
 
 def _cookie(value: str) -> str:
-    """Return the header: a session's ends with the browser; the server ends it before."""
+    """Return the header of a cookie that ends with the browser; END_SESSION deletes it."""
     if value == END_SESSION:
         return f"{COOKIE}=; {COOKIE_FORM}; Max-Age=0"
     return f"{COOKIE}={value}; {COOKIE_FORM}"
@@ -329,7 +329,7 @@ class StaticFiles:
         }
 
     def routes(self) -> list[Route]:
-        """Return the routes of the files, and of the icon where browsers look by themselves."""
+        """Return the routes of the files, and of the icon at its default address."""
         return [
             Route("GET", "/static/{file}", self.get),
             Route("GET", "/favicon.ico", self.get_icon),
@@ -340,11 +340,11 @@ class StaticFiles:
         return name in self._bodies
 
     def address(self, name: str) -> str:
-        """Return the address of *name* for pages: another address for other content."""
+        """Return the address of *name* for pages, which changes with its content."""
         return f"/static/{name}?v={self._versions[name]}"
 
     async def get(self, request: Request) -> Response:
-        """Return a file; kept for ever if the query names the content it has.
+        """Return a file, cacheable forever if the query names its current content.
 
         Raises    NotFound
         """
@@ -373,7 +373,7 @@ class StaticFiles:
 
 @cache
 def static_files() -> StaticFiles:
-    """Return the files, read and compressed once a process."""
+    """Return the files, read and compressed once per process."""
     return StaticFiles()
 
 
@@ -381,7 +381,7 @@ TOO_FAST: Final = "There were more from your address than we take at a time."
 
 
 class FailureText(NamedTuple):
-    """A status and its words; an empty *text* lets the error speak for itself."""
+    """A status and its text; if *text* is empty, the error's own message is used."""
 
     status: int
     title: str
@@ -415,7 +415,7 @@ WAITS: Final = (RateLimited, TooManyAttempts)
 
 
 def failure_page(error: Exception, *, request_id: str) -> Page:
-    """Return the page about *error*: of a bug it shows the request id and nothing else."""
+    """Return the page about *error*; for a bug it shows only the request id."""
     failure = FAILURES.get(type(error), FAILURES[InternalError])
     return Page(
         "failure.html",

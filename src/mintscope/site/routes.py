@@ -27,7 +27,7 @@ MEDIA_TYPE: Final = "application/x-www-form-urlencoded"
 
 
 class InvalidForm(Exception):
-    """Fields that hold what they must not: what is wrong with each, for people."""
+    """Fields with invalid values; the error of each, for users."""
 
     def __init__(self, errors: Mapping[str, str]) -> None:
         super().__init__("; ".join(f"{field}: {error}" for field, error in errors.items()))
@@ -35,7 +35,7 @@ class InvalidForm(Exception):
 
 
 class FormData:
-    """The fields of a form, in the order in which they were sent."""
+    """The fields of a form, in the order they were sent."""
 
     def __init__(self, pairs: Sequence[tuple[str, str]] = ()) -> None:
         self._pairs = pairs
@@ -51,16 +51,16 @@ class FormData:
         return values[0] if values else ""
 
     def texts(self, name: str) -> list[str]:
-        """Return every value of the field *name*, as boxes that were ticked send them."""
+        """Return every value of the field *name*, as ticked boxes send them."""
         return [value for other, value in self._pairs if other == name]
 
     def line(self, name: str) -> str:
-        """Return the field *name* without white space around it; raises as `text` does."""
+        """Return the field *name* without surrounding white space; raises as `text` does."""
         return self.text(name).strip()
 
 
 async def read_form(request: Request) -> FormData:
-    """Return the form that is the body of *request*.
+    """Return the form in the body of *request*.
 
     Raises    BadRequest, PayloadTooLarge, ClientDisconnected
     """
@@ -91,22 +91,22 @@ def parse_form(body: bytes) -> FormData:
 
 
 def parse_place(text: str) -> int | None:
-    """Return the place at which a list goes on; "" is its beginning.  Raises as `parse_id` does."""
+    """Return the place where a list continues; "" is its start.  Raises as `parse_id` does."""
     return parse_id(text) if text else None
 
 
 def sentence(text: object) -> str:
-    """Return *text* as a sentence: with a first capital and a full stop."""
+    """Return *text* as a sentence, with a capital first letter and a full stop."""
     plain = str(text)
     return plain[:1].upper() + plain[1:] + ("" if plain.endswith((".", "!", "?")) else ".")
 
 
 class OriginRefused(Exception):
-    """The request was not made by a page of ours; the message is shown."""
+    """The request was not made by a page of this site; the message is shown."""
 
 
 class OwnOrigins:
-    """The origins at which people see the pages; the Host header is never one."""
+    """The origins of the pages; the Host header is never used as one."""
 
     def __init__(self, origins: Iterable[str]) -> None:
         self._origins = frozenset(origins)
@@ -114,11 +114,11 @@ class OwnOrigins:
 
     @property
     def are_secure(self) -> bool:
-        """Whether every one of them is https."""
+        """Whether all origins use https."""
         return all(origin.startswith("https://") for origin in self._origins)
 
     def expect(self, origins: list[str]) -> None:
-        """Raise OriginRefused unless *origins*, the Origin headers, is one, and ours."""
+        """Raise OriginRefused unless *origins*, the Origin headers, is one of these origins."""
         if len(origins) != 1 or origins[0] not in self._origins:
             shown = ", ".join(origins)[:120] or "nothing"
             known = " or ".join(sorted(self._origins))
@@ -129,7 +129,7 @@ class OwnOrigins:
 
 
 def expect_csrf(session: Session, form: FormData) -> None:
-    """Raise OriginRefused unless *form* carries the text of *session*."""
+    """Raise OriginRefused unless *form* carries the CSRF text of *session*."""
     if not hmac.compare_digest(session.csrf.encode(), form.text("csrf").encode()):
         raise OriginRefused(
             "This form belongs to another session, or to none."
@@ -145,7 +145,7 @@ START: Final = "/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRequest:
-    """A request to a page, which has passed every check already.
+    """A page request that has passed every check.
 
     path_params   the texts of the variable segments of the path, by name
     query_params  the fields after the question mark
@@ -177,7 +177,7 @@ PageHandler = Callable[[PageRequest], Awaitable[PageResponse]]
 
 
 class Access(IntEnum):
-    """The people who get to a handler; each includes those before it.
+    """The users who may reach a handler; each level includes those before it.
 
     ANYONE         forms are checked by their origin alone
     SIGNED_IN      a session; forms carry its `csrf`. Others are sent to sign in
@@ -200,7 +200,7 @@ NOT_COUNTED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageRoute:
-    """A page, or a form that is sent to it.
+    """A page, or a form that is posted to it.
 
     path              as in `server.routes.Route`
     is_from_anywhere  its form comes from no page of ours, carries its proof in the path, and is not
@@ -215,12 +215,12 @@ class PageRoute:
 
     @property
     def is_administration(self) -> bool:
-        """Whether only administrators know of it; to others it is 404."""
+        """Whether the page is only for administrators; for others it is 404."""
         return self.path.startswith("/admin")
 
     @property
     def is_counted(self) -> bool:
-        """Whether its form counts as a write of the account: not what ends, proves or buys."""
+        """Whether its form counts as a write of the account; ending, proving and buying do not."""
         is_own = self.access is not Access.ANYONE and not self.is_administration
         return is_own and not self.path.endswith(NOT_COUNTED)
 
@@ -248,7 +248,7 @@ class PageGroup(Protocol):
     """A group of pages: one module each."""
 
     def routes(self) -> Iterable[PageRoute]:
-        """Return its routes."""
+        """Return the routes of the group."""
         ...
 
 
@@ -266,7 +266,7 @@ class SentEmail(NamedTuple):
 
 
 class Mailbox(Protocol):
-    """The place to read e-mails."""
+    """A mailbox that can be read."""
 
     async def recent(self, *, limit: int) -> Sequence[SentEmail]:
         """Return the newest e-mails, newest first."""
@@ -286,7 +286,7 @@ class MailboxPages:
         yield get("/mailbox/{email}", self.show)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show e-mails; with `to` those to that address, with `after` if any is newer."""
+        """Show e-mails; `to` selects an address, and with `after` only if there is a newer one."""
         wanted = request.query_params.line("to").lower()
         after = request.query_params.line("after")
         sent = await self._mailbox.recent(limit=SHOWN_MAX)
@@ -297,7 +297,7 @@ class MailboxPages:
         return Page("mailbox.html", {"emails": shown, "wanted": wanted, "newest": newest})
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show one; with `.txt` behind its number, nothing but its text."""
+        """Show one e-mail; with `.txt` after its number, only its text."""
         name = request.path_params["email"]
         number = parse_id(name.removesuffix(PLAIN))
         for each in await self._mailbox.recent(limit=SHOWN_MAX):
@@ -308,7 +308,7 @@ class MailboxPages:
         raise NotFound
 
     def _parts(self, text: str) -> Iterator[tuple[str, str]]:
-        """Yield the pieces of *text*, each with where it leads; "" for what is no address of ours.
+        """Yield the pieces of *text*, each with its target, or "" if it is not an own address.
 
         Without the origin: the browser may know this site by another of its names.
         """

@@ -1,4 +1,4 @@
-"""SOL and the market as pages read them.
+"""SOL and the market as pages show them.
 
 SOL as it is now: its report, and the last hour minute by minute.
 
@@ -33,7 +33,7 @@ FREE: frozenset[Mint] = frozenset({Mint(WSOL)})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MarketParts:
-    """The market as pages read it.
+    """The parts of the market that pages use.
 
     reports               reports of tokens as of the last applied slot
     series                candles and swaps
@@ -65,15 +65,15 @@ class MarketParts:
     has_mcp: bool = False
 
     def is_free(self, mint: Mint) -> bool:
-        """Return whether everyone sees *mint* for nothing."""
+        """Return whether *mint* is free for everyone."""
         return mint in FREE or mint in self.showcase
 
     def is_degraded(self, age_ms: int) -> bool:
-        """Return whether data of that age is to be marked."""
+        """Return whether data of age *age_ms* must be marked as old."""
         return age_ms > self.degraded_after_s * SECOND_MS
 
     def is_stale(self, age_ms: int) -> bool:
-        """Return whether data of that age is not to be shown."""
+        """Return whether data of age *age_ms* is too old to be shown."""
         return age_ms > self.stale_after_s * SECOND_MS
 
 
@@ -101,13 +101,13 @@ class SolNow(NamedTuple):
 
 @dataclass(slots=True)
 class LiveSol:
-    """Reads SOL of *market*."""
+    """Reads the current state of SOL from *market*."""
 
     market: MarketParts
     _newest: SolNow | None = None
 
     async def read(self) -> SolNow | None:
-        """Return SOL as it is now; None if it is unknown, or too old to be shown."""
+        """Return the current state of SOL, or None if it is unknown or too old to be shown."""
         try:
             read = await self.market.reports.read(SOL)
             if self.market.is_stale(read.age_ms):
@@ -123,7 +123,7 @@ class LiveSol:
         return kept._replace(age_ms=read.age_ms, is_late=self.market.is_degraded(read.age_ms))
 
     async def _last_hour(self, now: UnixS) -> Sequence[SeriesCandle]:
-        """Return the candles of the last minutes, one for each; empty where there was no trade."""
+        """Return one candle for each of the last minutes, flat if there was no trade."""
         width = WIDTHS["m1"]
         minute = UnixS(now - now % MINUTE_S)
         since = UnixS(minute - MINUTES * MINUTE_S)

@@ -1,4 +1,4 @@
-"""`/status`: how fresh the data is, what is missing of it, and whether anything is sold."""
+"""`/status`: the age of the data, its gaps, and whether sales are open."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -102,7 +102,7 @@ FAULTS: Final = {
 
 
 class Lateness(Enum):
-    """The lateness of data, by its meaning for those who ask for it.
+    """The lateness of data, by its effect on requests.
 
     UNKNOWN   no block was read yet, or it cannot be read
     """
@@ -126,7 +126,7 @@ class AgeRules(NamedTuple):
     retry_after_s: int = 5
 
     def of(self, age_ms: int | None) -> Lateness:
-        """Return the lateness of data of that age; None: it is not known."""
+        """Return the lateness of data of age *age_ms*; None means that the age is unknown."""
         if age_ms is None:
             return Lateness.UNKNOWN
         if age_ms > self.stale_after_s * SECOND_MS:
@@ -157,7 +157,7 @@ class MarketStatus(NamedTuple):
 
     @property
     def behind(self) -> int | None:
-        """The number of blocks the chain has made since, at its pace; None if either is unknown."""
+        """The estimated number of blocks since the position; None if pace or age is unknown."""
         if self.age_ms is None or self.pace is None:
             return None
         return int(self.age_ms / SECOND_MS / self.pace.slot_s)
@@ -175,7 +175,7 @@ class BooksStatus(NamedTuple):
 
 
 class ServiceStatus(NamedTuple):
-    """All of it, at one moment.
+    """The complete status at one moment.
 
     checks       "ok", or what is wrong, by the name of the check
     market       None if it cannot be read just now
@@ -239,14 +239,14 @@ class StatusPages:
 
 
 def _newest_at(market: MarketStatus | None, read_at: UnixMs) -> UnixMs | None:
-    """Return the time of the newest block; None if it is not known."""
+    """Return the time of the newest block, or None if it is unknown."""
     if market is None or market.age_ms is None:
         return None
     return UnixMs(read_at - market.age_ms)
 
 
 def _coverage(coverage: Coverage | None) -> dict[str, object] | None:
-    """Return the coverage of late for the page."""
+    """Return the recent coverage for the page."""
     if coverage is None:
         return None
     found = totals(coverage.rows)
@@ -263,7 +263,7 @@ def _coverage(coverage: Coverage | None) -> dict[str, object] | None:
 
 
 def _missed(one: MissedProgram) -> dict[str, object]:
-    """Return a program and how many of its calls were missed, by reason in plain words."""
+    """Return a program and its number of missed calls, by reason in plain words."""
     reasons = [f"{calls:,} {reason.replace('_', ' ')}" for reason, calls in one.reasons.items()]
     return {
         "program": named(one.program),
@@ -274,6 +274,6 @@ def _missed(one: MissedProgram) -> dict[str, object]:
 
 
 def _why_closed(wrong: Mapping[str, str]) -> str:
-    """Return the reason why nothing is sold, without the fact itself; "" if sales are open."""
+    """Return the reason why sales are closed, or "" if they are open."""
     why = wrong.get("sales") or wrong.get("chain") or ""
     return why.removeprefix("closed: ").removesuffix(": credits go on working")

@@ -1,4 +1,4 @@
-"""Blocks, finality and gaps as plain data, and the port of the sources that yield them.
+"""Blocks, finality and gaps as plain data, and the port of block sources.
 
 A source may repeat itself: every consumer is idempotent.
 """
@@ -50,7 +50,7 @@ class Block(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Finalized(msgspec.Struct, frozen=True):
-    """Every block up to and including *slot* that was delivered is final."""
+    """Every delivered block up to and including *slot* is final."""
 
     slot: Slot
 
@@ -67,14 +67,14 @@ Update = Block | Finalized | Gap
 
 
 class Tip(msgspec.Struct, frozen=True):
-    """The newest block a consumer has applied: where a source resumes."""
+    """The newest block a consumer has applied, from which a source resumes."""
 
     slot: Slot
     blockhash: str
 
 
 class SourceError(Exception):
-    """A source yields no more blocks; the message is for the operator.
+    """A source can yield no more blocks; the message is for the operator.
 
     is_refusal   the source will not yield them: only a change of configuration helps
     """
@@ -83,13 +83,13 @@ class SourceError(Exception):
 
 
 class Source(Protocol):
-    """The source of blocks."""
+    """A source of blocks."""
 
     async def genesis_hash(self) -> str | None:
         """Return the name of the chain, None if the source cannot know it."""
 
     def updates(self, after: Tip | None) -> AsyncIterator[Update]:
-        """Yield updates after *after*, oldest first; from its own start when None.
+        """Yield updates after *after*, oldest first; if it is None, from the source's start.
 
         Ends when the source is exhausted (files) and never while it is live.
         A source that finds the chain forked below *after* simply yields the

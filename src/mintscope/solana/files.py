@@ -44,7 +44,7 @@ Time = Annotated[int, msgspec.Meta(ge=0, le=TIME_MAX)]  # milliseconds are beyon
 
 
 class FileError(SourceError):
-    """A block file cannot be read on; the message names file, line and reason."""
+    """A block file cannot be read further; the message names file, line and reason."""
 
 
 class _BlockBody(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
@@ -65,7 +65,7 @@ _DECODER: Final = msgspec.json.Decoder(_BlockLine)
 
 
 class FileSource:
-    """A Source over block files, read one after the other as if they were one.
+    """A Source over block files, read in sequence as one.
 
     Every block is final once the next line builds on it, or there is no next line.
     *progress* hears (bytes read, bytes in all), of the files as they lie on disk.
@@ -76,11 +76,11 @@ class FileSource:
         self._progress = progress
 
     async def genesis_hash(self) -> str | None:
-        """Return None: a block does not say which chain it is of."""
+        """Return None, because a block does not name its chain."""
         return None
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
-        """Yield the blocks of the files after *after*; ends with them.
+        """Yield the blocks of the files after *after*, then end.
 
         Raises FileError where a file cannot be read on, after everything before it; for
         files in the wrong order before anything.
@@ -101,7 +101,7 @@ class FileSource:
 
 
 def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update], FileError | None]:
-    """Return the next few updates, none at the end, and what broke off the stream."""
+    """Return the next few updates, empty at the end, and the error that ended the stream."""
     batch: list[Update] = []
     end = reader.text_bytes + BATCH_BYTES
     try:
@@ -115,7 +115,7 @@ def _take(stream: Iterator[Update], reader: "_Reader") -> tuple[Sequence[Update]
 
 
 def _expect_ascending(paths: Sequence[Path]) -> None:
-    """Raise FileError if a file begins before the one ahead of it: its blocks would be dropped."""
+    """Raise FileError if a file begins before the previous one, since its blocks would be lost."""
     if len(paths) == 1:
         return
     before: tuple[Slot, Path] | None = None
@@ -132,7 +132,7 @@ def _expect_ascending(paths: Sequence[Path]) -> None:
 
 
 def _first_slot(path: Path) -> Slot | None:
-    """Return the slot of the first line of *path*, None if reading it in turn will show more."""
+    """Return the slot of the first line of *path*, or None if it cannot be read in advance."""
     if not path.is_file():  # a pipe can be read only once
         return None
     try:
@@ -142,7 +142,7 @@ def _first_slot(path: Path) -> Slot | None:
 
 
 def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
-    """Yield every update of *reader*; of those up to *after*, only the last finality."""
+    """Yield every update of *reader* after *after*, and the last finality up to it."""
     previous: Tip | None = None
     final: Slot | None = None
     warned = False
@@ -172,7 +172,7 @@ def _updates(reader: "_Reader", after: Tip | None) -> Iterator[Update]:
 
 
 def _between(where: str, previous: Tip | None, block: Block) -> Iterator[Update]:
-    """Yield facts of *block* about the line before: that it is final, that slots are missing."""
+    """Yield the updates of *block*: the finality of the previous line, and the missing slots."""
     if previous is None or block.parent_slot < previous.slot:
         return
     yield Finalized(previous.slot)
@@ -196,7 +196,7 @@ def _parse(where: str, line: bytes) -> tuple[Slot, _BlockBody]:
 
 
 def _link(where: str, slot: Slot, body: _BlockBody, previous: Tip | None) -> Block:
-    """Return the block of *body*, its missing links taken from the line before."""
+    """Return the block of *body*, with missing links taken from the previous line."""
     parent_slot = _parent_slot(where, slot, body.parent_slot, previous)
     # Adjacent lines are contiguous unless the parent slot says otherwise.
     if previous is not None and parent_slot == previous.slot:
@@ -227,12 +227,12 @@ def _parent_slot(where: str, slot: Slot, parent: int | None, previous: Tip | Non
 
 
 def _made_up_hash(slot: int) -> str:
-    """Return a name for a block whose file gives none; the same in every run."""
+    """Return a made-up hash for a block whose file has none, the same in every run."""
     return f"slot-{slot}"
 
 
 class _Reader:
-    """The lines of some files, and how far they have been read.
+    """The lines of some files, and the reading progress.
 
     text_bytes   read so far, after decompression
     """
@@ -248,11 +248,11 @@ class _Reader:
             raise FileError(f"{cause.filename}: cannot be read: {cause.strerror}") from cause
 
     def bytes_done(self) -> int:
-        """Return the bytes of the files read so far, as they lie on disk."""
+        """Return the bytes of the files read so far, as stored on disk."""
         return self._finished_bytes + (0 if self._open is None else self._open.tell())
 
     def lines(self) -> Iterator[tuple[str, bytes]]:
-        """Yield (file:line, text) of every line that is not blank."""
+        """Yield (file:line, text) of every non-blank line."""
         for path in self._paths:
             try:
                 with path.open("rb") as raw:
@@ -295,7 +295,7 @@ LATER: Final = 0.25
 
 
 class Arrivals:
-    """Expects each slot a slot's time after the one before.
+    """Expects each slot one slot duration after the previous one.
 
     All times are those at which a request was sent, by a clock that never goes back: how long
     requests and answers take need not be known.
@@ -307,11 +307,11 @@ class Arrivals:
 
     @property
     def pace(self) -> Pace | None:
-        """The pace that blocks state; None before there are enough of them."""
+        """The pace by the times of blocks, or None before there are enough of them."""
         return self._meter.pace
 
     def note_made(self, slot: Slot, time: UnixS | None) -> None:
-        """Note the time that the block of *slot* states."""
+        """Note the time in the block of *slot*."""
         if time is not None:
             self._meter.note(slot, time)
 
@@ -333,7 +333,7 @@ class Arrivals:
         self._newest = slot, max(due_at_s, asked_at_s + self._share_s(LATER))
 
     def due_at_s(self, slot: Slot) -> float | None:
-        """Return the time to ask for *slot*; None before the pace and a slot's time are known."""
+        """Return the time to request *slot*; None before the pace and a slot's time are known."""
         if self.pace is None or self._newest is None:
             return None
         newest, at_s = self._newest

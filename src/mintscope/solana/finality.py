@@ -27,7 +27,7 @@ from mintscope.solana.wire import Absence
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place to go on from.
+    """A place to continue from.
 
     blockhash   None if any block whose parent is at or below *slot* may follow
     """
@@ -51,7 +51,7 @@ class _Link:
 
 
 class Lineage:
-    """The blocks delivered since the last final one, and where to go on.
+    """The blocks delivered since the last final one, and the place to continue from.
 
     floor   the newest final block, or the position we began at
     tip     the newest block delivered, or the floor
@@ -63,13 +63,13 @@ class Lineage:
         self._links: dict[Slot, _Link] = {}  # ascending by slot, all above the floor
 
     def resume(self, tip: Tip) -> None:
-        """Go on after *tip*, delivered by someone before us."""
+        """Continue after *tip*, which an earlier run delivered."""
         assert tip.slot > self.floor.slot
         self._links[tip.slot] = _Link(tip.blockhash, Slot(tip.slot - 1))
         self.tip = Position(tip.slot, tip.blockhash)
 
     def judge(self, block: Block) -> Fit:
-        """Return the relation of *block*, newer than the tip, to it."""
+        """Return the relation of *block*, which is newer than the tip, to the tip."""
         if block.slot == 0:  # the genesis block is its own parent
             return Fit.FOLLOWS
         if block.parent_slot > self.tip.slot:
@@ -80,13 +80,13 @@ class Lineage:
         return Fit.FOLLOWS if linked else Fit.FORK
 
     def append(self, block: Block) -> None:
-        """Note *block*, which follows the tip, as delivered."""
+        """Note that *block*, which follows the tip, was delivered."""
         assert block.slot > self.tip.slot
         self._links[block.slot] = _Link(block.blockhash, block.parent_slot)
         self.tip = Position(block.slot, block.blockhash)
 
     def skip_to(self, slot: Slot) -> None:
-        """Give up what is missing up to *slot*."""
+        """Skip the missing slots up to *slot*."""
         assert slot > self.tip.slot
         self.tip = Position(slot, None)
 
@@ -96,7 +96,7 @@ class Lineage:
         return position == self.floor or (link is not None and link.blockhash == position.blockhash)
 
     def rewind(self, position: Position) -> None:
-        """Forget deliveries after *position*, to deliver their replacement."""
+        """Forget deliveries after *position*, so that their replacements are delivered."""
         assert position == self.floor or self.holds(position)
         self._links = {slot: link for slot, link in self._links.items() if slot <= position.slot}
         self.tip = position
@@ -147,7 +147,7 @@ FATES: Final[Mapping[Absence, Fate]] = {
 
 
 async def watch_migration(rpc: Rpc, sleep: Sleep) -> None:
-    """Ask *rpc* for ever, every MIGRATION_EVERY_S, whether the cluster is on Alpenglow.
+    """Ask *rpc* every MIGRATION_EVERY_S whether the cluster is on Alpenglow; never returns.
 
     The answer is shown by a metric.
     """
@@ -168,7 +168,7 @@ async def finality_now(rpc: Rpc, pace: Pace | None) -> Behind | None:
 
 
 class Finality:
-    """The final part of the chain, and the delivered one.
+    """The final and the delivered part of the chain.
 
     fast_every_s   how often a node is asked that is final soon after it has confirmed
     meter          measures how soon that is; by default one of its own
@@ -193,11 +193,11 @@ class Finality:
         self._undecided = 0
 
     def commitment(self, slot: Slot) -> Commitment:
-        """Return the commitment to ask for *slot* with: final ones as final, as these stay."""
+        """Return the commitment to request *slot* with: `finalized` if it is final."""
         return Commitment.FINALIZED if slot <= self._head else Commitment.CONFIRMED
 
     def note_delivered(self) -> None:
-        """Count a block whose fate is not known yet."""
+        """Count a delivered block whose fate is unknown."""
         self._undecided += 1
 
     def note_confirmed(self, slot: Slot) -> None:
@@ -205,7 +205,7 @@ class Finality:
         self._meter.note_confirmed(slot, self._clock.monotonic_s())
 
     def due_in_s(self) -> float:
-        """Return for how many seconds there is no need to `advance`, 0 if it is time."""
+        """Return the seconds until `advance` is due, or 0 if it is due now."""
         if self._undecided >= EVERY_BLOCKS:
             return 0.0
         behind = self._meter.behind
@@ -250,7 +250,7 @@ class Finality:
             FINALITY_SECONDS.set(behind.seconds)
 
     async def _count_final(self, run: Sequence[Position]) -> int:
-        """Return the number of final positions at the start of *run*: linked, so by bisection."""
+        """Return the number of final positions at the start of *run*, found by bisection."""
         low = 0
         high = len(run)
         while low < high:

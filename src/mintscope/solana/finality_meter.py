@@ -34,7 +34,7 @@ class Behind(msgspec.Struct, frozen=True):
 
     @property
     def is_fast(self) -> bool:
-        """Whether finality follows within seconds, so that what waits for it hurries."""
+        """Whether finality follows within seconds, so that its waiters check often."""
         return self.seconds <= FAST_S
 
 
@@ -50,7 +50,7 @@ class Finality(msgspec.Struct, frozen=True):
 
 
 class FinalityMeter:
-    """Measures from when slots become confirmed and final, by a clock that never goes back."""
+    """Measures the delay from confirmed to final slots, by a monotonic clock."""
 
     def __init__(self) -> None:
         self._marks: deque[tuple[Slot, float]] = deque()
@@ -84,7 +84,7 @@ class FinalityMeter:
 
     @property
     def behind(self) -> Behind | None:
-        """The median of the newest samples; None before there is one."""
+        """The median of the newest samples, or None before there is any."""
         if not self._samples:
             return None
         slots = median(sample.slots for sample in self._samples)
@@ -93,7 +93,7 @@ class FinalityMeter:
 
 
 def as_final(params: Sequence[Any]) -> list[Any]:
-    """Return *params* of a JSON-RPC call with the level `finalized` wherever they name `confirmed`.
+    """Return *params* of a JSON-RPC call with `finalized` in place of `confirmed`.
 
     Announced releases of Solana may drop the level `confirmed`: then a block is confirmed when it
     is final.

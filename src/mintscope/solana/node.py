@@ -1,4 +1,4 @@
-"""Node of a chain: questions, checks, and a watchdog.
+"""Node of a chain: requests, checks, and a watchdog.
 
 The check of a node: its last answers, and the reason why blocks are late, in words.
 
@@ -31,14 +31,14 @@ AVOIDED_S: Final = 30.0
 
 
 class Node(Protocol):
-    """A node, asked as `Rpc` documents it; each method raises RpcFailure without an answer."""
+    """A node with the requests that `Rpc` documents; every method raises RpcFailure on failure."""
 
     async def head(self, commitment: Commitment) -> Head:
         """Return the newest block at *commitment*; its hash may be known only of a final one."""
         ...
 
     async def first_available(self) -> Slot:
-        """Return the oldest slot the node still has a block of."""
+        """Return the oldest slot whose block the node still has."""
         ...
 
     async def genesis_hash(self) -> str:
@@ -50,7 +50,7 @@ class Node(Protocol):
         ...
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* said to have a block, ascending."""
+        """Return the slots from *first* to *last* reported to have a block, ascending."""
         ...
 
     async def block(
@@ -85,7 +85,7 @@ class PreferredNodes:
         return await self._first(lambda node: node.head(commitment))
 
     async def first_available(self) -> Slot:
-        """Return the oldest slot the node still has a block of."""
+        """Return the oldest slot whose block the node still has."""
         return await self._first(lambda node: node.first_available())
 
     async def genesis_hash(self) -> str:
@@ -99,7 +99,7 @@ class PreferredNodes:
         )
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* said to have a block, ascending."""
+        """Return the slots from *first* to *last* reported to have a block, ascending."""
         return await self._first(
             lambda node: node.blocks(first=first, last=last, commitment=commitment)
         )
@@ -122,7 +122,7 @@ class PreferredNodes:
         ask: Callable[[Node], Awaitable[T]],
         is_enough: Callable[[T], bool] = lambda _: True,
     ) -> T:
-        """Return the first answer that is enough, else the first; raise if there is none."""
+        """Return the first sufficient answer, else the first answer; raise if there is none."""
         answers: list[T] = []
         failures: list[RpcFailure] = []
         for number in self._order():
@@ -178,7 +178,7 @@ class WatchedNode:
         return head
 
     async def first_available(self) -> Slot:
-        """Return the oldest slot the node still has a block of."""
+        """Return the oldest slot whose block the node still has."""
         return await self.node.first_available()
 
     async def genesis_hash(self) -> str:
@@ -190,7 +190,7 @@ class WatchedNode:
         return await self.node.pace()
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* that have a block by its word, ascending."""
+        """Return the slots from *first* to *last* reported to have a block, ascending."""
         asked = self.node.blocks(first=first, last=last, commitment=commitment)
         return await self._noted("its slots", asked)
 
@@ -212,7 +212,7 @@ class WatchedNode:
         return await self.node.header(slot, commitment)
 
     async def expect_current(self, slot: Slot | None, age_s: float | None) -> None:
-        """Raise ServiceUnavailable with the reason in words if the newest stored block is late.
+        """Raise ServiceUnavailable with the reason if the newest stored block is late.
 
         While missed blocks are read, one by one, the node is not at fault.
 
@@ -301,7 +301,7 @@ CANCELS_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchedSource:
-    """*source*, begun again after the last block that it gave where it stalls.
+    """*source*, restarted after its last block when it stalls.
 
     It stalls if it gives no update for *stall_after_s* seconds while *node* names a slot above that
     block, or if it ends in a cancellation of its own.  Each time in a row it has twice as long,
@@ -314,7 +314,7 @@ class WatchedSource:
     stall_after_s: float
 
     async def genesis_hash(self) -> str | None:
-        """Return that of the source."""
+        """Return the genesis hash from the source."""
         return await self.source.genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:
@@ -345,7 +345,7 @@ class WatchedSource:
             factor = min(2 * factor, WAIT_FACTOR_MAX)
 
     async def _awaited(self, reading: "_Reading", tip: Tip | None, patience_s: float) -> str | None:
-        """Wait for the next update; return None if it is there, else why it will not come."""
+        """Wait for the next update; return None when it has come, else why it will not."""
         told: Slot | None = None
         while not await reading.is_there(patience_s):
             head = await self._head()
@@ -359,7 +359,7 @@ class WatchedSource:
         return "it was cancelled from inside" if reading.is_cancelled else None
 
     async def _head(self) -> Slot | None:
-        """Return the newest slot of the node, None if it cannot be asked: then nothing stalls."""
+        """Return the newest slot of the node, or None if it gives no answer, which is no stall."""
         try:
             async with asyncio.timeout(WATCHDOG_ASK_S):
                 return (await self.node.head(Commitment.CONFIRMED)).slot
@@ -375,7 +375,7 @@ class _Reading:
         self._next: asyncio.Task[Update | None] | None = None
 
     async def is_there(self, timeout_s: float) -> bool:
-        """Wait for the next update, or the end; return whether it came in time."""
+        """Wait for the next update or the end; return whether it came in time."""
         if self._next is None:
             self._next = asyncio.create_task(_coroutine(anext(self._updates, None)))
         await asyncio.wait([self._next], timeout=timeout_s)
@@ -383,23 +383,23 @@ class _Reading:
 
     @property
     def is_done(self) -> bool:
-        """The next update, or the end, has come."""
+        """Whether the next update, or the end, has come."""
         return self._next is not None and self._next.done()
 
     @property
     def is_cancelled(self) -> bool:
-        """The source ended in a cancellation that nothing outside asked for."""
+        """Whether the source ended in a cancellation that was not requested from outside."""
         return self._next is not None and self._next.done() and self._next.cancelled()
 
     def take(self) -> Update | None:
-        """Return the update that is there, None at the end; raise what the source raised."""
+        """Return the waiting update, or None at the end; raise the source's error."""
         assert self._next is not None
         taken = self._next
         self._next = None
         return taken.result()
 
     async def end(self) -> None:
-        """End the source; one that swallows every cancellation is left behind."""
+        """End the source; abandon one that ignores every cancellation."""
         task = self._next
         self._next = None
         if task is not None:

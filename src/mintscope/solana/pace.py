@@ -24,7 +24,7 @@ SLOT_S_MAX: Final = 10.0
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """The duration of a slot, whether it has a block or not.
+    """The duration of a slot, with or without a block.
 
     slot_s   seconds, SLOT_S_MIN to SLOT_S_MAX
     over_s   seconds of the chain that it was measured over
@@ -43,14 +43,14 @@ class Pace(msgspec.Struct, frozen=True):
 
 
 class PaceMeter:
-    """Measures a pace from slots and the times of their blocks, of the newest WINDOW_S.
+    """Measures the pace from slots and block times of the newest WINDOW_S.
 
     Times are whole seconds and set by leaders, so that some are wrong.  The pace is the median of
     many slopes, each from a mark to the one half a window later: a quarter of the marks may lie.
     """
 
     def __init__(self, known: Iterable[tuple[Slot, UnixS]] = ()) -> None:
-        """Begin with the blocks *known* already, oldest first."""
+        """Start with the *known* blocks, oldest first."""
         self._marks: deque[tuple[Slot, UnixS]] = deque(maxlen=MARKS_MAX)
         self._pace: Pace | None = None
         self._is_measured = True
@@ -71,7 +71,7 @@ class PaceMeter:
 
     @property
     def pace(self) -> Pace | None:
-        """The pace; None until blocks of SPAN_S_MIN are known.
+        """The pace, or None until the blocks span SPAN_S_MIN.
 
         After a pause in which none were noted it is that of before, until there are as many again.
         """
@@ -94,7 +94,7 @@ def pace_of_samples(samples: Iterable[tuple[int, float]]) -> Pace | None:
 
 
 def pace_between(first: tuple[Slot, UnixS], last: tuple[Slot, UnixS]) -> Pace | None:
-    """Return the pace between two blocks; None if they are too near each other."""
+    """Return the pace between two blocks, or None if they are too close together."""
     slots = last[0] - first[0]
     seconds = last[1] - first[1]
     if slots <= 0 or seconds < SPAN_S_MIN:

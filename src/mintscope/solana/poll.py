@@ -1,4 +1,4 @@
-"""Follow a chain by asking for it: getSlot, getBlocks, getBlock, at any provider."""
+"""Polling of a chain: getSlot, getBlocks, getBlock, with any provider."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable
@@ -28,7 +28,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Poller:
-    """A Source over JSON-RPC.  *progress* hears (slots done, slots in all) per block.
+    """A Source over JSON-RPC.  *progress* gets (slots done, slots in all) per block.
 
     owed_since   when each block that must exist was first asked for in vain; kept when it begins
                  again, as `gap_after_s` is counted from then
@@ -45,7 +45,7 @@ class Poller:
     meter: FinalityMeter = field(default_factory=FinalityMeter)
 
     async def genesis_hash(self) -> str | None:
-        """Return the node's; None if it refuses.  An unreachable node is waited for."""
+        """Return the node's genesis hash, or None if it refuses; wait while it is unreachable."""
         patience = Patience(self.sleep)
         while True:
             try:
@@ -102,7 +102,7 @@ class Poller:
                 await patience.wait(failure)
 
     async def _locate(self, after: Tip | None) -> tuple[Lineage, Gap | None]:
-        """Return the point to go on at, and the slots given up for it."""
+        """Return the place to continue from, and the slots skipped for it."""
         head = (await self.rpc.head(Commitment.CONFIRMED)).slot
         if after is None:
             return Lineage(Position(Slot(await self._first(head) - 1), None)), None
@@ -120,7 +120,7 @@ class Poller:
         return lineage, None
 
     async def _expect_blocks(self, head: Slot) -> None:
-        """Raise Unreachable unless there are blocks at *head*: much is given up on its word."""
+        """Raise Unreachable unless there are blocks near *head*, before slots are skipped."""
         first = Slot(max(head - OVERLAP_SLOTS, 0))
         if not await self.rpc.blocks(first=first, last=head, commitment=Commitment.CONFIRMED):
             raise Unreachable(f"expected blocks at the newest slot; it lists none before {head}")

@@ -70,7 +70,7 @@ Sleep = Callable[[float], Awaitable[None]]
 
 
 class Trouble(Exception):
-    """One attempt failed; another may not.  *code* is the one that the node answered, if any."""
+    """One attempt failed; another may not.  *code* is the node's error code, if any."""
 
     def __init__(self, what: str, retry_after_s: float = 0.0, *, code: int = 0) -> None:
         super().__init__(what)
@@ -79,7 +79,7 @@ class Trouble(Exception):
 
 
 class Throttle:
-    """The time at which a client may ask: a node's limit holds for all requests to it."""
+    """Limits the rate of requests to a node, over all requests together."""
 
     def __init__(self, clock: Clock, jitter: Callable[[], float], sleep: Sleep) -> None:
         self._clock = clock
@@ -88,12 +88,12 @@ class Throttle:
         self._not_before_s = 0.0
 
     def postpone(self, wait_s: float) -> None:
-        """Let no request start for *wait_s*."""
+        """Delay all requests by *wait_s*."""
         wait_s = min(wait_s, RETRY_AFTER_S_MAX)
         self._not_before_s = max(self._not_before_s, self._clock.monotonic_s() + wait_s)
 
     async def wait(self, attempt: int) -> None:
-        """Wait until a request may start, longer with every failed *attempt*."""
+        """Wait until a request may start, longer after every failed *attempt*."""
         backoff_s = min(BACKOFF_S_MAX, BACKOFF_S * 2 ** (attempt - 1)) if attempt else 0.0
         wait_s = max(
             self._not_before_s - self._clock.monotonic_s(), backoff_s * (1 + self._jitter()) / 2
@@ -103,7 +103,7 @@ class Throttle:
 
 
 class Patience:
-    """Waits while a node gives no usable answers, longer each time in a row."""
+    """Waits after failures of a node, longer after each one in a row."""
 
     def __init__(self, sleep: Sleep) -> None:
         self._sleep = sleep
@@ -116,12 +116,12 @@ class Patience:
         self._pause_s = min(self._pause_s * 2, FAILURE_PAUSE_S_MAX)
 
     def renew(self) -> None:
-        """Begin with the shortest pause again: the node has answered."""
+        """Reset to the shortest pause, because the node has answered."""
         self._pause_s = FAILURE_PAUSE_S
 
 
 def retry_after_s(text: str, now_s: float) -> float:
-    """Return the seconds of a Retry-After header, in either form; 0 if it asks for nothing."""
+    """Return the seconds of a Retry-After header, in either form; 0 if it has none."""
     if text.isascii() and text.isdigit():
         return float(text)
     try:
@@ -150,7 +150,7 @@ class Unreachable(RpcFailure):
 
 
 class RpcRefused(RpcFailure):
-    """The node will not do it; only a change of configuration helps.
+    """The node refuses the request; only a change of configuration helps.
 
     code   of the JSON-RPC error that it answered; None for another refusal
     """
@@ -163,7 +163,7 @@ class RpcRefused(RpcFailure):
 
 
 class Commitment(StrEnum):
-    """The commitment to ask for; `processed` is never enough for us."""
+    """The commitment of a request; `processed` is never sufficient."""
 
     CONFIRMED = "confirmed"
     FINALIZED = "finalized"
@@ -171,7 +171,7 @@ class Commitment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Missing:
-    """The node has no block at *slot*, or says so.
+    """The node has no block at *slot*, by its own report.
 
     reason   what it said where it refuses the block
     """
@@ -235,7 +235,7 @@ class Rpc:
         return Slot(_some(await self._call("getSlot", [{"commitment": commitment}], SLOT)))
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; a final one with its hash, if it is known."""
+        """Return the newest block at *commitment*, with its hash if it is final and known."""
         if commitment is Commitment.FINALIZED and self._names_final_block:
             params = [{"commitment": commitment}]
             try:
@@ -248,7 +248,7 @@ class Rpc:
 
     @property
     def knows_confirmed(self) -> bool:
-        """Whether the node knows the level `confirmed`, as far as it was asked."""
+        """Whether the node supports the level `confirmed`, as far as is known."""
         return self._knows_confirmed
 
     async def alpenglow(self) -> bool | None:
@@ -263,7 +263,7 @@ class Rpc:
         return None if answer.error is not None else answer.result is not None
 
     async def first_available(self) -> Slot:
-        """Return the oldest slot the node still has a block of."""
+        """Return the oldest slot whose block the node still has."""
         return Slot(_some(await self._call("getFirstAvailableBlock", [], SLOT)))
 
     async def genesis_hash(self) -> str:
@@ -271,20 +271,20 @@ class Rpc:
         return _some(await self._call("getGenesisHash", [], TEXT))
 
     async def software(self) -> str:
-        """Return the version of what the node runs, "" if it does not say."""
+        """Return the version of the node's software, or "" if it is not reported."""
         return _some(await self._call("getVersion", [], SOFTWARE)).version
 
     @property
     def newest_version(self) -> int:
-        """The newest transaction version that the node has made us accept."""
+        """The newest transaction version that the node required us to accept."""
         return self._version.newest
 
     async def health(self) -> str:
-        """Return "ok", or raise with what the node says of itself."""
+        """Return "ok", or raise with the node's own message."""
         return _some(await self._call("getHealth", [], TEXT))
 
     async def block_time(self, slot: Slot) -> UnixS | None:
-        """Return the time of *slot*, None if the chain does not know it."""
+        """Return the time of *slot*, or None if the chain does not know it."""
         answer = await self._call("getBlockTime", [slot], SLOT)
         return None if answer.result is None else UnixS(answer.result)
 
@@ -310,7 +310,7 @@ class Rpc:
         return None if first is None or last is None else pace_between(first, last)
 
     async def _time_near(self, slot: Slot) -> tuple[Slot, UnixS] | None:
-        """Return the first slot from *slot* on that has a time, with it; None if none is near."""
+        """Return the first slot from *slot* on that has a time, with its time, or None."""
         for near in range(slot, slot + PACE_BLOCKS_MAX):
             time = await self.block_time(Slot(near))
             if time is not None:
@@ -318,7 +318,7 @@ class Rpc:
         return None
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* said to have a block, ascending."""
+        """Return the slots from *first* to *last* reported to have a block, ascending."""
         assert last - first <= BLOCKS_RANGE_MAX
         params = [first, last, {"commitment": commitment}]
         listed = _some(await self._call("getBlocks", params, SLOTS))
@@ -327,7 +327,7 @@ class Rpc:
     async def block(
         self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
     ) -> Block | Missing:
-        """Return the block at *slot* with its transactions; one is asked for as any other."""
+        """Return the block at *slot* with its transactions; *is_expected* has no effect."""
         del is_expected
         answer = await self._get_block(slot, commitment, "full", BLOCK)
         if isinstance(answer, Missing):
@@ -347,7 +347,7 @@ class Rpc:
         return await self._get_block(slot, commitment, "none", HEADER)
 
     async def accounts(self, addresses: Sequence[str]) -> AccountsWire:
-        """Return the account at each of *addresses*, at most 100, at one confirmed slot."""
+        """Return the accounts at *addresses*, at most 100, as of one confirmed slot."""
         params = [list(addresses), {"commitment": "confirmed", "encoding": "base64"}]
         return _some(await self._call("getMultipleAccounts", params, ACCOUNTS))
 
@@ -403,7 +403,7 @@ class Rpc:
         return await self._ask(method, as_final(params), decoder)
 
     async def _refuses_confirmed(self) -> bool:
-        """Return whether the node refuses the level `confirmed`, and takes `finalized`."""
+        """Return whether the node rejects the level `confirmed` but accepts `finalized`."""
         with suppress(RpcRefused):
             await self._ask("getSlot", [{"commitment": Commitment.CONFIRMED}], SLOT)
             return False
@@ -474,7 +474,7 @@ class Rpc:
             return await read_body(response, bytes_max=RESPONSE_BYTES_MAX)
 
     def _believable(self, slot: Slot, time: int | None) -> UnixS | None:
-        """Return *time*, or None for one in the future: it would stop the market's clock."""
+        """Return *time*, or None if it is in the future, which would stop the market's clock."""
         if time is None:
             return None
         if time > self._clock.now() / 1000 + FUTURE_S_MAX:

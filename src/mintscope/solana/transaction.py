@@ -1,4 +1,4 @@
-"""A transaction of the chain in the form that the decoder reads, whatever source it came from.
+"""A transaction in the form that the decoder reads, whatever its source.
 
 A field holds what the source has: JSON gives addresses, signatures and data as base58 text, and
 protobuf gives their bytes.  Neither is converted before it is needed, because most never are.
@@ -17,7 +17,7 @@ Height = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class NodeRecord(msgspec.Struct, rename="camel", gc=False):
-    """A record as a node spells it; it can form no cycle, so the collector skips it."""
+    """A record in the node's spelling; it can form no cycle, so the collector skips it."""
 
 
 class Instruction(NodeRecord):
@@ -97,7 +97,7 @@ class Transaction(msgspec.Struct, gc=False):
 
 
 class UnreadableTransaction(msgspec.Struct, frozen=True):
-    """A transaction that the source cannot bring into that form.
+    """A transaction that the source cannot convert into that form.
 
     signature   None if not even that could be read
     reason      malformed; no_meta: its outcome was not recorded; unknown_version: newer than we
@@ -119,4 +119,4 @@ class Transactions(Protocol):
     def __iter__(self) -> Iterator[Transaction | UnreadableTransaction]: ...
 
     def __len__(self) -> int:
-        """Return the number of transactions that the source delivered, left out or not."""
+        """Return the number of transactions delivered by the source, including omitted ones."""

@@ -1,4 +1,4 @@
-"""One following of a chain by asking for it, a step at a time."""
+"""Polling of a chain, one step at a time."""
 
 import asyncio
 from collections import deque
@@ -42,7 +42,7 @@ AHEAD_ATTEMPTS: Final = 4  # for one of them, before its node must name it
 
 
 class OtherChain(RpcFailure):
-    """The node does not have a block we know to be final."""
+    """The node lacks a block that is known to be final."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ class Polling:
 
 
 class Walk:
-    """One following of the chain, a step at a time.
+    """One run of polling the chain, one step at a time.
 
     plan     slots to ask for, ascending, all above those in the window
     head     the newest confirmed slot that the node named or gave the block of
@@ -108,7 +108,7 @@ class Walk:
         self._told_awaited = Slot(-1)
 
     async def step(self) -> Sequence[Update]:
-        """Do the next thing there is to do; return what came of it.
+        """Do the next step; return its updates.
 
         Raises RpcFailure; after it, wait, say `interrupted` and step again.
         """
@@ -133,14 +133,14 @@ class Walk:
         return await self._arrived(slot, answer)
 
     async def close(self) -> None:
-        """End everything that goes on."""
+        """Cancel all running requests."""
         await self._clear()
         settling = self._settling
         self._settling = None
         await _end(settling)
 
     async def interrupted(self) -> None:
-        """Ask again for slots without an answer; the node gives none at all, so none is owed."""
+        """Repeat requests without an answer after an outage, in which no block counts as owed."""
         self._owed_since.clear()
         self._window.retry(self._plan)
 
@@ -157,7 +157,7 @@ class Walk:
         await self._window.clear()
 
     async def _fetch(self, slot: Slot) -> Answer:
-        """Return the answer for *slot*; one beyond the head is asked for as it is expected."""
+        """Return the answer for *slot*; request one beyond the head when it is expected."""
         for attempt in range(AHEAD_ATTEMPTS):
             if slot <= self.head:
                 break
@@ -178,7 +178,7 @@ class Walk:
         return await self._ask(slot)
 
     async def _expect(self, slot: Slot, attempt: int) -> None:
-        """Wait until *slot* is expected; after two attempts for as long as between any others."""
+        """Wait until *slot* is expected; after two attempts also wait the polling interval."""
         if attempt > 1:
             await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
         # It may be put off meanwhile: others were too early.
@@ -203,7 +203,7 @@ class Walk:
         risen.set()
 
     async def _lowest(self) -> tuple[Slot, Answer]:
-        """Return the answer for the lowest slot, also where the node fails at this one alone.
+        """Return the answer for the lowest slot, even if the node fails only for this slot.
 
         Raises RpcFailure where it gives no other block either.
         """
@@ -217,7 +217,7 @@ class Walk:
             return slot, Missing(slot=slot, absence=Absence.REFUSED, reason=str(failure))
 
     async def _gives_other_than(self, slot: Slot) -> bool:
-        """Return whether the node has an answer for another slot now: then it fails at this one."""
+        """Return whether the node answers for another slot, so that it fails only for *slot*."""
         other = min(self._window.highest_slot, self.head)
         if other == slot:
             other = self._plan[-1] if self._plan else Slot(max(self._lineage.tip.slot, 0))
@@ -230,7 +230,7 @@ class Walk:
         return True
 
     async def _replan(self) -> None:
-        """Plan the slots after the tip; wait first if nothing came of the last plan."""
+        """Plan the slots after the tip; wait first if the last plan brought no progress."""
         tip = self._lineage.tip.slot
         if tip == self._planned_from:
             await self._sleep(self._polling.poll_interval_ms / SECOND_MS)
@@ -260,7 +260,7 @@ class Walk:
         return listed
 
     def _look_ahead(self) -> None:
-        """Plan the slots after the pending ones before all of these have come."""
+        """Plan the slots after the pending ones before those have arrived."""
         if self._ahead is not None and self._ahead.done():
             ahead = self._ahead
             self._ahead = None
@@ -278,7 +278,7 @@ class Walk:
             self._ahead = asyncio.create_task(self._ask_ahead(self._window.highest_slot))
 
     def _forget_expected(self) -> None:
-        """Forget slots beyond the head, if blocks up to it are missing and nothing asks for them.
+        """Forget slots beyond the head if earlier blocks are missing and not requested.
 
         They keep the window from being empty, and so what the node names from being planned.
         """
@@ -288,7 +288,7 @@ class Walk:
                 self._window.drop(slot)
 
     def _plan_expected(self) -> None:
-        """Plan what the node has not named and is expected soon.
+        """Plan slots that the node has not named but that are expected soon.
 
         So that one is always waited for: an empty window would have the node asked for its newest.
         """
@@ -333,7 +333,7 @@ class Walk:
         return self._window.task(self._window.lowest_slot).done()
 
     def _drop_proven(self) -> None:
-        """Forget the slots before a block in hand that follows the tip: they were skipped."""
+        """Forget the slots skipped before a received block that follows the tip."""
         child = self._window.child_of(self._lineage.tip.slot)
         if child is None or self._lineage.judge(child) is not Fit.FOLLOWS:
             return
@@ -383,7 +383,7 @@ class Walk:
         return (gap,)
 
     def _tell_awaited(self, missing: Missing, owed_since: float) -> None:
-        """Say once of a block that the market waits for it, if it does for seconds."""
+        """Log once that the market waits for a block, after some seconds."""
         waited_s = self._clock.monotonic_s() - owed_since
         if waited_s >= AWAITED_S and missing.slot != self._told_awaited:
             self._told_awaited = missing.slot
@@ -408,7 +408,7 @@ class Walk:
         return False
 
     async def _lost(self, missing: Missing, owed_since: float) -> str | None:
-        """Return the reason why a block that must exist never comes, None while it still may."""
+        """Return the reason why an owed block will never come, or None while it still may."""
         if missing.absence is Absence.PURGED or missing.slot < await self._rpc.first_available():
             return "the node no longer has these slots"
         if self._clock.monotonic_s() - owed_since > self._polling.gap_after_s:
@@ -417,7 +417,7 @@ class Walk:
         return None
 
     async def _ancestor(self, block: Block) -> Position:
-        """Return the newest delivered block *block* descends from, the floor at the deepest.
+        """Return the newest delivered ancestor of *block*, or at worst the floor.
 
         A node that loses the thread sends us to the floor: delivering again is harmless.
         """
@@ -444,7 +444,7 @@ class Walk:
             )
 
     async def _settle(self, settled: Settled) -> Sequence[Update]:
-        """Report the final part of the deliveries; go back to there if the rest has died."""
+        """Report the final part of the deliveries; return to it if the rest has died."""
         final, dead = settled
         if dead is not None and self._lineage.holds(dead):
             log.warning("confirmed_block_died", slot=dead.slot)

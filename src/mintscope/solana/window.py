@@ -1,4 +1,4 @@
-"""Window of blocks that are asked for, and files that are passed over.
+"""Window of requested blocks, and warnings about skipped files.
 
 The blocks asked for and not yet delivered: bounded, and handed out lowest first.
 
@@ -22,7 +22,7 @@ BYTES_MAX: Final = 128 * 1024 * 1024
 
 
 class Window:
-    """Requests in flight and answers that wait for a lower slot, at most *size* together.
+    """Requests in flight and answers waiting for a lower slot, at most *size* together.
 
     bytes_max   of both together, where each answer to come is taken to be as large as the largest
                 of the newest; one request is always made
@@ -46,13 +46,13 @@ class Window:
         return len(self._tasks)
 
     def fill(self, plan: deque[Slot]) -> None:
-        """Ask for the next slots of *plan*, as many as there is room for."""
+        """Request the next slots of *plan*, as many as there is room for."""
         room = self._room() if plan else 0
         while plan and len(self._tasks) < room:
             self._ask(plan.popleft())
 
     def _room(self) -> int:
-        """Return the number of slots that may be asked for or held."""
+        """Return the number of further slots that may be requested or stored."""
         sizes = [size for task in self._tasks.values() if (size := _size(task))]
         self._largest = max(self._largest, *sizes, 1)
         held = sum(sizes)
@@ -61,7 +61,7 @@ class Window:
         return min(self._size, max(len(self._tasks) + more, 1))
 
     def insert(self, slot: Slot, plan: deque[Slot]) -> None:
-        """Ask for *slot* before all others; the highest goes back to *plan* if there is no room."""
+        """Request *slot* before all others; put the highest back to *plan* if there is no room."""
         if len(self._tasks) >= self._size:
             highest = max(self._tasks)
             self._tasks.pop(highest).cancel()
@@ -70,42 +70,42 @@ class Window:
 
     @property
     def lowest_slot(self) -> Slot:
-        """The lowest slot asked for."""
+        """The lowest requested slot."""
         return min(self._tasks)
 
     @property
     def highest_slot(self) -> Slot:
-        """The highest slot asked for."""
+        """The highest requested slot."""
         return max(self._tasks)
 
     @property
     def slots(self) -> Collection[Slot]:
-        """Every slot asked for."""
+        """Every requested slot."""
         return self._tasks.keys()
 
     @property
     def pending(self) -> Sequence[asyncio.Task[Answer]]:
-        """The requests that have no answer yet."""
+        """The requests without an answer yet."""
         return [task for task in self._tasks.values() if not task.done()]
 
     def child_of(self, slot: Slot) -> Block | None:
-        """Return the lowest block in hand whose parent is at *slot*, if there is one."""
+        """Return the lowest received block whose parent is at *slot*, if there is one."""
         blocks = (_block(task) for _, task in sorted(self._tasks.items()))
         return next((each for each in blocks if each and each.parent_slot == slot), None)
 
     def task(self, slot: Slot) -> asyncio.Task[Answer]:
-        """Return the request for *slot*, to wait for it beside other things."""
+        """Return the request for *slot*, so that the caller can wait for it."""
         return self._tasks[slot]
 
     async def answer(self, slot: Slot) -> Answer:
-        """Return the answer for *slot*, which was asked for; it stays until dropped.
+        """Return the answer for *slot*, which was requested; it stays until dropped.
 
         Raises RpcFailure as its request did.
         """
         return await self._tasks[slot]
 
     def retry(self, plan: deque[Slot]) -> None:
-        """Put the slots whose requests failed back to the start of *plan*; keep all others."""
+        """Put the slots of failed requests back to the start of *plan*; keep all others."""
         failed = [slot for slot, task in self._tasks.items() if _has_failed(task)]
         for slot in sorted(failed, reverse=True):
             del self._tasks[slot]
@@ -119,7 +119,7 @@ class Window:
         task.cancel()
 
     async def clear(self) -> None:
-        """Forget everything, and end what is in flight."""
+        """Forget everything, and cancel requests in flight."""
         tasks = list(self._tasks.values())
         self._tasks.clear()
         for task in tasks:
@@ -133,7 +133,7 @@ class Window:
 
 
 def _size(task: asyncio.Task[Answer]) -> int:
-    """Return the bytes of the block that came, 0 where none did."""
+    """Return the size of the received block in bytes, or 0 if there is none."""
     block = _block(task)
     return 0 if block is None else block.size
 
@@ -151,7 +151,7 @@ def _has_failed(task: asyncio.Task[Answer]) -> bool:
 
 
 def _look_at(task: asyncio.Task[Answer]) -> None:
-    """Retrieve the failure of a request that is no longer awaited, so that it is not logged."""
+    """Retrieve the error of an abandoned request, so that it is not logged."""
     if not task.cancelled():
         task.exception()
 
@@ -160,7 +160,7 @@ log = structlog.get_logger()
 
 
 class SkippedFiles:
-    """Warns once of each file of which no block lies after the tip of the run before."""
+    """Warns once of each file without a block after the tip of the last run."""
 
     def __init__(self, after: Tip | None) -> None:
         self._after = after
@@ -168,7 +168,7 @@ class SkippedFiles:
         self._last: Slot | None = None  # none once the file had a new block
 
     def note(self, where: str, slot: Slot, *, is_new: bool) -> None:
-        """Note the block at *where*, a file and a line; *is_new*: it is passed on."""
+        """Note the block at *where*, a file and a line; *is_new* means that it was yielded."""
         file = where.rpartition(":")[0]
         if file != self._file:
             self.finish()
@@ -178,7 +178,7 @@ class SkippedFiles:
             self._last = None if is_new else slot
 
     def finish(self) -> None:
-        """Warn if the last file held no new block."""
+        """Warn if the last file had no new block."""
         if self._after is not None and self._last is not None:
             since = self._after.slot + 1
             file = self._file

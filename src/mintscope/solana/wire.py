@@ -41,7 +41,7 @@ SlotNumber = Annotated[Slot, msgspec.Meta(ge=0, le=2**53)]
 
 
 class Absence(StrEnum):
-    """The reason of a node for having no block at a slot."""
+    """The reason why a node has no block at a slot."""
 
     SKIPPED = "skipped"
     NOT_READY = "not ready"
@@ -70,7 +70,7 @@ class Answer(msgspec.Struct, Generic[T], frozen=True):
 
 
 class AccountWire(msgspec.Struct, frozen=True):
-    """An account; *data* is base64 and the word for it."""
+    """An account; *data* is its base64 text and the name of that encoding."""
 
     owner: str
     data: tuple[str, str]
@@ -111,25 +111,25 @@ class LatestWire(msgspec.Struct, frozen=True):
 
 
 class LatestAnswer(msgspec.Struct, frozen=True):
-    """It, and the slot of that block."""
+    """The hash of the newest block, and its slot."""
 
     context: Context
     value: LatestWire
 
 
 class CertificateWire(msgspec.Struct, frozen=True):
-    """Of the block after which Alpenglow began; what it says is not needed."""
+    """The certificate of the block after which Alpenglow began; its contents are not needed."""
 
 
 class PerformanceSample(msgspec.Struct, rename="camel"):
-    """The number of slots that the chain made in some seconds, a minute as a rule."""
+    """The number of slots of the chain in a span of seconds, usually a minute."""
 
     num_slots: int
     sample_period_secs: float
 
 
 class Treatment(StrEnum):
-    """The treatment of a request that a code answers.
+    """The handling of a request that received an error code.
 
     A slot that stays without its block for `chain.gap_after_s` becomes a gap, whatever the code,
     if the node gives other blocks; if it gives none, it is waited for.
@@ -144,7 +144,7 @@ class Treatment(StrEnum):
 
 
 class Code(msgspec.Struct, frozen=True):
-    """An error code of JSON-RPC: its name, what becomes of the request, what the operator does."""
+    """An error code of JSON-RPC: its name, the handling of the request, the operator's action."""
 
     name: str
     treatment: Treatment
@@ -220,13 +220,13 @@ VERSION_NAMED: Final = re.compile(r"version \((\d{1,3})\)")
 
 
 class AcceptedVersion:
-    """Starts at *newest* and rises as the node asks: it withholds whole blocks for one above it."""
+    """The newest accepted version: starts at *newest* and rises when the node requires it."""
 
     def __init__(self, newest: int) -> None:
         self.newest = newest
 
     def rise(self, asked: int, message: str) -> bool:
-        """Accept more than *asked*, which was refused with *message*; False if there is no more."""
+        """Accept more than *asked*, which was refused with *message*; False if that is the most."""
         if asked >= VERSION_MAX:
             return False
         named = VERSION_NAMED.search(message)
@@ -262,21 +262,21 @@ class JsonInstruction(Instruction):
 
 
 class JsonInnerInstructions(InnerInstructions):
-    """The instructions that one top-level instruction called."""
+    """The inner instructions of one top-level instruction."""
 
     index: Index
     instructions: list[JsonInstruction]
 
 
 class LoadedAddresses(NodeRecord):
-    """The accounts that the lookup tables added."""
+    """The accounts added by the lookup tables."""
 
     writable: list[str] = msgspec.field(default_factory=list)
     readonly: list[str] = msgspec.field(default_factory=list)
 
 
 class TransactionMeta(NodeRecord):
-    """The outcome of a transaction; the earlier balances stay unparsed."""
+    """The outcome of a transaction; the earlier balances are parsed on request."""
 
     err: None = None
     inner_instructions: list[JsonInnerInstructions] | None = None
@@ -296,7 +296,7 @@ class TransactionMeta(NodeRecord):
 
 
 class MessageHeader(NodeRecord):
-    """The number of the first accounts that sign."""
+    """The number of signers, which are the first accounts."""
 
     num_required_signatures: Index = 1
 
@@ -333,7 +333,7 @@ class JsonEffects(Effects):
 
 
 class EntryEffects(NodeRecord):
-    """The values of an entry: parsed for the few transactions that need them."""
+    """The values of an entry, parsed for the few transactions that need them."""
 
     meta: JsonEffects
 
@@ -344,7 +344,7 @@ _EFFECTS: Final = msgspec.json.Decoder(EntryEffects)
 
 
 class JsonTransactions(msgspec.Struct, frozen=True):
-    """The transactions of one block, each the JSON of its entry."""
+    """The transactions of one block, each as the JSON of its entry."""
 
     entries: Sequence[msgspec.Raw]
 
@@ -361,7 +361,7 @@ class JsonTransactions(msgspec.Struct, frozen=True):
 
 
 def may_hold_swap(entry: bytes) -> bool:
-    """Return whether transaction *entry* called a program, or one that shows fills in its log.
+    """Return whether *entry* called a known program, or one that logs its fills.
 
     Takes a copy of what lies in a block: two searches in it cost as much as one pattern in that.
     """
@@ -374,7 +374,7 @@ def may_hold_swap(entry: bytes) -> bool:
 
 
 def read_effects(entry: bytes | msgspec.Raw) -> Effects:
-    """Return lamports and log of transaction *entry*.
+    """Return the lamports and log of transaction *entry*.
 
     Raises ValueError if they are no lists of numbers and of text.
     """

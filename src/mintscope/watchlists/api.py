@@ -69,7 +69,7 @@ class FilledGroup(GroupLine):
 
 
 class NewGroup(Wire, forbid_unknown_fields=True):
-    """The name that a watchlist is given."""
+    """The name for a watchlist."""
 
     name: GroupName
 

@@ -1,4 +1,4 @@
-"""Watchlists of a person: made, named, filled, emptied, deleted; those of others do not exist."""
+"""Watchlists of a user; watchlists of other users are not found."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
@@ -30,7 +30,7 @@ NOT_A_NAME: Final = (
 
 
 class WatchlistPages:
-    """Watchlists of a person.
+    """Watchlists of a user.
 
     lines    what the list of tokens says of each; None if there is no list
     search   finds tokens in it
@@ -60,7 +60,7 @@ class WatchlistPages:
         return await self._list(request)
 
     async def make(self, request: PageRequest) -> PageResponse:
-        """Make a watchlist, and show it."""
+        """Make a watchlist and show it."""
         name = request.form.line("name")
         if not _is_name(name):
             return await self._list(request, {"name": NOT_A_NAME}, name)
@@ -74,7 +74,7 @@ class WatchlistPages:
         return await self._show(await self._own(request))
 
     async def rename(self, request: PageRequest) -> PageResponse:
-        """Give it another name.  Raises NotFound."""
+        """Rename a watchlist.  Raises NotFound."""
         found, name = await self._own(request), request.form.line("name")
         if not _is_name(name):
             errors = {"name": NOT_A_NAME}
@@ -87,7 +87,7 @@ class WatchlistPages:
         return Redirect(_address(found), notice="watchlist-renamed")
 
     async def add(self, request: PageRequest) -> PageResponse:
-        """Put a token on it; what is no mint may be a name, of tokens to choose from.
+        """Put a token on a watchlist; text that is not a mint is searched as a name.
 
         Raises    NotFound
         """
@@ -110,7 +110,7 @@ class WatchlistPages:
         return Redirect(_address(found))
 
     async def remove(self, request: PageRequest) -> PageResponse:
-        """Take a token off it; one that is not there is no news.  Raises NotFound."""
+        """Take a token off a watchlist, if it is on it.  Raises NotFound."""
         found = await self._own(request)
         try:
             mint = parse_mint(request.form.line("mint"))
@@ -122,11 +122,11 @@ class WatchlistPages:
         return Redirect(_address(found))
 
     async def ask_delete(self, request: PageRequest) -> PageResponse:
-        """Ask whether it is to go.  Raises NotFound."""
+        """Ask for confirmation before a watchlist is deleted.  Raises NotFound."""
         return Page("watchlists/delete.html", {"watchlist": await self._own(request)})
 
     async def delete(self, request: PageRequest) -> PageResponse:
-        """Delete it.  Raises NotFound."""
+        """Delete a watchlist.  Raises NotFound."""
         found = await self._own(request)
         await self._watchlists.delete(request.signed_in.user.user_id, found.line.watchlist_id)
         return Redirect(PATH, notice="watchlist-deleted")
@@ -165,7 +165,7 @@ class WatchlistPages:
         return Page("watchlists/show.html", facts, errors=errors, values=values)
 
     async def _shown(self, found: Watchlist) -> Iterable[ShownToken]:
-        """Return the list's lines of tracked tokens; nothing while it is loaded."""
+        """Return the lines of its tracked tokens; empty while the list is loaded."""
         if self._lines is None or not found.mints:
             return []
         asked = ListQuestion(among=tuple(found.mints), limit=WATCHED_MAX)

@@ -1,4 +1,4 @@
-"""Watchlists of users: mints under a name."""
+"""Watchlists of users: named lists of mints."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ WatchlistId = NewType("WatchlistId", int)
 
 
 class WatchDenied(Enum):
-    """The reason why nothing is changed."""
+    """The reason why nothing was changed."""
 
     NOT_FOUND = auto()
     TOO_MANY = auto()
@@ -35,17 +35,17 @@ class WatchlistLine:
 
 @dataclass(frozen=True, slots=True)
 class Watchlist:
-    """A watchlist with its mints, in the order in which they were added."""
+    """A watchlist with its mints, in the order they were added."""
 
     line: WatchlistLine
     mints: Sequence[Mint]
 
 
 class WatchlistRows(Protocol):
-    """The watchlists of users inside one transaction; those of others are not found."""
+    """The watchlists of users in one transaction; those of other users are not found."""
 
     def of_user(self, user_id: UserId) -> Sequence[WatchlistLine]:
-        """Return the watchlists of a user, in the order in which they were made."""
+        """Return the watchlists of a user, in the order they were made."""
 
     def find(self, user_id: UserId, watchlist_id: WatchlistId) -> WatchlistLine | None:
         """Return one watchlist of a user."""
@@ -54,23 +54,23 @@ class WatchlistRows(Protocol):
         """Add a watchlist without mints."""
 
     def rename(self, watchlist_id: WatchlistId, name: str) -> None:
-        """Give a watchlist another name."""
+        """Rename a watchlist."""
 
     def delete(self, watchlist_id: WatchlistId) -> None:
-        """Delete a watchlist and what is on it."""
+        """Delete a watchlist and its entries."""
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Let the watchlists of *giver* be those of *taker*, however many that are."""
+        """Transfer all watchlists of *giver* to *taker*, even beyond the usual limit."""
 
 
 class WatchedRows(Protocol):
-    """The mints on watchlists inside one transaction."""
+    """The mints on watchlists, within one transaction."""
 
     def on(self, watchlist_id: WatchlistId) -> Sequence[Mint]:
-        """Return the mints on a watchlist, in the order in which they were added."""
+        """Return the mints on a watchlist, in the order they were added."""
 
     def add(self, watchlist_id: WatchlistId, mint: Mint, at: UnixMs) -> None:
         """Add a mint that is not on this watchlist yet."""
 
     def remove(self, watchlist_id: WatchlistId, mint: Mint) -> bool:
-        """Take a mint off a watchlist; say whether it was there."""
+        """Take a mint off a watchlist; return whether it was on it."""

@@ -35,7 +35,7 @@ class SqlWatchlistRows:
         self._db = db
 
     def of_user(self, user_id: UserId) -> Sequence[WatchlistLine]:
-        """Return the watchlists of a user, in the order in which they were made."""
+        """Return the watchlists of a user, in the order they were made."""
         return self._lines(OF_USER, user_id)
 
     def find(self, user_id: UserId, watchlist_id: WatchlistId) -> WatchlistLine | None:
@@ -47,16 +47,16 @@ class SqlWatchlistRows:
         return WatchlistId(self._db.execute(INSERT, (user_id, name, at)).get)
 
     def rename(self, watchlist_id: WatchlistId, name: str) -> None:
-        """Give a watchlist another name."""
+        """Rename a watchlist."""
         self._db.execute(RENAME, (name, watchlist_id))
 
     def delete(self, watchlist_id: WatchlistId) -> None:
-        """Delete a watchlist and what is on it."""
+        """Delete a watchlist and its entries."""
         self._db.execute(CLEAR, (watchlist_id,))
         self._db.execute(DELETE, (watchlist_id,))
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Let the watchlists of *giver* be those of *taker*, however many that are."""
+        """Transfer all watchlists of *giver* to *taker*, even beyond the usual limit."""
         self._db.execute(HAND_OVER, (taker, giver))
 
     def _lines(self, statement: str, *values: int) -> list[WatchlistLine]:
@@ -73,7 +73,7 @@ class SqlWatchedRows:
         self._db = db
 
     def on(self, watchlist_id: WatchlistId) -> Sequence[Mint]:
-        """Return the mints on a watchlist, in the order in which they were added."""
+        """Return the mints on a watchlist, in the order they were added."""
         return [Mint(mint) for (mint,) in self._db.execute(ON, (watchlist_id,))]
 
     def add(self, watchlist_id: WatchlistId, mint: Mint, at: UnixMs) -> None:
@@ -81,6 +81,6 @@ class SqlWatchedRows:
         self._db.execute(ADD, (watchlist_id, mint, at))
 
     def remove(self, watchlist_id: WatchlistId, mint: Mint) -> bool:
-        """Take a mint off a watchlist; say whether it was there."""
+        """Take a mint off a watchlist; return whether it was on it."""
         self._db.execute(REMOVE, (watchlist_id, mint))
         return self._db.changes() == 1

@@ -21,7 +21,7 @@ from mintscope.watchlists.rows import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watchlists:
-    """The watchlists of all users; each verb is one transaction.
+    """The watchlists of all users; each method is one transaction.
 
     Raises ServiceUnavailable from every verb, nothing being done.
     """
@@ -31,7 +31,7 @@ class Watchlists:
     clock: Clock
 
     async def of_user(self, user_id: UserId) -> Sequence[WatchlistLine]:
-        """Return the watchlists of a user, in the order in which they were made."""
+        """Return the watchlists of a user, in the order they were made."""
         return await self.store.read(lambda rows: rows.watchlists.of_user(user_id))
 
     async def find(self, user_id: UserId, watchlist_id: WatchlistId) -> Watchlist | None:
@@ -41,7 +41,7 @@ class Watchlists:
     async def make(
         self, user_id: UserId, name: str, key: str | None = None
     ) -> Watchlist | WatchDenied:
-        """Make a watchlist without mints, unless the user has as many as may be made.
+        """Make a watchlist without mints, unless the user has reached the limit.
 
         key   the Idempotency-Key; with the same one the same watchlist is returned
         """
@@ -52,24 +52,24 @@ class Watchlists:
     async def rename(
         self, user_id: UserId, watchlist_id: WatchlistId, name: str
     ) -> Watchlist | None:
-        """Give a watchlist of a user another name; None if there is no such watchlist."""
+        """Rename a watchlist of a user; None if it does not exist."""
         return await self.store.transact(lambda rows: _rename(rows, user_id, watchlist_id, name))
 
     async def delete(
         self, user_id: UserId, watchlist_id: WatchlistId
     ) -> Sequence[WatchlistLine] | None:
-        """Delete a watchlist of a user; return those that are left, None if it was not there."""
+        """Delete a watchlist of a user; return the remaining ones, or None if it did not exist."""
         return await self.store.transact(lambda rows: _delete(rows, user_id, watchlist_id))
 
     async def add(
         self, user_id: UserId, watchlist_id: WatchlistId, mint: Mint
     ) -> Watchlist | WatchDenied:
-        """Put a mint on a watchlist of a user, unless it is there."""
+        """Put a mint on a watchlist of a user, unless it is on it already."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _add(rows, user_id, watchlist_id, mint, now))
 
     async def add_to_first(self, user_id: UserId, mint: Mint, name: str) -> Watchlist | WatchDenied:
-        """Put a mint on the oldest watchlist of a user, which is made now if there is none."""
+        """Put a mint on the oldest watchlist of a user, making one if there is none."""
         now = self.clock.now()
         return await self.store.transact(
             lambda rows: _add(rows, user_id, _first(rows, user_id, name, now), mint, now)

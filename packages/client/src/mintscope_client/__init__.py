@@ -1,4 +1,4 @@
-"""Clients of a mintscope service: they read, and pay within a budget.
+"""Clients of a mintscope service, which read data and pay within a budget.
 
     from mintscope_client import Client
 
@@ -23,7 +23,7 @@ __all__ = ["AsyncClient", "Client", "ClientError", "CreditBudget"]
 
 
 def __getattr__(name: str) -> Any:
-    """Return one of the names above."""
+    """Import and return the public object *name*."""
     home = _HOMES.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

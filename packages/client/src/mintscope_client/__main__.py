@@ -1,11 +1,11 @@
-"""`mintscope`: the whole command line, or that of the client where it is installed alone."""
+"""`mintscope`: the full command line, or only the client's if it is installed alone."""
 
 from importlib import import_module
 from importlib.util import find_spec
 
 
 def main() -> None:
-    """Run the command line of what is installed."""
+    """Run the full command line, or the client's if only the client is installed."""
     is_whole = find_spec("mintscope") is not None
     import_module("mintscope.app.cli.app" if is_whole else "mintscope_client.cli.app").main()
 

@@ -1,4 +1,4 @@
-"""Answers of a seller, decoded as far as a buyer needs them; they may be anything."""
+"""Responses of a seller, which may hold any bytes, decoded as far as a buyer needs."""
 
 from typing import Any, Final
 
@@ -16,7 +16,7 @@ class _Purchased(msgspec.Struct, frozen=True):
 
 
 class BundleData(msgspec.Struct, frozen=True, rename="camel"):
-    """The answer to a purchase of credits: where they are, on a token or with a user."""
+    """The purchased credits, which are on a credit token or in a user's account."""
 
     credits: int
     price_paid: int
@@ -47,7 +47,7 @@ def bundle_of(data: dict[str, Any] | None) -> BundleData | None:
 
 
 def is_delivered(path: str, response: httpx.Response, *, bearer: str = "") -> bool:
-    """Return whether *response* brings what was bought at *path*; a proxy's page does not.
+    """Return whether *response* delivers the purchase at *path*; a proxy's page does not.
 
     Credits have arrived with their token; where an API key was sent, as *bearer*, in an account.
     """

@@ -61,7 +61,7 @@ Data = TypeVar("Data")
 
 
 class AsyncClient(AsyncAccountMethods):
-    """Does what `mintscope_client.Client` does, with the same arguments, for asyncio.
+    """The asyncio version of `mintscope_client.Client`, with the same arguments.
 
     A sending takes REQUEST_S_MAX at most, however slowly the service answers.
     """
@@ -103,7 +103,7 @@ class AsyncClient(AsyncAccountMethods):
 
     @property
     def budget(self) -> CreditBudget:
-        """The budget, and what was spent of it."""
+        """The budget, and the credits spent from it."""
         return self._session.budget
 
     @property
@@ -112,27 +112,27 @@ class AsyncClient(AsyncAccountMethods):
         return AsyncRawResponses(self)
 
     async def token(self, mint: str, **options: Unpack[TokenOptions]) -> Report:
-        """Return price, indicators and pressure of *mint*: one credit.
+        """Return the price, indicators and pressure of *mint*.  Costs one credit.
 
         options    `candles`, `partial`, `at`: see `verbs.TokenOptions`
         """
         return (await self.send(verbs.token(mint, **options))).data
 
     async def trial(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
-        """Return the report of *mint* for free, ten times a day and client address by default.
+        """Return the report of *mint* for free, by default ten times a day per client address.
 
         options    `candles` and `partial`: see `verbs.ReportOptions`
         """
         return (await self.send(verbs.trial(mint, **options))).data
 
     async def batch(self, mints: Sequence[str], **options: Unpack[ReportOptions]) -> BatchReports:
-        """Return the reports of up to 50 mints, or why not: a credit for each delivered."""
+        """Return a report or an error for each of up to 50 mints; each report costs a credit."""
         return (await self.send(verbs.batch(mints, **options))).data
 
     def candles(
         self, mint: str, tf: verbs.Timeframe = "m1", **within: Unpack[CandleRange]
     ) -> AsyncPagedLines[CandlesPage, CandleLine]:
-        """Return candles of *mint*, the newest page first: a credit for a page of up to 1,000.
+        """Return candles of *mint*, newest page first.  A page of up to 1,000 costs a credit.
 
         within    `from_`, `to`, `limit`, `candles` and `fill`: see `verbs.CandleRange`
         """
@@ -141,7 +141,7 @@ class AsyncClient(AsyncAccountMethods):
     def indicators(
         self, mint: str, tf: verbs.ReportTimeframe = "m1", **within: Unpack[IndicatorRange]
     ) -> AsyncPagedLines[IndicatorsPage, IndicatorLine]:
-        """Return indicators candle by candle, the newest page first: a credit for up to 1,000.
+        """Return indicators per candle, newest page first.  A page of up to 1,000 costs a credit.
 
         within    `names`, `from_`, `to`, `limit`, `candles`, `fill`: see `verbs.IndicatorRange`
         """
@@ -150,30 +150,30 @@ class AsyncClient(AsyncAccountMethods):
     def swaps(
         self, mint: str, *, limit: int | None = None
     ) -> AsyncPagedLines[SwapsPage, SwapRecord]:
-        """Return swaps, the newest first: a credit for a page of up to 500."""
+        """Return swaps, newest first.  A page of up to 500 costs a credit."""
         return AsyncPagedLines(self.send, verbs.swaps(mint, limit=limit))
 
     def tokens(
         self, text: str = "", **asked: Unpack[TokenQuery]
     ) -> AsyncPagedLines[TokensPage, TokenLine]:
-        """Return the tokens with *text* in the name or symbol, or before the mint: free.
+        """Return tokens whose name or symbol has *text* or whose mint starts with it.  Free.
 
         asked    `sort`, `order` and `limit`, as `verbs.TokenQuery` describes them
         """
         return AsyncPagedLines(self.send, verbs.tokens(text, **asked))
 
     async def pools(self, mint: str) -> TokenPools:
-        """Return the pools that decide the price of *mint*, the heaviest first: one credit."""
+        """Return the pools that decide the price of *mint*, heaviest first.  Costs one credit."""
         return (await self.send(verbs.pools(mint))).data
 
     async def past_prices(self, asked: Sequence[tuple[str, verbs.Moment]]) -> PastPrices:
-        """Return prices at times of the past: one credit for up to 100 mints with a time each."""
+        """Return past prices for up to 100 pairs of mint and time.  Costs one credit."""
         return (await self.send(verbs.past_prices(asked))).data
 
     async def backtest(
         self, mint: str, where: str, **asked: Unpack[BacktestQuery]
     ) -> TokenBacktest:
-        """Return the firings of *where* in the past of *mint*: one credit.
+        """Return the past firings of *where* for *mint*.  Costs one credit.
 
         asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
         """
@@ -182,43 +182,43 @@ class AsyncClient(AsyncAccountMethods):
     async def backtest_tokens(
         self, mints: Sequence[str], where: str, **asked: Unpack[BacktestQuery]
     ) -> TokensBacktest:
-        """Return the firings of *where* in the past of *mints*: a credit each 10,000 candles.
+        """Return the past firings of *where* for *mints*.  Costs a credit per 10,000 candles.
 
         asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
         """
         return (await self.send(verbs.backtest_tokens(mints, where, **asked))).data
 
     async def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
-        """Return the traders of *mint*, those with the most volume first: one credit."""
+        """Return the traders of *mint*, largest volume first.  Costs one credit."""
         return (await self.send(verbs.traders(mint, limit=limit))).data
 
     def screen(
         self, where: str = "", **asked: Unpack[ScreenQuery]
     ) -> AsyncPagedLines[ScreenPage, ScreenedToken]:
-        """Return the tokens for which *where* is true: a credit for a page of up to 100.
+        """Return the tokens for which *where* is true.  A page of up to 100 costs a credit.
 
         asked    `sort`, `order`, `fields` and `limit`, as `verbs.ScreenQuery` describes them
         """
         return AsyncPagedLines(self.send, verbs.screen(where, **asked))
 
     async def metadata(self, mint: str) -> TokenMetadata:
-        """Return the metadata of *mint* from the chain: free."""
+        """Return the metadata of *mint* from the chain.  Free."""
         return (await self.send(verbs.metadata(mint))).data
 
     async def bundles(self) -> BundleList:
-        """Return the bundles for sale, and their prices now: free."""
+        """Return the bundles for sale and their current prices.  Free."""
         return (await self.send(verbs.BUNDLES)).data
 
     async def balance(self) -> int:
-        """Return the credits left on the credential: free."""
+        """Return the credits left on the credential.  Free."""
         return (await self.send(verbs.BALANCE)).data.balance
 
     async def history(self) -> CreditHistory:
-        """Return the sources and uses of the credits of the credential: free."""
+        """Return the sources and uses of the credits of the credential.  Free."""
         return (await self.send(verbs.HISTORY)).data
 
     async def buy_credits(self, credit_count: int, *, key: str | None = None) -> CreditPurchase:
-        """Buy the bundle of *credit_count* credits by the wallet.
+        """Buy the bundle of *credit_count* credits with the wallet.
 
         They come onto the credential, where there is one.
 
@@ -227,17 +227,19 @@ class AsyncClient(AsyncAccountMethods):
         return (await self.send(verbs.purchase(credit_count), key=key)).data
 
     def payments(self) -> AsyncPagedLines[PaymentsPage, WalletPayment]:
-        """Return payments of the linked wallets, newest first; free."""
+        """Return payments of the linked wallets, newest first.  Free."""
         return AsyncPagedLines(self.send, account.payments())
 
     def signal_events(self, signal_id: int) -> AsyncPagedLines[SignalEventsPage, SignalEvent]:
-        """Return the firings of a signal, newest first; free."""
+        """Return the firings of a signal, newest first.  Free."""
         return AsyncPagedLines(self.send, account.signal_events(signal_id))
 
     async def stream(
         self, mints: Sequence[str], **options: Unpack[ReportOptions]
     ) -> AsyncIterator[LiveReport]:
-        """Yield the report of each mint as it changes: a credit a mint and started minute.
+        """Yield the report of each mint when it changes.
+
+        Each started minute costs a credit per mint.
 
         A connection that is lost is opened again.  Ends by what it raises: NoCreditsError, say.
         """
@@ -271,7 +273,7 @@ class AsyncClient(AsyncAccountMethods):
         return reports_later(live)
 
     async def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
-        """Send *call*, any of `mintscope_client.calls.verbs`; return all that its answer says."""
+        """Send *call*, made by `mintscope_client.calls.verbs`; return the whole response."""
         return await drive(converse(self._session, call, key=key), self._http)
 
 
@@ -282,7 +284,7 @@ async def drive(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     request_s_max: float = REQUEST_S_MAX,
 ) -> Data:
-    """Return the result of *conversation*, its requests sent by *http*.
+    """Send the requests of *conversation* with *http*, and return its result.
 
     request_s_max    for each sending, however slowly it is answered
     """

@@ -53,7 +53,7 @@ class CreditAuth(httpx.Auth):
 
 
 class PaymentAuth(PayingAuth):
-    """Answers a demand for payment with a payment, within what the wallet allows.
+    """Answers a demand for payment with a payment, within the limits of the wallet.
 
     Every request carries an `Idempotency-Key`.  Sending a request with the
     same key again, whatever the first one came to, sends the same payment: it
@@ -85,7 +85,7 @@ class PaymentAuth(PayingAuth):
 
     @override
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Return the key of a payment that an earlier process left for such a request, once."""
+        """Claim the payment that an earlier process left for this request; return its key."""
         sent = self._journal.adopt(f"{method} {url}")
         return None if sent is None else sent.key
 
@@ -107,7 +107,7 @@ class PaymentAuth(PayingAuth):
         self._hear(sent, request, (yield request))  # the last answer is the one that httpx returns
 
     def _pay(self, request: httpx.Request, key: str, demand: str) -> Dialogue[Sent]:
-        """Sign a payment and remember it, before it is sent."""
+        """Sign a payment, and record it before it is sent."""
         if self._journal.is_full:
             yield from self._bury(list(self._journal))
         try:
@@ -141,7 +141,7 @@ class PaymentAuth(PayingAuth):
         return sent
 
     def _recent(self, offer: PaymentRequirements) -> Dialogue[Recent]:
-        """Return the blockhash to sign with: that of the 402, else one of the node."""
+        """Return the blockhash to sign with: from the 402 if it has one, else from the node."""
         blockhash = blockhash_of(offer)
         if blockhash is not None:
             return Recent(blockhash, slot=0, last_valid_height=0)
@@ -153,7 +153,7 @@ class PaymentAuth(PayingAuth):
             raise WillNotPay(str(cause)) from cause
 
     def _hear(self, sent: Sent, request: httpx.Request, response: httpx.Response) -> None:
-        """Finish a payment whose purchase has arrived; nothing else that a seller says ends it."""
+        """Finish a payment if *response* delivers its purchase; no other response ends it."""
         bearer = request.headers.get("Authorization", "")
         if is_delivered(request.url.path, response, bearer=bearer):
             self._journal.finish(sent.key)
@@ -162,7 +162,7 @@ class PaymentAuth(PayingAuth):
             self._doubted.add(sent.key)
 
     def _bury(self, sent: Sequence[Sent]) -> Dialogue[None]:
-        """Forget those of *sent* that provably cannot land, and give back what they hold."""
+        """Drop the payments in *sent* that provably cannot land, and release their amounts."""
         if self._rpc_url is None:
             return
         sent = yield from self._bounded(self._rpc_url, sent)
@@ -175,7 +175,7 @@ class PaymentAuth(PayingAuth):
                 self._wallet.limit.give_back(each.amount)
 
     def _bounded(self, rpc_url: str, sent: Sequence[Sent]) -> Dialogue[list[Sent]]:
-        """Return *sent*, each with a last height, counted from now where none was known."""
+        """Return *sent* with a last block height for each payment, set now if it was unknown."""
         if all(each.last_valid_height for each in sent):
             return list(sent)
         try:

@@ -1,4 +1,4 @@
-"""The budget of a client in credits: asked before a call is sent.
+"""The credit budget of a client, checked before each call is sent.
 
 The limit of a wallet is its own `SpendLimit`, in atoms or in USD, asked before a payment is signed.
 """
@@ -11,7 +11,7 @@ from mintscope_client.errors import OverBudgetError
 
 @dataclass(slots=True, kw_only=True)
 class CreditBudget:
-    """The most that calls may cost, each and together, in credits; safe in several threads.
+    """The most credits that one call, and all calls together, may cost; thread-safe.
 
     credits_per_call   the most that one call may cost; None: no such bound
     credits_in_all     the most that all may cost over the life of this object
@@ -47,6 +47,6 @@ class CreditBudget:
             self.spent += credit_count
 
     def give_back(self, credit_count: int) -> None:
-        """Count *credit_count* of what was reserved as unspent."""
+        """Release *credit_count* of the reserved credits as unspent."""
         with self._lock:
             self.spent -= credit_count

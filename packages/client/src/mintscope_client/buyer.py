@@ -1,4 +1,4 @@
-"""Buying from a mintscope service, to the end: until the purchase is here or the money is safe."""
+"""Buying from a mintscope service until the purchase arrives or the payment cannot land."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -67,7 +67,7 @@ class Buyer:
         return BoughtCredits(CreditToken(bought.token), bought.credits, bought.price_paid)
 
     async def request(self, mint: str, *, key: str | None = None) -> dict[str, Any]:
-        """Buy one report about *mint*; *key* and what it raises are those of `buy_credits`."""
+        """Buy one report about *mint*; *key* and the exceptions are as for `buy_credits`."""
         asked = verbs.token(mint)
         call = ApiCall(
             name=asked.name,
@@ -79,7 +79,7 @@ class Buyer:
         return await self._pay(call, key)
 
     async def _pay(self, call: ApiCall[Data], key: str | None) -> Data:
-        """Send *call*, with one payment and key, until it is answered; first one left over."""
+        """Send *call* with one payment until it is answered; use a left-over payment first."""
         answered = await drive(
             converse(self._session, call, key=key),
             self._http,

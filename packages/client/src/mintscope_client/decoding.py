@@ -1,4 +1,4 @@
-"""Data of strangers: bytes of an unexpected form are one error, always."""
+"""Decoding of untrusted data; every unexpected form raises the same error."""
 
 from base64 import b64decode
 from typing import Final, TypeVar
@@ -16,7 +16,7 @@ class Undecodable(ValueError):
 
 
 def decode_json(text: "bytes | msgspec.Raw", decoder: "msgspec.json.Decoder[T]") -> T:
-    """Return the value of *text*.  Raises Undecodable, whatever the text, and nothing else."""
+    """Return the value of *text*.  Raises only Undecodable, whatever the text is."""
     try:
         return decoder.decode(text)
     except UNPARSABLE as cause:
@@ -32,7 +32,7 @@ def decode_base64(text: str) -> bytes:
 
 
 def visible(text: str) -> str:
-    """Return *text* with its control, bidirectional and hidden characters shown."""
+    """Return *text* with its control, bidirectional and hidden characters made visible."""
     return "".join(sign if sign.isprintable() else _number(sign) for sign in text)
 
 

@@ -1,4 +1,4 @@
-"""Failures of the calls of a client, as exceptions: first by remedy, below that by code.
+"""Exceptions for failed client calls, grouped by remedy and then by code.
 
 RefusedError                 the service answered, with a code; nothing was charged
   WrongCallError             400 and the like: correct the call
@@ -78,11 +78,11 @@ UNKNOWN: Final = "UNKNOWN"  # the code of a refusal that cannot be read
 
 
 class ClientError(Exception):
-    """Base of all that a client raises."""
+    """The base of every exception that a client raises."""
 
 
 class RefusedError(ClientError):
-    """The service refused.
+    """The service refused the call.
 
     status          of HTTP
     code            the service's word for the reason: an `ErrorCode`, or one that is newer
@@ -134,7 +134,7 @@ class InvalidPaymentError(WrongCallError, code=ErrorCode.INVALID_PAYMENT):
 
 
 class CredentialRefusedError(RefusedError):
-    """The credential is missing, unknown, or does not allow this."""
+    """The credential is missing, unknown, or does not allow the call."""
 
 
 class MissingCredentialError(CredentialRefusedError, code=ErrorCode.MISSING_TOKEN):
@@ -146,7 +146,7 @@ class UnknownCredentialError(CredentialRefusedError, code=ErrorCode.INVALID_TOKE
 
 
 class MissingScopeError(CredentialRefusedError, code=ErrorCode.INSUFFICIENT_SCOPE):
-    """The API key is good, but not for this."""
+    """The API key is valid, but lacks the scope for this call."""
 
 
 class UnpaidError(RefusedError):
@@ -158,11 +158,11 @@ class PaymentRequiredError(UnpaidError, code=ErrorCode.PAYMENT_REQUIRED):
 
 
 class NoCreditsError(UnpaidError, code=ErrorCode.INSUFFICIENT_CREDITS):
-    """The credential is good and holds too few credits."""
+    """The credential is valid, but has too few credits."""
 
 
 class KeyCapError(UnpaidError, code=ErrorCode.KEY_CAP_REACHED):
-    """The API key has spent all that its owner lets it spend in this month."""
+    """The API key has reached its monthly cap."""
 
 
 class PaymentRefusedError(UnpaidError, code=ErrorCode.PAYMENT_FAILED):
@@ -170,11 +170,11 @@ class PaymentRefusedError(UnpaidError, code=ErrorCode.PAYMENT_FAILED):
 
 
 class NothingThereError(RefusedError):
-    """There is nothing to deliver."""
+    """There is no data to deliver."""
 
 
 class NotTrackedError(NothingThereError, code=ErrorCode.TOKEN_NOT_FOUND):
-    """The service does not follow this mint: ask its operator to."""
+    """The service does not track this mint; ask its operator to add it."""
 
 
 class TooLittleDataError(NothingThereError, code=ErrorCode.INSUFFICIENT_DATA):
@@ -202,7 +202,7 @@ class StaleDataError(NotNowError, code=ErrorCode.DATA_STALE):
 
 
 class NoPriceError(NotNowError, code=ErrorCode.PRICE_UNAVAILABLE):
-    """The payment token has no price now; credits go on."""
+    """The payment token has no price now; paying with credits still works."""
 
 
 class OutcomeUnknownError(NotNowError, code=ErrorCode.PAYMENT_PENDING):
@@ -210,11 +210,11 @@ class OutcomeUnknownError(NotNowError, code=ErrorCode.PAYMENT_PENDING):
 
 
 class NoPaymentsError(NotNowError, code=ErrorCode.PAYMENT_UNAVAILABLE):
-    """The service can take no payment now; credits go on."""
+    """The service can take no payment now; paying with credits still works."""
 
 
 class UnreachableError(ClientError):
-    """No answer came.
+    """No response arrived.
 
     may_be_charged    the request may have arrived, and a credit may have been spent on it
     """
@@ -225,7 +225,7 @@ class UnreachableError(ClientError):
 
 
 class UnreadableError(ClientError):
-    """The answer is not of the documented form: a proxy's page, say.
+    """The response does not have the documented form; it may be a proxy's page.
 
     status    of HTTP
     """
@@ -260,6 +260,6 @@ BY_STATUS: Final[dict[int, type[RefusedError]]] = {
 
 
 def refusal_kind(status: int, code: str) -> type[RefusedError]:
-    """Return the exception of *code*; of *status* where the code is new or cannot be read."""
+    """Return the exception for *code*, or for *status* if the code is new or unreadable."""
     group = BY_STATUS.get(status) or (NotNowError if status >= 500 else WrongCallError)  # noqa: PLR2004
     return next((kind for kind in group.__subclasses__() if code in kind.codes), group)

@@ -1,4 +1,4 @@
-"""Payments that were sent and may still land: what a buyer must not forget.
+"""The journal of payments that were sent and may still land.
 
 One leaves the journal when its purchase has arrived, or when the chain proves that
 it can land no more; never because of what a seller says.
@@ -23,7 +23,7 @@ SUFFIX: Final = ".payment.json"
 
 
 class JournalUnusable(Exception):
-    """The folder cannot remember payments; the message says why.  Nothing was paid."""
+    """The folder cannot store payments; the message says why.  Nothing was paid."""
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,17 +80,17 @@ class Journal:
         self.close()
 
     def __iter__(self) -> Iterator[Sent]:
-        """Return those whose outcome is not known."""
+        """Return an iterator over the payments whose outcome is unknown."""
         return iter(list(self._sent.values()))
 
     @property
     def atoms(self) -> int:
-        """Their sum."""
+        """The total amount of the payments in the journal, in atoms."""
         return sum(sent.amount for sent in self)
 
     @property
     def is_full(self) -> bool:
-        """Return whether there is no room for another."""
+        """Whether there is no room for another payment."""
         return len(self._sent) >= SENT_MAX
 
     def find(self, key: str) -> Sent | None:
@@ -98,7 +98,7 @@ class Journal:
         return self._sent.get(key)
 
     def adopt(self, request: str) -> Sent | None:
-        """Return the oldest payment for *request* that an earlier process left, once."""
+        """Claim the oldest payment for *request* that an earlier process left; return it."""
         for key in self._left:
             if self._sent[key].request == request:
                 self._left.remove(key)
@@ -106,7 +106,7 @@ class Journal:
         return None
 
     def add(self, sent: Sent) -> None:
-        """Remember *sent*, durably where there is a folder.  Raises JournalUnusable."""
+        """Store *sent*, durably if there is a folder.  Raises JournalUnusable."""
         assert sent.key not in self._sent
         if self._folder is not None:
             try:
@@ -129,22 +129,22 @@ class Journal:
         return sent
 
     def finish(self, key: str) -> None:
-        """Call the payment of *key* answered; its file stays until `tidy`."""
+        """Mark the payment of *key* as answered; its file stays until `tidy`."""
         if self._forget(key) and self._folder is not None:
             self._finished.append(key)
 
     def drop(self, key: str) -> None:
-        """Forget the payment of *key*: nothing more can come of it."""
+        """Delete the payment of *key*, which can no longer land."""
         if self._forget(key) and self._folder is not None:
             self._unlink(key)
 
     def tidy(self) -> None:
-        """Remove the files of what has been answered: call it once the purchase is safe."""
+        """Remove the files of answered payments; call this once the purchase is safe."""
         while self._finished:
             self._unlink(self._finished.pop())
 
     def close(self) -> None:
-        """Leave what is left to the next process."""
+        """Close the files, which leaves the remaining payments to the next process."""
         while self._files:
             os.close(self._files.popitem()[1])
 
@@ -181,7 +181,7 @@ class Journal:
 
 
 def _write(path: Path, content: bytes) -> int:
-    """Write *content*, wait for the disk; return the file, open and locked."""
+    """Write *content* durably to *path*; return the file, open and locked."""
     new = path.with_suffix(".new")
     file = os.open(new, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     try:
@@ -206,7 +206,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _lock(path: Path) -> int | None:
-    """Return the file at *path*, open and locked; None if it is locked by another or gone."""
+    """Return the file at *path*, open and locked; None if it is gone or locked by another."""
     try:
         file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except FileNotFoundError:

@@ -29,7 +29,7 @@ PAGES_MAX: Final = 20
 
 
 class PaymentFate(Enum):
-    """The proof of the chain about a payment."""
+    """The outcome of a payment, as far as the chain proves it."""
 
     OPEN = auto()  # nothing: it may still land
     PAID = auto()  # it landed, for good
@@ -37,12 +37,12 @@ class PaymentFate(Enum):
 
 
 class NodeSilent(Exception):
-    """The node gave no answer that can be used."""
+    """The node gave no usable response."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recent:
-    """A blockhash to sign with, and for how long it is good."""
+    """A blockhash to sign with, and its last valid block height."""
 
     blockhash: str
     slot: int
@@ -98,7 +98,7 @@ def latest(url: str) -> Dialogue[Recent]:
 
 
 def last_height(url: str) -> Dialogue[int]:
-    """Ask for the last block height at which anything can land that is signed by now.
+    """Ask for the last block height at which a transaction signed until now can land.
 
     That is of the newest blockhash the node knows; `fates` allows for a block that it does not.
     Raises NodeSilent.
@@ -138,7 +138,7 @@ def _fate(sent: Sent, height: int, history: Sequence[_AccountTransaction]) -> Pa
 def _history(
     url: str, account: str, since_slot: int, until_slot: int
 ) -> Dialogue[list[_AccountTransaction]]:
-    """Return all that is final and touched *account* from *since_slot* to *until_slot* at least.
+    """Return the final transactions of *account*, at least from *since_slot* to *until_slot*.
 
     Nodes behind one address stand at different heights: one that has not come to *until_slot*
     refuses.  Raises NodeSilent.

@@ -12,11 +12,11 @@ ENDLESS: Final = "mintscope_endless"  # an extension of requests: the answer may
 
 
 class AnswerTooLarge(httpx.ReadError):
-    """An answer is longer than ANSWER_BYTES_MAX, or packed so that it may become so."""
+    """A response is longer than ANSWER_BYTES_MAX, or compressed and may become longer."""
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
-    """Sends requests by *inner*, and gives up an answer of more than ANSWER_BYTES_MAX bytes.
+    """Sends requests with *inner*, and aborts responses longer than ANSWER_BYTES_MAX bytes.
 
     Answers are asked for as they are, because httpx unpacks a packed one to any length.
     Raises AnswerTooLarge, which is a httpx.RequestError: what became of the request is unknown.
@@ -43,7 +43,7 @@ class BoundedTransport(httpx.AsyncBaseTransport):
 
 
 class BoundedSyncTransport(httpx.BaseTransport):
-    """Does what BoundedTransport does, for `httpx.Client`."""
+    """BoundedTransport for `httpx.Client`."""
 
     def __init__(self, inner: httpx.BaseTransport | None = None) -> None:
         self._inner = httpx.HTTPTransport() if inner is None else inner

@@ -1,4 +1,4 @@
-"""The wallet of a buyer: to whom it pays, in what, how much, and the payments it signs."""
+"""The wallet of a buyer: its payee, asset, limits and signed payments."""
 
 import secrets
 from base64 import b64decode, b64encode
@@ -31,16 +31,16 @@ RANDOM_MEMO_BYTES: Final = 16
 
 
 class WillNotPay(Exception):
-    """The demand is not one this wallet pays; the message says which rule it breaks."""
+    """The wallet rejects the demand; the message names the broken rule."""
 
 
 class OverSpendLimit(WillNotPay):
-    """There is too little left, unless payments that count as spent prove dead."""
+    """The spend limit has too little left, unless payments counted as spent prove dead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pin:
-    """The only asset and payee that are ever paid, as learned out of band.
+    """The only asset and payee that are ever paid, learned from a trusted source.
 
     usd_per_token    what a whole token is worth at most, in your own judgement: 1 for USDC.
                      A limit in USD needs it; the seller's word is never taken for it
@@ -68,7 +68,7 @@ class Pin:
 
 @dataclass(slots=True, kw_only=True)
 class SpendLimit:
-    """The limits of payments, each and together; safe in several threads.
+    """The limits of one payment and of all payments together; thread-safe.
 
     atoms_per_payment   the most one payment may be
     atoms_in_all        the most they may be together, over the life of this object
@@ -82,14 +82,14 @@ class SpendLimit:
 
     @classmethod
     def in_usd(cls, pin: Pin, *, per_payment: Decimal, in_all: Decimal) -> Self:
-        """Return the limit of so many USD, at what *pin* says a token is worth.
+        """Return the limit for amounts in USD, at the token price in *pin*.
 
         Raises ValueError.
         """
         return cls(atoms_per_payment=pin.atoms_of(per_payment), atoms_in_all=pin.atoms_of(in_all))
 
     def expect_room(self, amount: int) -> None:
-        """Expect that a payment of *amount* is allowed now.  Raises WillNotPay, OverSpendLimit."""
+        """Check that a payment of *amount* is allowed now.  Raises WillNotPay, OverSpendLimit."""
         if amount > self.atoms_per_payment:
             raise WillNotPay(
                 f"expected at most {self.atoms_per_payment} atoms a payment; was {amount}"
@@ -107,12 +107,12 @@ class SpendLimit:
             self.spent += amount
 
     def count(self, amount: int) -> None:
-        """Count *amount* as spent: by a payment of an earlier process that may still land."""
+        """Count *amount* as spent by an earlier process's payment, which may still land."""
         with self._lock:
             self.spent += amount
 
     def give_back(self, amount: int) -> None:
-        """Count *amount* as unspent: its payment provably cannot land."""
+        """Count *amount* as unspent, because its payment provably cannot land."""
         with self._lock:
             self.spent -= amount
 
@@ -127,11 +127,11 @@ class PayerWallet:
 
     @property
     def account(self) -> str:
-        """The token account that is paid from."""
+        """The token account that pays."""
         return str(self.pin.token_account(self.keypair.pubkey()))
 
     def choose(self, header: str) -> tuple[PaymentRequired, PaymentRequirements]:
-        """Return the demand of *header* if this wallet pays it, else raise WillNotPay."""
+        """Return the demand in *header* and the offer to pay.  Raises WillNotPay if none fits."""
         required = _read(header)
         offers = [offer for offer in required.accepts if self._is_pinned(offer)]
         if not offers:
@@ -167,7 +167,7 @@ class PayerWallet:
         return found == (SCHEME, pin.network, pin.asset, pin.pay_to)
 
     def _transaction(self, offer: PaymentRequirements, memo: str, blockhash: str) -> bytes:
-        """Return the payment, signed by the wallet, the fee payer's signature left open."""
+        """Return the payment, signed by the wallet but not yet by the fee payer."""
         fee_payer = offer.extra.get("feePayer")
         if not isinstance(fee_payer, str):
             raise WillNotPay("expected a fee payer in the demand")
@@ -218,7 +218,7 @@ def _read(header: str) -> PaymentRequired:
 
 
 def blockhash_of(offer: PaymentRequirements) -> str | None:
-    """Return the blockhash that *offer* says to sign with; None if it has none that is one."""
+    """Return the blockhash in *offer* to sign with; None if it is missing or invalid."""
     blockhash = (offer.extra or {}).get("recentBlockhash")
     try:
         return None if not isinstance(blockhash, str) else str(Hash.from_string(blockhash))
@@ -238,7 +238,7 @@ def amount_of(offer: PaymentRequirements) -> int:
 
 
 def memo_of(offer: PaymentRequirements) -> str:
-    """Return the memo that *offer* asks for, a random one where it asks for none.
+    """Return the memo that *offer* asks for, or a random one if it asks for none.
 
     By its memo a payment is found on chain, so it must be plain text.
     Raises    WillNotPay

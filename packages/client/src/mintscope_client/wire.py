@@ -1,4 +1,4 @@
-"""Names, numbers and forms of the wire that a buyer has to know.
+"""Names, numbers and formats of the protocol that a buyer needs.
 
     svc_credit_ + 64 hex     a credit token
     svc_app_    + 64 hex     an application secret
@@ -28,7 +28,7 @@ CreditToken = NewType("CreditToken", str)
 
 
 class CredentialKind(Enum):
-    """The three kinds, as (prefix, hex digits)."""
+    """The three kinds of credentials, as (prefix, number of hex digits)."""
 
     CREDIT_TOKEN = ("svc_credit_", 64)
     APPLICATION_SECRET = ("svc_app_", 64)
@@ -41,7 +41,7 @@ class CredentialKind(Enum):
 
 
 def is_well_formed(kind: CredentialKind, text: str) -> bool:
-    """Return whether *text* has the form of *kind* and the checksum fits."""
+    """Return whether *text* has the form of *kind* and a valid checksum."""
     prefix, digits = kind.value
     if re.fullmatch(rf"{prefix}[0-9a-f]{{{digits}}}", text) is None:
         return False

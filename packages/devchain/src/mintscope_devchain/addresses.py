@@ -1,4 +1,4 @@
-"""Addresses: those every cluster has, and made-up ones that are always the same."""
+"""Addresses that every cluster has, and made-up ones that never change."""
 
 from functools import lru_cache
 from hashlib import sha256
@@ -59,12 +59,12 @@ def address(*parts: object) -> str:
 
 
 def text(data: bytes) -> str:
-    """Return *data* as base58: a native encoder is the quicker one up to a signature."""
+    """Return *data* as base58; data up to a signature's length uses the native encoder."""
     return b58encode(data).decode() if len(data) <= SHORT_MAX else _in_steps(data)
 
 
 def _in_steps(data: bytes) -> str:
-    """Return *data* as base58, ten digits a step: an event of 300 bytes takes a third."""
+    """Return *data* as base58, ten digits per step, which is faster for long data."""
     steps = []
     number = int.from_bytes(data, "big")
     while number:

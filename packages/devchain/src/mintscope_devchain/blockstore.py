@@ -33,11 +33,11 @@ class SlotPace(NamedTuple):
 
     @property
     def is_alpenglow(self) -> bool:
-        """Whether such a chain has migrated to Alpenglow."""
+        """Whether a chain with this pace has migrated to Alpenglow."""
         return self.finality <= ALPENGLOW_MS_MAX
 
     def lag(self, commitment: CommitmentLevel) -> int:
-        """Return the slots by which *commitment* is behind the tip."""
+        """Return the number of slots by which *commitment* is behind the tip."""
         match commitment:
             case "processed":
                 return 0
@@ -94,7 +94,7 @@ class Blockstore:
 
     @property
     def first(self) -> Slot:
-        """The oldest slot still kept."""
+        """The oldest slot that is still stored."""
         return self._slots[0]
 
     @property
@@ -103,7 +103,7 @@ class Blockstore:
         return self._slots
 
     def append(self, block: ChainBlock) -> None:
-        """Add *block* on top, and forget the oldest beyond what is kept."""
+        """Add *block* on top, and drop the oldest blocks beyond the limit."""
         self._blocks.append(block)
         self._slots.append(block.slot)
         self._tip = max(self._tip, block.slot)
@@ -112,7 +112,7 @@ class Blockstore:
             del self._blocks[: -self._kept], self._slots[: -self._kept]
 
     def drop(self, depth: int) -> list[ChainBlock]:
-        """Take away the newest *depth* blocks and return them, newest first."""
+        """Remove and return the newest *depth* blocks, newest first."""
         dropped = self._blocks[: -depth - 1 : -1]
         del self._blocks[-depth:], self._slots[-depth:]
         return dropped

@@ -91,7 +91,7 @@ class Devchain:
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The tokens of the market, busiest first; SOL before all."""
+        """The tokens of the market: SOL, then the others, busiest first."""
         return (SOL, *(listed.token for listed in self.world.listed))
 
     @property
@@ -113,7 +113,7 @@ class Devchain:
         return self._append(Slot(self.blockstore.tip + slots), self._now)
 
     def fork(self, depth: int) -> None:
-        """Replace the newest *depth* blocks by as many others, in later slots.
+        """Replace the newest *depth* blocks with as many others, in later slots.
 
         Raises ValueError where one of them is final.
         """
@@ -207,6 +207,6 @@ def _history(opens: UnixS, days: float) -> set[UnixS]:
 
 
 def _signatures(block: ChainBlock) -> Iterator[Signature]:
-    """Yield the signatures of what the market did in *block*."""
+    """Yield the signatures of the market's transactions in *block*."""
     for index in range(len(block.transactions)):
         yield Signature(text(sha512(f"{block.blockhash}/{index}".encode()).digest()))

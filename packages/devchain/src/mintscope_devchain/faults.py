@@ -1,4 +1,4 @@
-"""Faults to cause, with transactions and with the wire.
+"""Faults to inject into transactions, calls and streams.
 
 Knobs say it; setting them replaces every knob set before, so `Knobs()` heals.
 """
@@ -86,7 +86,7 @@ class Streaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Everything that is wrong at the moment.
+    """The faults that are currently set.
 
     calls, latency_ms   by method; "*" is every method without a row of its own
     blind               the methods that do not find a transaction, though it is there
@@ -102,19 +102,19 @@ class Knobs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Faults:
-    """The knobs, and how often each has struck."""
+    """The current knobs, and the number of times that each fault was applied."""
 
     def __init__(self) -> None:
         self.set(Knobs())
 
     def set(self, knobs: Knobs) -> None:
-        """Replace every knob; what already befell a transaction stays with it."""
+        """Replace every knob; faults already applied to a transaction remain."""
         self.knobs = knobs
         self._struck: Counter[str] = Counter()
 
     @property
     def on_wire(self) -> bool:
-        """Return whether any call may suffer."""
+        """Whether a fault may affect any call."""
         return bool(self.knobs.calls or self.knobs.latency_ms)
 
     def landing(self) -> Landing | None:
@@ -129,7 +129,7 @@ class Faults:
         return answering if answering and self._strikes(f"call {row}", answering.times) else None
 
     def latency_ms(self, method: str) -> int:
-        """Return the duration of an answer of *method*."""
+        """Return the delay of an answer to *method*, in milliseconds."""
         rows = self.knobs.latency_ms
         return rows.get(method, rows.get(EVERY_METHOD, 0))
 
@@ -138,7 +138,7 @@ class Faults:
         return method in self.knobs.blind
 
     def streaming(self, *kinds: StreamFault) -> StreamFault | None:
-        """Return one of *kinds* as the fault of a subscription now."""
+        """Return the current fault of a subscription if it is one of *kinds*, else None."""
         stream = self.knobs.stream
         if stream is None or stream.kind not in kinds or not self._strikes("stream", stream.times):
             return None

@@ -1,4 +1,4 @@
-"""Runs the chain by the clock: its server, and a block every slot."""
+"""Runs the chain in real time, with its server and a block every slot."""
 
 import asyncio
 import socket
@@ -44,7 +44,7 @@ async def serve(
 
 @asynccontextmanager
 async def _streaming(chain: Devchain, address: str | None) -> AsyncIterator[None]:
-    """Serve the stream of *chain* too, if it has an address."""
+    """Serve the stream of *chain* too, if *address* is given."""
     if address is None:
         yield
         return

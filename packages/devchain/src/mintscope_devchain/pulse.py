@@ -10,7 +10,7 @@ FIRST_SLOT: Final = 1
 
 
 class Pulse:
-    """Closes a block of *vm* every *slot_ms*, as often as `tick` finds that due."""
+    """Closes a block of *vm* every *slot_ms*, each time that `tick` finds one due."""
 
     def __init__(self, vm: Vm, *, slot_ms: int = SLOT_MS) -> None:
         self._vm = vm

@@ -38,7 +38,7 @@ class _Call(msgspec.Struct):
 
 
 class _Named(msgspec.Struct):
-    """As much of a request object as faults need, however wrong the rest is."""
+    """The parts of a request object that faults need; the rest may be invalid."""
 
     method: str = ""
     id: str | int | float | None = None
@@ -53,7 +53,7 @@ class Calls(Protocol):
 
 
 def answering(calls: Calls, faults: Faults) -> Starlette:
-    """Return the application in which *calls* answers POST /, with *faults*, and GET /health."""
+    """Return the application that answers POST / with *calls* and *faults*, and GET /health."""
     # Wallets call from any page, as they may with a public node.
     cors = Middleware(
         CORSMiddleware, allow_origins=["*"], allow_methods=["POST"], allow_headers=["*"]
@@ -73,7 +73,7 @@ class RpcRoute:
         self._faults = faults
 
     async def post(self, request: Request) -> Response:
-        """Answer a call, or each one of a batch, or do what the knobs say."""
+        """Answer a call or a batch of calls, or apply the faults that are set."""
         try:
             async with asyncio.timeout(BODY_TIMEOUT_S):
                 body = await _body(request)
@@ -168,7 +168,7 @@ def _refusal(fault: Answering, calls: Sequence[_Named]) -> Response:
 
 
 class _Silence(Response):
-    """No answer, until the caller has had enough."""
+    """No response, until the caller disconnects or HANG_S seconds have passed."""
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -179,7 +179,7 @@ class _Silence(Response):
 
 
 class _Cut(Response):
-    """An answer that is promised and not sent: the server can only close the connection."""
+    """A response that is announced but not sent, so that the server closes the connection."""
 
     @override
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,4 +1,4 @@
-"""A transaction as the market means it: who pays, which instructions, what moves."""
+"""A transaction of the market: its payer, instructions and transfers."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping

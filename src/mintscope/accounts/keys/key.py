@@ -1,4 +1,4 @@
-"""API keys: a request that carries one acts as its user, within its scopes, until it ends."""
+"""API keys: a request with a key acts as its user, within its scopes, until it ends."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_M
 
 
 class KeyStatus(StrEnum):
-    """Whether a key is accepted."""
+    """The states of a key; only an active key is accepted."""
 
     ACTIVE = "active"
     EXPIRED = "expired"
@@ -32,7 +32,7 @@ class KeyStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyLine:
-    """The public facts of a key: everything but the key.
+    """The public facts of a key: everything but its secret text.
 
     hint          its last characters, preceded by three dots
     expires_at    None: never
@@ -53,7 +53,7 @@ class KeyLine:
     month_credits_max: int | None
 
     def status(self, now: UnixMs) -> KeyStatus:
-        """Return whether the key is accepted at *now*."""
+        """Return the status of the key at *now*."""
         if self.revoked_at is not None:
             return KeyStatus.REVOKED
         if self.expires_at is not None and now >= self.expires_at:
@@ -62,7 +62,7 @@ class KeyLine:
 
     @property
     def lifetime_ms(self) -> int | None:
-        """Its lifetime when it was made; None: unlimited."""
+        """The key's lifetime when it was created; None if unlimited."""
         return None if self.expires_at is None else self.expires_at - self.created_at
 
 
@@ -92,7 +92,7 @@ def new_key(
 
 @dataclass(frozen=True, slots=True)
 class KeyAddress:
-    """A client address, or its network, from which a key was used, and when that was last so."""
+    """A client address or network that used a key, and the time of its last use."""
 
     address: str
     last_used_at: UnixMs
@@ -125,7 +125,7 @@ class ApiKeyRows(Protocol):
     """API keys inside one transaction."""
 
     def find(self, key_hash: CredentialHash) -> Holder | None:
-        """Return the key of that hash, in whatever state, unless its user was removed."""
+        """Return the key with that hash, in any state; None if its user was removed."""
 
     def get(self, key_id: KeyId, /) -> KeyLine | None:
         """Return one key."""
@@ -146,13 +146,13 @@ class ApiKeyRows(Protocol):
 
 
 class KeyAddressRows(Protocol):
-    """Addresses that used keys, inside one transaction: ADDRESSES_MAX of each key, the newest."""
+    """Addresses that used keys, inside one transaction; the newest ADDRESSES_MAX per key."""
 
     def of_key(self, key_id: KeyId) -> Sequence[KeyAddress]:
         """Return the addresses of a key, newest use first."""
 
     def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
-        """Add uses, by address, and forget what is beyond the newest."""
+        """Add uses by address, and delete all but the newest addresses."""
 
     def forget(self, user_id: UserId) -> None:
         """Delete the addresses of every key of a user."""
@@ -171,4 +171,4 @@ class UserKeyRows(Protocol):
         """Return the number of keys made after *since*, except those of applications."""
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
-        """Set `revoked_at` of every key active at *at*; return how many there were."""
+        """Set `revoked_at` of every key active at *at*; return their number."""

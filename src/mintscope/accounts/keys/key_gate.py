@@ -66,7 +66,7 @@ class KeyGate:
         return holder
 
     async def authorize(self, request: Request, *, moves_credits: bool = False) -> Holder:
-        """Return the caller, if their key has the scope of the operation and budget for writes.
+        """Return the caller, if the key has the operation's scope and budget for writes.
 
         moves_credits    the write moves credits, and is not counted
         Raises InsufficientScope, and as `admit`
@@ -80,7 +80,7 @@ class KeyGate:
         return holder
 
     async def change(self, request: Request) -> Holder:
-        """Return the caller, with any scopes, if their account has budget for writes.
+        """Return the caller, whatever its scopes, if its account has budget for writes.
 
         Raises as `admit`
         """

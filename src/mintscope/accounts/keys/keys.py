@@ -1,4 +1,4 @@
-"""API keys and their owners: made, found by hash, rotated, revoked.
+"""Creation, lookup by hash, rotation and revocation of API keys.
 
 API keys at work: found by their hash, made, rotated and revoked by their owners.
 
@@ -44,7 +44,7 @@ from mintscope.kit.time import DAY_MS
 
 
 class TooManyKeys(Exception):
-    """The user has as many active keys, or has made as many in a day, as a user may."""
+    """The user has too many active keys, or has created too many in a day."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -63,7 +63,7 @@ class ApiKeys:
     _used_from: dict[KeyId, dict[str, UnixMs]] = field(default_factory=dict, init=False)
 
     async def find(self, bearer: str, client: str = "") -> Holder | None:
-        """Return the API key *bearer* and its user, if it is good now; its use is noted in memory.
+        """Return the holder of the API key *bearer* if it is valid; note its use in memory.
 
         One indexed read: expiry and revocation count at once.  *client* is the address that it came
         from, or its network; "" is none.
@@ -79,7 +79,7 @@ class ApiKeys:
         return holder
 
     def _note(self, key_id: KeyId, client: str, now: UnixMs) -> None:
-        """Remember the use until the next flush; of its addresses the newest ADDRESSES_MAX."""
+        """Remember the use, and the newest ADDRESSES_MAX addresses, until the next flush."""
         self._used_at[key_id] = now
         if client:
             used_from = self._used_from.setdefault(key_id, {})
@@ -89,7 +89,7 @@ class ApiKeys:
                 del used_from[next(iter(used_from))]
 
     async def flush(self) -> None:
-        """Store the time and address of the last use of keys, or at the next call.
+        """Store the last use of each key; if that fails, the next call stores it.
 
         Raises    ServiceUnavailable
         """
@@ -107,11 +107,11 @@ class ApiKeys:
             raise
 
     async def addresses(self, key_id: KeyId) -> Sequence[KeyAddress]:
-        """Return the addresses that used a key last, newest first; up to half a minute behind."""
+        """Return the addresses that last used a key, newest first, up to half a minute late."""
         return await self.store.read(lambda rows: rows.key_addresses.of_key(key_id))
 
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
-        """Return the user's keys, active first, newest first; of many that ended, the newest."""
+        """Return the user's keys, active keys first, then newest first, up to KEYS_SHOWN_MAX."""
         now = self.clock.now()
         return await self.store.read(
             lambda rows: rows.user_keys.shown(user_id, now, KEYS_SHOWN_MAX)
@@ -126,7 +126,7 @@ class ApiKeys:
         lifetime_ms: int | None,
         month_credits_max: int | None = None,
     ) -> IssuedKey:
-        """Make a key, with the scopes that read what it may write, and write to the person.
+        """Create a key with *scopes* and their read scopes, and send an e-mail to the person.
 
         It may spend *month_credits_max* credits in a calendar month; None: no cap.
 
@@ -147,12 +147,12 @@ class ApiKeys:
         return IssuedKey(api_key, line, session.user.username)
 
     async def revoke(self, session: Session, key_id: KeyId) -> bool:
-        """End a key of the user's own at once; False if there is none that is active."""
+        """Revoke an active key of the user at once; return False if there is none."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _revoke(rows, session, key_id, now))
 
     async def cap(self, session: Session, key_id: KeyId, month_credits_max: int | None) -> bool:
-        """Let a key of the user's own spend so much in a calendar month; None: all there is.
+        """Set the credits that a key of the user may spend in a month; None removes the cap.
 
         False if there is none that is active.
         """
@@ -162,12 +162,12 @@ class ApiKeys:
         )
 
     async def rename(self, session: Session, key_id: KeyId, name: str) -> bool:
-        """Give a key of the user's own another name; False if there is none that is active."""
+        """Rename an active key of the user; return False if there is none."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _rename(rows, session, key_id, name, now))
 
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
-        """Make a key like the old one, which ends after *overlap_ms* or at its own expiry.
+        """Replace a key with a similar one; the old one ends after *overlap_ms* or at expiry.
 
         It lives from now on as long as the old one did, under the same cap.  None if there is no
         active key of the user's own by that id that was not rotated before.
@@ -267,7 +267,7 @@ def _replace(  # noqa: PLR0913 - one argument for each part
     ends_at: UnixMs,
     at: UnixMs,
 ) -> KeyLine | None:
-    """Keep *new* in the place of a key that is active and not replaced yet."""
+    """Store *new* as the replacement of a key that is active and not yet replaced."""
     owner = expect_session(rows, session)
     old = _find_active(rows, owner.user_id, key_id, at)
     if old is None or old.replaced_by is not None:
@@ -280,7 +280,7 @@ def _replace(  # noqa: PLR0913 - one argument for each part
 def replace_key(
     rows: AccountRows, old: KeyLine, new: NewKey, *, ends_at: UnixMs, at: UnixMs
 ) -> KeyLine:
-    """Store *new* under the cap of *old*, which ends at *ends_at* at the latest.
+    """Store *new* with the cap of *old*, and end *old* at *ends_at* at the latest.
 
     Raises    TooManyKeys
     """
@@ -347,14 +347,14 @@ class RotatedKey:
 
 @dataclass(frozen=True, slots=True)
 class OwnKeys:
-    """The verbs that the holder of an API key has over it."""
+    """The operations of an API key's holder on that key."""
 
     keys: ApiKeys
 
     async def rotate(
         self, holder: Holder, bearer: str, *, overlap_ms: int, redelivery_key: str | None
     ) -> RotatedKey | KeyDenied:
-        """Create a key like *bearer*, that of *holder*, which then ends after *overlap_ms*.
+        """Create a key like *bearer*, the key of *holder*; the old key ends after *overlap_ms*.
 
         With the *redelivery_key* of the rotation the same key is returned again, as long as the
         old one is valid.
@@ -384,7 +384,7 @@ class OwnKeys:
     async def ask(
         self, holder: Holder, scopes: frozenset[Scope], why: str
     ) -> frozenset[Scope] | KeyDenied:
-        """Ask the administrators for *scopes*; return those that the key lacks."""
+        """Ask the administrators for *scopes*; return the scopes that the key lacks."""
         now = self.keys.clock.now()
         return await self.keys.store.transact(lambda rows: _ask(rows, holder.key, scopes, why, now))
 

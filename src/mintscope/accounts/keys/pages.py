@@ -55,7 +55,7 @@ PRESETS: Final[Mapping[str, frozenset[Scope]]] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class KeyRequest:
-    """A key that may be made.
+    """The settings of a key to be created.
 
     lifetime_ms         None: until it is revoked
     month_credits_max   credits that it may spend in a calendar month; None: no cap
@@ -68,14 +68,14 @@ class KeyRequest:
 
 
 def blank(preset: str = "") -> dict[str, str]:
-    """Return the values of an empty form: no access, or that of *preset*."""
+    """Return the values of an empty form: no access, or the access of *preset*."""
     return {"name": "", "lifetime": LIFETIME, "cap": ""} | accesses(
         PRESETS.get(preset, frozenset())
     )
 
 
 def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
-    """Return the access to each area that *scopes* amount to."""
+    """Return the access to each area that *scopes* grant."""
     return {
         area.name: ACCESS[sum(scope.area == area.name for scope in with_reads(scopes))]
         for area in AREAS
@@ -83,7 +83,7 @@ def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
 
 
 def filled(form: FormData) -> dict[str, str]:
-    """Return the values that *form* brings, to show them again."""
+    """Return the values in *form*, to show them again."""
     values = blank()
     return {name: form.line(name) or value for name, value in values.items()}
 
@@ -115,7 +115,7 @@ def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
 
 
 def parse_name(name: str) -> str:
-    """Return *name* if a key may be called so.
+    """Return *name* if it is a valid key name.
 
     Raises    InvalidForm
     """
@@ -130,7 +130,7 @@ def parse_name(name: str) -> str:
 
 
 def parse_cap(text: str) -> int | None:
-    """Return the credits that *text* allows a month, None for an empty text.
+    """Return the credits per month in *text*; None for an empty text.
 
     Raises    InvalidForm
     """
@@ -163,14 +163,14 @@ OVERLAP_WORDS: Final = {"1h": "for an hour", "24h": "for 24 hours", "7d": "for 7
 
 @dataclass(frozen=True, slots=True)
 class Badge:
-    """The state of a key, in a word or two; *tone* is good, wait or plain."""
+    """The state of a key in a word or two; *tone* is good, wait or plain."""
 
     text: str
     tone: str
 
 
 def summary(scopes: frozenset[Scope]) -> str:
-    """Return those of *scopes* that open something in two words."""
+    """Return a summary of *scopes* in two words, such as "Full access"."""
     opening = scopes & OPEN_SCOPES
     if opening == OPEN_SCOPES:
         return "Full access"
@@ -182,7 +182,7 @@ def summary(scopes: frozenset[Scope]) -> str:
 
 
 def abilities(scopes: frozenset[Scope]) -> tuple[list[str], list[str]]:
-    """Return the rights of a key with *scopes*, and those it lacks."""
+    """Return the rights of a key with *scopes*, and the rights that it lacks."""
     words = {
         Scope(f"{area.name}:{verb}"): text
         for area in AREAS
@@ -224,7 +224,7 @@ OVERLAP: Final = "24h"
 
 
 class KeyPages:
-    """Keys of a person; those of others do not exist here."""
+    """Pages of a person's keys; keys of other people are not found."""
 
     def __init__(self, keys: ApiKeys, credits_: AccountCredits, *, origin: str) -> None:
         self._keys = keys
@@ -252,7 +252,7 @@ class KeyPages:
         ]
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show the keys in force, and those that were."""
+        """List the active keys and the ended keys."""
         keys = await self._own(request)
         shown = [_facts(key, request.now) for key in keys]
         active = [each for each in shown if each["is_active"]]
@@ -266,7 +266,7 @@ class KeyPages:
         return _form(values)
 
     async def review(self, request: PageRequest) -> PageResponse:
-        """Say in plain words what the new key could do, before it is made."""
+        """Describe in plain words the rights of the new key, before it is created."""
         values = filled(request.query_params)
         try:
             new_key = parse_new_key(values)
@@ -280,7 +280,7 @@ class KeyPages:
         return Page("keys/review.html", facts, values=values)
 
     async def create(self, request: PageRequest) -> PageResponse:
-        """Make the key, and show it this once: in the answer itself, at no address of its own.
+        """Create the key, and show it once: only in this response.
 
         Its scopes stand in the address, as for the review.
         """
@@ -365,7 +365,7 @@ class KeyPages:
         return _rotate_page(key, request.now)
 
     async def rotate(self, request: PageRequest) -> PageResponse:
-        """Replace the key by a new one, shown this once."""
+        """Replace the key with a new one, which is shown only now."""
         key = _chosen(await self._own(request), request)
         overlap = request.form.text("overlap")
         if overlap not in OVERLAPS_MS:
@@ -383,14 +383,14 @@ class KeyPages:
         return self._shown_once(issued, request.now, replaces=key, overlap=overlap)
 
     async def ask_revoke(self, request: PageRequest) -> PageResponse:
-        """Ask whether the key shall really end."""
+        """Ask for confirmation that the key should be revoked."""
         key = _chosen(await self._own(request), request)
         if key.status(request.now) is not KeyStatus.ACTIVE:
             return Redirect(f"{LIST}/{key.key_id}")
         return Page("keys/revoke.html", {"key": _facts(key, request.now)})
 
     async def revoke(self, request: PageRequest) -> PageResponse:
-        """End the key; one that has ended already is no mistake."""
+        """Revoke the key; an already ended key is no error."""
         key = _chosen(await self._own(request), request)
         await self._keys.revoke(request.signed_in, key.key_id)
         return Redirect(LIST, notice="key-revoked")
@@ -412,7 +412,7 @@ class KeyPages:
 
 
 def _chosen(keys: Sequence[KeyLine], request: PageRequest) -> KeyLine:
-    """Return the one of *keys* that the path names.
+    """Return the key in *keys* that the path names.
 
     Raises    NotFound
     """
@@ -424,7 +424,7 @@ def _chosen(keys: Sequence[KeyLine], request: PageRequest) -> KeyLine:
 
 
 def _newest(keys: Sequence[KeyLine]) -> int:
-    """Return the id of the newest key: a form that was sent already names an older one."""
+    """Return the id of the newest key; a form that was already sent names an older one."""
     return max((key.key_id for key in keys), default=0)
 
 

@@ -19,17 +19,17 @@ class Scope(StrEnum):
 
     @property
     def area(self) -> str:
-        """Its subject."""
+        """The subject of the scope."""
         return self.value.partition(":")[0]
 
     @property
     def is_write(self) -> bool:
-        """Whether it can change anything."""
+        """Whether the scope can change anything."""
         return self.value.endswith(":write")
 
 
 class Area(NamedTuple):
-    """The two scopes of an area, and what each allows, for people."""
+    """The two scopes of an area, and a description of each for people."""
 
     name: str
     read: str
@@ -62,7 +62,7 @@ class UnknownScope(ValueError):
 
 
 def parse_scopes(texts: Iterable[str]) -> frozenset[Scope]:
-    """Return the scopes named by *texts*.  Raises UnknownScope, which says which ones there are."""
+    """Return the scopes named by *texts*.  Raises UnknownScope, which lists the valid scopes."""
     scopes = set()
     for text in texts:
         try:
@@ -80,6 +80,6 @@ def in_order(scopes: Iterable[Scope]) -> list[Scope]:
 
 
 def with_reads(scopes: Iterable[Scope]) -> frozenset[Scope]:
-    """Return *scopes* and, for each that writes, the one that reads the same area."""
+    """Return *scopes* and, for each write scope, the read scope of the same area."""
     chosen = frozenset(scopes)
     return chosen | {Scope(f"{scope.area}:read") for scope in chosen}

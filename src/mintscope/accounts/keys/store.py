@@ -58,7 +58,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
     SOURCE = "api_key WHERE"
 
     def find(self, key_hash: CredentialHash) -> Holder | None:
-        """Return the key of that hash, in whatever state, unless its user was removed."""
+        """Return the key with that hash, in any state; None if its user was removed."""
         row = self._db.execute(FIND, (key_hash,)).fetchone()
         return None if row is None else HOLDER.read(row)
 
@@ -93,7 +93,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
         return int(self._db.execute(COUNT_MADE, (user_id, since)).get)
 
     def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
-        """Set `revoked_at` of every key active at *at*; return how many there were."""
+        """Set `revoked_at` of every key active at *at*; return their number."""
         self._db.execute(REVOKE_ACTIVE, (user_id, at))
         return self._db.changes()
 
@@ -109,7 +109,7 @@ class SqlKeyAddressRows:
         return [KeyAddress(*row) for row in self._db.execute(OF_KEY, (key_id,))]
 
     def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
-        """Add uses, by address, and forget what is beyond the newest."""
+        """Add uses by address, and delete all but the newest addresses."""
         uses = [(key_id, address, at) for address, at in used_at.items()]
         self._db.executemany(NOTE_ADDRESS, uses)
         self._db.execute(FORGET_OLD, (key_id,))

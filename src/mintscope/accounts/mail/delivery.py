@@ -53,7 +53,7 @@ class Unsent(Exception):
 
 
 class EmailRefused(Unsent):
-    """The e-mail never will be accepted: there is no such address."""
+    """The e-mail will never be accepted, because there is no such address."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,14 +81,14 @@ class MailServer:
 
 
 class SmtpTransport:
-    """Sends e-mails, each over a connection of its own."""
+    """Sends e-mails, each over a separate connection."""
 
     def __init__(self, server: MailServer, clock: Clock) -> None:
         self._server = server
         self._clock = clock
 
     async def send(self, email: Email) -> None:
-        """Hand *email* over.  Raises EmailRefused, or Unsent for what may succeed later."""
+        """Send *email*.  Raises EmailRefused, or Unsent if a later attempt may succeed."""
         server = self._server
         now = self._clock.now()
         try:
@@ -107,7 +107,7 @@ class SmtpTransport:
 
 
 class _Client(SMTP):
-    """Closes its connection at once: after that, TLS would wait 30 s for the server's last word."""
+    """An SMTP client that closes its connection at once, without a wait of 30 s for TLS."""
 
     @override
     def close(self) -> None:
@@ -146,7 +146,7 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
 
 
 def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:
-    """Return *email* of *at* as it is handed to the mail server, from *sender*, called *name*.
+    """Return *email* as a message dated *at*, from *sender* with the display name *name*.
 
     Raises    ValueError for a header that would hold more than its line
     """
@@ -166,7 +166,7 @@ def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMess
 
 
 def ascii_address(address: str) -> str:
-    """Return *address* with its domain in ASCII.  Raises ValueError for what is not one address."""
+    """Return *address* with its domain in ASCII.  Raises ValueError if it is not one address."""
     if PLAIN.fullmatch(address):
         return address
     parts = validate_email(address, check_deliverability=False, allow_smtputf8=False)
@@ -203,11 +203,11 @@ class Transport(Protocol):
     """The transport of e-mails."""
 
     async def send(self, email: Email) -> None:
-        """Send it.  Raises EmailRefused, or Unsent for what may succeed later."""
+        """Send *email*.  Raises EmailRefused, or Unsent if a later attempt may succeed."""
 
 
 class PageTransport:
-    """Sends nothing: a page shows what is in the outbox."""
+    """A transport that sends nothing, because a page shows the outbox."""
 
     async def send(self, email: Email) -> None:
         """Do nothing."""
@@ -244,7 +244,7 @@ class Delivery:
                     await asyncio.sleep(POLL_S)
 
     async def round(self) -> int:
-        """Deliver some of what is due; return how many were taken.  Raises ServiceUnavailable."""
+        """Deliver some of the due e-mails; return the number taken.  Raises ServiceUnavailable."""
         now = self.clock.now()
         now_s = self.clock.monotonic_s()
         room = 0 if self.transport is None else self._room(now_s)

@@ -1,4 +1,4 @@
-"""E-mails: what is written to whom and how often, without a word of the applicant's."""
+"""E-mails: their kinds, recipients and limits; they hold no text of an applicant."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -51,7 +51,7 @@ class EmailKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """An e-mail as the outbox keeps it; its link and code are derived when it is sent.
+    """An e-mail as stored in the outbox; its link and code are derived when it is sent.
 
     facts   the facts of its text, never a text of an applicant; of a user, to a verified address
             of that user alone: the name and message of an alert
@@ -77,7 +77,7 @@ class Draft:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it was neither sent nor given up."""
+        """Whether the e-mail was neither sent nor given up."""
         return self.sent_at is None and self.given_up_at is None
 
 
@@ -106,7 +106,7 @@ class EmailChanges(TypedDict, total=False):
 
 
 class EmailRows(Protocol):
-    """E-mails inside one transaction, as the rules of accounts write them."""
+    """E-mails inside one transaction, as the account rules use them."""
 
     def get(self, email_id: EmailId, /) -> Draft | None:
         """Return one e-mail."""
@@ -130,23 +130,23 @@ class EmailRows(Protocol):
         """Return the e-mails of *kind* written to *recipient* after *since*."""
 
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
-        """Return the e-mails that wait with a proof about *subject*."""
+        """Return the waiting e-mails with a proof about *subject*."""
 
     def purge(self, before: UnixMs, now: UnixMs) -> None:
-        """Delete e-mails done with before then; then such proofs that no e-mail has.
+        """Delete e-mails finished earlier than *before*, then ended proofs without an e-mail.
 
         Proofs of no user, which strangers asked for, are deleted once they have expired by *now*.
         """
 
 
 class OutboxRows(Protocol):
-    """E-mails inside one transaction, as the delivery looks for them."""
+    """E-mails inside one transaction, as the delivery reads them."""
 
     def due(self, now: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait and are due, longest due first."""
 
     def claim(self, now: UnixMs, limit: int) -> Sequence[Draft]:
-        """Return the same, and keep other transactions from them; none that another one has."""
+        """Return the due e-mails and lock them; skip those that another transaction has locked."""
 
     def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
         """Return up to *limit* e-mails that wait, written at *at* or before, in any order."""
@@ -159,7 +159,7 @@ class OutboxRows(Protocol):
 
 
 class EmailLimit:
-    """Admits an e-mail five minutes after the one before, three in an hour, five in a day.
+    """Admits e-mails five minutes apart, up to three in an hour and five in a day.
 
     Strangers can ask for e-mails to any address: 20 an hour are admitted from one site, a
     `site_key`, to all addresses together.
@@ -170,14 +170,14 @@ class EmailLimit:
         self._of_site = limits.limiter(OF_SITE)
 
     async def take(self, key: LimitKey, site: LimitKey | None = None) -> bool:
-        """Admit an e-mail of *key* and count it; False if it is too early, which is not counted.
+        """Admit and count an e-mail of *key*; return False, uncounted, if it is too early.
 
         site    of the stranger who asks for it; None: an account asks
         """
         return await take_all(self._counted(key, site)) is None
 
     async def give_back(self, key: LimitKey, site: LimitKey | None = None) -> None:
-        """Count an e-mail of *key* less: it was not written."""
+        """Undo the count of an e-mail of *key* that was not written."""
         for window, counted in self._counted(key, site):
             await window.give_back(counted)
 
@@ -189,7 +189,7 @@ class EmailLimit:
 def tell_owner(
     emails: EmailRows, owner: User, kind: EmailKind, facts: Mapping[str, str], at: UnixMs
 ) -> None:
-    """Write to a person about what was done in the account, if `may_write` allows it."""
+    """Write an e-mail to a person about a change in the account, if `may_write` allows it."""
     if may_write(emails, owner, kind, at):
         emails.insert(kind, owner.email, facts, None, at)
 

@@ -1,4 +1,4 @@
-"""The outbox: e-mails that were written and are to be sent, by the process that leases them.
+"""The outbox: e-mails to be sent by the process that leases them.
 
 An e-mail may be sent twice after a crash, never not at all.
 """
@@ -20,13 +20,13 @@ LINK_EXPIRED: Final = "its link is not good any more"
 
 
 class Outbox:
-    """Leases e-mails to a delivery, and notes what became of them.  Raises ServiceUnavailable."""
+    """Leases e-mails for delivery, and records their outcomes.  Raises ServiceUnavailable."""
 
     def __init__(self, store: AccountStore) -> None:
         self._store = store
 
     async def lease(self, now: UnixMs, *, limit: int) -> Sequence[Draft]:
-        """Lease what is due for a minute, oldest first; give up what has no good link any more."""
+        """Lease the due e-mails for a minute, oldest first; give up those without a valid link."""
         if not await self._store.read(lambda rows: rows.outbox.due(now, 1)):
             return []  # asked twice a second: the write lock of others is left alone
         return await self._store.claim(lambda rows: _lease(rows, now, limit))
@@ -45,7 +45,7 @@ class Outbox:
     async def failed(
         self, email_id: EmailId, now: UnixMs, *, reason: str, retry_at: UnixMs | None
     ) -> None:
-        """Note the reason of a refusal by the mail server, and the next try; None: never."""
+        """Record the reason of a refusal by the mail server, and the next attempt; None: never."""
 
         def note(rows: AccountRows) -> None:
             draft = rows.emails.get(email_id)
@@ -60,7 +60,7 @@ class Outbox:
         await self._store.transact(note)
 
     async def give_up(self, now: UnixMs, *, written_before: UnixMs, reason: str) -> int:
-        """Give up what waits since then or before; return how many, GIVE_UP_MAX at most."""
+        """Give up e-mails written by *written_before*, up to GIVE_UP_MAX; return their number."""
         if not await self._store.read(lambda rows: rows.outbox.written_before(written_before, 1)):
             return 0
 
@@ -82,7 +82,7 @@ class Outbox:
 
 
 def retry_at(draft: Draft, now: UnixMs) -> UnixMs | None:
-    """Return the time to retry a delivery that failed *now*; None: three days are enough.
+    """Return the time of the next attempt after a failure at *now*; None after three days.
 
     A minute later, then twice as long each time, at most six hours; the last time three days
     after the e-mail was written.

@@ -43,7 +43,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
     SOURCE = "proof WHERE"
 
     def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
-        """Return the newest proof about *subject*, good or not."""
+        """Return the newest proof about *subject*, valid or not."""
         condition = "purpose = ? AND subject = ? ORDER BY id DESC LIMIT 1"
         return self._first(condition, purpose, subject)
 
@@ -52,7 +52,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
         return self._add(asdict(new) | {"expires_at": new.expires_at})
 
     def use_up(self, purpose: Purpose, subject: int, at: UnixMs, *, since: UnixMs = EVER) -> None:
-        """Set `used_at` of every proof about *subject*, made at *since* or later, that has none."""
+        """Set `used_at` of the unused proofs about *subject* that were made at *since* or later."""
         self._db.execute(USE_UP, (purpose, subject, at, since))
 
     def delete(self, purpose: Purpose, subject: int) -> None:
@@ -97,12 +97,12 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all("recipient = ? AND kind = ? AND written_at > ?", recipient, kind, since)
 
     def waiting_with(self, purpose: Purpose, subject: int) -> Sequence[Draft]:
-        """Return the e-mails that wait with a proof about *subject*."""
+        """Return the waiting e-mails with a proof about *subject*."""
         condition = f"proof.purpose = ? AND proof.subject = ? AND {IS_WAITING}"
         return self._all(condition, purpose, subject)
 
     def purge(self, before: UnixMs, now: UnixMs) -> None:
-        """Delete e-mails done with before then; then such proofs that no e-mail has.
+        """Delete e-mails finished earlier than *before*, then ended proofs without an e-mail.
 
         Proofs of no user, which strangers asked for, are deleted once they have expired by *now*.
         """
@@ -116,7 +116,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all(DUE, self._shared(now), limit)
 
     def claim(self, now: UnixMs, limit: int) -> Sequence[Draft]:
-        """Return the same, and keep other transactions from them; none that another one has."""
+        """Return the due e-mails and lock them; skip those that another transaction has locked."""
         statement = f"{DUE} /* FOR UPDATE OF {self.NAME} SKIP LOCKED */"
         return self._all(statement, self._shared(now), limit)
 

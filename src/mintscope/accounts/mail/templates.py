@@ -1,4 +1,4 @@
-"""The texts of e-mails: why one was sent, what to do, and what if it was not you.
+"""The texts of e-mails: their reason, the next step, and advice if it was not you.
 
 No text of an applicant gets in, nor of a user in an e-mail to an address that is not verified: a
 person who enters a stranger's address must not be able to write to the stranger in our name.
@@ -40,11 +40,11 @@ UNDO: Final = (Purpose.UNDO_EMAIL, "undo-email")
 
 
 class EmailWithoutLink(ValueError):
-    """The proof that the e-mail was to carry is gone: there is nothing left to send."""
+    """The proof for the e-mail's link is gone, so there is nothing to send."""
 
 
 def compose(draft: Draft, *, origin: str, secrets: AccountSecrets, name: str) -> Email:
-    """Write the e-mail of *draft*; always the same.
+    """Return the e-mail of *draft*, which is always the same.
 
     origin    what links begin with, as configured, never as a request says
     name      of this installation

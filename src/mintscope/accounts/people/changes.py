@@ -56,7 +56,7 @@ class TakenBack:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AddressChanges:
-    """Changes the e-mail address of a person, and takes such a change back.
+    """Changes the e-mail address of a person, and undoes such changes.
 
     Raises SessionEnded if the session was ended meanwhile, ServiceUnavailable.
     """
@@ -71,7 +71,7 @@ class AddressChanges:
         self._email_limit = EmailLimit(limits)
 
     async def request(self, session: Session, email: EmailAddress) -> bool:
-        """Write a link to *email*; False: too many were written lately.  Raises EmailTaken.
+        """Write a link to *email*; return False after too many recent ones.  Raises EmailTaken.
 
         Nothing changes before the link is opened in a session of this very account.
         """
@@ -89,14 +89,14 @@ class AddressChanges:
             raise
 
     async def find(self, session: Session, link: str) -> EmailAddress | None:
-        """Return the address that the link confirms; None: it is not good, or another account's."""
+        """Return the address that the link confirms; None if it is invalid or another account's."""
         proof = await self._find(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return None
         return proof.email
 
     async def confirm(self, session: Session, link: str) -> bool:
-        """Change the address; other sessions end.  False as `find`.  Raises EmailTaken."""
+        """Change the address and end other sessions.  False as for `find`.  Raises EmailTaken."""
         proof = await self._find(link, Purpose.CHANGE_EMAIL)
         if proof is None or proof.subject != session.user.user_id:
             return False
@@ -105,12 +105,12 @@ class AddressChanges:
         return await self.store.transact(lambda rows: _confirm(rows, session, proof, nonce, now))
 
     async def find_undo(self, link: str) -> EmailAddress | None:
-        """Return the address that the link brings back; None: it is not good."""
+        """Return the address that the link restores; None if the link is invalid."""
         proof = await self._find(link, Purpose.UNDO_EMAIL)
         return None if proof is None else proof.email
 
     async def undo(self, link: str) -> TakenBack | None:
-        """Bring the old address back, and end what was done since the thief came in.
+        """Restore the old address, and end everything made since the intruder's session began.
 
         Every session ends, the password opens nothing any more.  None: it is not good.
         Raises    EmailTaken: the address has another account by now
@@ -163,7 +163,7 @@ def _confirm(
 
 
 def _tell_old(rows: AccountRows, session: Session, owner: User, nonce: bytes, at: UnixMs) -> None:
-    """Write to the address that the account had: its reader proved once to be the owner."""
+    """Write an undo link to the account's old address, whose reader proved to be the owner."""
     since = session.created_at
     new = NewProof(Purpose.UNDO_EMAIL, owner.user_id, owner.email, nonce, at, since)
     proof_id = rows.proofs.insert(new)
@@ -193,7 +193,7 @@ def _undo(
 
 
 def _expect_free(rows: AccountRows, email: EmailAddress, user_id: UserId, at: UnixMs) -> None:
-    """Raise EmailTaken if another account has *email*, or may have it again for a while."""
+    """Raise EmailTaken if another account has *email*, or may still reclaim it."""
     if find_person(rows.users, email) is not None or rows.proofs.holds(email, user_id, at):
         raise EmailTaken
 
@@ -204,7 +204,7 @@ def _note(rows: AccountRows, user_id: UserId, action: str, at: UnixMs) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountContents:
-    """Possessions deleted with an account; *has_application*: its address has applied for a key."""
+    """The contents deleted with an account; *has_application* if its address applied for a key."""
 
     credits: int
     keys: int
@@ -216,7 +216,10 @@ class AccountContents:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AccountDeletion:
-    """Lists what a deletion takes along, and deletes.  Raises SessionEnded, ServiceUnavailable."""
+    """Lists the contents of an account, and deletes it.
+
+    Raises SessionEnded, ServiceUnavailable.
+    """
 
     store: AccountStore
     clock: Clock
@@ -231,7 +234,7 @@ class AccountDeletion:
         await self.store.read(lambda rows: expect_removable(rows, session.user))
 
     async def leave(self, session: Session) -> None:
-        """Delete the account, at once and for good; write to its address that this was done.
+        """Delete the account at once and permanently; confirm this by e-mail to its address.
 
         Keys, sessions and links end; groups, wallets, addresses of clients and the application are
         deleted, and signals with what they fired, sent or not; no one can spend the credits.  Of
@@ -255,7 +258,7 @@ def _belongings(rows: AccountRows, user: User, at: UnixMs) -> AccountContents:
 
 
 def _own_application(rows: AccountRows, user: User) -> SignupId | None:
-    """Return the application that is this person's: it was exchanged here, or awaits that.
+    """Return this person's application, whether its key was already exchanged or not.
 
     One of an agent with an account of its own stays with that account.
     """

@@ -13,11 +13,14 @@ EMAIL_LENGTH_MAX: Final = 254  # RFC 5321, 4.5.3.1.3, without the angle brackets
 
 
 class UnusableEmailAddress(ValueError):
-    """A text that is no address mail can be sent to; the message may be shown to the client."""
+    """A text that is no usable e-mail address; the message may be shown to the client."""
 
 
 def parse_email(text: str) -> EmailAddress:
-    """Return *text* trimmed, in NFKC and lower case, if it is one.  Raises UnusableEmailAddress."""
+    """Return *text* as an address: trimmed, in NFKC and lower case.
+
+    Raises UnusableEmailAddress.
+    """
     normal = unicodedata.normalize("NFKC", text).strip().lower()
     if not normal:
         raise UnusableEmailAddress("expected an e-mail address; it is empty")

@@ -56,7 +56,7 @@ NO_NAME: Final = f"Give it a name of 1 to {NAME_LENGTH_MAX} characters, as “My
 
 
 class FactorPages:
-    """Second factors of a person: added and removed."""
+    """Pages that add and remove the second factors of a person."""
 
     def __init__(self, factors: Factors) -> None:
         self._factors = factors
@@ -81,13 +81,13 @@ class FactorPages:
         yield post(f"{passkeys}/{{passkey}}/remove", self.remove_passkey, fresh)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the second factors of the account, and those that can be added."""
+        """Show the second factors of the account, and the factors that can be added."""
         state = await self._factors.state(request.signed_in)
         has_passkeys = self._factors.verifier is not None
         return Page("factors/show.html", {"state": state, "has_passkeys": has_passkeys})
 
     async def begin_app(self, request: PageRequest) -> PageResponse:
-        """Draw a secret for an app."""
+        """Create a secret for an authenticator app."""
         await self._factors.begin_app(request.signed_in)
         return Redirect(f"{FACTORS}/app")
 
@@ -96,7 +96,7 @@ class FactorPages:
         return await self._app_page(request)
 
     async def confirm_app(self, request: PageRequest) -> PageResponse:
-        """Let the app be a factor; show the recovery codes this once."""
+        """Add the app as a factor, and show the recovery codes once."""
         try:
             codes = await self._factors.confirm_app(request.signed_in, request.form.line("code"))
         except WrongCode:
@@ -104,32 +104,32 @@ class FactorPages:
         return _done(codes, notice="app-added")
 
     async def ask_remove_app(self, request: PageRequest) -> PageResponse:
-        """Ask whether the app shall really go."""
+        """Ask for confirmation that the app should be removed."""
         state = await self._factors.state(request.signed_in)
         if state.app is None:
             return Redirect(FACTORS)
         return _removal("The authenticator app", is_last=not state.passkeys)
 
     async def remove_app(self, request: PageRequest) -> PageResponse:
-        """Remove the app; that it is gone already is no mistake."""
+        """Remove the app; an already removed app is no error."""
         await self._factors.remove_app(request.signed_in)
         return Redirect(FACTORS, notice="factor-removed")
 
     async def ask_renew(self, request: PageRequest) -> PageResponse:
-        """Ask whether the codes of before shall be good no more."""
+        """Ask for confirmation that the old recovery codes should become invalid."""
         state = await self._factors.state(request.signed_in)
         return Page("factors/renew.html") if state.is_on else Redirect(FACTORS)
 
     async def renew(self, request: PageRequest) -> PageResponse:
-        """Make ten new codes, and show them this once."""
+        """Create ten new codes, and show them once."""
         return _done(await self._factors.renew_codes(request.signed_in), notice="")
 
     async def ask_passkey(self, request: PageRequest) -> PageResponse:
-        """Ask for the name of the passkey; the browser asks for the rest."""
+        """Ask for the name of the passkey, before the browser creates it."""
         return await self._passkey_page(request)
 
     async def add_passkey(self, request: PageRequest) -> PageResponse:
-        """Store the passkey that the browser sends; show the recovery codes this once."""
+        """Store the passkey that the browser sends, and show the recovery codes once."""
         name = request.form.line("name")
         answer = request.form.text("answer")
         if not (name.isprintable() and 1 <= len(name) <= NAME_LENGTH_MAX):
@@ -141,14 +141,14 @@ class FactorPages:
         return _done(codes, notice="passkey-added")
 
     async def ask_remove_passkey(self, request: PageRequest) -> PageResponse:
-        """Ask whether the passkey shall really go."""
+        """Ask for confirmation that the passkey should be removed."""
         state = await self._factors.state(request.signed_in)
         passkey = _chosen(state.passkeys, request)
         is_last = state.app is None and len(state.passkeys) == 1
         return _removal(f"“{passkey.name}”", is_last=is_last)
 
     async def remove_passkey(self, request: PageRequest) -> PageResponse:
-        """Remove the passkey; that it is gone already is no mistake."""
+        """Remove the passkey; an already removed passkey is no error."""
         passkey_id = PasskeyId(parse_id(request.path_params["passkey"]))
         await self._factors.remove_passkey(request.signed_in, passkey_id)
         return Redirect(FACTORS, notice="factor-removed")
@@ -187,7 +187,7 @@ def _removal(what: str, *, is_last: bool) -> Page:
 
 
 def _done(codes: Sequence[str], *, notice: str) -> PageResponse:
-    """Show the codes that were made; without any, go back."""
+    """Show the new codes; if there are none, redirect to the second factors."""
     return Page("factors/codes.html", {"codes": codes}) if codes else Redirect(FACTORS, notice)
 
 
@@ -197,7 +197,7 @@ OVER: Final = "That took too long, or was done already. Sign in once more."
 
 
 class SecondStepPages:
-    """The second step once the password was right; the ticket is in the form alone."""
+    """Pages of the second sign-in step; only the form holds the ticket."""
 
     def __init__(self, step: SecondStep) -> None:
         self._step = step
@@ -213,7 +213,7 @@ class SecondStepPages:
         return await self._page(request, ticket)
 
     async def by_code(self, request: PageRequest) -> PageResponse:
-        """Go on in a new session, for a right code."""
+        """Start a new session if the code is right."""
         ticket = request.form.text("ticket")
         code = request.form.line("code")
         try:
@@ -223,7 +223,7 @@ class SecondStepPages:
         return _entered(request, cookie)
 
     async def by_passkey(self, request: PageRequest) -> PageResponse:
-        """Go on in a new session, for what a passkey signed."""
+        """Start a new session if the passkey's signature is right."""
         ticket = request.form.text("ticket")
         answer = request.form.text("answer")
         try:

@@ -88,7 +88,7 @@ class UserRows(Protocol):
         """Return one user."""
 
     def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
-        """Return the users of *kind* with that address, newest first; one person at most."""
+        """Return the users of *kind* with that address, newest first; at most one person."""
 
     def newest(self, before: UserId | None, limit: int) -> Sequence[User]:
         """Return up to *limit* users, newest first, that are older than *before*."""
@@ -107,18 +107,18 @@ class UserRows(Protocol):
 
 
 class NameRows(Protocol):
-    """User names, of all accounts that ever were, inside one transaction."""
+    """User names of all accounts, including removed ones, inside one transaction."""
 
     def is_taken(self, username: str) -> bool:
-        """Return whether an account has that name, or had it when it was removed."""
+        """Return whether an account has that name, or had it before its removal."""
 
 
 class UnusableName(ValueError):
-    """A text that may not be a user name, or one that is taken; the message may be shown."""
+    """A user name that is not allowed or is taken; the message may be shown."""
 
 
 def expect_username(text: str) -> str:
-    """Return *text* if it may be a user name.  Raises UnusableName."""
+    """Return *text* if it is a valid user name.  Raises UnusableName."""
     if not USERNAME.fullmatch(text) or text.startswith(REMOVED):
         raise UnusableName("expected 3 to 32 characters: a to z, 0 to 9, and hyphens between them")
     return text
@@ -130,7 +130,7 @@ def find_person(users: UserRows, email: EmailAddress) -> KeptUser | None:
 
 
 def username_of(email: EmailAddress, entropy: Callable[[int], bytes]) -> str:
-    """Return a user name: what stands before the @, as far as it is plain, and a random suffix."""
+    """Return a user name: the part before the @ in plain characters, and a random suffix."""
     local = email.partition("@")[0].partition("+")[0]
     plain = "".join(sign if sign.isascii() and sign.isalnum() else "-" for sign in local)
     return f"{plain.strip('-')[:24] or 'agent'}-{entropy(SUFFIX_BYTES).hex()}"
@@ -169,13 +169,13 @@ class AppChanges(TypedDict, total=False):
 
 
 class AppRows(Protocol):
-    """Authenticator apps inside one transaction: one of a user at most."""
+    """Authenticator apps inside one transaction, at most one per user."""
 
     def of_user(self, user_id: UserId) -> App | None:
         """Return the app of a user, confirmed or not."""
 
     def replace(self, user_id: UserId, nonce: bytes, at: UnixMs) -> AppId:
-        """Let the user have another app, not confirmed yet."""
+        """Replace the user's app with a new, unconfirmed one."""
 
     def update(self, app_id: AppId, /, **changes: Unpack[AppChanges]) -> None:
         """Change columns of an app."""
@@ -186,7 +186,7 @@ class AppRows(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class RecoveryCode:
-    """A code that replaces a factor once, as its hash."""
+    """The hash of a recovery code, which replaces a factor once."""
 
     code_id: CodeId
     code_hash: CredentialHash
@@ -199,7 +199,7 @@ class RecoveryRows(Protocol):
         """Return the codes of a user that were not used."""
 
     def replace(self, user_id: UserId, hashes: Sequence[CredentialHash], at: UnixMs) -> None:
-        """Let the user have these codes alone."""
+        """Replace the user's recovery codes with these."""
 
     def use(self, code_id: CodeId) -> None:
         """Delete a code."""
@@ -210,7 +210,7 @@ class RecoveryRows(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPasskey:
-    """A passkey about to be kept; *public_key* is a COSE key, *sign_count* of its maker."""
+    """A passkey to be stored, with its COSE *public_key* and the device's *sign_count*."""
 
     credential_id: bytes
     public_key: bytes
@@ -249,7 +249,7 @@ class PasskeyRows(Protocol):
         """Return the passkey of that credential."""
 
     def insert(self, user_id: UserId, new: NewPasskey, at: UnixMs) -> PasskeyId:
-        """Add a passkey, whose credential no user has."""
+        """Add a passkey, whose credential must be new."""
 
     def update(self, passkey_id: PasskeyId, /, **changes: Unpack[PasskeyChanges]) -> None:
         """Change columns of a passkey."""
@@ -270,7 +270,7 @@ class HalfSignIn:
     begun_at: UnixMs
 
     def is_good(self, now: UnixMs) -> bool:
-        """Return whether it still waits."""
+        """Return whether the sign-in is still waiting at *now*."""
         return now - self.begun_at < WAIT_MS
 
 
@@ -278,19 +278,19 @@ class SignInRows(Protocol):
     """Sign-ins that wait for a second factor, inside one transaction."""
 
     def find(self, ticket_hash: CredentialHash) -> HalfSignIn | None:
-        """Return the sign-in of that ticket, good or not."""
+        """Return the sign-in with that ticket, expired or not."""
 
     def insert(self, user_id: UserId, ticket_hash: CredentialHash, at: UnixMs) -> SignInId:
-        """Add a sign-in that begins to wait at *at*."""
+        """Add a sign-in that waits from *at* on."""
 
     def delete(self, sign_in_id: SignInId) -> bool:
-        """Delete a sign-in; say whether it was there."""
+        """Delete a sign-in; return whether it existed."""
 
     def end(self, user_id: UserId) -> None:
         """Delete every sign-in of a user."""
 
     def purge(self, begun_before: UnixMs) -> None:
-        """Delete sign-ins that began before then."""
+        """Delete sign-ins that began before *begun_before*."""
 
 
 NAME_LENGTH_MAX: Final = 64
@@ -302,26 +302,26 @@ class PasskeyRefused(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PasskeyOwner:
-    """The owner of a new passkey; *handle* is kept by the device instead of a name."""
+    """The owner of a new passkey; the device stores *handle* instead of a name."""
 
     handle: bytes
     name: str
 
 
 class PasskeyVerifier(Protocol):
-    """Makes the questions that browsers put to a device, and checks the answers; JSON both.
+    """Creates passkey requests for browsers, and checks the responses; both are JSON.
 
     *challenge* is what the device signs.
     """
 
     def registration(self, owner: PasskeyOwner, challenge: bytes, known: Sequence[Passkey]) -> str:
-        """Return the question for a new passkey, on a device that holds none of *known*."""
+        """Return the request for a new passkey, on a device that holds none of *known*."""
 
     def registered(self, answer: str, challenge: bytes, name: str) -> NewPasskey:
-        """Return the passkey that *answer* brings.  Raises PasskeyRefused."""
+        """Return the passkey in *answer*.  Raises PasskeyRefused."""
 
     def authentication(self, challenge: bytes, known: Sequence[Passkey]) -> str:
-        """Return the question for a proof by one of *known*."""
+        """Return the request for a signature by one of *known*."""
 
     def credential_of(self, answer: str) -> bytes:
         """Return the id of the credential that *answer* claims to come from.
@@ -330,7 +330,7 @@ class PasskeyVerifier(Protocol):
         """
 
     def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> int:
-        """Return the new `sign_count` of *passkey*, which *answer* proves.
+        """Verify *answer* with *passkey*, and return its new `sign_count`.
 
         Raises    PasskeyRefused, also for a count that went back: the passkey was copied
         """

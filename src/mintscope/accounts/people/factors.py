@@ -49,7 +49,7 @@ SIGN_MASK: Final = 0x7FFF_FFFF
 
 
 def step_of(at: UnixMs) -> int:
-    """Return the number of the thirty seconds that *at* lies in."""
+    """Return the number of the 30-second step that contains *at*."""
     return at // STEP_MS
 
 
@@ -62,7 +62,7 @@ def code_at(secret: bytes, step: int, *, digits: int = DIGITS) -> str:
 
 
 def matching_step(secret: bytes, code: str, at: UnixMs, *, after: int) -> int | None:
-    """Return the step near *at* whose code *code* is, None if it is of none.
+    """Return the step near *at* whose code is *code*; None if there is none.
 
     Only steps after *after*, the one whose code was accepted last: a code is good once.
     """
@@ -83,7 +83,7 @@ def secret_text(secret: bytes) -> str:
 
 
 def app_address(secret: bytes, *, issuer: str, name: str) -> str:
-    """Return the address that apps read from a QR code; *name* is that of the account."""
+    """Return the address that apps read from a QR code; *name* is the account's name."""
     label = quote(f"{issuer}:{name}", safe="@:")
     text = b32encode(secret).rstrip(b"=").decode()
     fields = {"secret": text, "issuer": issuer, "algorithm": "SHA1", "digits": DIGITS, "period": 30}
@@ -146,7 +146,7 @@ class CodeLimit:
             raise TooManyAttempts(denied.retry_after_s)
 
     async def forgive(self, user_id: UserId) -> None:
-        """Count a guess less: it was right, or was not checked."""
+        """Undo the count of a guess that was right or was not checked."""
         for window in self._windows:
             await window.give_back(user_id)
 
@@ -154,7 +154,7 @@ class CodeLimit:
 def accept_app_code(
     rows: AccountRows, app: App, code: str, secrets: AccountSecrets, at: UnixMs
 ) -> bool:
-    """Return whether *code* is one of *app*; it is good once."""
+    """Return whether *code* is a code of *app*; each code is accepted only once."""
     secret = secrets.app_secret(app.user_id, app.nonce)
     step = matching_step(secret, plain(code), at, after=app.last_step)
     if step is None:
@@ -206,13 +206,13 @@ class FactorState:
 
     @property
     def is_on(self) -> bool:
-        """Whether signing in takes a second factor."""
+        """Whether sign-in needs a second factor."""
         return self.app is not None or bool(self.passkeys)
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Factors:
-    """Adds and removes second factors; each step is noted, and sent to the person by e-mail.
+    """Adds and removes second factors; each change is logged and e-mailed to the person.
 
     The first factor brings ten recovery codes, which go with the last one.  A new factor ends all
     other sessions: they began without it.
@@ -234,13 +234,13 @@ class Factors:
         return await self.store.read(lambda rows: state_of(rows, session.user.user_id))
 
     async def begin_app(self, session: Session) -> None:
-        """Draw a secret for an app; it is no factor before a code of it was typed."""
+        """Create a secret for an app, which becomes a factor once a code of it is entered."""
         nonce = self.entropy(NONCE_BYTES)
         now = self.clock.now()
         await self.store.transact(lambda rows: _begin_app(rows, session, nonce, now))
 
     async def app_secret(self, session: Session) -> bytes | None:
-        """Return the secret that was drawn last; None: its app is confirmed, or there is none."""
+        """Return the newest unconfirmed app secret; None if there is none."""
         user_id = session.user.user_id
         app = await self.store.read(lambda rows: rows.apps.of_user(user_id))
         if app is None or app.confirmed_at is not None:
@@ -248,7 +248,7 @@ class Factors:
         return self.secrets.app_secret(user_id, app.nonce)
 
     async def confirm_app(self, session: Session, code: str) -> Sequence[str]:
-        """Let the app be a factor; return recovery codes, none if the person had some.
+        """Add the app as a factor; return recovery codes, or none if the person has some.
 
         Raises    WrongCode, TooManyAttempts
         """
@@ -270,7 +270,7 @@ class Factors:
         await self.store.transact(lambda rows: _remove_app(rows, session, nonce, now))
 
     async def renew_codes(self, session: Session) -> Sequence[str]:
-        """Return ten new recovery codes instead of those of before; none without a factor."""
+        """Replace the recovery codes with ten new ones and return these; none without a factor."""
         codes = make_codes(self.entropy)
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
@@ -280,7 +280,7 @@ class Factors:
         return codes if made else []
 
     async def passkey_question(self, session: Session) -> str | None:
-        """Return the question for a new passkey, in JSON; None: no further one can be added."""
+        """Return the request for a new passkey, in JSON; None if no more can be added."""
         known = (await self.state(session)).passkeys
         if self.verifier is None or len(known) >= PASSKEYS_MAX:
             return None
@@ -289,7 +289,7 @@ class Factors:
         return self.verifier.registration(owner, self._challenge(session, known), known)
 
     async def add_passkey(self, session: Session, answer: str, name: str) -> Sequence[str]:
-        """Keep the passkey of *answer*; return recovery codes, none if the person had some.
+        """Store the passkey in *answer*; return recovery codes, or none if the person has some.
 
         Raises    PasskeyRefused
         """
@@ -306,7 +306,7 @@ class Factors:
         return codes if made else []
 
     async def remove_passkey(self, session: Session, passkey_id: PasskeyId) -> bool:
-        """Remove a passkey of the person's own; False if there is none."""
+        """Remove a passkey of the person; return False if there is none."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(
@@ -314,7 +314,7 @@ class Factors:
         )
 
     def _challenge(self, session: Session, known: Sequence[Passkey]) -> bytes:
-        """Return the challenge for a new passkey: new for each session, and after each passkey."""
+        """Return the challenge for a new passkey, unique to the session and the newest passkey."""
         newest = max((passkey.passkey_id for passkey in known), default=0)
         return self.secrets.challenge("registration", f"{session.csrf} {newest}")
 
@@ -434,7 +434,7 @@ def _removed(  # noqa: PLR0913, PLR0917 - one argument for each part
 def _tell(  # noqa: PLR0913, PLR0917 - one argument for each part
     rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
 ) -> None:
-    """Note it, and write to the person."""
+    """Log the change *what*, and write an e-mail to the person."""
     note(rows.events, at, user_actor(owner.user_id), what, f"user:{owner.user_id}")
     since = session.created_at
     announce(rows, owner, EmailKind.SECOND_FACTOR, {"what": what}, nonce, since, at)

@@ -71,13 +71,13 @@ class EntryPages:
         yield post("/prove", self.prove, Access.SIGNED_IN)
 
     async def _ask(self, template: str, request: PageRequest) -> PageResponse:
-        """Show a form to strangers."""
+        """Show a form to visitors; redirect people who are signed in."""
         if request.session:
             return Redirect(request.next_path)
         return Page(template, {"after": request.next_path})
 
     async def sign_up(self, request: PageRequest) -> PageResponse:
-        """Make the account, and go on in a session of it."""
+        """Create the account, and start a session."""
         address = request.form.line("email")
         password = request.form.text("password")
         errors: dict[str, str] = {}
@@ -94,7 +94,7 @@ class EntryPages:
         return _again("sign_up.html", request, address, errors)
 
     async def _welcome(self, request: PageRequest, cookie: str) -> PageResponse:
-        """Ask for the mailbox to be verified; the account is there, with or without that."""
+        """Start the session, and write a link that verifies the mailbox, which is optional."""
         await self._leave(request)
         with suppress(ServiceUnavailable, SessionEnded):
             session = await self._people.session(cookie)
@@ -103,7 +103,7 @@ class EntryPages:
         return Redirect(request.next_path, notice="signed-up", cookie=cookie)
 
     async def sign_in(self, request: PageRequest) -> PageResponse:
-        """Go on in a new session: never in one whose cookie the browser had before."""
+        """Start a new session; never reuse an earlier cookie of the browser."""
         address = request.form.line("email")
         password = request.form.text("password")
         errors: dict[str, str] = {}
@@ -123,7 +123,7 @@ class EntryPages:
         return _again("sign_in.html", request, address, errors)
 
     async def _leave(self, request: PageRequest) -> None:
-        """End the session that a new one replaces; it ends by itself if that cannot be done now."""
+        """End the session that a new one replaces; if that fails now, it expires by itself."""
         if request.session is not None:
             with suppress(ServiceUnavailable):
                 await self._people.sign_out(request.session)
@@ -195,7 +195,7 @@ ACTIONS: Final[Mapping[str, str]] = {  # of the audit log, for the person of the
 
 
 class AccountPages:
-    """The mailbox, the password, agents that can be claimed; where the person is signed in."""
+    """Pages of a signed-in account: its mailbox, password, sessions and claimable agents."""
 
     def __init__(self, people: People) -> None:
         self._people = people
@@ -218,7 +218,7 @@ class AccountPages:
         yield post(f"{SESSIONS}/end-others", self.end_other_sessions, signed_in)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the account, and the actions on it."""
+        """Show the account and its actions."""
         return await self._show(request, {"username": request.signed_in.user.username})
 
     async def rename(self, request: PageRequest) -> PageResponse:
@@ -240,19 +240,19 @@ class AccountPages:
         return Page("account.html", {"agents": agents}, errors=errors, values=values)
 
     async def send_verification(self, request: PageRequest) -> PageResponse:
-        """Write a link to the mailbox."""
+        """Write a verification link to the mailbox."""
         await self._people.request_verification(request.signed_in)
         return Redirect(ACCOUNT, notice="verification-sent")
 
     async def send_claim(self, request: PageRequest) -> PageResponse:
-        """Write a link to the mailbox of an agent."""
+        """Write a claim link to the mailbox of an agent."""
         agent = UserId(parse_id(request.form.text("agent")))
         if not await self._people.request_claim(request.signed_in, agent):
             raise NotFound
         return Redirect(ACCOUNT, notice="claim-sent")
 
     async def change_password(self, request: PageRequest) -> PageResponse:
-        """Set it; all other sessions end."""
+        """Set the password, and end all other sessions."""
         try:
             await self._people.change_password(request.signed_in, request.form.text("password"))
         except WeakPassword as flaw:
@@ -280,7 +280,7 @@ class AccountPages:
         return Page("log.html", facts)
 
     async def end_session(self, request: PageRequest) -> PageResponse:
-        """End a session; one that is ended already, or was never the person's, is no news."""
+        """End a session; ignore one that has already ended or is another user's."""
         here = request.signed_in
         session_id = SessionId(parse_id(request.form.text("session")))
         await self._people.end_session(here.user.user_id, session_id)
@@ -315,7 +315,7 @@ ADDRESS_TAKEN: Final = "There is an account with this address already."
 
 
 class AddressPages:
-    """Changes of an address, and the objection of the owner of the old one."""
+    """Pages that change an address, and that let the old address's owner undo the change."""
 
     def __init__(self, changes: AddressChanges) -> None:
         self._changes = changes
@@ -332,7 +332,7 @@ class AddressPages:
         yield post(undo, self.undo)
 
     async def send_link(self, request: PageRequest) -> PageResponse:
-        """Write to the new address; nothing changes yet."""
+        """Write a link to the new address; nothing changes yet."""
         address = request.form.line("email")
         try:
             email = parse_email(address)
@@ -346,7 +346,7 @@ class AddressPages:
         return Redirect(ACCOUNT, notice="address-sent")
 
     async def ask_change(self, request: PageRequest) -> PageResponse:
-        """Offer the button."""
+        """Show the button that confirms the new address."""
         link = request.path_params["link"]
         email = await self._changes.find(request.signed_in, link)
         return link_gone("address") if email is None else _change(email)
@@ -364,12 +364,12 @@ class AddressPages:
         return Redirect(ACCOUNT, notice="address-changed") if is_done else link_gone("address")
 
     async def ask_undo(self, request: PageRequest) -> PageResponse:
-        """Show the effect of the button."""
+        """Show the effect of an undo, and its button."""
         email = await self._changes.find_undo(request.path_params["link"])
         return link_gone("undo") if email is None else _undo(email)
 
     async def undo(self, request: PageRequest) -> PageResponse:
-        """Bring the old address back, say what was ended, and go on to a new password."""
+        """Restore the old address, show what was ended, and link to the password reset."""
         link = request.path_params["link"]
         email = await self._changes.find_undo(link)
         if email is None:
@@ -385,7 +385,7 @@ class AddressPages:
 
 
 def told(ended: Ended) -> list[str]:
-    """Return a line for each kind of thing that was ended."""
+    """Return a line for each kind of item that was ended."""
     lines = []
     for name, (one, many) in KINDS.items():
         count = getattr(ended, name)
@@ -444,7 +444,7 @@ class LinkPages:
         return link_gone("confirm") if email is None else Page("confirm.html", {"email": email})
 
     async def confirm(self, request: PageRequest) -> PageResponse:
-        """Confirm the application, or delete it where the reader never made it."""
+        """Confirm the application, or delete it if the reader did not make it."""
         link = request.path_params["link"]
         answer = request.form.text("answer")
         if answer == "mine":
@@ -456,7 +456,7 @@ class LinkPages:
         raise BadRequest("expected the answer mine or not-mine")
 
     async def ask_verify(self, request: PageRequest) -> PageResponse:
-        """Offer the button."""
+        """Show the button that verifies the mailbox."""
         if request.signed_in.user.verified_at is not None:
             return Redirect("/settings/account", notice="verified")
         return Page("verify.html")
@@ -481,7 +481,7 @@ class LinkPages:
         return Page("forgot.html", values=values)
 
     async def send_link(self, request: PageRequest) -> PageResponse:
-        """Write to the mailbox; the answer is the same whether there is an account."""
+        """Write a reset link to the mailbox; the response hides whether an account exists."""
         address = request.form.line("email")
         try:
             email = parse_email(address)
@@ -492,12 +492,12 @@ class LinkPages:
         return Redirect("/forgot", notice="reset-sent")
 
     async def ask_password(self, request: PageRequest) -> PageResponse:
-        """Ask for the new password; looking at the page does not use the link up."""
+        """Ask for the new password; opening the page does not use up the link."""
         email = await self._people.find_reset(request.path_params["link"])
         return link_gone("reset") if email is None else Page("reset.html", {"email": email})
 
     async def reset(self, request: PageRequest) -> PageResponse:
-        """Set the password; every session ends, this one too."""
+        """Set the password, and end every session, including this one."""
         link = request.path_params["link"]
         is_taken = bool(request.form.text("taken"))
         email = await self._people.find_reset(link)
@@ -520,7 +520,7 @@ DELETE: Final = f"{ACCOUNT}/delete"
 
 
 class AccountDeletionPages:
-    """Deletion of an account; its credits may be withdrawn to a credit token before."""
+    """Deletion of an account; its credits may first be withdrawn to a credit token."""
 
     def __init__(self, leaving: AccountDeletion, credits_: AccountCredits) -> None:
         self._leaving = leaving
@@ -532,11 +532,11 @@ class AccountDeletionPages:
         yield post(DELETE, self.leave, Access.FRESH)
 
     async def ask(self, request: PageRequest) -> PageResponse:
-        """Show the things that are deleted with the account."""
+        """Show the contents that are deleted with the account."""
         return await self._page(request)
 
     async def leave(self, request: PageRequest) -> PageResponse:
-        """Delete the account whose user name was typed."""
+        """Delete the account if its user name was typed."""
         here = request.signed_in
         if request.form.line("username") != here.user.username:
             errors = {"username": f"Type {here.user.username} here."}
@@ -552,7 +552,7 @@ class AccountDeletionPages:
         return Page("account/left.html", {"drawn": drawn}, cookie=END_SESSION)
 
     async def _draw(self, request: PageRequest) -> Withdrawn | None:
-        """Return the credit token that takes the credits along, if that was asked for.
+        """Withdraw the credits to a credit token and return it, if the form asks for that.
 
         A form that is sent twice gets the same one.
         """

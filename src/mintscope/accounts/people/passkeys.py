@@ -1,4 +1,4 @@
-"""Slow checks in threads of their own: passkeys and password hashes.
+"""Slow checks in separate threads: passkeys and password hashes.
 
 Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`.
 
@@ -56,7 +56,7 @@ class WebAuthn:
         self._name = name
 
     def registration(self, owner: PasskeyOwner, challenge: bytes, known: Sequence[Passkey]) -> str:
-        """Return the question for a new passkey, on a device that holds none of *known*."""
+        """Return the request for a new passkey, on a device that holds none of *known*."""
         from webauthn import generate_registration_options, options_to_json
         from webauthn.helpers.structs import (
             AuthenticatorSelectionCriteria,
@@ -80,7 +80,7 @@ class WebAuthn:
         return options_to_json(options)
 
     def registered(self, answer: str, challenge: bytes, name: str) -> NewPasskey:
-        """Return the passkey that *answer* brings.  Raises PasskeyRefused."""
+        """Return the passkey in *answer*.  Raises PasskeyRefused."""
         from webauthn import verify_registration_response
 
         credential = _expect_short(answer)
@@ -99,7 +99,7 @@ class WebAuthn:
         )
 
     def authentication(self, challenge: bytes, known: Sequence[Passkey]) -> str:
-        """Return the question for a proof by one of *known*."""
+        """Return the request for a signature by one of *known*."""
         from webauthn import generate_authentication_options, options_to_json
         from webauthn.helpers.structs import UserVerificationRequirement
 
@@ -124,7 +124,7 @@ class WebAuthn:
             return parse_authentication_credential_json(credential).raw_id
 
     def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> int:
-        """Return the new `sign_count` of *passkey*, which *answer* proves.
+        """Verify *answer* with *passkey*, and return its new `sign_count`.
 
         Raises    PasskeyRefused, also for a count that went back: the passkey was copied
         """
@@ -145,7 +145,7 @@ class WebAuthn:
 
 @contextmanager
 def _proving() -> Iterator[None]:
-    """Refuse the passkey for whatever the library raises: its parsers read bytes of strangers."""
+    """Raise PasskeyRefused for any error of the library, which parses untrusted bytes."""
     try:
         with parsed_by_others():
             yield
@@ -154,7 +154,7 @@ def _proving() -> Iterator[None]:
 
 
 def passkeys_at(origins: Iterable[str], name: str) -> WebAuthn | None:
-    """Return a verifier of passkeys for pages at *origins*; None: all are addresses by number.
+    """Return a verifier of passkeys for pages at *origins*; None if all are IP addresses.
 
     A passkey belongs to the name of a host; of several, the first.
     """
@@ -195,7 +195,7 @@ ARGON2: Final = PasswordHasher(
 
 
 class Argon2Hasher:
-    """Implements Hasher in one event loop; beyond *waiting_max* at once: ServiceUnavailable."""
+    """Implements Hasher; raises ServiceUnavailable beyond *waiting_max* calls at once."""
 
     def __init__(self, *, waiting_max: int = WAITING_MAX) -> None:
         _hash_of_no_password()  # now, so that the first comparison takes no longer than others
@@ -210,11 +210,11 @@ class Argon2Hasher:
         return await self._run(lambda: ARGON2.hash(_one_form(password)))
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        """Return whether *stored* was made of *password*; None takes as long and is never right."""
+        """Return whether *stored* is a hash of *password*; for None, False in the same time."""
         return await self._run(lambda: self._verify(password, stored))
 
     def close(self) -> None:
-        """Let the threads end; what waits is not hashed any more."""
+        """Stop the threads; passwords that still wait are not hashed."""
         self._threads.shutdown(wait=True, cancel_futures=True)
 
     def _verify(self, password: str, stored: str | None) -> bool:
@@ -233,23 +233,23 @@ class Argon2Hasher:
 
 
 def _lower_priority() -> None:
-    """Let the event loop go first; only Linux has priorities of threads."""
+    """Lower the priority of this thread below the event loop's, which only Linux supports."""
     if sys.platform == "linux":
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def _give_memory_back() -> None:
-    """Let glibc return the memory of a hash when it is made: it would keep 19 MiB for a thread."""
+    """Make glibc release a hash's memory, instead of keeping 19 MiB for each thread."""
     with suppress(OSError, AttributeError):  # other C libraries do so themselves
         ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MMAP_BYTES_MIN)
 
 
 @cache
 def _hash_of_no_password() -> str:
-    """Return the hash of a random password: comparing with it takes as long as with a user's."""
+    """Return the hash of a random password, so that a check without a user takes as long."""
     return ARGON2.hash(os.urandom(16))
 
 
 def _one_form(password: str) -> str:
-    """Return the password in the one form of all keyboards (RFC 8265, 4.2)."""
+    """Return the password in NFC, the same from every keyboard (RFC 8265, 4.2)."""
     return unicodedata.normalize("NFC", password)

@@ -1,4 +1,4 @@
-"""People: signing up, signing in, proving an e-mail address, and the sessions in which they do."""
+"""People: sign-up, sign-in, proof of an e-mail address, and sessions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import InitVar, dataclass, replace
@@ -68,7 +68,10 @@ class People:
         self._email_limit = EmailLimit(limits)
 
     async def sign_up(self, email: EmailAddress, password: str, browser: Browser) -> str:
-        """Return the cookie of a new account.  Raises EmailTaken, WeakPassword, TooManyAttempts."""
+        """Create an account; return its cookie.
+
+        Raises EmailTaken, WeakPassword, TooManyAttempts.
+        """
         expect_password(password, email=email)
         await self._login_limit.sign_up(browser.address)
         if await self._find(email) is not None:
@@ -85,7 +88,7 @@ class People:
         return cookie
 
     async def sign_in(self, email: EmailAddress, password: str, browser: Browser) -> str:
-        """Return the cookie of a new session, after one password hash, user or not.
+        """Return the cookie of a new session; one hash is computed even without a user.
 
         Guesses are limited by address and client: a stranger's do not lock the owner out.
         Raises    WrongPassword, TooManyAttempts; SecondFactorDue: no session began yet
@@ -123,7 +126,10 @@ class People:
         return replace(session, csrf=self.secrets.csrf_of(cookie))
 
     async def prove(self, session: Session, password: str) -> None:
-        """Note the password entered again.  Raises WrongPassword, TooManyAttempts, SessionEnded."""
+        """Record that the password was entered again.
+
+        Raises WrongPassword, TooManyAttempts, SessionEnded.
+        """
         email = session.user.email
         kept = await self._find(email)
         if kept is None or kept.user.user_id != session.user.user_id:
@@ -152,16 +158,19 @@ class People:
         return [session for session in kept if self.lifetimes.hold(session, now)]
 
     async def end_session(self, user_id: UserId, session_id: SessionId) -> bool:
-        """End a session of the user's own; False if there is none."""
+        """End a session of the user; return False if there is none."""
         return await self.store.transact(lambda rows: person.end_session(rows, user_id, session_id))
 
     async def end_other_sessions(self, session: Session) -> int:
-        """End all of the user's sessions but this; return how many."""
+        """End all of the user's sessions except this one; return their number."""
         user_id = session.user.user_id
         return await self.store.transact(lambda rows: end_sessions(rows, user_id, but=session))
 
     async def change_password(self, session: Session, password: str) -> None:
-        """Set it, end other sessions and links, and write.  Raises WeakPassword, SessionEnded."""
+        """Set the password, end other sessions and links, and write an e-mail.
+
+        Raises WeakPassword, SessionEnded.
+        """
         expect_password(password, email=session.user.email)
         hashed, now = await self.hasher.hash(password), self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
@@ -176,7 +185,7 @@ class People:
         await self.store.transact(lambda rows: person.rename(rows, session, name, now))
 
     async def request_reset(self, email: EmailAddress, browser: Browser) -> None:
-        """Send a link to the person of *email*; the answer does not show whether there is one.
+        """Write a link to the person of *email*; the response hides whether one exists.
 
         Requests that come too often from one site, for this address or for all together, are
         dropped.  After 20 e-mails in a day none is sent as long as an earlier link stays valid
@@ -191,12 +200,12 @@ class People:
         )
 
     async def find_reset(self, link: str) -> EmailAddress | None:
-        """Return the address whose password the link resets; None: unknown, used, or expired."""
+        """Return the address whose password the link resets; None if unknown, used or expired."""
         proof = await self._find_proof(link, Purpose.RESET_PASSWORD)
         return None if proof is None else proof.email
 
     async def reset(self, link: str, password: str, *, is_taken: bool = False) -> Ended | None:
-        """Set the password: the address is proven thereby, and all sessions end.
+        """Set the password, mark the address as proven, and end all sessions.
 
         If it was not proven before, keys end too: a stranger may have made them.
 
@@ -216,7 +225,7 @@ class People:
         )
 
     async def request_verification(self, session: Session) -> None:
-        """Write a link to the person's address, with growing pauses.  Raises SessionEnded."""
+        """Write a link to the person's address, after growing pauses.  Raises SessionEnded."""
         now = self.clock.now()
         await self._write_one(
             f"verify {session.user.user_id}",
@@ -243,7 +252,7 @@ class People:
         return await self.store.read(lambda rows: person.agents_of(rows, email))
 
     async def request_claim(self, session: Session, agent: UserId) -> bool:
-        """Write a link to the agent's address, with growing pauses; False if it is another's."""
+        """Write a link to the agent's address, after growing pauses; False if it is another's."""
         if agent not in {user.user_id for user in await self.claimable(session)}:
             return False
         now = self.clock.now()
@@ -254,7 +263,7 @@ class People:
         return True
 
     async def claim(self, session: Session, link: str) -> User | None:
-        """Move the keys of the agent account to this person, and end and return that account.
+        """Move the agent account's keys to this person; end that account and return it.
 
         None if the link is not good, or its address is not this person's.
         """
@@ -271,7 +280,7 @@ class People:
     async def _guess(
         self, email: EmailAddress, place: str, password: str, stored: str | None
     ) -> bool:
-        """Return if the password is right; if it is not, it counts.  Raises TooManyAttempts."""
+        """Return whether the password is right, and count a wrong one.  Raises TooManyAttempts."""
         await self._login_limit.begin(email, place)
         try:
             is_right = await self.hasher.matches(password, stored)

@@ -47,6 +47,7 @@ from mintscope.alerts.alert import (
     FiredRows,
     FiringRows,
     LeaseRows,
+    TelegramChatRows,
     TelegramRows,
 )
 from mintscope.kit.audit import EventRows, HourRows, KeyId, UserId
@@ -121,6 +122,7 @@ class AccountRows:
     firings: FiringRows
     fired: FiredRows
     told: AlertEmailRows
+    chats: TelegramChatRows
     telegram: TelegramRows
     turn: LeaseRows
 
@@ -142,16 +144,16 @@ class AccountStore(Protocol):
         """
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Transact beside other transactions: *work* changes only rows that it has claimed."""
+        """Transact while others do; *work* must change only rows that it has claimed."""
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, which changes nothing; it sees one commit throughout."""
+        """Return the result of *work*, which only reads, from one consistent snapshot."""
 
 
 async def find_application(
     store: AccountStore, email: EmailAddress, secret: str, secrets: AccountSecrets
 ) -> Application | None:
-    """Return the application of *email* if *secret* is its own; it takes as long if not."""
+    """Return the application of *email* if *secret* is right; a wrong one takes as long."""
     digest = secrets.hash(secret)
     kept = await store.read(lambda rows: rows.applications.find(email))
     is_right = hmac.compare_digest(digest, NO_HASH if kept is None else kept.secret_hash)
@@ -176,13 +178,13 @@ NUMBER_DIGITS_MAX: Final = 18
 
 
 def names_of(rows: AccountRows, subjects: Collection[str]) -> Mapping[str, str]:
-    """Return the names of *subjects*, as `user:7`; what has none any more is left out."""
+    """Return the names of *subjects* such as `user:7`, except those without a name."""
     named = {subject: _name_of(rows, subject) for subject in set(subjects)}
     return {subject: name for subject, name in named.items() if name}
 
 
 def named_by(rows: AccountRows, email: EmailAddress) -> str | None:
-    """Return the name of the person, or else of the application, of an address in the audit log."""
+    """Return the audit-log name of the person of *email*, or else of its application."""
     person = find_person(rows.users, email)
     if person is not None:
         return f"user:{person.user.user_id}"

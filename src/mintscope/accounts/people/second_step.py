@@ -1,4 +1,4 @@
-"""The second step of signing in: the password was right, now a code or a passkey."""
+"""The second step of sign-in: after the right password, a code or a passkey."""
 
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
@@ -30,7 +30,7 @@ from mintscope.kit.primitives import UnixMs
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """A sign-in that waits: for what, and the question to a passkey, if one will do."""
+    """A waiting sign-in: the person's factors, and the passkey request if there is one."""
 
     state: FactorState
     question: str | None
@@ -38,7 +38,7 @@ class Waiting:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecondStep:
-    """Lets in who has the second factor too; a ticket names the sign-in that waits, ten minutes.
+    """Completes sign-ins by a second factor; a ticket names the sign-in for ten minutes.
 
     Raises ServiceUnavailable.
     """
@@ -54,7 +54,7 @@ class SecondStep:
         self._code_limit = CodeLimit(limits)
 
     async def waiting(self, ticket: str) -> Waiting | None:
-        """Return the sign-in that waits for its second step; None: it is over, or never began."""
+        """Return the sign-in waiting for its second step; None if it ended or never began."""
         half = await self._find(ticket)
         if half is None:
             return None
@@ -65,7 +65,7 @@ class SecondStep:
         return Waiting(state, question)
 
     async def by_code(self, ticket: str, code: str, browser: Browser) -> str | None:
-        """Return the cookie of a new session, for a code of the app or a recovery code.
+        """Return the cookie of a new session if *code* is an app code or a recovery code.
 
         None: the sign-in is over.  Raises WrongCode, TooManyAttempts.
         """
@@ -86,7 +86,7 @@ class SecondStep:
         return cookie if is_done else None
 
     async def by_passkey(self, ticket: str, answer: str, browser: Browser) -> str | None:
-        """Return the cookie of a new session, for what a passkey signed.
+        """Return the cookie of a new session if *answer* holds a passkey's right signature.
 
         None: the sign-in is over.  Raises PasskeyRefused.
         """
@@ -152,7 +152,7 @@ def _by_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 
 def _use(rows: AccountRows, half: HalfSignIn) -> bool:
-    """Use the ticket up; False if it was used, or the password was changed meanwhile."""
+    """Use up the ticket; return False if it was used, or the password has changed."""
     return rows.users.get(half.user_id) is not None and rows.sign_ins.delete(half.sign_in_id)
 
 

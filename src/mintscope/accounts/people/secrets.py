@@ -77,17 +77,17 @@ class AccountSecrets:
         )
 
     def hash(self, credential: str) -> CredentialHash:
-        """Return the only form in which a bearer string is stored."""
+        """Return the hash of *credential*, the only form in which it is stored."""
         return hash_credential(credential, pepper=self.pepper)
 
     def redeem_hash(self, key: str | None, email: EmailAddress) -> CredentialHash | None:
-        """Return the only form in which an Idempotency-Key is stored; addresses share none."""
+        """Return the hash of an Idempotency-Key, its only stored form, specific to *email*."""
         if key is None:
             return None
         return CredentialHash(hmac.digest(self.redeem, f"{email}\n{key}".encode(), "sha256"))
 
     def request_hash(self, key: str | None, user_id: int) -> CredentialHash | None:
-        """Return the same for a request of a user, who shares no key with another one."""
+        """Return the hash of a user's Idempotency-Key, which is specific to that user."""
         if key is None:
             return None
         return CredentialHash(hmac.digest(self.redeem, f"user {user_id}\n{key}".encode(), "sha256"))
@@ -103,7 +103,7 @@ class AccountSecrets:
         return make_application_secret(drawn[: CredentialKind.APPLICATION_SECRET.entropy_bytes])
 
     def key_of(self, signup_id: SignupId, nonce: bytes, secret: str) -> ApiKey:
-        """Return the API key that *secret* is exchanged for, *nonce* being drawn at that time."""
+        """Return the API key that *secret* is exchanged for, with the *nonce* of the exchange."""
         drawn = hmac.digest(self.api_key, nonce + f"{signup_id}\n{secret}".encode(), "sha512")
         return make_api_key(drawn[: CredentialKind.API_KEY.entropy_bytes])
 
@@ -159,12 +159,12 @@ class AccountSecrets:
         return drawn[:APP_SECRET_BYTES]
 
     def recovery_hash(self, user_id: int, code: str) -> CredentialHash:
-        """Return the only form in which a recovery code is stored; users share none."""
+        """Return the hash of a recovery code, its only stored form, specific to the user."""
         text = f"recovery {user_id}\n{code}".encode("utf-8", "replace")
         return CredentialHash(hmac.digest(self.factor, text, "sha256"))
 
     def passkey_handle(self, user_id: int) -> bytes:
-        """Return the handle of the user that a device keeps with a passkey: no number, no name."""
+        """Return the user handle stored with a passkey, which reveals no number and no name."""
         return hmac.digest(self.factor, f"handle {user_id}".encode(), "sha256")
 
     def challenge(self, use: str, text: str) -> bytes:
@@ -180,7 +180,7 @@ class AccountSecrets:
         return _are_same(self.code_of(nonce), code)
 
     def csrf_of(self, cookie: str) -> str:
-        """Return the text that every form of the session of *cookie* carries."""
+        """Return the CSRF text in every form of the session of *cookie*."""
         return hmac.digest(self.form, cookie.encode(), "sha256").hex()
 
 

@@ -1,4 +1,4 @@
-"""Sessions of people, and proofs that they read an e-mail address.
+"""Sessions of people, and proofs of their e-mail addresses.
 
 Sessions of people: kept by the server, ended by it, named by a random id in a cookie.
 
@@ -32,11 +32,11 @@ COOKIE_LENGTH: Final = 43
 
 
 class SessionEnded(Exception):
-    """The session was ended, elsewhere, while something was being done in it; nothing was."""
+    """The session ended elsewhere during an action, which was not carried out."""
 
 
 class SecondFactorDue(Exception):
-    """The password was right, and the second factor is missing; *ticket* names this sign-in."""
+    """The password was right, but the second factor is missing; *ticket* names the sign-in."""
 
     def __init__(self, ticket: str) -> None:
         super().__init__("the second factor is missing")
@@ -86,7 +86,7 @@ class NewSession:
 def draw_cookie(
     secrets: AccountSecrets, entropy: Callable[[int], bytes], browser: Browser
 ) -> tuple[str, NewSession]:
-    """Return a cookie, 43 characters of base64url, and what is kept of its session."""
+    """Return a cookie of 43 base64url characters, and the row of its session."""
     cookie = urlsafe_b64encode(entropy(COOKIE_BYTES)).rstrip(b"=").decode()
     agent = browser.agent[:AGENT_LENGTH_MAX]
     return cookie, NewSession(secrets.hash(cookie), browser.address, agent)
@@ -94,7 +94,7 @@ def draw_cookie(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifetimes:
-    """The lifetimes of sessions: without use, and in all."""
+    """The lifetimes of sessions: without use, and in total."""
 
     idle_ms: int = IDLE_MS
     absolute_ms: int = ABSOLUTE_MS
@@ -105,7 +105,7 @@ class Lifetimes:
         return is_used and now - session.created_at < self.absolute_ms
 
     def is_to_be_noted(self, session: Session, now: UnixMs) -> bool:
-        """Return whether its last use was noted so long ago that this one must be noted too."""
+        """Return whether the last stored use is so old that this one must be stored too."""
         return now - session.seen_at >= min(NOTE_MS, self.idle_ms // 4)
 
 
@@ -117,7 +117,7 @@ class SessionChanges(TypedDict, total=False):
 
 
 class SessionRows(Protocol):
-    """Sessions inside one transaction, expired or not, of users who are there; `csrf` is empty."""
+    """Sessions of existing users, expired or not, in one transaction; `csrf` is empty."""
 
     def find(self, cookie_hash: CredentialHash) -> Session | None:
         """Return the session of that cookie."""
@@ -138,7 +138,7 @@ class SessionRows(Protocol):
         """Delete sessions."""
 
     def purge(self, *, idle_since: UnixMs, begun_before: UnixMs) -> None:
-        """Delete sessions not used since, or begun before, those moments."""
+        """Delete sessions unused since *idle_since* or begun before *begun_before*."""
 
 
 ProofId = NewType("ProofId", int)
@@ -159,7 +159,7 @@ class Purpose(StrEnum):
 
     @property
     def lifetime_ms(self) -> int:
-        """The time for which it may be used, in milliseconds."""
+        """The lifetime of a proof for this purpose, in milliseconds."""
         return {
             Purpose.CONFIRM_APPLICATION: 72 * HOUR_MS,
             Purpose.VERIFY_EMAIL: 24 * HOUR_MS,
@@ -189,13 +189,13 @@ class EmailProof:
     since: UnixMs | None = None
 
     def is_good(self, purpose: Purpose, now: UnixMs) -> bool:
-        """Return whether it may still be used for *purpose*."""
+        """Return whether the proof may still be used for *purpose*."""
         return self.purpose is purpose and self.used_at is None and now < self.expires_at
 
 
 @dataclass(frozen=True, slots=True)
 class NewProof:
-    """A proof about to be sent to *email*; fields as in EmailProof."""
+    """A proof to be sent to *email*; fields as in EmailProof."""
 
     purpose: Purpose
     subject: int
@@ -206,7 +206,7 @@ class NewProof:
 
     @property
     def expires_at(self) -> UnixMs:
-        """The time at which it expires."""
+        """The time at which the proof expires."""
         return UnixMs(self.made_at + self.purpose.lifetime_ms)
 
 
@@ -221,10 +221,10 @@ class ProofRows(Protocol):
     """Proofs inside one transaction."""
 
     def get(self, proof_id: ProofId, /) -> EmailProof | None:
-        """Return one proof, good or not."""
+        """Return one proof, valid or not."""
 
     def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
-        """Return the newest proof about *subject*, good or not."""
+        """Return the newest proof about *subject*, valid or not."""
 
     def insert(self, new: NewProof) -> ProofId:
         """Add a proof."""
@@ -233,7 +233,7 @@ class ProofRows(Protocol):
         """Change columns of a proof."""
 
     def use_up(self, purpose: Purpose, subject: int, at: UnixMs, *, since: UnixMs = EVER) -> None:
-        """Set `used_at` of every proof about *subject*, made at *since* or later, that has none."""
+        """Set `used_at` of the unused proofs about *subject* that were made at *since* or later."""
 
     def delete(self, purpose: Purpose, subject: int) -> None:
         """Delete every proof about *subject*."""
@@ -245,7 +245,7 @@ class ProofRows(Protocol):
 def use_proof(
     proofs: ProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs
 ) -> EmailProof | None:
-    """Use up a proof found by `store.find_proof`; None if it is not good for *purpose*."""
+    """Use up a proof found by `store.find_proof`; None if it is invalid for *purpose*."""
     proof = proofs.get(proof_id)
     if proof is None or not proof.is_good(purpose, at):
         return None

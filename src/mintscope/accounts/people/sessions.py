@@ -1,4 +1,4 @@
-"""Rights of a session, and the end of sessions when an account is taken back.
+"""Rights of a session, and the end of sessions when an owner recovers an account.
 
 Access to accounts: sessions and administrators who must be there, and what ends it.
 
@@ -44,7 +44,7 @@ def expect_session(rows: AccountRows, session: Session) -> User:
 
 
 def end_sessions(rows: AccountRows, user_id: UserId, *, but: Session | None = None) -> int:
-    """End all sessions of the user *but* one; return how many."""
+    """End all sessions of the user except *but*; return their number."""
     kept = None if but is None else but.session_id
     ended = [
         session.session_id
@@ -64,7 +64,7 @@ def drop_factors(rows: AccountRows, user_id: UserId, *, since: UnixMs = EVER) ->
 
 
 def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
-    """End every session, second factor, proof and key of the user; return how many keys."""
+    """End every session, factor, proof and key of the user; return the number of keys."""
     end_sessions(rows, user_id)
     drop_factors(rows, user_id)
     for purpose in OF_USERS:
@@ -78,7 +78,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
     for signal in rows.signals.of_user(user.user_id):
         rows.signals.delete(signal.signal_id)
         rows.turn.touch()
-    rows.telegram.unlink(user.user_id)
+    rows.chats.unlink(user.user_id)
     rows.credits.set_spend_level(user.user_id, None, 0)
     if user.kind is UserKind.PERSON:
         rows.users.update(user.user_id, password_hash="")  # no password has this hash
@@ -88,7 +88,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
 
 
 def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
-    """Return the key issued for an application, and those that it was rotated into."""
+    """Return the key issued for an application, and the keys that replaced it by rotation."""
     lines: list[KeyLine] = list(rows.api_keys.of_application(signup_id))
     for line in lines:
         if line.replaced_by is not None:
@@ -99,7 +99,7 @@ def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
 
 
 def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -> None:
-    """Revoke the key issued for an application, and those that it was rotated into."""
+    """Revoke the key issued for an application, and the keys that replaced it by rotation."""
     for line in issued_keys(rows, signup_id):
         if line.revoked_at is None:
             rows.api_keys.update(line.key_id, revoked_at=at)
@@ -108,7 +108,7 @@ def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: Unix
 
 
 class NotPossible(Exception):
-    """The state of the subject does not allow it; the message says what was expected and was."""
+    """The subject's state forbids the action; the message has the expected and actual state."""
 
 
 def expect_administrator(rows: AccountRows, reviewer: Reviewer) -> Actor:
@@ -148,7 +148,7 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
 
 
 def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: UnixMs) -> None:
-    """Remove every second factor of a person, and write to them.  Raises NotPossible."""
+    """Remove every second factor of a person, and write to the person.  Raises NotPossible."""
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None or not kept.user.has_second_factor:
@@ -161,7 +161,7 @@ def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, a
 
 
 def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:
-    """Make the person of an address an administrator; True: *new* was added for it."""
+    """Make a person an administrator; return the user, and whether *new* was added."""
     at = new.created_at
     person = find_person(rows.users, new.email)
     if person is None:
@@ -180,7 +180,7 @@ def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:
 
 
 def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -> None:
-    """Give the account to the owner of its address: until now a stranger may have made it."""
+    """Give the account to its address's owner, because a stranger may have created it."""
     assert new.password_hash is not None, "a person has a password"
     at = new.created_at
     rows.users.update(user_id, password_hash=new.password_hash)
@@ -197,7 +197,7 @@ RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may rea
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """The number of ended things, by kind.
+    """The number of ended items, by kind.
 
     sessions   all of them
     factors    authenticator apps and passkeys
@@ -216,7 +216,7 @@ class Ended:
 
 
 def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
-    """End every session, and what was made or changed in the account at *since* or later."""
+    """End every session, and undo what was made or changed at *since* or later."""
     sessions = end_sessions(rows, user_id)
     app = rows.apps.of_user(user_id)
     factors = int(app is not None and app.made_at >= since)
@@ -227,9 +227,9 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
     for linked in wallets:
         rows.wallets.unlink(user_id, linked.wallet)
     alerts, webhooks = _end_alerts(rows, user_id, since, at)
-    chat = rows.telegram.chat(user_id)
+    chat = rows.chats.chat(user_id)
     if chat is not None and chat.linked_at >= since:
-        rows.telegram.unlink(user_id)
+        rows.chats.unlink(user_id)
     return Ended(
         sessions=sessions,
         keys=keys,
@@ -242,7 +242,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Return the number of caps restored to their values before *since*, and of ended keys."""
+    """Restore caps, and revoke keys made at *since* or later; return both numbers."""
     caps = keys = 0
     for key in rows.user_keys.shown(user_id, at, KEYS_SHOWN_MAX):
         if key.revoked_at is not None:
@@ -256,7 +256,7 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 
 def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
-    """Give *key* the cap that it had before *since*; False if it was not changed."""
+    """Restore the cap that *key* had before *since*; return False if it was unchanged."""
     is_changed = False
     before = "none"
     for event in _caps_of(rows, key.key_id):
@@ -283,7 +283,7 @@ def _caps_of(rows: AccountRows, key_id: KeyId) -> Iterator[Event]:
 
 
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Return the number of deleted alert rules, and of others that no longer send webhooks."""
+    """Delete alert rules made, and stop webhooks set, since *since*; return both numbers."""
     alerts = webhooks = 0
     for signal in rows.signals.of_user(user_id):
         if signal.created_at >= since:
@@ -307,7 +307,7 @@ def announce(  # noqa: PLR0913, PLR0917 - one argument for each part
     since: UnixMs,
     at: UnixMs,
 ) -> None:
-    """Write to the owner of what was done in a session that began at *since*, with an undo.
+    """Write to the owner about a change in a session begun at *since*, with an undo link.
 
     Without one to an address that is not verified, which may be a stranger's, and to an agent.
     """

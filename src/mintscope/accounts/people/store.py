@@ -64,7 +64,7 @@ DECODERS: Final[Mapping[str, Callable[[Any], object]]] = {
 
 
 class Columns(Generic[RowT]):
-    """The columns that make a *kind*: in *table*, by the names of its fields.
+    """The columns of *table* that form a record of *kind*, named after its fields.
 
     expressions   of fields that have no such column; Columns for one that is a record itself, and
                   is None if its first column is NULL
@@ -119,7 +119,7 @@ class Table(Generic[IdT, RowT]):
         self._db.execute(statement, (*values, row_id))
 
     def _shared(self, at: UnixMs) -> UnixMs:
-        """Return *at*, which is by the clock of this process, by the clock that all share."""
+        """Return *at*, a time of this process's clock, as a time of the shared clock."""
         return UnixMs(at - ahead_ms(self._db))
 
     def _add(self, columns: Mapping[str, object]) -> IdT:
@@ -161,7 +161,7 @@ class SqlAppRows(Table[AppId, App]):
         return self._first('"user" = ?', user_id)
 
     def replace(self, user_id: UserId, nonce: bytes, at: UnixMs) -> AppId:
-        """Let the user have another app, not confirmed yet."""
+        """Replace the user's app with a new, unconfirmed one."""
         self._db.execute('DELETE FROM authenticator_app WHERE "user" = ?', (user_id,))
         return self._add({"user": user_id, "nonce": nonce, "made_at": at, "last_step": NEVER})
 
@@ -183,7 +183,7 @@ class SqlRecoveryRows(Table[CodeId, RecoveryCode]):
         return self._all('"user" = ? ORDER BY id', user_id)
 
     def replace(self, user_id: UserId, hashes: Sequence[CredentialHash], at: UnixMs) -> None:
-        """Let the user have these codes alone."""
+        """Replace the user's recovery codes with these."""
         self._db.execute('DELETE FROM recovery_code WHERE "user" = ?', (user_id,))
         for code_hash in hashes:
             self._add({"user": user_id, "code_hash": code_hash, "made_at": at})
@@ -214,7 +214,7 @@ class SqlPasskeyRows(Table[PasskeyId, Passkey]):
         return self._first("credential_id = ?", credential_id)
 
     def insert(self, user_id: UserId, new: NewPasskey, at: UnixMs) -> PasskeyId:
-        """Add a passkey, whose credential no user has."""
+        """Add a passkey, whose credential must be new."""
         return self._add({"user": user_id, "made_at": at} | asdict(new))
 
     def delete(self, user_id: UserId, since: UnixMs) -> None:
@@ -235,15 +235,15 @@ class SqlSignInRows(Table[SignInId, HalfSignIn]):
     SOURCE = "half_sign_in WHERE"
 
     def find(self, ticket_hash: CredentialHash) -> HalfSignIn | None:
-        """Return the sign-in of that ticket, good or not."""
+        """Return the sign-in with that ticket, expired or not."""
         return self._first("ticket_hash = ?", ticket_hash)
 
     def insert(self, user_id: UserId, ticket_hash: CredentialHash, at: UnixMs) -> SignInId:
-        """Add a sign-in that begins to wait at *at*."""
+        """Add a sign-in that waits from *at* on."""
         return self._add({"user": user_id, "ticket_hash": ticket_hash, "begun_at": at})
 
     def delete(self, sign_in_id: SignInId) -> bool:
-        """Delete a sign-in; say whether it was there."""
+        """Delete a sign-in; return whether it existed."""
         self._db.execute("DELETE FROM half_sign_in WHERE id = ?", (sign_in_id,))
         return self._db.changes() == 1
 
@@ -252,7 +252,7 @@ class SqlSignInRows(Table[SignInId, HalfSignIn]):
         self._db.execute('DELETE FROM half_sign_in WHERE "user" = ?', (user_id,))
 
     def purge(self, begun_before: UnixMs) -> None:
-        """Delete sign-ins that began before then."""
+        """Delete sign-ins that began before *begun_before*."""
         self._db.execute("DELETE FROM half_sign_in WHERE begun_at < ?", (begun_before,))
 
 
@@ -277,7 +277,7 @@ class SqlUserRows(Table[UserId, KeptUser]):
     SOURCE = '"user" WHERE removed_at IS NULL AND'
 
     def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
-        """Return the users of *kind* with that address, newest first."""
+        """Return the users of *kind* with that address, newest first; at most one person."""
         # The kind stands in the text, so that the index of its kind serves.
         return self._all(f"kind = '{kind}' AND email = ? ORDER BY id DESC", email)
 
@@ -291,7 +291,7 @@ class SqlUserRows(Table[UserId, KeptUser]):
         return [kept.user.user_id for kept in self._all("administrator = 1")]
 
     def is_taken(self, username: str) -> bool:
-        """Return whether an account has that name, or had it when it was removed."""
+        """Return whether an account has that name, or had it before its removal."""
         taken = 'SELECT count(*) FROM "user" WHERE username = ?'
         return bool(self._db.execute(taken, (username,)).get)
 
@@ -332,7 +332,7 @@ class SqlSessionRows(Table[SessionId, Session]):
         self._db.executemany(statement, [(session_id,) for session_id in session_ids])
 
     def purge(self, *, idle_since: UnixMs, begun_before: UnixMs) -> None:
-        """Delete sessions not used since, or begun before, those moments."""
+        """Delete sessions unused since *idle_since* or begun before *begun_before*."""
         statement = "DELETE FROM session WHERE seen_at <= ? OR created_at <= ?"
         self._db.execute(statement, (idle_since, begun_before))
 
@@ -364,7 +364,7 @@ class AccountConnections:
         )
 
     async def write(self, work: Work[T], *, beside: bool = False) -> T:
-        """Return the result of *work*, once it is durable; an exception undoes it.
+        """Return the result of *work*, once it is durable; an exception rolls it back.
 
         beside    other transactions may write meanwhile
         Raises    ServiceUnavailable when the database does not answer in time; nothing is done then
@@ -378,7 +378,7 @@ class AccountConnections:
                 raise ServiceUnavailable(UNAVAILABLE) from cause
 
     async def read(self, work: Work[T]) -> T:
-        """Return the result of *work*; it sees one commit throughout.
+        """Return the result of *work*, which reads one consistent snapshot.
 
         Raises ServiceUnavailable.
         """
@@ -391,13 +391,13 @@ class AccountConnections:
             return await self._reading.run(looked)
 
     async def close(self) -> None:
-        """Finish what is queued, then let go of the database."""
+        """Finish the queued work, then close the database."""
         await self._group.close()
         self._writing.close()
         self._reading.close()
 
     def _write(self, work: Work[T], refused: Event, *, beside: bool) -> T:
-        """Do *work*, unless its caller was refused while it waited for the lock."""
+        """Do *work*, unless its caller was refused while waiting for the lock."""
         with self._writing.transaction(beside=beside):
             answer = work(self._writing)
             if refused.is_set():

@@ -67,7 +67,7 @@ class WrongPassword(Exception):
 
 
 class WeakPassword(ValueError):
-    """A text that may not be a password; the message may be shown to the user."""
+    """A text that is no valid password; the message may be shown to the user."""
 
 
 class Hasher(Protocol):
@@ -77,11 +77,11 @@ class Hasher(Protocol):
         """Return the hash of *password*, for storage."""
 
     async def matches(self, password: str, stored: str | None) -> bool:
-        """Return whether *stored* was made of *password*; None takes as long and is never right."""
+        """Return whether *stored* is a hash of *password*; for None, False in the same time."""
 
 
 def expect_password(text: str, *, email: str) -> str:
-    """Return *text* if it may be a password.  Raises WeakPassword."""
+    """Return *text* if it is a valid password.  Raises WeakPassword."""
     if not LENGTH_MIN <= len(text) <= LENGTH_MAX:
         raise WeakPassword(
             f"expected {LENGTH_MIN} to {LENGTH_MAX} characters; there were {len(text)}"
@@ -93,7 +93,7 @@ def expect_password(text: str, *, email: str) -> str:
 
 
 def _is_common(text: str) -> bool:
-    """Return whether *text* is a common word, once or again, between digits and signs.
+    """Return whether *text* is a common word, once or twice, among digits and signs.
 
     Most of the commonest passwords that are long enough are: password12, Qwerty12345!, 1234567890.
     """
@@ -103,7 +103,7 @@ def _is_common(text: str) -> bool:
 
 
 class TooManyAttempts(Exception):
-    """Too many wrong passwords, or too many accounts made, lately; wait *retry_after_s*."""
+    """Too many recent wrong passwords or new accounts; wait *retry_after_s* seconds."""
 
     def __init__(self, retry_after_s: int) -> None:
         seconds = "second" if retry_after_s == 1 else "seconds"
@@ -142,7 +142,7 @@ class LoginLimit:
         await _expect_room((self._all, client_address), (self._one, _pair(email, client_address)))
 
     async def forgive(self, email: EmailAddress, client_address: str) -> None:
-        """Count a guess less: it was right, or was not checked."""
+        """Undo the count of a guess that was right or was not checked."""
         await self._all.give_back(client_address)
         await self._one.give_back(_pair(email, client_address))
 
@@ -165,11 +165,11 @@ NO_USER: Final = 0
 
 
 class EmailTaken(Exception):
-    """There is an account with this address, or one that may have it again for a week."""
+    """An account has this address, or may still reclaim it within a week."""
 
 
 def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
-    """Keep a person and a first session.  Raises EmailTaken."""
+    """Store a person and a first session.  Raises EmailTaken."""
     is_held = rows.proofs.holds(new.email, NO_USER, new.created_at)
     if is_held or find_person(rows.users, new.email) is not None:
         raise EmailTaken
@@ -179,7 +179,7 @@ def add(rows: AccountRows, new: NewUser, session: NewSession) -> None:
 
 
 def open_session(rows: AccountRows, kept: KeptUser, session: NewSession, at: UnixMs) -> bool:
-    """Keep a session.  Raises WrongPassword if it was changed.
+    """Store a session.  Raises WrongPassword if the password has changed.
 
     False: there is a second factor, so what would be the cookie is a ticket, and waits for it.
     """
@@ -194,7 +194,7 @@ def open_session(rows: AccountRows, kept: KeptUser, session: NewSession, at: Uni
 
 
 def keep_session(rows: AccountRows, user_id: UserId, session: NewSession, at: UnixMs) -> None:
-    """Keep a session, but not more than pages can list."""
+    """Store a session, and delete the oldest ones beyond SESSIONS_PER_USER_MAX."""
     rows.sessions.insert(user_id, session, at)
     newest = sorted(each.session_id for each in rows.sessions.of_user(user_id))
     rows.sessions.delete(newest[:-SESSIONS_PER_USER_MAX])
@@ -209,7 +209,7 @@ def note_use(rows: AccountRows, session_id: SessionId, at: UnixMs) -> None:
 
 
 def end_session(rows: AccountRows, user_id: UserId, session_id: SessionId) -> bool:
-    """End a session of the user's own; False if there is none."""
+    """End a session of the user; return False if there is none."""
     session = rows.sessions.get(session_id)
     if session is None or session.user.user_id != user_id:
         return False
@@ -228,7 +228,7 @@ def prove(rows: AccountRows, session: Session, kept: KeptUser, at: UnixMs) -> No
 def change_password(
     rows: AccountRows, session: Session, password_hash: str, nonce: bytes, at: UnixMs
 ) -> None:
-    """Keep a new hash; end all other sessions and links to reset; write PASSWORD_CHANGED."""
+    """Store a new hash; end other sessions and reset links; write PASSWORD_CHANGED."""
     owner = expect_session(rows, session)
     _set_password(rows, owner, password_hash, at)
     announce(rows, owner, EmailKind.PASSWORD_CHANGED, {}, nonce, session.created_at, at)
@@ -248,7 +248,7 @@ def rename(rows: AccountRows, session: Session, username: str, at: UnixMs) -> No
 
 
 def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: UnixMs) -> None:
-    """Open a proof, also for an unknown address, in equal time; write only to a person."""
+    """Create a proof for any address, in equal time; write an e-mail only to a person."""
     kept = find_person(rows.users, email)
     subject = NO_USER if kept is None else kept.user.user_id
     proof_id = rows.proofs.insert(NewProof(Purpose.RESET_PASSWORD, subject, email, nonce, at))
@@ -259,7 +259,9 @@ def request_reset(rows: AccountRows, email: EmailAddress, nonce: bytes, at: Unix
 def reset(
     rows: AccountRows, proof_id: ProofId, password_hash: str, since: UnixMs | None, at: UnixMs
 ) -> Ended | None:
-    """Keep a new hash for a proof, if it is good; an address proven first has its keys revoked.
+    """Store a new hash if the proof is valid.
+
+    If the address was not proven before, revoke the keys.
 
     since   end what was made or changed since then, too; None: sessions alone
     """
@@ -291,7 +293,7 @@ def reset(
 
 
 def request_verification(rows: AccountRows, session: Session, nonce: bytes, at: UnixMs) -> None:
-    """Open a proof and write VERIFY_EMAIL, unless enough were written."""
+    """Create a proof and write VERIFY_EMAIL, unless enough were written."""
     owner = expect_session(rows, session)
     if may_write(rows.emails, owner, EmailKind.VERIFY_EMAIL, at):
         new = NewProof(Purpose.VERIFY_EMAIL, owner.user_id, owner.email, nonce, at)
@@ -300,7 +302,7 @@ def request_verification(rows: AccountRows, session: Session, nonce: bytes, at: 
 
 
 def verify(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -> bool:
-    """Use the proof: the address is verified.  False if it is used up."""
+    """Use the proof to verify the address; return False if it was already used."""
     owner = expect_session(rows, session)
     if use_proof(rows.proofs, proof_id, Purpose.VERIFY_EMAIL, at) is None:
         return False
@@ -322,7 +324,7 @@ def agents_of(rows: AccountRows, email: EmailAddress) -> Sequence[User]:
 def request_claim(
     rows: AccountRows, session: Session, agent_id: UserId, nonce: bytes, at: UnixMs
 ) -> None:
-    """Open a proof and write CLAIM_AGENT, if the person may claim that agent."""
+    """Create a proof and write CLAIM_AGENT, if the person may claim that agent."""
     agent = _find_agent(rows, expect_session(rows, session), agent_id)
     if agent is not None:
         new = NewProof(Purpose.CLAIM_AGENT, agent_id, agent.email, nonce, at)
@@ -332,7 +334,7 @@ def request_claim(
 
 
 def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) -> User | None:
-    """Give the person all that the agent has and end its account; None if the proof is not good."""
+    """Move the agent's contents to the person and end the agent; None if the proof is invalid."""
     owner = expect_session(rows, session)
     proof = rows.proofs.get(proof_id)
     agent = None if proof is None else _find_agent(rows, owner, UserId(proof.subject))
@@ -362,7 +364,7 @@ def _has_password(rows: AccountRows, kept: KeptUser) -> bool:
 
 
 def _set_password(rows: AccountRows, owner: User, password_hash: str, at: UnixMs) -> None:
-    """Keep the hash, and end the links that would set another."""
+    """Store the hash, and end the links that would set another password."""
     rows.users.update(owner.user_id, password_hash=password_hash)
     rows.proofs.use_up(Purpose.RESET_PASSWORD, owner.user_id, at)
 

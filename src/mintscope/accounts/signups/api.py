@@ -1,4 +1,4 @@
-"""Endpoints of signup, exchange and the own key, with their bodies.
+"""Endpoints of sign-up, exchange and the caller's own key, with their bodies.
 
 The handlers under /api: how an agent comes to an API key; and /v1/me, where it shows it.
 
@@ -256,7 +256,7 @@ class ScopesAsked(Wire, kw_only=True):
 
 
 class ExchangeLimit:
-    """Counts the right secret by e-mail address, anything else by that and the client together.
+    """Counts attempts with the right secret by address, and others by address and client.
 
     A client without the secret cannot use up the attempts of its owner.  The two windows are
     separate, so that strangers cannot crowd owners out of memory either.
@@ -270,7 +270,7 @@ class ExchangeLimit:
     async def pass_through(
         self, request: Request, email: EmailAddress, *, address: str, is_right: bool
     ) -> None:
-        """Count *request*, or raise RateLimited: a whole window, as the specification says it."""
+        """Count *request*.  Raises RateLimited for the whole window, as specified."""
         try:
             if is_right:
                 await self._right.pass_through(request, email)

@@ -58,7 +58,7 @@ UNDECIDED: Final = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """A signup whose every field has been checked.
+    """A sign-up form whose fields were all checked.
 
     asked_scopes   what the key shall be allowed, beside what every key may read
     """
@@ -73,7 +73,7 @@ class Form:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """An application as it stands.
+    """An application in its current state.
 
     email         normalised
     scopes        granted by the administrator, beside the read scopes; empty before a decision
@@ -104,14 +104,14 @@ class Application:
         return self.state in UNDECIDED or self.asked_at is not None
 
     def has_lapsed(self, now: UnixMs) -> bool:
-        """Return whether it was not confirmed in time."""
+        """Return whether the application was not confirmed in time."""
         is_waiting = self.state is ApplicationState.AWAITING_CONFIRMATION
         return is_waiting and self.applied_at <= now - LAPSE_MS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptApplication:
-    """An application and all that was drawn for it.
+    """An application, with the hashes and nonces of its secrets.
 
     secret_nonce     what its secret derives from, together with a redelivery key
     signup_redeem    hash of the redelivery key of the signup; None if none was sent
@@ -131,7 +131,7 @@ class KeptApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewApplication:
-    """An application about to be kept; fields as in KeptApplication."""
+    """An application to be stored; fields as in KeptApplication."""
 
     form: Form
     secret_hash: CredentialHash
@@ -179,7 +179,7 @@ class ApplicationRows(Protocol):
     def page(
         self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
     ) -> Sequence[Application]:
-        """Return up to *limit* behind *after*: in *state*, oldest first; of any, newest first.
+        """Return applications after *after*: oldest first in *state*, newest first in any state.
 
         text   only those that hold it, in capitals or not: in address, names or motivation
         """
@@ -191,7 +191,7 @@ class ApplicationRows(Protocol):
 def is_sent_again(
     first: CredentialHash | None, again: CredentialHash | None, *, after_ms: int
 ) -> bool:
-    """Return whether both are hashes of one redelivery key, *after_ms* being soon enough."""
+    """Return whether both are hashes of one redelivery key, sent again soon enough."""
     return (
         first is not None
         and again is not None
@@ -217,7 +217,7 @@ KINDS: Final[Mapping[type, str]] = {
 
 
 def parse_form(fields: Mapping[str, object]) -> Form:
-    """Return the form of *fields*, named as specified.  Raises InvalidFields with every mistake."""
+    """Return the form in *fields*.  Raises InvalidFields, which lists every mistake."""
     reader = FieldReader(fields)
     form = Form(
         email=reader.email("email"),
@@ -232,7 +232,7 @@ def parse_form(fields: Mapping[str, object]) -> Form:
 
 
 class FieldReader:
-    """Reads fields; what it returns is good only once `expect_sound` has passed."""
+    """Reads fields; its results are valid only after `expect_sound` has passed."""
 
     def __init__(self, fields: Mapping[str, object]) -> None:
         self._fields = fields
@@ -244,7 +244,7 @@ class FieldReader:
             raise InvalidFields(self._messages)
 
     def text(self, name: str) -> str:
-        """Read a required text, whatever it says."""
+        """Read a required text of any content."""
         return self._required(name) or ""
 
     def email(self, name: str) -> EmailAddress:
@@ -257,7 +257,7 @@ class FieldReader:
             return EmailAddress("")
 
     def handle(self, name: str) -> str | None:
-        """Read an optional line, trimmed; None for one that is blank."""
+        """Read an optional line, trimmed; None if it is blank."""
         text = (self._text(name) or "").strip()
         if len(text) > HANDLE_LENGTH_MAX:
             self._refuse(
@@ -305,13 +305,13 @@ class FieldReader:
             return frozenset()
 
     def _required(self, name: str) -> str | None:
-        """Return the text of a field, None once it is refused."""
+        """Return the text of a field; None if it was refused."""
         if self._fields.get(name) is None:
             self._refuse(name, MISSING)
         return self._text(name)
 
     def _text(self, name: str) -> str | None:
-        """Return the text of a field; None for one that is missing, null or refused."""
+        """Return the text of a field; None if it is missing, null or refused."""
         value = self._fields.get(name)
         if isinstance(value, str):
             return value

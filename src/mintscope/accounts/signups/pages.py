@@ -59,7 +59,7 @@ class ReviewPages:
             yield post(f"{one}/{what}", partial(self._end, what), Access.FRESH)
 
     async def queue(self, request: PageRequest) -> PageResponse:
-        """Show pending applications, the oldest first; or those in another state, or all."""
+        """Show pending applications, oldest first, or those in another state, or all."""
         shown = request.query_params.line("state") or str(ApplicationState.AWAITING_APPROVAL)
         if shown not in {EVERY, *ApplicationState}:
             raise NotFound
@@ -83,12 +83,12 @@ class ReviewPages:
         return Page("admin/queue.html", facts)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show everything about an application, and what can be done with it."""
+        """Show everything about an application, and the possible actions."""
         application = await self._application(request)
         return await self._page(application, request)
 
     async def decide(self, request: PageRequest) -> PageResponse:
-        """Approve or reject."""
+        """Approve or reject the application."""
         application = await self._application(request)
         decision = request.form.text("decision")
         if decision not in {"approve", "reject"}:
@@ -113,11 +113,11 @@ class ReviewPages:
         return Redirect(QUEUE, notice="approved" if decision == "approve" else "rejected")
 
     async def _ask(self, what: Ending, request: PageRequest) -> PageResponse:
-        """Ask whether the key, or the application, shall really end."""
+        """Ask for confirmation before the key or the application is ended."""
         return _confirmation(what, await self._application(request))
 
     async def _end(self, what: Ending, request: PageRequest) -> PageResponse:
-        """Let the secret be exchanged once more, or delete the application."""
+        """Allow another exchange of the secret, or delete the application."""
         application = await self._application(request)
         end = self._review.reset if what == "reset" else self._review.forget
         try:
@@ -162,7 +162,7 @@ class ReviewPages:
 
 
 def _note(request: PageRequest, field: str) -> str:
-    """Return the administrator's words.
+    """Return the administrator's note in *field*.
 
     Raises    InvalidForm
     """

@@ -1,4 +1,4 @@
-"""Reviewing applications and removing accounts: what administrators do, every step logged."""
+"""Actions of administrators, all logged: reviews of applications, removal of accounts."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
@@ -75,7 +75,7 @@ class Decision:
 
 @dataclass(eq=False, repr=False)
 class Reviews:
-    """The administrators' verbs: each is one transaction with its audit row and its e-mail.
+    """Actions of administrators, each one transaction with its audit row and e-mail.
 
     Each does nothing and raises SessionEnded for a session that was ended meanwhile, or whose user
     is no administrator any more.
@@ -94,7 +94,7 @@ class Reviews:
         limit: int,
         text: str = "",
     ) -> Sequence[Application]:
-        """Return those behind *after*: the longest waiting first in a *state*, or the newest.
+        """Return applications after *after*: longest waiting first in *state*, or newest first.
 
         text   only those that hold it: in the address, a name or the motivation
         """
@@ -132,7 +132,7 @@ class Reviews:
     async def reject(
         self, signup_id: SignupId, *, note: str, actor: Reviewer, told: str = ""
     ) -> Application:
-        """Reject what is undecided; write to a confirmed address only.  Raises NotPossible.
+        """Reject an undecided application; write only to a confirmed address.  Raises NotPossible.
 
         told   why, in words for the applicant; *note* is for administrators alone
         """
@@ -146,7 +146,7 @@ class Reviews:
         return await self.store.transact(lambda rows: _decide(rows, decision, now))
 
     async def reset(self, signup_id: SignupId, *, actor: Reviewer) -> Application:
-        """Revoke the issued key and let the same secret be exchanged again.  Raises NotPossible."""
+        """Revoke the issued key, and allow another exchange of the secret.  Raises NotPossible."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _reset(rows, signup_id, actor, now))
 
@@ -173,14 +173,14 @@ class Reviews:
         await self.store.transact(lambda rows: remove_user(rows, user_id, actor, now))
 
     async def drop_second_factor(self, user_id: UserId, *, actor: Reviewer) -> None:
-        """Let a person who lost it in with the password alone.  Raises NotPossible."""
+        """Remove a person's second factors, so that the password suffices.  Raises NotPossible."""
         now = self.clock.now()
         await self.store.transact(lambda rows: drop_second_factor(rows, user_id, actor, now))
 
     async def make_administrator(
         self, email: EmailAddress, *, password_hash: str, actor: Actor
     ) -> tuple[User, bool]:
-        """Make the person of *email* an administrator; True: the account was made for it.
+        """Make the person of *email* an administrator; return also whether the account is new.
 
         An account that never verified its address gets the password, and its sessions and keys end.
         """
@@ -208,7 +208,7 @@ class Reviews:
         return await self.store.read(lambda rows: names_of(rows, subjects))
 
     async def subject_of(self, email: EmailAddress) -> str | None:
-        """Return the name of an address's person, or else application, in the audit log."""
+        """Return the audit-log name of the person of *email*, or else of its application."""
         return await self.store.read(lambda rows: named_by(rows, email))
 
     async def ask_for_token(self, mint: Mint, user_id: UserId, *, is_tracked: bool) -> None:
@@ -283,7 +283,7 @@ def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
 def _decide_asked(
     rows: AccountRows, before: Application, decision: Decision, actor: Actor, at: UnixMs
 ) -> Application:
-    """Grant the keys of an application the scopes that were decided, or none; its state is kept."""
+    """Grant an application's keys the decided scopes, or none; its state does not change."""
     signup_id = before.signup_id
     is_granted = decision.state is ApplicationState.APPROVED
     added = with_reads(decision.scopes) if is_granted else NO_SCOPES
@@ -307,7 +307,7 @@ def _decide_asked(
 
 
 def _tell_approved(rows: AccountRows, application: Application, at: UnixMs) -> str:
-    """Write that the key can be had; return the scopes it will have."""
+    """Write that the key is ready to be exchanged; return its scopes."""
     scopes = ", ".join(in_order(READ_SCOPES | application.scopes))
     kind = EmailKind.APPLICATION_APPROVED
     facts = {"scopes": scopes}

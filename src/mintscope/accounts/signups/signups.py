@@ -60,7 +60,7 @@ class Signup:
 
 @dataclass(eq=False, repr=False)
 class Signups:
-    """Takes applications; *entropy* returns random bytes."""
+    """Accepts applications; *entropy* returns random bytes."""
 
     store: AccountStore
     _: KW_ONLY
@@ -69,7 +69,7 @@ class Signups:
     entropy: Callable[[int], bytes]
 
     async def apply(self, form: Form, *, redelivery_key: str | None) -> Signup:
-        """Keep the application and write to its e-mail address, in one transaction.
+        """Store the application and write to its e-mail address, in one transaction.
 
         With the *redelivery_key* of an equal application of the last ten minutes, its answer is
         given again.  Raises DuplicateApplication, ServiceUnavailable.
@@ -94,7 +94,7 @@ class Signups:
         return Signup(kept.application.signup_id, earlier)
 
     async def confirm_by_code(self, email: EmailAddress, secret: str, code: str) -> None:
-        """Confirm the e-mail address with the code sent there, if it is not yet.
+        """Confirm the e-mail address with the code sent there, unless it is confirmed already.
 
         Raises    InvalidCredentials for another's *secret*; InvalidFields for a wrong code
         """
@@ -117,7 +117,7 @@ class Signups:
         return application.state
 
     async def find_by_link(self, text: str) -> EmailAddress | None:
-        """Return the address of the application that a link confirms; None: no such link."""
+        """Return the address of the application that a link confirms; None if there is none."""
         proof = await self._find_proof(text)
         return None if proof is None else proof.email
 
@@ -126,7 +126,7 @@ class Signups:
         return await self._use_link(text, _confirm_by_link)
 
     async def disown(self, text: str) -> bool:
-        """Delete an application whose address disowns it; False if it is decided."""
+        """Delete an application that its address's owner disowns; False if it was decided."""
         return await self._use_link(text, _disown)
 
     async def forget_lapsed(self) -> int:
@@ -241,7 +241,7 @@ def _disown(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
 
 
 def _forget_lapsed(rows: AccountRows, at: UnixMs) -> int:
-    """Forget some of the applications that lapsed; return how many, 0 when none is left."""
+    """Delete some of the lapsed applications; return their number, 0 if none is left."""
     state = ApplicationState.AWAITING_CONFIRMATION
     longest_waiting = rows.applications.page(state, None, SWEEP_MAX)
     lapsed = [each for each in longest_waiting if each.has_lapsed(at)]
@@ -264,7 +264,7 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """The key that an application is about to get.
+    """The key to be issued for an application.
 
     key_nonce  what it derives from, together with the secret
     redeem     hash of the redelivery key; None if none was sent
@@ -281,7 +281,7 @@ class Offer:
 
 @dataclass(eq=False, repr=False)
 class Exchanges:
-    """Hands out the key of an application; *entropy* returns random bytes."""
+    """Issues the key of an application; *entropy* returns random bytes."""
 
     store: AccountStore
     _: KW_ONLY
@@ -290,13 +290,13 @@ class Exchanges:
     entropy: Callable[[int], bytes]
 
     async def recognise(self, email: EmailAddress, secret: str) -> Application | None:
-        """Return the application of *email* if *secret* is its own: `find_application`."""
+        """Return the application of *email* if *secret* is right, as `find_application` does."""
         return await find_application(self.store, email, secret, self.secrets)
 
     async def exchange(
         self, application: Application, secret: str, *, redelivery_key: str | None
     ) -> IssuedKey:
-        """Issue the one key of what `recognise` returned, and write to its e-mail address.
+        """Issue the one key of *application*, and write to its e-mail address.
 
         One transaction, on condition of the state `approved`: of any number at once, in any
         number of processes, one gets the key, the others KeyAlreadyExists.  With the
@@ -325,7 +325,7 @@ class Exchanges:
 
 
 def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
-    """Refuse what the application itself shows, so that waiting agents take no write lock."""
+    """Refuse what *application* already rules out, before any write lock is taken."""
     if application.user_removed:
         raise AccountNotFound
     if application.state is ApplicationState.KEY_ISSUED and not is_repeated:
@@ -335,7 +335,7 @@ def _expect_offerable(application: Application, *, is_repeated: bool) -> None:
 
 
 def _issue(rows: AccountRows, offer: Offer) -> tuple[KeyLine, str, bytes]:
-    """Return the key that the application has got, the name of its user, and the key's nonce."""
+    """Issue or find the application's key; return it, the user's name and the key's nonce."""
     kept = rows.applications.get(offer.signup_id)
     if kept is None:
         raise InvalidCredentials
@@ -383,7 +383,7 @@ def _hand_out(rows: AccountRows, kept: KeptApplication, offer: Offer) -> tuple[K
 
 
 def _find_owner(rows: AccountRows, application: Application) -> UserId | None:
-    """Return the person of the application, if both have proven to read the address.
+    """Return the person with the application's address, if both have verified it.
 
     Else a stranger who applies with an address would get a key that acts for its owner, or one who
     signs up with it would get the agent's key.

@@ -68,7 +68,7 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def page(
         self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
     ) -> Sequence[Application]:
-        """Return up to *limit* behind *after*: in *state*, oldest first; of any, newest first."""
+        """Return applications after *after*: oldest first in *state*, newest first in any state."""
         held = ""
         sought = tuple[str, ...]()
         if text:

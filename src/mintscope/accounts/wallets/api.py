@@ -295,7 +295,7 @@ KEY_USED: Final = "The Idempotency-Key was sent with another request before; not
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AccountCreditRoutes:
-    """Holdings of the user of an API key, and their moves."""
+    """Routes for the credits of the user of an API key."""
 
     gate: KeyGate
     ledger: CreditLedger

@@ -1,4 +1,4 @@
-"""Credits and wallets of users: moved, capped, linked.
+"""Moves and caps of users' credits, and the users' linked wallets.
 
 Credits of users at work: found, filled from credit tokens, drawn from, and capped by key.
 
@@ -60,7 +60,7 @@ class Deposited:
 
 @dataclass(frozen=True, slots=True)
 class Withdrawn:
-    """The credit token that was made, with *credit_count*, and what the account holds since."""
+    """The new credit token with *credit_count*, and the account's balance after it."""
 
     token: CreditToken
     credit_count: int
@@ -69,7 +69,7 @@ class Withdrawn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """The credits of a user, the active keys that may spend them, and what each has in *month*.
+    """The credits of a user, the keys that may spend them, and each key's spend in *month*.
 
     spend_level   credits of a day at which an e-mail is sent; None: at none
     """
@@ -83,7 +83,7 @@ class Holdings:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class AccountCredits:
-    """The credits of all users; each verb is one transaction.
+    """The credits of all users; each operation is one transaction.
 
     entropy    returns so many bytes from a cryptographic generator
     Raises ServiceUnavailable from every verb, nothing being done.
@@ -96,7 +96,7 @@ class AccountCredits:
     _known: dict[UserId, CreditAccount] = field(default_factory=dict, init=False)
 
     async def find(self, user_id: UserId) -> CreditAccount | None:
-        """Return the account of a user; it is remembered, for it stays."""
+        """Return the account of a user; it is cached, because it never changes."""
         found = self._known.get(user_id)
         if found is None:
             found = await self.store.read(lambda rows: rows.credits.find(user_id))
@@ -107,7 +107,7 @@ class AccountCredits:
         return found
 
     async def open(self, user_id: UserId) -> CreditAccount:
-        """Return the account of a user, made now if there is none."""
+        """Return the account of a user, created now if there is none."""
         found = await self.find(user_id)
         if found is not None:
             return found
@@ -159,7 +159,7 @@ class AccountCredits:
         *,
         asked_by: KeyId | None = None,
     ) -> Withdrawn | MoveDenied:
-        """Move *credit_count* credits of the account to a new credit token; as `deposit`.
+        """Move *credit_count* credits of the account to a new credit token, like `deposit`.
 
         With the same *key* the same credit token is returned again.
 
@@ -194,7 +194,7 @@ class AccountCredits:
 
 
 def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> None:
-    """Give one user all that another holds, and what is still bought for that one."""
+    """Transfer to *taker* all that *giver* holds, including purchases under way."""
     rows.wallets.hand_over(giver, taker)
     rows.watchlists.hand_over(giver, taker)
     rows.signals.hand_over(giver, taker)
@@ -289,7 +289,7 @@ def _withdraw(  # noqa: PLR0913 - one argument for each part
     key_hash: CredentialHash | None,
     at: UnixMs,
 ) -> tuple[int, int] | MoveDenied:
-    """Return the number of moved credits, and the balance of the account."""
+    """Withdraw credits; return the number moved, and the balance of the account."""
     account = rows.credits.open(user_id, at)
     before = None if key_hash is None else rows.moves.find(key_hash)
     if before is None:
@@ -343,7 +343,7 @@ def _tighten(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wallets:
-    """The linked wallets of all users; each verb is one transaction.
+    """The linked wallets of all users; each operation is one transaction.
 
     entropy    returns so many bytes from a cryptographic generator
     origin     this service as its clients reach it
@@ -361,20 +361,20 @@ class Wallets:
         return await self.store.read(lambda rows: rows.wallets.of_user(user_id))
 
     async def link(self, holder: Holder, wallet: Wallet) -> Sequence[LinkedWallet] | LinkDenied:
-        """Link a wallet that has proven to be the user's, unless it is; return all."""
+        """Link a wallet that is proven to be the user's, if it is not linked; return all."""
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         return await self.store.transact(lambda rows: _link(rows, holder, wallet, nonce, now))
 
     async def unlink(self, holder: Holder, wallet: Wallet) -> Sequence[LinkedWallet] | None:
-        """Unlink a wallet; return those that are left, None if it was not linked."""
+        """Unlink a wallet; return the remaining wallets, or None if it was not linked."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: _unlink(rows, holder, wallet, now))
 
     async def payments(
         self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
     ) -> Sequence[WalletPayment]:
-        """Return up to *limit* payments of the linked wallets, newest first, behind *before*."""
+        """Return up to *limit* payments of linked wallets, newest first, older than *before*."""
         return await self.store.read(lambda rows: rows.wallets.payments(user_id, before, limit))
 
 

@@ -93,7 +93,7 @@ class SqlCreditRows:
         return None if account is None else CreditAccount(account)
 
     def open(self, user_id: UserId, at: UnixMs) -> CreditAccount:
-        """Return the account of a user, made now if there is none."""
+        """Return the account of a user, created now if there is none."""
         found = self.find(user_id)
         if found is None:
             opening = (no_hash(user_id), f"user:{user_id}", at, user_id)
@@ -105,7 +105,7 @@ class SqlCreditRows:
     def open_token(
         self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
     ) -> CreditAccount:
-        """Open the account of a credit token, whose requests count with those of *root*."""
+        """Open the account of a credit token, whose requests count towards those of *root*."""
         return CreditAccount(self._db.execute(OPEN_ROOTED, (token_hash, hint, at, root)).get)
 
     def balance(self, account: CreditAccount) -> int:
@@ -121,7 +121,7 @@ class SqlCreditRows:
         return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up the spends *before*, and other entries; return whether more is left."""
+        """Add up spends and other entries older than *before*; return whether more remain."""
         is_more = False
         for start, fold, fold_until in (
             (FOLD_FROM, FOLD, FOLDED),
@@ -180,12 +180,12 @@ class SqlMoveRows:
         )
 
     def hold(self, off: CreditAccount, onto: CreditAccount) -> int:
-        """Let no other transaction change either balance; return the credits of *off*."""
+        """Lock both balances for this transaction; return the credits of *off*."""
         held = self._db.execute(HOLD, (off, onto))
         return next(int(balance) for account, balance in held if account == off)
 
     def move(self, move: CreditMove) -> None:
-        """Move the credits, all of them with the purchases that brought them."""
+        """Move the credits; if no credits remain, move the purchases that brought them too."""
         off = self._db.execute(ENTER, (move.off, "rotate", -move.credit_count, move.at)).get
         onto = self._db.execute(ENTER, (move.onto, "rotate", move.credit_count, move.at)).get
         self._db.execute(NOTE_MOVE, (move.user_id, move.kind, move.key_hash, off, onto))
@@ -198,7 +198,7 @@ class SqlMoveRows:
 
 
 def no_hash(user_id: UserId) -> CredentialHash:
-    """Return the hash in the row of a user's account: no credential has been hashed to it."""
+    """Return the hash in the row of a user's account, which no credential has."""
     return CredentialHash(b"account of user".ljust(24, b"\0") + user_id.to_bytes(8))
 
 
@@ -237,14 +237,14 @@ class SqlWalletRows:
         self._db.execute(LINK, (user_id, wallet, at))
 
     def unlink(self, user_id: UserId, wallet: Wallet) -> bool:
-        """Unlink a wallet; say whether it was linked."""
+        """Unlink a wallet; return whether it was linked."""
         self._db.execute(UNLINK, (user_id, wallet))
         return self._db.changes() == 1
 
     def payments(
         self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
     ) -> Sequence[WalletPayment]:
-        """Return up to *limit* payments of the linked wallets, newest first, behind *before*."""
+        """Return up to *limit* payments of linked wallets, newest first, older than *before*."""
         begun_at, signature = (None, None) if before is None else before
         found = self._db.execute(PAYMENTS, (user_id, begun_at, signature, limit))
         return [

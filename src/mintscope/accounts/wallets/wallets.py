@@ -34,7 +34,7 @@ class LinkedWallet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WalletPayment:
-    """A payment of a wallet, as its receipt has it.
+    """A payment of a wallet, as its receipt shows it.
 
     resource      what was paid for
     amount        atoms that were asked for
@@ -69,19 +69,19 @@ class WalletRows(Protocol):
         """Link a wallet that is not linked to this user yet."""
 
     def unlink(self, user_id: UserId, wallet: Wallet) -> bool:
-        """Unlink a wallet; say whether it was linked."""
+        """Unlink a wallet; return whether it was linked."""
 
     def payments(
         self, user_id: UserId, before: tuple[UnixMs, Signature] | None, limit: int
     ) -> Sequence[WalletPayment]:
-        """Return up to *limit* payments of the linked wallets, newest first, behind *before*."""
+        """Return up to *limit* payments of linked wallets, newest first, older than *before*."""
 
     def hand_over(self, giver: UserId, taker: UserId) -> None:
         """Link the wallets of *giver* to *taker* instead."""
 
 
 def link_text(origin: str, user_id: UserId, username: str, wallet: Wallet) -> str:
-    """Return the text that a wallet signs to be linked, without the line that proves it ours."""
+    """Return the text that a wallet signs to be linked, without the service's own proof."""
     return (
         f"{origin} wants you to sign in with your wallet to link it to an account, which can then"
         " read what the wallet has paid here. This costs nothing.\n"
@@ -99,7 +99,7 @@ class MoveKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreditMove:
-    """*credit_count* credits, >= 1, from *off* to *onto*; *key_hash* is of the Idempotency-Key."""
+    """A move of *credit_count* credits from *off* to *onto*, with its Idempotency-Key's hash."""
 
     user_id: UserId
     kind: MoveKind
@@ -120,18 +120,18 @@ class Overspent(NamedTuple):
 
 
 class CreditRows(Protocol):
-    """The accounts of credits inside one transaction."""
+    """Credit accounts inside one transaction."""
 
     def find(self, user_id: UserId) -> CreditAccount | None:
         """Return the account of a user, None before it is first needed."""
 
     def open(self, user_id: UserId, at: UnixMs) -> CreditAccount:
-        """Return the account of a user, made now if there is none."""
+        """Return the account of a user, created now if there is none."""
 
     def open_token(
         self, token_hash: CredentialHash, hint: str, root: CreditAccount, at: UnixMs
     ) -> CreditAccount:
-        """Open the account of a credit token, whose requests count with those of *root*."""
+        """Open the account of a credit token, whose requests count towards those of *root*."""
 
     def balance(self, account: CreditAccount) -> int:
         """Return the credits left."""
@@ -143,7 +143,7 @@ class CreditRows(Protocol):
         """Return whether a payment for credits of the user is under way."""
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up the spends *before* by account and day, and other entries by account.
+        """Add up spends older than *before* by account and day, and other entries by account.
 
         Return whether more is left to add up.
         """
@@ -171,10 +171,10 @@ class MoveRows(Protocol):
         """Return the move that was asked for with that Idempotency-Key."""
 
     def hold(self, off: CreditAccount, onto: CreditAccount) -> int:
-        """Let no other transaction change either balance; return the credits of *off*."""
+        """Lock both balances for this transaction; return the credits of *off*."""
 
     def move(self, move: CreditMove) -> None:
-        """Move the credits, which are there; all of them with the purchases that brought them."""
+        """Move the credits, which must exist; if no credits remain, move the purchases too."""
 
     def succeed(self, off: CreditAccount, onto: CreditAccount) -> None:
         """Pass later purchases for *off* to *onto*."""

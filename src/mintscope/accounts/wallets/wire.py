@@ -62,7 +62,7 @@ class KeyUse(Wire):
 
 
 class AccountHoldings(Wire):
-    """The credits of an account, and when the caps of its keys begin again."""
+    """The credits of an account, and the time when the caps of its keys are reset."""
 
     user_id: Annotated[int, about("The number of the account.", 7)]
     username: Annotated[str, about("The name of the account.", "agent-7f3a")]
@@ -106,7 +106,7 @@ class WithdrawalOrder(Wire, forbid_unknown_fields=True):
 
 
 class WithdrawalReceipt(Wire):
-    """The credit token, what is on it, and what the account holds since."""
+    """The credit token, its credits, and the account's new balance."""
 
     token: CreditTokenText
     credits: Moved

@@ -1,4 +1,4 @@
-"""The operator's bot: it answers the chats that write to it, and sends what alerts fire.
+"""The operator's bot, which answers chats and sends the firings of alerts.
 
 Source    https://core.telegram.org/bots/api: getUpdates, sendMessage, ResponseParameters
 """
@@ -52,7 +52,7 @@ class Chat(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name that people know it by."""
+        """The name of the chat that people see."""
         return f"@{self.username}" if self.username else self.title or self.first_name or ""
 
 
@@ -80,7 +80,7 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Refused(Exception):
-    """Telegram did not do it; the message says why, and never holds the bot's token."""
+    """Telegram refused the call; the message says why, and never holds the bot's secret."""
 
     def __init__(self, why: str, status: int = 0, parameters: Parameters = NO_PARAMETERS) -> None:
         super().__init__(why[:REASON_LENGTH_MAX])
@@ -128,7 +128,7 @@ class BotApi:
 
 @dataclass(kw_only=True, eq=False)
 class TelegramBot:
-    """Sends messages from every process; one at a time, that of *writer*, reads updates."""
+    """Sends messages from every process; only the process that evaluates reads updates."""
 
     api: BotApi
     chats: TelegramChats
@@ -151,7 +151,7 @@ class TelegramBot:
             await asyncio.sleep(SEND_S)
 
     async def send_due(self) -> int:
-        """Send the messages that are due, up to a batch of them; return how many were accepted."""
+        """Send the due messages, up to a batch; return the number that was accepted."""
         mints = await self.messages.mints(AT_ONCE)
         if not mints:
             return 0
@@ -224,7 +224,7 @@ class TelegramBot:
 
 
 def _is_final(refused: Refused) -> bool:
-    """Return whether no message to that chat will be accepted: it blocked the bot, or is gone."""
+    """Return whether the chat accepts no more messages: it blocked the bot, or is gone."""
     if refused.status == HTTPStatus.FORBIDDEN:
         return True
     is_moved = refused.parameters.migrate_to_chat_id is not None

@@ -1,4 +1,4 @@
-"""Telegram chats of accounts, and what is sent to them.
+"""Telegram chats of accounts, and the messages to them.
 
 A chat is linked by a code that the settings show and the chat sends to the bot.  A code is good
 for 15 minutes and for one chat: it is bound to the chat that the account had when it was shown.
@@ -64,7 +64,7 @@ class Sent(NamedTuple):
 
 
 def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
-    """Let the firings of *signal* be sent once its last message is *PAUSE_MS* old."""
+    """Schedule the firings of *signal* for the time when its last message is PAUSE_MS old."""
     last = signal.telegram_at
     is_early = last is not None and last <= at < last + PAUSE_MS
     due_at = UnixMs(last + PAUSE_MS) if is_early and last is not None else at
@@ -73,7 +73,7 @@ def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramChats:
-    """Links the chats of accounts.  Raises ServiceUnavailable from every verb.
+    """Links the chats of accounts.  Every operation may raise ServiceUnavailable.
 
     bot   the name of the operator's bot; "": there is none
     """
@@ -85,7 +85,7 @@ class TelegramChats:
 
     async def find(self, user_id: UserId) -> TelegramChat | None:
         """Return the chat of a user."""
-        return await self.store.read(lambda rows: rows.telegram.chat(user_id))
+        return await self.store.read(lambda rows: rows.chats.chat(user_id))
 
     async def address(self, user_id: UserId) -> str:
         """Return the link that opens the bot with a code of a user, as the Bot API describes."""
@@ -95,7 +95,7 @@ class TelegramChats:
         return f"https://t.me/{self.bot}?start={user_id}-{until_s}-{proof}"
 
     async def link(self, code: str, chat_id: int, name: str) -> bool:
-        """Link a chat by the *code* that it sent; True also where it is linked already."""
+        """Link a chat by the *code* that it sent; return True also if it is already linked."""
         user, _, rest = code.partition("-")
         until, _, proof = rest.partition("-")
         if not all(each.isascii() and each.isdigit() for each in (user, until)):
@@ -106,7 +106,7 @@ class TelegramChats:
         new = TelegramChat(user_id=user_id, chat_id=chat_id, name=_shown(name), linked_at=now)
 
         def link(rows: AccountRows) -> bool:
-            kept, before = rows.users.get(user_id), rows.telegram.chat(user_id)
+            kept, before = rows.users.get(user_id), rows.chats.chat(user_id)
             if before is not None and before.chat_id == chat_id and before.blocked_at is None:
                 return True
             is_good = self.secrets.is_telegram_proof(user_id, until_s, _linked_at(before), proof)
@@ -114,7 +114,7 @@ class TelegramChats:
                 return False
             if kept is None:
                 return False
-            rows.telegram.link(new)
+            rows.chats.link(new)
             _note(rows, user_actor(user_id), "linked Telegram", user_id, now)
             return True
 
@@ -126,11 +126,11 @@ class TelegramChats:
         await self.store.transact(lambda rows: _unlink(rows, user_id, user_actor(user_id), now))
 
     async def stop(self, chat_id: int) -> None:
-        """Forget a chat, of every account that has it: it asked for that."""
+        """Unlink a chat from every account that has it, as the chat has asked."""
         now = self.clock.now()
 
         def stop(rows: AccountRows) -> None:
-            for user_id in rows.telegram.users_of(chat_id):
+            for user_id in rows.chats.users_of(chat_id):
                 _unlink(rows, user_id, SERVICE, now)
 
         await self.store.transact(stop)
@@ -138,7 +138,7 @@ class TelegramChats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramMessages:
-    """Leases messages to who sends them, and notes what became of them.
+    """Leases messages to senders, and records their outcomes.
 
     origin   what links in messages begin with
     Raises ServiceUnavailable from every verb.
@@ -156,7 +156,7 @@ class TelegramMessages:
         return {each.rule.mint for each in due}
 
     async def lease(self, limit: int, symbols: Symbols) -> Sequence[DueMessage]:
-        """Lease up to *limit* messages, one of a chat; what cannot be sent says why."""
+        """Lease up to *limit* messages, one per chat; give up firings that cannot be sent."""
         now = self.clock.now()
         return await self.store.transact(lambda rows: self._lease(rows, limit, symbols, now))
 
@@ -171,7 +171,7 @@ class TelegramMessages:
         found: dict[int, DueMessage] = {}
         for signal in rows.telegram.due(now, limit):
             firings = rows.telegram.waiting(signal.signal_id, GATHERED_MAX)
-            chat = rows.telegram.chat(signal.user_id)
+            chat = rows.chats.chat(signal.user_id)
             late = [each for each in firings if now - each.fired.fired_at > DAY_MS]
             if chat is None or chat.blocked_at is not None:
                 _give_up(rows, firings, NO_CHAT)
@@ -207,9 +207,9 @@ def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
         number = message.signal.signal_id
         signal = rows.signals.get(number)
         if each.is_blocked:
-            rows.telegram.block(message.chat.user_id, now)
+            rows.chats.block(message.chat.user_id, now)
         if each.new_chat_id is not None:
-            rows.telegram.move(message.chat.chat_id, each.new_chat_id)
+            rows.chats.move(message.chat.chat_id, each.new_chat_id)
         state = TelegramState.WAITING
         if each.reason is None:
             state = TelegramState.SENT
@@ -235,8 +235,8 @@ def _give_up(rows: AccountRows, firings: Sequence[Firing], why: str) -> None:
 
 
 def _unlink(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs) -> None:
-    if rows.telegram.chat(user_id) is not None:
-        rows.telegram.unlink(user_id)
+    if rows.chats.chat(user_id) is not None:
+        rows.chats.unlink(user_id)
         _note(rows, actor, "unlinked Telegram", user_id, at)
 
 

@@ -33,13 +33,11 @@ UPDATE signal_firing SET telegram = ?, telegram_sent_at = ?, telegram_note = ? W
 """
 
 
-class SqlTelegramRows:
-    """Implements TelegramRows."""
+class SqlTelegramChatRows:
+    """Implements TelegramChatRows."""
 
-    def __init__(self, db: Database, firings: SqlFiringRows, signals: SqlAlertRows) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
-        self._firings = firings
-        self._signals = signals
 
     def chat(self, user_id: UserId) -> TelegramChat | None:
         """Return the chat of a user."""
@@ -56,7 +54,7 @@ class SqlTelegramRows:
         )
 
     def link(self, chat: TelegramChat) -> None:
-        """Let *chat* be the chat of its user."""
+        """Set the chat of a user."""
         self._db.execute(LINK, (chat.user_id, chat.chat_id, chat.name, chat.linked_at))
 
     def unlink(self, user_id: UserId) -> None:
@@ -68,15 +66,24 @@ class SqlTelegramRows:
         return [UserId(user) for (user,) in self._db.execute(USERS, (chat_id,))]
 
     def move(self, old_id: int, new_id: int) -> None:
-        """Give a chat its new number: a group became a supergroup."""
+        """Change the number of a chat, because a group became a supergroup."""
         self._db.execute(MOVE, (new_id, old_id))
 
     def block(self, user_id: UserId, at: UnixMs) -> None:
         """Record that the bot may not write to the chat of a user."""
         self._db.execute(BLOCK, (at, user_id))
 
+
+class SqlTelegramRows:
+    """Implements TelegramRows."""
+
+    def __init__(self, db: Database, firings: SqlFiringRows, signals: SqlAlertRows) -> None:
+        self._db = db
+        self._firings = firings
+        self._signals = signals
+
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals whose waiting firings are to be sent, longest due first."""
+        """Return up to *limit* signals with firings due for Telegram, longest due first."""
         return self._signals.telegram_due(now, limit)
 
     def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
@@ -91,6 +98,6 @@ class SqlTelegramRows:
         sent_at: UnixMs | None = None,
         note: str | None = None,
     ) -> None:
-        """Note the delivery of *firings*."""
-        told = [(str(state), sent_at, note, number) for number in firings]
-        self._db.executemany(MARK, told)
+        """Record the delivery of *firings*."""
+        marks = [(str(state), sent_at, note, number) for number in firings]
+        self._db.executemany(MARK, marks)

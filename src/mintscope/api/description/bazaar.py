@@ -41,7 +41,7 @@ class Adverts:
         self._trials: dict[str, str] = {}
 
     def add(self, operations: Sequence[Operation], identity: Identity) -> None:
-        """Write the adverts of those of *operations* that can be paid for."""
+        """Add the adverts of the payable *operations*."""
         for each in operations:
             if each.is_payable:
                 whole = advert_of(each, identity)
@@ -58,16 +58,16 @@ class Adverts:
         return None if trial is None else trial.format(**values)
 
     def find_whole(self, method: str, path: str) -> Advert | None:
-        """Return the advert of a route with what is answered, None if it cannot be paid for."""
+        """Return the advert of a route with its output; None if the route is not payable."""
         return self._whole_by_route.get((method, path))
 
     def find(self, method: str, path: str) -> Advert | None:
-        """Return the advert of a route for the header, None if the route cannot be paid for."""
+        """Return the advert of a route for the header; None if the route is not payable."""
         return self._by_route.get((method, path))
 
 
 def advert_of(operation: Operation, identity: Identity) -> Advert:
-    """Return the advert of *operation*, with an excerpt of what is answered."""
+    """Return the advert of *operation*, with an excerpt of its output."""
     return Advert(
         description=_first_sentences(operation.description or operation.summary),
         service_name=identity.name,
@@ -82,7 +82,7 @@ async def _nowhere(_request: Request) -> AnyResponse:
 
 
 def _short_advert(whole: Advert, summary: str) -> Advert:
-    """Return *whole* without what is answered, described by *summary*."""
+    """Return *whole* without its output, described by *summary*."""
     info = whole.bazaar["info"]["input"]
     schema = whole.bazaar["schema"]["properties"]["input"]
     if "queryParams" in info:
@@ -105,7 +105,7 @@ def _short_advert(whole: Advert, summary: str) -> Advert:
 
 
 def _first_sentences(text: str) -> str:
-    """Return as many sentences of *text* as a description may have, the first in any case."""
+    """Return the leading sentences of *text* that fit a description, at least the first."""
     sentences = text.split(". ")
     while len(sentences) > 1 and len(". ".join(sentences)) > DESCRIPTION_LENGTH_MAX:
         sentences.pop()
@@ -114,7 +114,7 @@ def _first_sentences(text: str) -> str:
 
 @cache  # an operation of the same description has the same, in whichever application it is
 def _bazaar_of(operation: Operation) -> dict[str, Any]:
-    """Return the extension, with as much of the answer as fits; not to be changed."""
+    """Return the extension with as much output as fits; callers must not change it."""
     asked = _input_of(operation)
     extension = dict[str, Any]()
     for width, depth in itertools.product(WIDTHS, DEPTHS):
@@ -184,7 +184,7 @@ def _is_required(fields: Sequence[Mapping[str, Any]], name: str) -> bool:
 
 @cache
 def _output_of(types: tuple[Any, ...], depth: int, *, is_enveloped: bool) -> tuple[Any, Schema]:
-    """Return an answer of *types*, its data and its meta, and its schema down to *depth*."""
+    """Return an example response of *types* (data and meta), and its schema to *depth*."""
     (data, meta), components = schemas_of(types)
     examples = Examples(components)
     example = examples.of(data)
@@ -199,7 +199,7 @@ def _output_of(types: tuple[Any, ...], depth: int, *, is_enveloped: bool) -> tup
 
 
 def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Schema:
-    """Return *schema* without words and references, down to *depth* levels of objects."""
+    """Return *schema* without descriptions and references, to *depth* levels of objects."""
     if "$ref" in schema:
         return _short(components.get(schema["$ref"].removeprefix(PREFIX), {}), components, depth)
     if "anyOf" in schema:
@@ -218,7 +218,7 @@ def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Sche
 
 
 def _excerpt(example: Any, width: int, depth: int = 0) -> Any:
-    """Return *example* with the first *width* fields of what is inside `data`."""
+    """Return *example* with only the first *width* fields inside `data`."""
     if isinstance(example, list):
         return [_excerpt(each, width, depth + 1) for each in example[:width]]
     if not isinstance(example, dict):

@@ -47,7 +47,7 @@ DESCRIPTION: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """The service as the outside world knows it.
+    """The public identity of the service.
 
     origin      where clients reach it, `https://api.example`
     name        at most 32 ASCII characters
@@ -63,7 +63,7 @@ class Identity:
 
     @property
     def icon(self) -> str | None:
-        """The URL of its icon."""
+        """The URL of the service's icon."""
         return f"{self.origin}/favicon.ico" if self.has_pages else None
 
     def contact_fields(self) -> dict[str, str]:
@@ -236,7 +236,7 @@ def _describe(
 
 
 def _security(operation: Operation) -> list[dict[str, list[str]]]:
-    """Return the credentials that it may be called with; none at all beside a payment.
+    """Return the credentials that *operation* accepts; none is needed with a payment.
 
     Where a payment will do, API keys are named at the credit token alone: a directory takes a route
     that names them for one that is closed to strangers.
@@ -252,7 +252,7 @@ def _security(operation: Operation) -> list[dict[str, list[str]]]:
 
 
 def payment_info(price: PriceRange) -> dict[str, Any]:
-    """Return the payment fields for the prober of x402scan: its present and its former form."""
+    """Return the payment fields for the prober of x402scan, in its current and former form."""
     least, most = (f"{each.normalize():f}" for each in price)
     protocols: list[dict[str, Any]] = [{"x402": {}}]
     if least == most:
@@ -290,7 +290,7 @@ def parameters_of(operation: Operation) -> list[dict[str, Any]]:
 
 
 def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
-    """Return the fields of a query; their schemas say what each is."""
+    """Return the fields of a query as parameters with their schemas."""
     components = schemas_of((shape,))[1]
     fields = components[shape.__name__]
     examples = Examples(components)
@@ -310,7 +310,7 @@ def _query_parameters(shape: type[msgspec.Struct]) -> list[dict[str, Any]]:
 
 
 def _of_field(field: Schema, resolved: Schema) -> Schema:
-    """Return the schema of *field*, what it refers to written out."""
+    """Return the schema of *field* with its reference resolved."""
     own = {key: value for key, value in field.items() if key not in {"description", "$ref"}}
     if "$ref" in field:
         own |= {key: resolved[key] for key in ("type", "enum") if key in resolved}

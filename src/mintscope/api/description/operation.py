@@ -1,4 +1,4 @@
-"""The operations of the API: each is its handler, decorated with all that programs must know.
+"""The operations of the API: handlers, decorated with a description for programs.
 
     @Operation("GET", "/v1/groups", Groups, refusals=EVERY_ROUTE, proofs=KEY)
     async def list_groups(self, request: Request) -> Response:
@@ -76,7 +76,7 @@ X402: Final = "x402"  # the proof that is a payment
 
 
 class PriceRange(NamedTuple):
-    """The most that one call of an operation costs, in USD."""
+    """The lowest and the highest cost of one call of an operation, in USD."""
 
     least: Decimal
     most: Decimal
@@ -87,7 +87,7 @@ ANY_BUNDLE: Final = PriceRange(BUNDLES[0].usd, BUNDLES[-1].usd)
 
 
 class Tag(NamedTuple):
-    """A group of operations; *start* is what their paths begin with."""
+    """A group of operations, whose paths begin with *start*."""
 
     start: str
     name: str
@@ -113,7 +113,7 @@ Handler = TypeVar("Handler", bound=Callable[..., Awaitable[AnyResponse]])
 
 
 async def unbound(_request: Request) -> AnyResponse:
-    """Stand for the handler until there is an object that has it."""
+    """Stand in for a handler until an object has bound it."""
     raise NotImplementedError
 
 
@@ -164,7 +164,7 @@ class Operation(Route):
     limits_itself: bool = True
 
     def __call__(self, handler: Handler) -> Handler:
-        """Return *handler*, which is described by its docstring from now on."""
+        """Return *handler*, marked with this operation and the text of its docstring."""
         first, _, rest = inspect.cleandoc(handler.__doc__ or "").partition("\n\n")
         summary = " ".join(first.split()).removesuffix(".")
         description = " ".join(rest.split())
@@ -178,12 +178,12 @@ class Operation(Route):
 
     @property
     def is_payable(self) -> bool:
-        """Whether a payment of its own may be sent with it."""
+        """Whether a call of the operation may be paid for on its own."""
         return any(X402 in proof for proof in self.proofs)
 
     @property
     def takes_sign_in(self) -> bool:
-        """Whether a wallet that has bought credits may sign in for it."""
+        """Whether a wallet that has bought credits may sign in for the operation."""
         takes_credits = self.is_charged and ("creditToken",) in self.proofs
         return takes_credits and self.media_type == JSON_TYPE
 
@@ -206,12 +206,12 @@ class Operation(Route):
 
     @property
     def tag(self) -> str:
-        """The name of its group."""
+        """The name of the operation's group."""
         return next(tag.name for tag in TAGS if self.path.startswith(tag.start))
 
     @property
     def name(self) -> str:
-        """Its name among all operations: that of what answers, as programs write names."""
+        """The operation's unique name: its handler's name in camelCase."""
         verb, *words = str(self.endpoint.__name__).split("_")
         return verb + "".join(map(str.capitalize, words))
 

@@ -42,7 +42,7 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[tuple[Schema, ...], Mapping[str,
 
 
 def _say_rivals(component: Schema) -> None:
-    """Say in JSON Schema which fields of *component* are there instead of others."""
+    """Express in JSON Schema which fields of *component* exclude each other."""
     fields = component.get("properties", {})
     pairs = [
         [other, name]
@@ -54,14 +54,14 @@ def _say_rivals(component: Schema) -> None:
 
 
 class Examples:
-    """Makes examples: numbers are 1 where a field says no better; *missing* has no example."""
+    """Makes examples; numbers default to 1, and *missing* lists fields without an example."""
 
     def __init__(self, components: Mapping[str, Schema]) -> None:
         self._components = components
         self.missing: list[str] = []
 
     def of(self, schema: Schema, where: str = "") -> Any:
-        """Return an instance of *schema*: its own example, or one put together from its parts."""
+        """Return an instance of *schema*: its own example, or one built from its parts."""
         if "examples" in schema:
             return schema["examples"][0]
         if "$ref" in schema:
@@ -91,14 +91,14 @@ class Examples:
         return None
 
     def _line_of_each_kind(self, items: Schema, where: str) -> list[Any]:
-        """Return a line; one more where fields exclude each other, with the others of them."""
+        """Return an example line; add one with the other fields if some exclude each other."""
         shape = self.resolved(items)
         if "examples" in items or not _rivals(shape):
             return [self.of(items, where)]
         return [self._of_kind(shape, where, kind) for kind in (0, 1)]
 
     def _of_kind(self, shape: Schema, where: str, kind: int) -> dict[str, Any]:
-        """Return an object with the first of each two fields that exclude each other (*kind* 0).
+        """Return an object with one of each two exclusive fields: the first if *kind* is 0.
 
         With the second of them if *kind* is 1, and the second examples where there are any.
         """
@@ -113,7 +113,7 @@ class Examples:
 
 
 def _rivals(shape: Schema) -> Sequence[Sequence[str]]:
-    """Return the pairs of fields that are never there together."""
+    """Return the pairs of fields that exclude each other."""
     return [each["required"] for each in shape.get("not", {}).get("anyOf", ())]
 
 
@@ -232,7 +232,7 @@ WITH_TERMS: Final = (
 def success_of(
     operation: Operation, names: Mapping[Any, Schema], examples: Examples
 ) -> dict[str, Any]:
-    """Return the response of a call that is answered."""
+    """Return the description of the operation's success response."""
     headers = RESPONSE_HEADERS
     if operation.is_charged:
         headers = headers | PAYMENT_HEADERS
@@ -293,7 +293,7 @@ def _events_of(shape: Schema) -> Schema:
 
 
 def unchanged_of(operation: Operation) -> dict[str, Any]:
-    """Return the response to a client that has the success already, where there is one."""
+    """Return the 304 response of a conditional operation; empty for other operations."""
     if not operation.is_conditional:
         return {}
     text = "The client has it already, as If-None-Match says: nothing was charged."
@@ -328,7 +328,7 @@ def refusals_of(operation: Operation, failure: Schema) -> dict[str, Any]:
 
 
 def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
-    """Return an example of every refusal, written by what writes it, by the name that it has."""
+    """Return an example of every refusal by its name, as the error writer writes it."""
     return {
         _name_of(operation, code): _example_of(operation, code)
         for operation in operations
@@ -337,7 +337,7 @@ def examples_of(operations: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _name_of(operation: Operation, code: ErrorCode) -> str:
-    """Return the name of an example: each format has its own."""
+    """Return the name of an example, which is distinct for each format."""
     return f"{operation.error_format.body_type.__name__}.{code}"
 
 
@@ -362,7 +362,7 @@ def _kinds(kind: type[ServiceError]) -> Iterator[type[ServiceError]]:
 
 
 def _told(meaning: str, code: ErrorCode) -> ServiceError:
-    """Return an error of any code, for an example."""
+    """Return an error of any code, with *meaning* as its message, for an example."""
     if code is ErrorCode.RATE_LIMITED:
         return RateLimited(30)
     error = ServiceError(meaning)

@@ -1,1 +1,1 @@
-"""Documents by which programs find the API."""
+"""Documents that let programs discover the API."""

@@ -1,4 +1,4 @@
-"""The TypeScript client as it is served: types and package.
+"""The TypeScript client for download: types and package.
 
 The description as TypeScript: the `paths` that the client's types are made of.
 
@@ -137,7 +137,7 @@ def manifest(version: str) -> dict[str, Any]:
 
 
 def write_tarball(version: str, types: str) -> bytes:
-    """Return the package; *types* is the TypeScript of what the service describes."""
+    """Return the package; *types* holds the TypeScript declarations of the API."""
     built = [each for each in (files(__package__) / BUILT).iterdir() if each.name != README]
     content = {f"dist/{each.name}": each.read_bytes() for each in built}
     content[README] = (files(__package__) / BUILT / README).read_bytes()

@@ -222,7 +222,7 @@ def write_skill(
     paths: Collection[str],
     clients: tuple[str, str],
 ) -> bytes:
-    """Return /skill.md: the guide as an agent's skill, which begins with when to use it."""
+    """Return /skill.md: the guide as an agent's skill, which begins with its purpose."""
     head = (
         f"---\nname: {identity.name}\ndescription: Use for the price of a Solana token and for its"
         " RSI, EMA, MACD, Fibonacci levels and buy and sell pressure, by mint address; costs"
@@ -261,7 +261,7 @@ def _routes(operations: Sequence[Operation]) -> Iterator[str]:
 
 
 def _line(operation: Operation) -> str:
-    """Return all that a request needs, and what it is for."""
+    """Return the line of *operation*: its request, cost and purpose."""
     text = operation.text
     return (
         f"- `{operation.method} {_address(operation)}` ({operation.cost}): {text}{_body(operation)}"
@@ -392,7 +392,7 @@ def _documents(identity: Identity, paths: Collection[str]) -> str:
 
 
 def _endpoints(operations: Sequence[Operation], identity: Identity) -> str:
-    """Return the calls, a line for each path; free ones without a price."""
+    """Return the list of calls, a line for each path, with a price unless free."""
     by_path: dict[str, list[Operation]] = {}
     for each in operations:
         by_path.setdefault(each.path, []).append(each)

@@ -1,4 +1,4 @@
-"""Documents by which directories and crawlers find the API.
+"""Documents that let directories and crawlers discover the API.
 
 The descriptions that are served, each a route made of the operations; and the clients.
 
@@ -134,7 +134,7 @@ def write_security(identity: Identity, now: UnixMs) -> bytes:
 
 
 def write_robots(identity: Identity) -> bytes:
-    """Return the rules for crawlers: descriptions are open, counted and paid paths are not."""
+    """Return the rules for crawlers: descriptions are open; counted and paid paths are not."""
     allowed = ("/$", "/llms.txt", "/skill.md", "/openapi.json", "/.well-known/", "/sitemap.xml")
     lines = ["User-agent: *", *(f"Allow: {path}" for path in allowed)]
     lines += ["Disallow: /v1/", "Disallow: /api/", f"Sitemap: {identity.origin}/sitemap.xml"]
@@ -142,7 +142,7 @@ def write_robots(identity: Identity) -> bytes:
 
 
 def write_sitemap(identity: Identity, paths: Sequence[str]) -> bytes:
-    """Return the addresses worth reading; *paths* are those of the descriptions."""
+    """Return the sitemap; *paths* are the paths of the descriptions."""
     all_paths = [*PAGES, *paths] if identity.has_pages else paths
     entries = "".join(f"<url><loc>{identity.origin}{path}</loc></url>" for path in all_paths)
     return (
@@ -162,7 +162,7 @@ DESCRIPTION_LENGTH_MAX: Final = 100  # of a server card
 
 
 def write_server_card(identity: Identity) -> bytes:
-    """Return the card of the MCP server: who it is, and where clients reach it."""
+    """Return the card of the MCP server: its identity and its address."""
     card: dict[str, Any] = {
         "$schema": CARD_SCHEMA,
         "name": _name(identity),
@@ -190,7 +190,7 @@ def write_server_card(identity: Identity) -> bytes:
 
 
 def write_ai_catalog(identity: Identity, paths: Collection[str]) -> bytes:
-    """Return the catalogue of what agents can use here; *paths* are those that are served."""
+    """Return the catalogue of resources for agents; *paths* are the served paths."""
     origin = identity.origin
     entries = [
         _entry("api", "The API", f"{origin}/openapi.json", "application/openapi+json"),
@@ -204,7 +204,7 @@ def write_ai_catalog(identity: Identity, paths: Collection[str]) -> bytes:
 
 
 def write_skills(identity: Identity, skill: bytes, path: str) -> bytes:
-    """Return the index of skills: *skill*, which is served at *path*."""
+    """Return the index of skills, which has *skill*, served at *path*."""
     head = skill.decode().split("---\n")[1]
     described = dict(line.split(": ", 1) for line in head.strip().splitlines())
     listed = {
@@ -222,13 +222,13 @@ def _entry(name: str, title: str, url: str, media_type: str) -> dict[str, str]:
 
 
 def _name(identity: Identity) -> str:
-    """Return the name of the server: the host the other way round, and the name of the service."""
+    """Return the server's name: the host's labels reversed, and the service's name."""
     host = urlsplit(identity.origin).hostname or "localhost"
     return f"{'.'.join(reversed(host.split('.')))}/{_slug(identity.name)}"
 
 
 def _slug(name: str) -> str:
-    """Return *name* in lower case, with single hyphens for all but ASCII and digits."""
+    """Return *name* in lower case, with hyphens for all but ASCII letters and digits."""
     kept = "".join(sign if sign.isalnum() and sign.isascii() else "-" for sign in name.lower())
     return "-".join(part for part in kept.split("-") if part) or "service"
 
@@ -271,7 +271,7 @@ PATHS: Final = (
 
 
 class Surface:
-    """A description, made and compressed when it is first asked for."""
+    """A description, created and compressed when it is first requested."""
 
     def __init__(self, content_type: Header, write: Callable[[], bytes], *more: Header) -> None:
         self._headers = (content_type, CACHED, *more)
@@ -286,7 +286,7 @@ class Surface:
         return compress(self._body)
 
     async def get(self, _request: Request) -> Response:
-        """Answer with the description; it needs no envelope."""
+        """Return the description, without an envelope."""
         body = self._body
         return Response(200, body, self._headers, etag=etag_of(body), gzipped=self._gzipped)
 
@@ -359,7 +359,7 @@ class Surfaces:
         return guide.write_skill(self._operations, self._identity, self._paths, CLIENTS)
 
     def _clients(self) -> list[Route]:
-        """Return the routes of what `pip install` and `npm install` take."""
+        """Return the routes of the packages for `pip install` and `npm install`."""
         operations = self._operations
         identity = self._identity
         wheel = Surface(ZIP, lambda: write_wheel(__version__))

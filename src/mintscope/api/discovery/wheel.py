@@ -1,4 +1,4 @@
-"""The wheel of the Python client, made of the installed modules.
+"""The wheel of the Python client, built from the installed modules.
 
 Source    PyPA, binary distribution format
 """
@@ -20,7 +20,7 @@ KEPT: Final = ("METADATA", "WHEEL", "entry_points.txt")
 
 
 def wheel_name(version: str) -> str:
-    """Return the file name of the wheel: pip reads it."""
+    """Return the file name of the wheel, which pip parses."""
     return f"{NAME}-{version}-py3-none-any.whl"
 
 

@@ -362,7 +362,7 @@ class BacktestRoutes:
 
 
 def _cost(rows: int, found: Iterable[Backtested]) -> int:
-    """Return the credits for *rows* candles; 0 if nothing was looked at."""
+    """Return the credits for *rows* candles; 0 if no time was evaluated."""
     return -(-rows // CANDLES_READ_MAX) if any(one.looks for one in found) else 0
 
 
@@ -404,7 +404,7 @@ def _read_condition(query: BacktestQuery) -> Condition:
 def _asked_candles(
     query: BacktestQuery, condition: Condition, timeframe: Timeframe, last: int
 ) -> AskedCandles:
-    """Return the candles of *timeframe* to read: a day after the *last* look is for returns."""
+    """Return the candles of *timeframe* to read, with a day after *last* for returns."""
     width_s = WIDTH_S[timeframe]
     until = last + DAY_S
     count = max(0, until - query.from_) // width_s + rows_before(

@@ -1,4 +1,4 @@
-"""GET /v1/token/{tokenAddress}/indicators: a point a candle, of pages as candles have them."""
+"""GET /v1/token/{tokenAddress}/indicators: a point per candle, in the pages of candles."""
 
 import asyncio
 from bisect import bisect_left
@@ -116,7 +116,7 @@ class IndicatorRoutes:
 
 
 class Indicators(NamedTuple):
-    """The content of a point: fields of its own, and indicators with parameters."""
+    """The content of a point: plain fields, and indicators with parameters."""
 
     plain: Sequence[str]
     asked: Sequence[AskedIndicator]
@@ -127,14 +127,14 @@ class Indicators(NamedTuple):
         return max((each.lead for each in self.asked), default=0)
 
     def of(self, series: Series, start: Start, within: Range) -> dict[str, Floats]:
-        """Return the values by name, a row a candle of *series* from *start* on."""
+        """Return the values by name, one row per candle of *series* from *start* on."""
         width_s = within.width.seconds
         found = indicators_of(series, start, width_s, set(self.plain)) if self.plain else {}
         return found | values_of(series, start, self.asked, within.limit + BESIDE_THE_PAGE)
 
 
 def _wanted(names: Sequence[str]) -> Indicators:
-    """Return the indicators that *names* ask for.  Raises BadRequest for what is no indicator."""
+    """Return the indicators that *names* ask for.  Raises BadRequest for an unknown name."""
     try:
         asked = [read(name) for name in dict.fromkeys(names) if name not in NAMES]
     except ValueError as problem:
@@ -158,7 +158,7 @@ def _range_of(query: IndicatorsQuery) -> Range:
 def _filled_page(
     mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, asked: AskedCandles
 ) -> IndicatorPage:
-    """Return the page of a series in which spans without a trade have a candle."""
+    """Return the page of a series in which each span without a trade has a candle."""
     series = _since_the_first_price(series_of(kept, asked))
     now = kept.tip.time or UnixS(0)
     whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL + wanted.lead)
@@ -185,7 +185,7 @@ def _filled_page(
 
 
 def _since_the_first_price(series: Series) -> Series:
-    """Return *series* without what was traded before: no indicator counts it as a candle."""
+    """Return *series* without trades before the first price, which indicators ignore."""
     spans = series.unpriced if series.candles else ()
     later = [span for span in spans if span.bucket > series.candles[0].bucket]
     return series._replace(unpriced=later)
@@ -247,7 +247,7 @@ def _asked_column(text: str, values: Floats) -> list[Any]:
 
 
 def _column(name: str, values: Floats) -> list[Any]:
-    """Return *values* as they are sent: null where one is not a number."""
+    """Return *values* as they are sent: null if a value is not a number."""
     if name == "stochRsi":
         return [
             None if isnan(k) else StochasticPoint(k, None if isnan(d) else d)

@@ -64,7 +64,7 @@ from mintscope.solana.blocks import WSOL
 
 
 class PoolsQuery(Wire):
-    """Query of GET /v1/token/{tokenAddress}/pools: it has none."""
+    """Query of GET /v1/token/{tokenAddress}/pools, which has no fields."""
 
 
 class FlowOfPool(Wire):
@@ -92,7 +92,7 @@ class MoveOfPrice(Wire):
 
 
 class PoolLine(Wire):
-    """One pool; what is not known is null."""
+    """One pool; unknown values are null."""
 
     pool: Annotated[str, about("Its address, or its two vaults with + between them.", EXAMPLE_POOL)]
     venue: Annotated[str | None, about("Its program, as in /swaps; null: no swap is kept.", "orca")]
@@ -195,7 +195,7 @@ class CrowdLine(Wire):
 
 
 class TraderLine(Wire):
-    """One trader, of the swaps that are kept."""
+    """One trader in the stored swaps."""
 
     trader: Annotated[
         str, about("The beginning of the address that signs, 8 characters.", "7fUAJdSt")
@@ -218,7 +218,7 @@ class TraderLine(Wire):
 
 
 class TraderPage(Wire):
-    """Traders of a token, of the newest swaps that are kept."""
+    """Traders of a token, in the newest stored swaps."""
 
     token: Token
     m5: Annotated[CrowdLine, Meta(description="Of the last 5 minutes.")]
@@ -277,7 +277,7 @@ class TraderRoutes:
 
 
 def trader_page(mint: Mint, swaps: Sequence[LoggedSwap], now: UnixS, limit: int) -> TraderPage:
-    """Return the traders in *swaps*, which are newest first, as the API sends them."""
+    """Return the page of the traders in *swaps*, which are newest first."""
     details = (one.swap.detail for one in swaps if one.swap.detail is not None)
     decimals = next((detail.decimals for detail in details if detail.decimals is not None), None)
     return TraderPage(
@@ -305,7 +305,7 @@ def _line(one: TraderNow, decimals: int | None) -> TraderLine:
 
 @dataclass(frozen=True, slots=True)
 class PoolRoutes:
-    """The route of pools; *lists* knows what stands in them."""
+    """The route of pools; *lists* has their liquidity."""
 
     shop: SeriesShop
     lists: ListCache

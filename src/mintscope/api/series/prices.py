@@ -51,7 +51,7 @@ class PricesRequest(Wire, forbid_unknown_fields=True):
 
 
 class PriceAt(Wire):
-    """A price of the past."""
+    """A past price."""
 
     usd: Annotated[float, about("US dollars for one whole token.", 171.25)]
     sol: Annotated[float | None, about("SOL for one whole token; null: not kept.", 1.0)]
@@ -86,7 +86,7 @@ class _Close(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PriceRoutes:
-    """The route of prices of the past, with the parts of *v1*."""
+    """The route of past prices, built on *v1*."""
 
     v1: V1
     reader: SeriesReader
@@ -129,7 +129,7 @@ class PriceRoutes:
     async def _read_prices(
         self, request: Request, pairs: Sequence[tuple[Mint, UnixS]]
     ) -> Delivered:
-        """Return a line for each of *pairs*, and what they cost."""
+        """Return a line for each of *pairs*, with their cost in credits."""
         tip = await self.reader.tip()
         if tip.slot is None or tip.time is None:
             raise ServiceUnavailable("No block has been read yet; try again shortly.")
@@ -157,7 +157,7 @@ class PriceRoutes:
 
 
 async def close_by(reader: SeriesReader, mint: Mint, at: UnixS) -> _Close | None:
-    """Return the newest candle of *mint* that had closed *at*, of the narrowest that are kept.
+    """Return the newest candle of *mint* that closed by *at*, of the narrowest timeframe.
 
     None: none is kept.  Raises TokenNotFound.
     """

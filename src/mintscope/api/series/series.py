@@ -73,7 +73,7 @@ NO_RUN: Final = _Run([], [])
 
 
 class EncodedCandles:
-    """Encodes pages of candles, and keeps the newest of each series.
+    """Encodes pages of candles, and caches the newest candles of each series.
 
     Up to RUNS_MAX series are kept, those that were asked for last.
     """
@@ -116,7 +116,7 @@ def _encoded(candles: Sequence[SeriesCandle], *, is_open: bool) -> list[bytes]:
 
 
 def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
-    """Return *candle* as it is sent."""
+    """Return *candle* in its wire form."""
     c = candle
     sol = None
     if (
@@ -206,7 +206,7 @@ class CandleRoutes:
     async def _sell_table(
         self, request: Request, caller: Caller, mint: Mint, query: CandlesQuery
     ) -> Response:
-        """Return all candles that are asked for as one table, for a credit each ROWS_A_CREDIT."""
+        """Return all requested candles as one table, at one credit per ROWS_A_CREDIT rows."""
         within = replace(range_of(query), limit=TABLE_ROWS_MAX)
         form = TableFormat(query.format)
 
@@ -221,7 +221,7 @@ class CandleRoutes:
 
 
 def _table(kept: KeptCandles, within: Range, form: TableFormat) -> tuple[bytes, int]:
-    """Return the table, and how many rows it has."""
+    """Return the table and its number of rows."""
     candles = _page(kept, within).candles
     ended = UnixS((kept.tip.time or 0) - within.width.seconds)
     return written(table_of(candles, ended), form), len(candles)
@@ -233,7 +233,7 @@ def _page(kept: KeptCandles, within: Range) -> PageOfCandles:
 
 
 def range_of(query: CandlesQuery) -> Range:
-    """Return the range of candles that *query* asks for.  Raises BadRequest."""
+    """Return the range of candles that *query* requests.  Raises BadRequest."""
     until = read_until(query.cursor, query.tf, query.to)
     if query.from_ > query.to:
         raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
@@ -260,7 +260,7 @@ def read_until(cursor: str, tf: str, to: int) -> UnixS:
 def wire_page(
     mint: Mint, within: Range, page: PageOfCandles, tip: LogTip, encoded: EncodedCandles
 ) -> CandlePage:
-    """Return *page* as it is sent, as of *tip*."""
+    """Return *page* in its wire form, as of *tip*."""
     next_cursor = None
     if page.until is not None:
         next_cursor = encode_cursor(Before(within.width.name, page.until))

@@ -64,7 +64,7 @@ class _Window(NamedTuple):
 
 
 class NewestCandles:
-    """Reads candles: the newest of a mint are read again once some of them were folded.
+    """Reads candles; the newest candles of a mint are cached and read again when they change.
 
     Up to ROWS_MAX are kept, those of the mints that were asked for last.
     """
@@ -76,7 +76,7 @@ class NewestCandles:
         self._rows = 0
 
     async def read(self, mint: Mint, asked: AskedCandles) -> KeptCandles | None:
-        """Return the candles of *mint* that are asked for; None if it is not tracked."""
+        """Return the requested candles of *mint*; None if the mint is not tracked."""
         place = (mint, asked.timeframe)
         window = self._windows.get(place)
         is_newest = asked.until * 1000 >= self._clock.now()
@@ -112,7 +112,7 @@ BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class Made(NamedTuple):
-    """A page in JSON, as of *tip*; one without anything in it is free."""
+    """A page in JSON, as of *tip*; an empty page is free."""
 
     tip: LogTip
     body: bytes
@@ -125,7 +125,7 @@ class _Kept(NamedTuple):
 
 
 class RecentPages:
-    """Gives a page again while the log stands where it stood, for KEPT_S at most.
+    """Serves a cached page while the log is unchanged, for KEPT_S at most.
 
     The log says of every slot, and when it becomes final, but not of candles that are imported:
     these are seen by then.  Up to BYTES_MAX are kept, those that were given last.
@@ -138,7 +138,7 @@ class RecentPages:
         self._bytes = 0
 
     async def page(self, resource: Resource, make: Callable[[], Awaitable[Made]]) -> Made:
-        """Return the page that is sold as *resource*: the one at hand, or what *make* makes."""
+        """Return the page sold as *resource*: the cached page, or else the result of *make*."""
         kept = self._pages.get(resource)
         is_recent = kept is not None and self._clock.monotonic_s() < kept.until_s
         if kept is not None and is_recent and await self._reader.tip() == kept.made.tip:
@@ -161,12 +161,12 @@ class RecentPages:
 
 
 def made_of(tip: LogTip, page: Wire, *, is_empty: bool) -> Made:
-    """Return *page*, encoded."""
+    """Return *page* encoded as JSON."""
     return Made(tip, msgspec.json.encode(page), is_empty)
 
 
 class Wanted(NamedTuple):
-    """A page that is asked for: *query* is what was read of it."""
+    """A requested page; *query* is its parsed query."""
 
     mint: Mint
     kind: str
@@ -177,7 +177,7 @@ ROWS_A_CREDIT: Final = 1_000
 
 
 class RowsSold(NamedTuple):
-    """Rows that are sold in one body: where, its media type, and its name if it is a file."""
+    """Rows sold in one body: the resource, its media type, and its name if it is a file."""
 
     resource: Resource
     media_type: str
@@ -203,7 +203,7 @@ class SeriesShop:
         wanted: Wanted,
         make: Callable[[], Awaitable[Made]],
     ) -> Response:
-        """Return the page that *make* makes, for a credit of *caller* or a payment.
+        """Return the page from *make*, for one credit of *caller* or one payment.
 
         It may have been made a moment ago.
         """
@@ -232,7 +232,7 @@ class SeriesShop:
         sold: RowsSold,
         make: Callable[[], Awaitable[tuple[LogTip, bytes, int]]],
     ) -> Response:
-        """Return the body that *make* makes, for a credit each ROWS_A_CREDIT of its rows."""
+        """Return the body from *make*, at one credit per ROWS_A_CREDIT rows."""
         order = Order(sold.resource, price=lambda _: 0, is_for_credits=True)
 
         async def work() -> Delivered:
@@ -263,7 +263,7 @@ class SeriesShop:
         order: Order,
         make: Callable[[], Awaitable[tuple[Made, int]]],
     ) -> Response:
-        """Return the page that *make* makes, for as many credits as it says."""
+        """Return the page from *make*, for the number of credits that *make* returns with it."""
 
         async def work() -> Delivered:
             made, credit_count = await make()
@@ -337,7 +337,7 @@ class SwapRoutes:
 
 
 def wire_swaps(mint: Mint, logged: LoggedSwaps) -> SwapPage:
-    """Return *logged* as it is sent."""
+    """Return *logged* in its wire form."""
     final = Slot(-1) if logged.final is None else logged.final
     lines = [line for one in logged.swaps if (line := _line(one, is_final=one.place.slot <= final))]
     cursor = None
@@ -403,7 +403,7 @@ def _reason(swap: PricedSwap) -> Literal["otherPool", "roundTrip", "noPrice"] | 
 
 
 def _excluded(swap: PricedSwap) -> tuple[float | None, Excluded | None]:
-    """Return the USD of *swap* that are in no volume, and why; None if it counts."""
+    """Return the USD of *swap* that no volume includes, and the reason; None if it counts."""
     evidence = swap.evidence
     if swap.volume or evidence is None or not evidence.flow:
         return None, None
@@ -425,5 +425,5 @@ def _excluded_reason(swap: PricedSwap, evidence: Evidence) -> Excluded:
 
 
 def _is_unlisted(program: str) -> bool:
-    """Return whether *program* is no name of the table; "unknown" in logs of before."""
+    """Return whether *program* is not a name in the table; older logs have "unknown" for it."""
     return len(program) > MINT_LENGTH_MIN or program == UNKNOWN

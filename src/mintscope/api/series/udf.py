@@ -1,4 +1,4 @@
-"""Candles for charts that speak TradingView's UDF (Universal Data Feed): GET /v1/udf/...
+"""Candles for charts that use TradingView's UDF (Universal Data Feed): GET /v1/udf/...
 
 The shapes are those of UDF, without the envelope; failures are `{"s": "error", "errmsg": ...}`.
 """
@@ -61,7 +61,7 @@ Symbol = Annotated[
 
 
 def as_named(name: str) -> str:
-    """Return *name*: UDF has underscores."""
+    """Return *name* unchanged, because UDF names have underscores."""
     return name
 
 
@@ -80,7 +80,7 @@ UDF: Final = ErrorFormat(UdfFailure, _failure, hides_code=True)
 
 
 class UdfConfig(Wire, rename=as_named):
-    """The abilities of the feed."""
+    """The capabilities of the feed."""
 
     supported_resolutions: Annotated[list[str], about("Widths of bars.", SUPPORTED)]
     supports_group_request: Annotated[bool, about("Always false.", False)] = False  # noqa: FBT003
@@ -97,7 +97,7 @@ class SymbolQuery(Wire):
 
 
 class UdfSymbol(Wire, rename=as_named):
-    """A token as a chart knows it."""
+    """A token in the form that charts expect."""
 
     name: Annotated[str, about("Its symbol, or the beginning of its mint.", "SOL")]
     ticker: Annotated[str, about("Its mint, base58.", WSOL)]
@@ -174,7 +174,7 @@ class MarksQuery(Wire, rename={"from_": "from"}):
 
 
 class UdfMarks(Wire, rename=as_named):
-    """Marks of UDF: each list has a value of each mark."""
+    """Marks of UDF, as lists with one value per mark."""
 
     id: Annotated[list[int], about("Their numbers.", [1])]
     time: Annotated[list[int], about("Times of marks, Unix seconds.", [1_763_200_800])]
@@ -187,7 +187,7 @@ class UdfMarks(Wire, rename=as_named):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UdfRoutes:
-    """The routes of UDF; all but the bars are free, and counted by the address of the client."""
+    """The routes of UDF; all but the bars are free, and are limited by client address."""
 
     shop: SeriesShop
     lists: ListCache
@@ -333,7 +333,7 @@ class UdfRoutes:
         return kept.tip, *await asyncio.to_thread(_drawn, kept, within)
 
     def _mint(self, symbol: str) -> Mint:
-        """Return the mint that *symbol* is, or names.  Raises TokenNotFound."""
+        """Return the mint that *symbol* is, or the mint with that symbol.  Raises TokenNotFound."""
         try:
             return mint_of(symbol)
         except InvalidTokenAddress:
@@ -362,7 +362,7 @@ def _symbol_of(line: ListLine) -> str:
 
 
 def shown_scale(usd: float | None) -> int:
-    """Return 1 over the least step that shows DIGITS digits of *usd*."""
+    """Return the reciprocal of the smallest price step that shows DIGITS digits of *usd*."""
     if usd is None:
         return 100
     decimals = DIGITS - 1 - floor(log10(usd))
@@ -382,7 +382,7 @@ def _range(asked: HistoryQuery) -> Range:
 
 
 def _drawn(kept: KeptCandles, within: Range) -> tuple[bytes, int]:
-    """Return the bars, and their number."""
+    """Return the bars and their number."""
     series = widened(series_of(kept, within.asked), within.width)
     page = page_of(series, within, kept.tip.time or UnixS(0))
     return msgspec.json.encode(_bars_of(page)), len(page.candles)

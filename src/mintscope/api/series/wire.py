@@ -1,4 +1,4 @@
-"""Requests and answers of series, field by field with its unit."""
+"""Request and response types of series, with the unit of each field."""
 
 from typing import Annotated, Final, Literal
 
@@ -284,7 +284,7 @@ class SwapPage(Wire):
 
 
 class BeforeSwap(msgspec.Struct, frozen=True, array_like=True, tag="swap"):
-    """The start of the next page of swaps: after this one."""
+    """The start of the next page of swaps, which follows this swap."""
 
     slot: int
     transaction_index: int

@@ -32,7 +32,7 @@ class Command(NamedTuple):
 
     @property
     def path(self) -> str:
-        """The whole name of the module."""
+        """The full name of the module."""
         of_client = self.module.startswith("mintscope_client.")
         return self.module if of_client else f"mintscope.app.{self.module}"
 
@@ -148,7 +148,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
 
 
 class _Commands(TyperGroup):
-    """Imports the module of a command when it is called: all of them take a second.
+    """Imports the module of a command when it is called, because importing all takes a second.
 
     Typed with Any where typer has types that it does not publish.
     """

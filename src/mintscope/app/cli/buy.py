@@ -41,11 +41,11 @@ app = typer.Typer()
 
 
 class BuyGroup(TyperGroup):
-    """Shows the help of its commands also where its own options are missing."""
+    """Shows the help of its commands even if its own required options are missing."""
 
     @override
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Print help if it is asked for, else parse; *ctx* is a Context of the click in typer."""
+        """Print help if requested, else parse; *ctx* is a Context of typer's copy of click."""
         if not {*ctx.help_option_names} & {*args}:
             return super().parse_args(ctx, args)
         named = next((name for name in args if name in self.commands), None)
@@ -182,7 +182,7 @@ def _show_report(report: dict[str, Any]) -> None:
 def _run(
     context: typer.Context, buy: Callable[[Buyer], Awaitable[T]], show: Callable[[T], None]
 ) -> None:
-    """Buy and show it, or say why nothing was bought and end with EXIT_NOT_BOUGHT."""
+    """Buy and show the result, or print why nothing was bought and exit with EXIT_NOT_BOUGHT."""
     purchase: BuyOptions = context.obj
     kept = (
         f"It is kept in {purchase.folder}: the same command sends it again, and pays nothing twice."
@@ -205,7 +205,7 @@ def _run(
 
 
 async def _buy(purchase: BuyOptions, journal: Journal, buy: Callable[[Buyer], Awaitable[T]]) -> T:
-    """Buy; what earlier runs have paid does not count against the limit of this one."""
+    """Buy; payments of earlier runs do not count against the limit of this run."""
     limit = purchase.wallet.limit
     limit = replace(limit, atoms_in_all=limit.atoms_in_all + journal.atoms)
     wallet = replace(purchase.wallet, limit=limit)

@@ -70,7 +70,7 @@ DOCUMENT: Final = msgspec.json.Decoder(Document)
 
 
 class BadFile(Exception):
-    """The file is not what it should be; the message says what was expected."""
+    """The file does not have the expected content; the message says what was expected."""
 
 
 @app.command()
@@ -126,7 +126,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
-    """Yield the swaps of *path* with slot and time; report what is quarantined.  Raises BadFile."""
+    """Yield the swaps of *path* with slot and time; report quarantined ones.  Raises BadFile."""
     for text, where in documents(path):
         document, raw = unwrap(text, where)
         decoded = read(document, raw, where)
@@ -144,7 +144,7 @@ def swaps(path: Path) -> Iterator[tuple[Swap, int | None, int | None]]:
 
 
 def documents(path: Path) -> Iterator[tuple[bytes, str]]:
-    """Yield each JSON document of *path*, and where it stands.
+    """Yield each JSON document of *path* and its position in the file.
 
     A file whose first line is a document has one a line; any other is one document.
     """
@@ -187,7 +187,7 @@ def is_json(text: bytes) -> bool:
 
 
 def unwrap(text: bytes | msgspec.Raw, where: str) -> tuple[Document, bytes | msgspec.Raw]:
-    """Return *text* as a document with its own bytes, without the JSON-RPC answer around it."""
+    """Return *text* as a document with its raw bytes, without any JSON-RPC response around it."""
     try:
         document = decode_json(text, DOCUMENT)
         if document.result != UNSAID:
@@ -211,7 +211,7 @@ def read(document: Document, raw: bytes | msgspec.Raw, where: str) -> Decoded:
 
 
 def row(swap: Swap, slot: int | None, time: int | None) -> dict[str, Any]:
-    """Return *swap* as it is printed; amounts and prices are strings, so that none is rounded."""
+    """Return *swap* as it is printed, with amounts and prices as strings to avoid rounding."""
     seen = oriented(swap)
     line: dict[str, Any] = {
         "signature": swap.signature,
@@ -252,7 +252,7 @@ def whole(amount: int, decimals: int | None) -> Decimal | None:
 
 
 def ratio(quote: Decimal, base: Decimal) -> str:
-    """Return *quote* per *base*, without the zeros that rounding to 28 digits can end in."""
+    """Return *quote* per *base*, without the trailing zeros of rounding to 28 digits."""
     price = DIGITS.divide(quote, base).normalize(DIGITS)
     return f"{price:f}" if price == price.to_integral_value() else str(price)
 
@@ -316,7 +316,7 @@ def fill(
 
 @dataclass(frozen=True, kw_only=True)
 class Filling:
-    """One run of the command; its node is the first one of *config*."""
+    """One run of `gaps fill`; it reads from the first node of *config*."""
 
     config: Config
     rate_pools: Sequence[str]
@@ -324,7 +324,7 @@ class Filling:
     yes: bool
 
     async def run(self, market: Market) -> bool:
-        """Fill the gaps that can be filled; return whether none is left open."""
+        """Fill all gaps that can be filled; return whether no gap is left open."""
         gaps = await market.reader.gaps(GAPS_MAX)
         traded = {
             gap: found for gap in gaps if (found := await self._look(market, gap)) is not None
@@ -362,7 +362,7 @@ class Filling:
         return followed
 
     async def _read(self, market: Market, mint: Mint, slot: Slot) -> bool:
-        """Read the past of *mint* again if it was not since *slot*; return whether it is joined."""
+        """Read the past of *mint* again, unless read since *slot*; return whether it is joined."""
         if await _is_read(market, mint, slot):
             return True
         giving = Giving(

@@ -1,4 +1,4 @@
-"""`mintscope config`; `ConfigFile` and `configured` give every other command its configuration."""
+"""`mintscope config`; other commands get their configuration by `ConfigFile` and `configured`."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -150,7 +150,7 @@ def toml_template() -> Iterator[str]:
 
 
 def shown(value: Any) -> str:
-    """Return *value* as TOML writes it."""
+    """Return *value* in TOML syntax."""
     match value:
         case None:
             return "(unset)"
@@ -165,7 +165,7 @@ def shown(value: Any) -> str:
 
 
 def _seen(secret: str) -> str:
-    """Return the host of an address, whose path or user name may be a key; nothing of the rest."""
+    """Return the host of the URL *secret*, with the parts masked that may hold a key."""
     address = urlsplit(secret)
     if not address.scheme or not address.hostname:
         return '"(secret)"'
@@ -175,7 +175,7 @@ def _seen(secret: str) -> str:
 
 
 def allowed(setting: Setting) -> str:
-    """Return the values that *setting* takes, in words."""
+    """Return the accepted values of *setting*, in words."""
     bounds = setting.field.metadata
     low = next((f"at least {bound.ge}" for bound in bounds if isinstance(bound, Ge)), "")
     above = next((f"above {bound.gt}" for bound in bounds if isinstance(bound, Gt)), "")

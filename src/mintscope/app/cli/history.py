@@ -42,7 +42,7 @@ LINE_EVERY_PERCENT: Final = 10
 
 
 class Bar:
-    """A progress bar on a terminal, a line now and then elsewhere.
+    """A progress bar on a terminal; elsewhere, an occasional line.
 
     total   transactions, about: what is read may be more
     """
@@ -73,7 +73,7 @@ class Bar:
         self._bar.stop()
 
     def __call__(self, what: str, count: int) -> None:
-        """Show that *count* more are listed or read."""
+        """Add *count* items to those listed or read so far, and show the progress."""
         done = self._done[what] = self._done.get(what, 0) + count
         self._bar.update(self._tasks[what], completed=done, total=max(done, self._total))
         percent = min(100, 100 * done // self._total)
@@ -180,7 +180,7 @@ def read(
 
 
 def backfill_token(giving: "Giving", config: ConfigFile) -> None:
-    """Read a past, as `history MINT` does; ends the command where it cannot."""
+    """Run a backfill as `history MINT` does, or end the command with a message."""
     settings = configured(config).config
     if settings.chain.source == "files":
         stop("a past is read from a node: chain.source is files")
@@ -199,7 +199,7 @@ def days_ago(days: float) -> UnixS:
 
 @dataclass(kw_only=True)
 class Giving:
-    """One past to read, and how.
+    """One backfill to run, with its options.
 
     from_time    where it begins
     pools        those of the mint; by default those that are found
@@ -218,7 +218,7 @@ class Giving:
     incomplete: bool = False
 
     async def run(self, market: Market, config: Config) -> Stage:
-        """Survey, ask, read, and wait until ingest has joined what was read.
+        """Survey, ask for confirmation, read, and wait until ingest has joined the result.
 
         Raises    ValueError where there is nothing to read; SourceError
         """
@@ -264,7 +264,7 @@ class Giving:
         return cost
 
     async def _joined(self, market: Market) -> Stage:
-        """Return the stage of a job: joined, to be read on, or waiting for an ingest that runs."""
+        """Return the stage of the job: joined, to be read further, or waiting for ingest to run."""
         stage = Stage.READY
         for _ in range(int(JOIN_WAIT_S / LOOK_S)):
             job = await market.history_jobs.one(self.mint)

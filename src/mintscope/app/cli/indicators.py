@@ -1,4 +1,4 @@
-"""`mintscope indicators` and `report`: numbers from the kernels that serve requests."""
+"""`mintscope indicators` and `report`: values from the same kernels that serve requests."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -158,7 +158,7 @@ def _timeframe(values: list[float], periods: Periods) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class _Swap:
-    """A line of SWAPS.csv; NaN where there is no price."""
+    """A line of SWAPS.csv; NaN if the swap has no price."""
 
     time: int
     key: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""Output of commands, and why a command ends."""
+"""Output of commands, and how a command ends."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +20,7 @@ NUMBER_MAX: Final = 2**63 - 1
 
 @contextmanager
 def refusing(parameter: str, *kinds: type[Exception]) -> Iterator[None]:
-    """Turn an error of *kinds* into the refusal of a *parameter* of the command."""
+    """Turn an error of *kinds* into a usage error about *parameter* of the command."""
     try:
         yield
     except kinds as error:

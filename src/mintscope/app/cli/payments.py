@@ -107,7 +107,7 @@ def find(
 
 
 async def _wanted(text: str, money: Money) -> tuple[str, Wanted]:
-    """Return the kind of *text*, in words, and the search for it."""
+    """Return the kind of *text*, in words, and the search for that text."""
     if _is_base58(text, Ed25519):
         return "signature", Wanted(signatures=[Signature(text)])
     if _is_base58(text, Pubkey):
@@ -148,7 +148,7 @@ def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:
 
 
 async def _looked_up(settings: Config, money: Money, wanted: Wanted, kept: Kept) -> list[Facts]:
-    """Return the facts of each payment that was found, with those of the chain."""
+    """Return the facts of each payment that was found, both stored and on chain."""
     clock = SystemClock()
     signatures = [each.signature for each in kept.payments]
     answers = await ask_chain(settings, money, clock, signatures, has_row=True)
@@ -214,7 +214,7 @@ def _advised(advice: Advice) -> Facts:
 
 
 def _amount(atoms: int, asset: Mint | None, terms: PaymentsConfig) -> str:
-    """Return *atoms* in whole tokens if the token is one of ours."""
+    """Return *atoms* in whole tokens if the token is one that this service accepts."""
     if asset in {None, terms.asset}:
         return f"{_whole(atoms, terms.decimals)} {terms.asset_symbol}"
     if asset == terms.usdc_mint:
@@ -229,7 +229,7 @@ def _whole(atoms: int, decimals: int) -> str:
 
 
 def _places(looked: str, wanted: Wanted, kept: Kept) -> Facts:
-    """Return the extent of the search, which a search without results shows."""
+    """Return the extent of the search, to show with a search that has no results."""
     return {
         "by": looked,
         "wallets": len(wanted.payers),

@@ -153,7 +153,7 @@ def _place(text: str) -> str:
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """End the command with one message."""
+    """End the command with one message if the block fails."""
     try:
         yield
     except (UnusableStore, OSError) as error:
@@ -164,7 +164,7 @@ def in_words() -> Iterator[None]:
 
 @contextmanager
 def showing_progress() -> Iterator[Progress]:
-    """Show the progress of a copy on a terminal, or else print a line for each table."""
+    """Show the progress of a copy on a terminal; elsewhere, print a line for each table."""
     console = Console(stderr=True)
     counts = dict[str, int]()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())

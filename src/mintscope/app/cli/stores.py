@@ -1,4 +1,4 @@
-"""Access of commands to the stores of the installation, also while the service runs."""
+"""Access of commands to the stores of the installation, even while the service runs."""
 
 import asyncio
 import os
@@ -53,7 +53,7 @@ async def _own_money(settings: Config) -> AsyncIterator[Money]:
 
 
 def with_reviews(file: ConfigFile, work: Callable[[Reviews], Awaitable[T]]) -> T:
-    """Return the result of *work*; print the reason of a failure, and exit 1."""
+    """Return the result of *work*; if it fails, print the reason and exit 1."""
     try:
         return with_money(
             file,
@@ -79,7 +79,7 @@ def _run(store: AbstractAsyncContextManager[S], work: Callable[[S], Awaitable[T]
 
 @contextmanager
 def without_log() -> Iterator[None]:
-    """Log nothing: a command prints one line about what went wrong."""
+    """Disable logging, because a command prints one line about each failure."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(CRITICAL))
     try:

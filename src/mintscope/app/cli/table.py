@@ -1,4 +1,4 @@
-"""CSV files from people: every malformed cell is named, none is guessed at.
+"""CSV files written by people: every malformed cell is reported, and no value is guessed.
 
 Columns are found by name, in any order; other columns and blank lines are ignored.
 
@@ -30,7 +30,7 @@ NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4}
 
 
 class BadTable(Exception):
-    """A problem of a table: file, line, column, what was expected and what was there."""
+    """A problem in a table: file, line, column, the expected value and the actual one."""
 
 
 class Row:
@@ -42,7 +42,7 @@ class Row:
         self._cells = cells
 
     def text(self, column: str) -> str:
-        """Return the cell, empty where the table has no such column."""
+        """Return the cell, empty if the table does not have this column."""
         return self._cells.get(column, "")
 
     def integer(self, column: str, minimum: int, maximum: int) -> int:
@@ -60,7 +60,7 @@ class Row:
         return abs(float(text))  # no negative zero
 
     def bad(self, column: str, expected: str) -> BadTable:
-        """Return the complaint about a cell."""
+        """Return the error about a cell."""
         return BadTable(
             f"{self._path}, line {self._line}, column {column}:"
             f" expected {expected}, was {shown(self.text(column))}"
@@ -82,7 +82,7 @@ def rows(path: Path, required: Sequence[str]) -> Iterator[Row]:
 
 
 def shown(text: str) -> str:
-    """Return *text* quoted, cut where it is long."""
+    """Return *text* quoted, shortened if it is long."""
     if not text:
         return "empty"
     return repr(text if len(text) <= SHOWN_MAX else text[:SHOWN_MAX] + "...")

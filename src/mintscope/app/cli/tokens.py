@@ -179,7 +179,7 @@ def show(
 
 
 def _days(text: str) -> float:
-    """Return the days that *text* says, 10d."""
+    """Return the number of days in *text*, such as 10d."""
     number = text.removesuffix("d")
     if not number.isascii() or not number.isdigit() or not 0 < int(number) <= DAYS_MAX:
         raise typer.BadParameter(
@@ -189,7 +189,7 @@ def _days(text: str) -> float:
 
 
 def _facts(mints: list[Mint], config: ConfigFile) -> dict[Mint, MintFacts]:
-    """Return the facts of *mints* by the node; stop if one is not a mint.
+    """Return the facts of *mints* from the node; end the command if one is not a mint.
 
     A node that does not answer refuses nothing: ingest reads the facts later.
     """
@@ -230,7 +230,7 @@ async def _show(market: Market, mint: Mint) -> Shown | None:
 
 
 async def _lines(market: Market, after: str, count: int) -> list[tuple[Cell, ...]]:
-    """Return up to *count* lines; the states of a part at a time are in memory."""
+    """Return up to *count* lines, loading a limited number of states into memory at a time."""
     tip: LogTip | None = None
     rows: list[tuple[Cell, ...]] = []
     while count > len(rows):
@@ -254,7 +254,7 @@ async def _lines(market: Market, after: str, count: int) -> list[tuple[Cell, ...
 
 
 def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
-    """Return for each timeframe "now", or when it is ready at the earliest."""
+    """Return for each timeframe "now", or the earliest time at which it is ready."""
     if now is None:
         return [None] * len(Timeframe)
     moments = ready_from(tracked.state, now).values()
@@ -262,7 +262,7 @@ def _readiness(tracked: TrackedMint, now: UnixS | None) -> list[str | None]:
 
 
 def _report(loaded: LoadedMint, now: UnixS) -> TokenReport | None:
-    """Return the report that would be served of *loaded*, however little there is."""
+    """Return the report that the API would serve for *loaded*, even with little data."""
     engine = Engine(1)
     engine.load(0, loaded)
     values = engine.snapshot(0, now)
@@ -336,7 +336,7 @@ def export_day(
 
 
 async def _tables(market: Market, within: Range) -> AsyncIterator[tuple[int, Table]]:
-    """Yield the candles *within* of all mints, by mint, in tables with their numbers."""
+    """Yield the candles *within* the range for all mints, by mint, as numbered tables."""
     number = 1
     rows = 0
     tables: list[Table] = []

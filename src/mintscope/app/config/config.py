@@ -9,7 +9,7 @@ from mintscope.kit.time import DAY_S, HOUR_S
 
 
 class Section(BaseModel):
-    """A part of the configuration, for one component; the text below a setting is its meaning."""
+    """A part of the configuration, for one component; the text below a setting explains it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -189,7 +189,7 @@ class AccountsConfig(Section):
 
 
 class WebConfig(Section):
-    """Pages for people, on the listener of the api."""
+    """Pages for people, served by the listener of the api."""
 
     enabled: bool = True
     """Serve the pages."""

@@ -189,7 +189,7 @@ class TracingConfig(Section):
 
 
 class OperatorConfig(Section):
-    """The operator of the service, in the footer of every page, on /operator and on receipts."""
+    """The operator of the service, shown in page footers, on /operator and on receipts."""
 
     name: str = Field(default="", max_length=100)
     """Name of the person or company that sells."""
@@ -292,7 +292,7 @@ class StreamsConfig(Section):
 
 
 class DexConfig(Section):
-    """The programs that are read beside those that mintscope knows."""
+    """The programs that are read in addition to those that mintscope knows."""
 
     programs: values.Programs = ()
     """Programs that are read by what moved, each `NAME:ID:DISCRIMINATORS:POOL_ACCOUNT`. The first 1
@@ -369,5 +369,5 @@ class Config(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Let the environment win over the file, which arrives as arguments."""
+        """Give the environment priority over the file, whose settings arrive as arguments."""
         return env_settings, init_settings

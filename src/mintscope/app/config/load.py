@@ -50,7 +50,7 @@ OTHERS: Final = stat.S_IRWXO | stat.S_IWGRP  # root may own it, and the service'
 
 
 def guessable(config: Config) -> list[str]:
-    """Return a problem for each secret of *config* that others can guess; it names no secret."""
+    """Return a problem for each guessable secret of *config*, without showing the secret."""
     return [f"{key}: expected a secret of your own; {flaw}" for key, flaw in _flaws(config)]
 
 
@@ -86,7 +86,7 @@ def _urls(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
 
 
 def _issued(config: Config) -> Iterator[tuple[str, Iterable[SecretStr | None]]]:
-    """Yield the secrets that others have issued: how good these are is not for us to say."""
+    """Yield the secrets issued by other services, whose strength is not checked."""
     yield "mail.password", [config.mail.password]
     yield "signals.telegram_token", [config.signals.telegram_token]
     yield "geyser.x_tokens", config.geyser.x_tokens
@@ -110,11 +110,11 @@ def kept_secret(config: Config) -> Iterator[str]:
 
 
 class OpenSecret(NeedsOperator):
-    """Others of the machine may read, or change, a file that holds a secret."""
+    """Other users of the machine can read or change a file that holds a secret."""
 
 
 def expect_closed(file: Path) -> None:
-    """Expect *file*, which holds a secret, to be closed to others.  Raises OpenSecret."""
+    """Check that other users cannot access *file*, which holds a secret.  Raises OpenSecret."""
     try:
         mode = stat.S_IMODE(file.stat().st_mode)
     except OSError:
@@ -153,7 +153,7 @@ def secret_files(
 
 
 def read_secret(path: Path) -> str:
-    """Return the text in *path*; its lines are the parts of a list.
+    """Return the text in *path*; each line is one item of a list.
 
     Raises UnusableSecretFile
     """
@@ -236,7 +236,7 @@ class Setting:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loaded:
-    """The configuration of this process, its TOML *file* if any, and where each part came from."""
+    """The configuration of this process, its TOML *file* if any, and the origin of each setting."""
 
     config: Config
     file: Path | None
@@ -244,7 +244,7 @@ class Loaded:
 
 
 def settings() -> Iterator[tuple[str, type[Section] | None, Sequence[Setting]]]:
-    """Yield (section, its class, its settings); the section of no name first."""
+    """Yield (section, its class, its settings); the unnamed section is first."""
     top = {key: field for key, field in Config.model_fields.items() if not _section(field)}
     yield "", None, [Setting(key, field, Config) for key, field in top.items()]
     for name, field in Config.model_fields.items():
@@ -334,7 +334,7 @@ def _secrets(
 
 
 def child_environment(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return this process's environment with *settings* in place of every setting in it."""
+    """Return this process's environment with *settings* in place of all its own settings."""
     inherited = {
         name: value
         for name, value in os.environ.items()  # noqa: TID251 - handed on, not read
@@ -353,7 +353,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def _unknown_variables(environ: Mapping[str, str], known: Mapping[str, Setting]) -> list[str]:
-    """Return a problem for each variable that no setting reads; typed wrong, it would be lost."""
+    """Return a problem for each unknown variable, because a misspelled setting has no effect."""
     variables = [setting.variable for setting in known.values()]
     # A name that begins like a section is reported by the section itself.
     sections = tuple(f"{PREFIX}{name.upper()}" for name, _, _ in settings() if name)
@@ -371,7 +371,7 @@ def _problem(
     environ: Mapping[str, str],
     known: Mapping[str, Setting],
 ) -> str:
-    """Return the flaw of a key, for the operator and without the value of a secret."""
+    """Return the problem with a key, for the operator, without showing a secret's value."""
     key = _key(details["loc"], known)
     variable = _variable(key)
     where = f"{variable} (environment)" if variable in environ else f"{key} ({file})"
@@ -389,7 +389,7 @@ def _problem(
 
 
 def _key(location: Sequence[int | str], known: Mapping[str, Setting]) -> str:
-    """Return the setting at *location*: what is below one, as a list item, is not a key."""
+    """Return the setting at *location*, without the parts below it, such as list items."""
     parts = [str(part) for part in location]
     for length in range(len(parts), 0, -1):
         if ".".join(parts[:length]) in known:
@@ -423,7 +423,7 @@ def _contradictions(config: Config) -> list[str]:
 
 
 def _open_file(file: Path, secrets: Iterable[str]) -> list[str]:
-    """Return a problem if others may read *file*, in which the settings *secrets* are."""
+    """Return a problem if others can read *file*, which holds the settings *secrets*."""
     if not any(True for _ in secrets):
         return []
     try:
@@ -434,7 +434,7 @@ def _open_file(file: Path, secrets: Iterable[str]) -> list[str]:
 
 
 def _unstreamable(geyser: GeyserConfig) -> list[str]:
-    """Return the settings that a stream lacks."""
+    """Return the problems with the settings of the stream."""
     problems = []
     if not geyser.urls:
         problems.append('geyser.urls: expected at least one server with chain.source "geyser"')
@@ -451,7 +451,7 @@ def _unstreamable(geyser: GeyserConfig) -> list[str]:
 
 
 def _unsafe(config: Config) -> list[str]:
-    """Return the problems that would expose e-mails or passwords."""
+    """Return the problems with settings that would expose e-mails or passwords."""
     problems = []
     if config.mail.delivery == "page" and _is_reachable(config.api):
         problems.append(
@@ -473,14 +473,14 @@ def _unsafe(config: Config) -> list[str]:
 
 
 def _is_reachable(api: ApiConfig) -> bool:
-    """Return whether clients of other machines are served, directly or through a proxy."""
+    """Return whether clients on other machines can connect, directly or through a proxy."""
     origin_host = "localhost" if api.origin is None else urlsplit(api.origin).hostname or ""
     hosts_are_own = is_loopback(api.host) and is_loopback(origin_host)
     return not hosts_are_own or bool(api.trusted_proxies)
 
 
 def _unsellable(payments: PaymentsConfig, chain: ChainConfig) -> list[str]:
-    """Return the settings that sales lack."""
+    """Return the problems with the settings that sales need."""
     problems = []
     if payments.pay_to is None:
         problems.append("payments.pay_to: expected the wallet that is paid")

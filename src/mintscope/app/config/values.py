@@ -1,4 +1,4 @@
-"""Values of single settings, and how the environment spells them."""
+"""Types of single settings, and how to write them in the environment."""
 
 import re
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 
 def _split(value: object) -> object:
-    """Return the parts of a comma-separated text, as the environment gives it."""
+    """Return the parts of *value*, a comma-separated text from the environment."""
     if isinstance(value, str):
         return [part.strip() for part in value.split(",") if part.strip()]
     return value
@@ -52,7 +52,7 @@ class AddedProgram(NamedTuple):
 
 
 def parse_program(text: str) -> AddedProgram:
-    """Return the program of *text*.  Raises ValueError that says what was expected."""
+    """Return the program in *text*.  Raises ValueError that says what was expected."""
     shape = PROGRAM.fullmatch(text)
     if shape is None:
         raise ValueError(
@@ -93,7 +93,7 @@ def _parse_start(value: object) -> object:
 
 
 def _parse_headers(value: object) -> object:
-    """Return the headers of `Name: value, Name: value`, as the environment gives them."""
+    """Return the headers in *value*, `Name: value, Name: value` from the environment."""
     if not isinstance(value, str):
         return value
     headers = {}

@@ -43,12 +43,12 @@ OFFICIAL: Final = find_spec("solana") is not None  # without it the official cli
 
 
 class DemoFailed(Exception):
-    """The demo did not go as it should; the message is the service's answer."""
+    """The demo did not run as expected; the message is the response of the service."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuyerTask:
-    """The seller of a demo buyer, and its wallet."""
+    """The settings of a demo buyer: the seller's address, and the buyer's wallet."""
 
     origin: str
     rpc_url: str
@@ -57,17 +57,17 @@ class BuyerTask:
 
     @property
     def asset(self) -> Pubkey:
-        """The mint of what it pays in: the payment token, unless another is chosen."""
+        """The mint that the buyer pays with: the payment token by default."""
         return self.paid_in or self.genesis.mint
 
     @property
     def wallet(self) -> Keypair:
-        """The buyer's key: it has a SOL, 1,000 tokens and 1 USDC, from the faucet."""
+        """The buyer's key; its wallet has 1 SOL, 1,000 tokens and 1 USDC from the faucet."""
         return self.genesis.key("buyer")
 
 
 def buy(task: BuyerTask) -> None:
-    """Ask, pay, buy credits, spend them all; print every step.  Raises DemoFailed, HTTPError."""
+    """Request, pay, buy credits and spend them; print every step.  Raises DemoFailed, HTTPError."""
     with warnings.catch_warnings():
         # The official client uses what its Solana library has deprecated.
         warnings.simplefilter("ignore")
@@ -96,7 +96,7 @@ async def _buy(task: BuyerTask) -> None:
 
 
 async def _expect_price(http: httpx.AsyncClient, asset: Pubkey) -> None:
-    """Wait until *asset*, the payment token, has a price: USDC beside it always has one."""
+    """Wait until the payment token *asset* has a price; USDC always has one."""
     for _ in range(PRICE_LOOKS_MAX):
         answer = await http.get("/v1/credits/bundles")
         if answer.is_success and answer.json()["data"]["currency"]["asset"] == str(asset):
@@ -106,7 +106,7 @@ async def _expect_price(http: httpx.AsyncClient, asset: Pubkey) -> None:
 
 
 async def _fund(task: BuyerTask) -> None:
-    """Let the faucet give the buyer money, and wait for it."""
+    """Request money for the buyer from the faucet, and wait until it arrives."""
     wallet = str(task.wallet.pubkey())
     tokens = str(task.genesis.tokens_of(task.wallet.pubkey()))
     confirmed = {"commitment": "confirmed", "encoding": "base64"}
@@ -130,7 +130,7 @@ async def _call(http: httpx.AsyncClient, url: str, method: str, *params: object)
 
 @asynccontextmanager
 async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
-    """Yield a client that pays what it is asked for, within limits."""
+    """Yield a client that pays the demanded amounts, within limits."""
     if OFFICIAL:
         async with _official(task) as client:
             yield client
@@ -152,7 +152,7 @@ async def _paying(task: BuyerTask) -> AsyncIterator[httpx.AsyncClient]:
 
 
 def _official(task: BuyerTask) -> httpx.AsyncClient:
-    """Return the official client, unmodified but for being allowed our token."""
+    """Return the official client, changed only to allow payments in the demo's token."""
     # Not among what the service itself needs.
     from x402 import x402Client  # noqa: PLC0415
     from x402.client_base import SpendControlAsset  # noqa: PLC0415

@@ -37,7 +37,7 @@ PREFIX: Final = "mintscope-demo-"
 
 @contextmanager
 def demo_folder() -> Iterator[Path]:
-    """Yield a new folder that lives as long as the block; remove those of demos that were killed.
+    """Yield a new folder, removed after the block; remove the folders of killed demos.
 
     A demo holds a lock on its folder, which the kernel releases however the demo ends.
     """
@@ -69,7 +69,7 @@ def _locked_folder() -> tuple[tempfile.TemporaryDirectory[str], int]:
 
 
 def _is_at(path: str, descriptor: int) -> bool:
-    """Return whether *path* still names what *descriptor* has open."""
+    """Return whether *path* still refers to the file that *descriptor* has open."""
     try:
         return os.path.samestat(Path(path).stat(), os.fstat(descriptor))
     except FileNotFoundError:
@@ -77,7 +77,7 @@ def _is_at(path: str, descriptor: int) -> bool:
 
 
 def _remove_if_left(folder: Path) -> None:
-    """Remove *folder* if it is ours and no demo holds it."""
+    """Remove *folder* if it belongs to this user and no demo holds it."""
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
@@ -190,7 +190,7 @@ def _run(folder: Path, listener: socket.socket, *, history_days: float, streams:
 
 
 def _settings(genesis: Genesis, world: World) -> dict[str, str]:
-    """Return the settings of a demo: it sells for the chain's own token, at its market price."""
+    """Return the settings of a demo, which sells for the chain's own token at market price."""
     (token,) = (each for each in world.listed if each.token.symbol == PAYMENT_SYMBOL)
     pools = ",".join(f"{pool.base_vault}:{pool.quote_vault}" for pool in token.pools)
     return {
@@ -214,7 +214,7 @@ def _settings(genesis: Genesis, world: World) -> dict[str, str]:
 
 
 def _streamed(port: int) -> dict[str, str]:
-    """Return the settings that read blocks from the stream."""
+    """Return the settings for reading blocks from the stream."""
     return {
         "MINTSCOPE_CHAIN__SOURCE": "geyser",
         "MINTSCOPE_GEYSER__URLS": f"http://{HOST}:{port}",
@@ -229,7 +229,7 @@ def _free_ports(count: int) -> list[int]:
 
 
 def _until(children: Children, is_done: Callable[[], bool]) -> None:
-    """Wait for *is_done* or a signal.  Raises ChildEnded, also when it takes too long."""
+    """Wait for *is_done* or a signal.  Raises ChildEnded, including on a timeout."""
     for _ in range(int(READY_TIMEOUT_S / POLL_S)):
         if children.stopping or is_done():
             return
@@ -238,7 +238,7 @@ def _until(children: Children, is_done: Callable[[], bool]) -> None:
 
 
 def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
-    """Return whether *url* answers with success."""
+    """Return whether *url* responds with success."""
     try:
         return httpx.get(url, headers=headers, timeout=2).is_success
     except httpx.HTTPError:
@@ -246,14 +246,14 @@ def _answers(url: str, headers: Mapping[str, str] | None = None) -> bool:
 
 
 def _is_ready(origin: str, credit_token: str) -> bool:
-    """Return whether our own api is ready; another service on its port would not know the token."""
+    """Return whether the demo's api is ready; only that api knows *credit_token*."""
     return _answers(f"{origin}/readyz") and _answers(
         f"{origin}/v1/credits/balance", {"Authorization": f"Bearer {credit_token}"}
     )
 
 
 def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
-    """Print lines to try."""
+    """Print lines to try on the command line."""
 
     def curl(path: str) -> str:
         authorization = shlex.quote(f"Authorization: Bearer {credit_token}")
@@ -270,7 +270,7 @@ def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
 
 
 def _invite_people(origin: str, rpc_url: str, password: str, folder: Path) -> None:
-    """Print the addresses of the pages, and how a wallet and an agent get what they need."""
+    """Print the addresses of the pages, and how to fund a wallet and equip an agent."""
     typer.echo("\nFor people:\n")
     typer.echo(f"  pages           {origin}/")
     typer.echo(f"  administrator   {ADMINISTRATOR}, password {password}")
@@ -304,7 +304,7 @@ def _command(environment: Mapping[str, str], *words: str, typed: str = "") -> st
 
 
 def _listener(port: int | None) -> socket.socket:
-    """Return the socket of the API; None: on the usual port if it is free, else on another."""
+    """Return the listening socket of the API; None: on the usual port if free, else on another."""
     try:
         return bind(ApiConfig(host=HOST, port=ApiConfig().port if port is None else port))
     except OSError:

@@ -189,7 +189,7 @@ def faults(
 
 
 def _units(text: str, per_whole: int, most: int, option: str) -> int:
-    """Return *text*, a decimal number of whole units, in the smallest ones."""
+    """Return *text*, a decimal number of whole units, in the smallest units."""
     try:
         units = Decimal(text) * per_whole
     except InvalidOperation:
@@ -203,7 +203,7 @@ def _units(text: str, per_whole: int, most: int, option: str) -> int:
 
 
 def _call(url: str, method: str, *params: object) -> object:
-    """Return the answer of the devchain; end with one line if it does not answer."""
+    """Return the response of the devchain; end with one message if it does not respond."""
     call = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
     try:
         answer = httpx.post(url, json=call, timeout=TIMEOUT_S).raise_for_status().json()
@@ -232,7 +232,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _write(path: Path, content: Iterable[bytes]) -> None:
-    """Write all of *content* or nothing."""
+    """Write *content* completely or not at all."""
     unfinished = path.with_name(f"{path.name}.part")
     try:
         with unfinished.open("wb") as plain:

@@ -39,11 +39,11 @@ ELSEWHERE: Final = "https://directory.example"  # the page that a browser would 
 
 
 class ServiceSilent(Exception):
-    """Nothing answers at the address; the message says why."""
+    """The service does not respond at the address; the message says why."""
 
 
 class Visitor:
-    """Reads paths of one service, each once.  Every method raises ServiceSilent.
+    """Reads each path of one service once.  Every method raises ServiceSilent.
 
     origin   `https://api.example`
     """
@@ -65,7 +65,7 @@ class Visitor:
     def ask(
         self, path: str, method: str = "GET", headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Return the answer; *path* may be a whole URL of the service."""
+        """Return the response; *path* may be a full URL of the service."""
         target = path.removeprefix(self.origin)
         if (method, target) not in self._read:
             try:
@@ -76,13 +76,13 @@ class Visitor:
         return self._read[method, target]
 
     def document(self, path: str) -> dict[str, Any]:
-        """Return the JSON object at *path*, empty where there is none."""
+        """Return the JSON object at *path*, empty if there is none."""
         answer = self.ask(path)
         return object_in(answer.content) if answer.status_code == httpx.codes.OK else {}
 
 
 def object_in(text: bytes) -> dict[str, Any]:
-    """Return the JSON object in *text*, empty where it is none."""
+    """Return the JSON object in *text*, empty if *text* is not an object."""
     try:
         found = json.loads(text)
     except ValueError:
@@ -128,7 +128,7 @@ NAMED: Final = "set api.origin to the address clients use, and restart"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """The surfaces that are served, by the configuration."""
+    """The surfaces that should be served, according to the configuration."""
 
     has_sales: bool = True
     has_contact: bool = True
@@ -136,7 +136,7 @@ class Expected:
     has_mcp: bool = True
 
     def paths(self) -> Iterator[str]:
-        """Yield the surfaces that must be there."""
+        """Yield the paths that must be served."""
         for path in TYPES:
             if (path != X402 or self.has_sales) and (path != SECURITY or self.has_contact):
                 yield path
@@ -185,7 +185,7 @@ def _is_number(host: str) -> bool:
 
 
 def _surface(visitor: Visitor, path: str) -> Iterator[Finding]:
-    """Look at one path: it is there, of its type, for HEAD and for pages of others, too."""
+    """Check that one path is served with its type, for HEAD, and for pages of other origins."""
     answer = visitor.ask(path)
     if answer.status_code != httpx.codes.OK:
         fix = CONTACT if path == SECURITY else OURS
@@ -233,7 +233,7 @@ def _crawling(visitor: Visitor) -> Iterator[Finding]:
 
 
 def _sold(visitor: Visitor) -> Iterator[Finding]:
-    """Look at the list of what is sold, and at the same in the description."""
+    """Check the list of products, and the same products in the OpenAPI description."""
     sold = visitor.document(X402)
     if not sold.get("resources"):
         yield _wrong(f"{X402} lists nothing that is sold", "set payments.enabled, and restart")
@@ -251,7 +251,7 @@ def _price_of(operation: Any) -> Any:
 
 
 def _demand(visitor: Visitor) -> Iterator[Finding]:
-    """Ask for what is sold without paying, as every prober does."""
+    """Request a product without paying, as every prober does."""
     urls = [str(each) for each in visitor.document(X402).get("resources", ())]
     url = next((each for each in urls if "/v1/token/" in each), None)
     if url is None:
@@ -276,7 +276,7 @@ def _demand(visitor: Visitor) -> Iterator[Finding]:
 
 
 def _terms(visitor: Visitor, path: str, terms: Mapping[str, Any]) -> Iterator[Finding]:
-    """Look at the terms of a payment, and at what they say of what is sold."""
+    """Check the payment terms of *path*, and their description of the product."""
     if terms.get("x402Version") != 2 or not terms.get("accepts"):  # noqa: PLR2004 - of x402
         fix = "let the proxy pass headers of 3.5 KB: PAYMENT-REQUIRED is one"
         yield _wrong(f"the 402 of {path} has no PAYMENT-REQUIRED of x402 version 2", fix)
@@ -339,27 +339,27 @@ The whole way, step by step: {origin}/llms.txt
 
 
 def slug_of(name: str) -> str:
-    """Return *name* as a segment of a path in a registry: lower case, URL-safe."""
+    """Return *name* as a path segment for a registry: lower case, URL-safe."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "mintscope"
 
 
 def name_of(described: Mapping[str, Any]) -> str:
-    """Return the name of the service in registries, of its OpenAPI document."""
+    """Return the name of the service in registries, from its OpenAPI document."""
     return slug_of(str(described["info"]["title"]))
 
 
 def owner_of(host: str) -> str:
-    """Return the name before the end of a domain: `example` of `api.example.org`."""
+    """Return the owner's name in a domain: `example` in `api.example.org`."""
     return host.split(".")[-2:][0]
 
 
 def namespace_of(host: str) -> str:
-    """Return the namespace that the owner of *host* can prove: its name, backwards."""
+    """Return the namespace that the owner of *host* can prove: the domain name reversed."""
     return ".".join(reversed(host.split(".")))
 
 
 def write_pay(origin: str, described: Mapping[str, Any]) -> str:
-    """Return PAY.md, of a service whose OpenAPI document is *described*."""
+    """Return PAY.md for a service whose OpenAPI document is *described*."""
     title = str(described["info"]["title"])
     fields = {
         "name": name_of(described),
@@ -379,7 +379,7 @@ def write_pay(origin: str, described: Mapping[str, Any]) -> str:
 def write_server(
     origin: str, described: Mapping[str, Any], namespace: str, icon: str | None
 ) -> str:
-    """Return server.json for the MCP registry; *icon* is where one is."""
+    """Return server.json for the MCP registry; *icon* is the address of an icon."""
     title = str(described["info"]["title"])
     header = {
         "name": "Authorization",
@@ -451,7 +451,7 @@ def listing(
 
 
 def write_files(visitor: Visitor, folder: Path, provider: Path, namespace: str) -> None:
-    """Write the service's description of itself in the forms of directories.
+    """Write the service's description in the formats of directories.
 
     Raises ServiceSilent.
     """

@@ -53,7 +53,7 @@ TOO_MANY: Final = "HTTP 429"
 
 
 def check_chain(config: Config) -> Iterator[Finding]:
-    """Ask the node, or open the files."""
+    """Check the node, or the files of blocks."""
     if config.chain.source == "files":
         for path in config.chain.files:
             yield asyncio.run(_file(path))
@@ -73,7 +73,7 @@ async def _file(path: Path) -> Finding:
 
 
 async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
-    """Ask the node what it is, for its time, and for a whole block, as ingest does all day."""
+    """Check the node's identity, its time, and its response for a whole block."""
     where = f"node: {shown(chain.rpc_url)}"
     try:
         async with open_node(chain, clock) as node:
@@ -95,7 +95,7 @@ async def _node(chain: ChainConfig, clock: Clock) -> AsyncIterator[Finding]:
 
 
 async def _streams(geyser: GeyserConfig) -> AsyncIterator[Finding]:
-    """Ask each server of the stream for its version: that shows the way and the x-token too."""
+    """Request the version of each stream server, which tests the connection and the x-token."""
     # Only here: grpcio and protobuf are an extra that others need not have.
     from mintscope.app.stream import versions  # noqa: PLC0415 - see above
 
@@ -172,7 +172,7 @@ NAME_IT: Final = "it is read by its transfers; dex.programs gives it a name"
 
 
 def check_coverage(config: Config) -> Iterator[Finding]:
-    """Check the coverage of late, and of the day before."""
+    """Check recent coverage, and that of the day before."""
     if market_place(config).is_new:
         return
     try:
@@ -226,7 +226,7 @@ def findings(coverage: Coverage, share_min: float) -> Iterator[Finding]:
 
 
 def _most_missed(coverage: Coverage, since: UnixS) -> list[MissedProgram]:
-    """Return the programs missed most in the day, and those missed most lately."""
+    """Return the programs missed most in the day, and those missed most recently."""
     day = missed_programs(coverage.rows)
     lately = [one.program for one in missed_programs(coverage.after(since))[:SHOWN_MAX]]
     shown = dict.fromkeys([*lately, *(one.program for one in day[:SHOWN_MAX])])
@@ -253,7 +253,7 @@ def _share(share: float | None) -> str:
 
 
 def _told(tally: Tally, whole: Tally) -> str:
-    """Return calls and USD in words, and what part of the whole volume that is."""
+    """Return calls and USD in words, with their share of the whole volume."""
     calls = "1 call" if tally.calls == 1 else f"{tally.calls:,} calls"
     said = f"{calls}, {tally.volume // MICRO_USD:,} USD"
     if tally.calls > tally.valued:
@@ -273,7 +273,7 @@ MB: Final = 1_000_000
 
 
 def check_node(config: Config, seconds: float, units_a_month: int | None) -> Iterator[Finding]:
-    """Watch the node for *seconds*; yield what was seen, and yes or no at the end."""
+    """Watch the node for *seconds*; yield the measurements, and a final yes or no."""
     chain = config.chain
     where = f"node: {shown(chain.rpc_url)}"
     try:
@@ -330,7 +330,7 @@ def _plan(units_a_month: int | None, watch: NodeWatch) -> Iterator[Finding]:
 
 
 def _reasons(watch: NodeWatch, in_flight: int) -> Sequence[str]:
-    """Return the reasons against the node."""
+    """Return the reasons to reject the node."""
     reasons = []
     if watch.failures:
         reasons.append(f"{len(watch.failures)} requests without an answer ({watch.failures[0]})")
@@ -359,7 +359,7 @@ WHAT_FOLLOWS: Final = (
 
 
 def check_dollars(config: Config) -> Iterator[Finding]:
-    """Compare the dollars that are followed here, by what they traded at lately."""
+    """Compare the followed dollars by the prices of their recent trades."""
     if market_place(config).is_new:
         return
     with suppress(UnusableStore, ServiceUnavailable):  # reported by the check of the market
@@ -395,7 +395,7 @@ async def _prices(config: Config) -> tuple[dict[Mint, float], int]:
 
 
 def dollar_findings(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> Iterator[Finding]:
-    """Yield findings about *dollars* off the median of all; *prices* are their prices in trades."""
+    """Yield findings about *dollars* off the median; *prices* are the prices in trades."""
     off = {mint: share for mint, share in off_peg(prices, dollars).items() if mint in prices}
     if not off:
         yield ok(

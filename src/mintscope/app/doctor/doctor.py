@@ -1,4 +1,4 @@
-"""`mintscope doctor`: what is wrong with this installation, and how to fix it."""
+"""`mintscope doctor`: the problems of this installation, and how to fix them."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -100,7 +100,7 @@ def doctor(
 def _findings(
     file: ConfigFile, checks: Sequence[Callable[[Config], Iterable[Finding]]]
 ) -> Iterator[Finding]:
-    """Yield the findings of every check, as it finds them."""
+    """Yield the findings of each check as soon as the check finds them."""
     try:
         loaded = load(file)
     except ConfigError as error:

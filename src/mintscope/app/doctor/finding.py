@@ -18,7 +18,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line: what was found, and how to fix it."""
+    """One line of output: the finding, and how to fix it."""
 
     level: Level
     what: str
@@ -29,22 +29,22 @@ class Finding:
         return f"{self.level:4}  {self.what}" + (f" — {self.fix}" if self.fix else "")
 
     def as_json(self) -> dict[str, str]:
-        """Return it as `--json` prints it."""
+        """Return the finding in the form that `--json` prints."""
         return {"level": self.level.lower(), "what": self.what, "fix": self.fix}
 
 
 def ok(what: str) -> Finding:
-    """Return a finding that needs nothing."""
+    """Return a finding that needs no action."""
     return Finding(Level.OK, what)
 
 
 def warn(what: str, fix: str) -> Finding:
-    """Return a finding that will need something."""
+    """Return a finding that will need action later."""
     return Finding(Level.WARN, what, fix)
 
 
 def fail(what: str, fix: str) -> Finding:
-    """Return a finding with which the service cannot do its work."""
+    """Return a finding that keeps the service from working."""
     return Finding(Level.FAIL, what, fix)
 
 

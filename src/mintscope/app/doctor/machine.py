@@ -49,7 +49,7 @@ PROBE_TIMEOUT_S: Final = 2.0
 
 
 def check_folder(config: Config) -> Iterator[Finding]:
-    """Check the folder of files: that it can be written, and has room."""
+    """Check that the folder of files is writable and has enough space."""
     folder = config.data_dir
     existing = next(path for path in [folder, *folder.absolute().parents] if path.exists())
     try:
@@ -77,7 +77,7 @@ def check_folder(config: Config) -> Iterator[Finding]:
 
 
 def check_sqlite(_config: Config) -> Iterator[Finding]:
-    """Refuse an SQLite that can corrupt a write-ahead log."""
+    """Report an SQLite version that can corrupt a write-ahead log."""
     try:
         yield ok(f"SQLite: {engine_version()}")
     except UnusableStore as error:
@@ -85,7 +85,7 @@ def check_sqlite(_config: Config) -> Iterator[Finding]:
 
 
 def check_pepper(config: Config) -> Iterator[Finding]:
-    """Check that the pepper is there, and that other users cannot read it."""
+    """Check that the pepper exists, and that other users cannot read it."""
     path = pepper_file(config)
     if config.credits.pepper is not None:
         yield ok("pepper: configured; keep a copy, without it every credit token is void")
@@ -108,7 +108,7 @@ def _check_pepper_file(config: Config) -> Finding:
 
 
 def check_ports(config: Config) -> Iterator[Finding]:
-    """Listen where each process should, unless it already does."""
+    """Check that each process can listen on its port, unless the process already does."""
     api = config.api
     metrics = config.metrics
     web = config.web
@@ -142,7 +142,7 @@ def _is_ours(host: str, port: int, path: str) -> bool:
 
 
 def check_pages(config: Config) -> Iterator[Finding]:
-    """Check the origin of forms, and whether passwords cross a network in the clear."""
+    """Check the origin of forms, and that passwords do not cross a network unencrypted."""
     api = config.api
     if not config.web.enabled:
         yield ok("pages: not served; set web.enabled to serve them")
@@ -208,7 +208,7 @@ def _check_server(mail: MailConfig) -> Finding:
 
 
 def check_signals(config: Config) -> Iterator[Finding]:
-    """Check whether alert rules are looked at, and where their webhooks may go."""
+    """Check that alert rules are evaluated, and where their webhooks can be sent."""
     signals = config.signals
     api = config.api
     hosts = [api.host] if api.origin is None else [api.host, urlsplit(api.origin).hostname or ""]
@@ -228,7 +228,7 @@ UNTRUSTED: Final = "CERTIFICATE_VERIFY_FAILED"  # in messages of OpenSSL
 
 
 def check_surfaces(config: Config) -> Iterator[Finding]:
-    """Say of each description whether it is as directories want it; one line if all are."""
+    """Check each description against the rules of directories; one line if all pass."""
     origin = config.api.origin
     if origin is None:
         yield ok("surfaces: not looked at; set api.origin to be found by directories")
@@ -250,7 +250,7 @@ def check_surfaces(config: Config) -> Iterator[Finding]:
 
 
 def expected_of(config: Config) -> Expected:
-    """Return the services that the configuration promises."""
+    """Return the services that should be served, according to the configuration."""
     return Expected(
         has_sales=config.payments.enabled,
         has_contact=config.api.contact is not None,

@@ -62,7 +62,7 @@ ADDED_UP_MAX: Final = 200_000  # entries: some 0.3 s
 
 
 def check_version(config: Config) -> Iterator[Finding]:
-    """Show the migrations that the store waits for; a check never runs them."""
+    """Show the pending migrations of the store; a check never runs them."""
     try:
         found = waiting_migrations(config)
     except UnusableStore:  # each check says so
@@ -76,7 +76,7 @@ def check_version(config: Config) -> Iterator[Finding]:
 
 
 def fix_of(error: Exception, lost: str = "restore a backup, or use another data_dir") -> str:
-    """Return the remedy for a store that cannot be used; *lost*: if it is none of ours."""
+    """Return the remedy for an unusable store; *lost* is the remedy for any other error."""
     if isinstance(error, NeedsUpgrade):
         return "start the service or run mintscope migrate"
     if isinstance(error, StoreUnavailable | ServiceUnavailable):
@@ -105,7 +105,7 @@ def check_market(config: Config, clock: Clock | None = None) -> Iterator[Finding
 
 
 def _check_gaps(overview: MarketOverview, config: Config) -> Finding:
-    """Return a finding about gaps, and their mending."""
+    """Return a finding about gaps and their repair."""
     what = (
         f"market: {overview.gap_count} gaps, {overview.gap_slots} slots without blocks, the"
         f" newest at slot {overview.newest_gap}"
@@ -144,7 +144,7 @@ def _check_lag(overview: MarketOverview, config: Config, clock: Clock) -> Findin
 
 
 def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
-    """Return the cost of a day on disk, and of all data that will be kept."""
+    """Return the disk space of one day's candles, and of all retained candles, in words."""
     bytes_each = SERVER_CANDLE_BYTES if is_shared(config) else FILE_CANDLE_BYTES
     keep_s = retention_of(config).keep_s
     day = sum(candles_a_day.values())
@@ -156,7 +156,7 @@ def _disk(candles_a_day: Mapping[Timeframe, int], config: Config) -> str:
 
 
 def check_money(config: Config) -> Iterator[Finding]:
-    """Add up the credit accounts, and try the pepper."""
+    """Check the sums of the credit accounts, and that the pepper fits."""
     place = money_place(config)
     pepper = pepper_file(config)
     if place.is_new and config.credits.pepper is None and pepper.exists():
@@ -180,7 +180,7 @@ def check_money(config: Config) -> Iterator[Finding]:
 
 
 async def _sums(config: Config) -> Finding:
-    """Add up what can be added up at once; say of more when it was audited last."""
+    """Add up the accounts if they are few; otherwise report the last audit."""
     async with open_money(config, SystemClock()) as money:
         accounts = money.credits  # refuses another pepper
         walked = await money.audit_books.walked()
@@ -207,7 +207,7 @@ def _audited(walked: Walked) -> Finding:
 
 
 def _closed(walked: Walked) -> str:
-    """Return the month that was closed last, in words."""
+    """Return the last closed month, in words."""
     if walked.closed is None:
         return ""
     year, number = divmod(walked.closed, MONTHS)
@@ -215,7 +215,7 @@ def _closed(walked: Walked) -> str:
 
 
 def check_webhooks(config: Config) -> Iterator[Finding]:
-    """Count the webhooks that wait."""
+    """Count the pending webhooks."""
     place = webhooks_place(config)
     if place.is_new or money_place(config).is_new:
         yield ok(f"webhooks: {place.name} is made at the next start")
@@ -242,7 +242,7 @@ async def _waiting(config: Config) -> QueueLength:
 
 
 def check_limits(config: Config) -> Iterator[Finding]:
-    """Check that the store in which limits are counted answers."""
+    """Check that the store of rate limits responds."""
     try:
         is_shared = asyncio.run(expect_limits(config))
     except StoreUnavailable as error:

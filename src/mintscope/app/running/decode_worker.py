@@ -1,4 +1,4 @@
-"""The process that decodes for ingest, and how ingest comes to have it.
+"""The second process, which decodes for ingest, and its start.
 
 It is run as `python -m` this module with the programs of `dex.programs`, then the numbers of the
 socket that it is asked over and of the memory that blocks lie in.
@@ -27,7 +27,7 @@ PROTOBUF = "protobuf"
 
 @contextmanager
 def decoding_ahead(dex: DexConfig, decode: Decode) -> Iterator[DecodeAhead]:
-    """Have a second process at hand, which decodes with *decode*'s programs as it does."""
+    """Run a second process during the block that decodes as *decode* does, with its programs."""
     ahead = DecodeAhead(decode, worker_of(dex))
     try:
         yield ahead
@@ -36,7 +36,7 @@ def decoding_ahead(dex: DexConfig, decode: Decode) -> Iterator[DecodeAhead]:
 
 
 def worker_of(dex: DexConfig) -> DecodeWorker:
-    """Return the second process; it starts when it is first asked."""
+    """Return the second process; it starts at its first request."""
     return DecodeWorker([sys.executable, "-m", MODULE, *dex.programs], pack)
 
 
@@ -70,7 +70,7 @@ def unpack(form: str, parts: Sequence[memoryview]) -> Transactions:
 
 
 def main() -> None:
-    """Answer until the parent closes its end."""
+    """Respond to requests until the parent closes its end of the socket."""
     for each in (signal.SIGINT, signal.SIGTERM):  # the parent's to obey; with it this one ends
         signal.signal(each, signal.SIG_IGN)
     *programs, socket_number, memory_number = sys.argv[1:]

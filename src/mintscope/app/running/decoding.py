@@ -1,4 +1,4 @@
-"""The decoder with the programs of the configuration, and joined with the reader of JSON."""
+"""The decoder with the configured programs, and its combination with the JSON reader."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,7 +17,7 @@ from mintscope.solana.wire import JsonTransactions, read_transaction
 
 
 def programs_read(dex: DexConfig) -> Sequence[Program]:
-    """Return the programs of the table, then those that the operator added and it has not.
+    """Return the programs of the table, then those of the operator that the table lacks.
 
     The table wins: a newer release may know what an older configuration adds.
     """

@@ -1,4 +1,4 @@
-"""Writes down what this process counted, each minute, into the numbers of the hour.
+"""Adds the counts of this process to the numbers of the hour, each minute.
 
 Counts that were not written when the process ends are lost: a minute at most.
 """
@@ -29,7 +29,7 @@ log = structlog.get_logger()
 
 @dataclass(eq=False, repr=False)
 class HourWriter:
-    """Adds what was counted since its last round.
+    """Writes the counts since its last round.
 
     age_ms   that of the newest block
     fund     the lamports of the fee payer that are not reserved; None: nothing is sold
@@ -49,7 +49,7 @@ class HourWriter:
             await self.round()
 
     async def round(self) -> None:
-        """Write new counts; those that cannot be written now are written in the next round."""
+        """Write new counts; counts that cannot be written are written in the next round."""
         now = self.clock.now()
         total = counted()
         hour = hour_of(self.clock.now())

@@ -1,4 +1,4 @@
-"""Machine code of what computes: `make setup` compiles it, else the first start does; it is kept.
+"""Compiled kernels, stored on disk: `make setup` compiles them, or else the first start.
 
 `python -m mintscope.app.running.kernels` compiles what is not there yet.
 """
@@ -29,7 +29,7 @@ def telling_what_is_compiled() -> Iterator[None]:
 
 
 def load_ingest_kernels() -> None:
-    """Load the compiled code of decoder and fold: the first swap must not wait for it."""
+    """Load the compiled code of decoder and fold, so that the first swap need not wait."""
     base58.decode("1" * (base58.SHORT_MAX + 1))
     fold = MintFold()
     swap = PricedSwap(WSOL, 0, 0, -1, 0, is_buy=True, volume=1, price_usd=1.0, price_sol=1.0)

@@ -28,7 +28,7 @@ _least: Final = [logging.NOTSET]
 
 
 def set_level(level: str) -> None:
-    """Log lines of *level* and above from now on."""
+    """Set the minimum *level* of logged lines."""
     _least[:] = [_number(level)]
 
 
@@ -39,7 +39,7 @@ def _number(level: str) -> int:
 def _above_least(
     _logger: object, method: str, line: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Drop lines below the level, which may change: loggers keep the level they were made with."""
+    """Drop lines below the current level, which can change after a logger was created."""
     if _number("error" if method == "exception" else method) < _least[0]:
         raise structlog.DropEvent
     return line
@@ -77,7 +77,7 @@ def configure_logging(level: str, *, json_lines: bool) -> None:
 
 
 def announce(event: str, **fields: object) -> None:
-    """Log *event* at any level of the log: the starter of this process waits for it."""
+    """Log *event* at any log level, because the parent process waits for it."""
     processors = structlog.get_config()["processors"]
     logger = structlog.wrap_logger(
         _Logger(sys.stderr),
@@ -89,7 +89,7 @@ def announce(event: str, **fields: object) -> None:
 
 @dataclass(slots=True)
 class _Folded:
-    """A line that was logged, and the number of repeats left out since."""
+    """A logged line, and the number of repeats omitted since."""
 
     line: Line
     since_s: float
@@ -97,7 +97,7 @@ class _Folded:
 
 
 class Folding:
-    """Renders lines; a repeated line is logged once a minute, with the number of those left out.
+    """Renders lines; a repeated line is logged once a minute, with the number of omitted repeats.
 
     Warnings and errors repeat if all of their fields but times, durations and slots are the same.
     """
@@ -108,7 +108,7 @@ class Folding:
         self._folded: dict[tuple[object, ...], _Folded] = {}
 
     def __call__(self, logger: Any, method: str, line: Line) -> str:
-        """Return *line* after those of repeats that are due.  Raises DropEvent without any line."""
+        """Return *line* after the due lines of repeats.  Raises DropEvent if there is no line."""
         now_s = self._monotonic_s()
         lines = self._due(now_s, until_s=now_s if line.get("event") == LAST_LINE else None)
         if not self._is_left_out(line, now_s):
@@ -119,7 +119,7 @@ class Folding:
         return "\n".join(each if isinstance(each, str) else each.decode() for each in rendered)
 
     def _due(self, now_s: float, *, until_s: float | None) -> list[Line]:
-        """Return a line for each one with repeats left out in a minute that is over.
+        """Return the lines whose minute is over and whose repeats were omitted.
 
         until_s   the time at which every minute ends; None: each ends by itself
         """
@@ -132,7 +132,7 @@ class Folding:
         return due
 
     def _is_left_out(self, line: Line, now_s: float) -> bool:
-        """Return whether *line* repeats one of the last minute, and note it."""
+        """Return whether *line* repeats a line of the last minute, and count the repeat."""
         if line.get("level") not in FOLDED_LEVELS:
             return False
         key = _key(line)
@@ -156,7 +156,7 @@ def _key(line: Mapping[str, object]) -> tuple[object, ...]:
 
 
 class _OfLibraries(logging.Handler):
-    """Turns lines that libraries write by `logging` into lines of this log."""
+    """Passes log records of libraries, written with `logging`, to this log."""
 
     @override
     def emit(self, record: logging.LogRecord) -> None:
@@ -167,7 +167,7 @@ class _OfLibraries(logging.Handler):
 
 
 class _Logger(structlog.WriteLogger):
-    """Writes to standard error; a line that cannot be written, on a full disk say, is lost.
+    """Writes to standard error; a line that cannot be written, for example on a full disk, is lost.
 
     A line and its end are one write: processes of `serve` share one standard error.
     """

@@ -22,19 +22,19 @@ from mintscope.solana.blocks import SourceError
 
 
 async def write_counted(money: Money, clock: Clock) -> None:
-    """Write the counts of this process, as a command does that ends at once."""
+    """Write the counts of this process, for a command that ends at once."""
     await HourWriter(money.accounts, clock, lambda: None, None).round()
 
 
 def assets_of(terms: PaymentsConfig) -> Assets:
-    """Return the tokens that are taken, as configured."""
+    """Return the accepted tokens, as configured."""
     own = Coin(terms.asset_symbol, terms.decimals)
     usdc = Coin("USDC", USDC_DECIMALS)
     return Assets(own, {Mint(terms.usdc_mint): usdc, Mint(terms.asset): own})
 
 
 async def facts_on_chain(chain: ChainConfig, mint: Mint) -> MintFacts | None:
-    """Return the facts of *mint*; None: it is no mint.  Raises ServiceUnavailable."""
+    """Return the facts of *mint*; None if it is not a mint.  Raises ServiceUnavailable."""
     try:
         found = (await ask_facts(chain, [mint]))[mint]
     except SourceError as cause:
@@ -46,7 +46,7 @@ async def facts_on_chain(chain: ChainConfig, mint: Mint) -> MintFacts | None:
 async def operating(
     config: Config, market: Market, money: Money, clock: Clock, age_ms: Callable[[], int | None]
 ) -> AsyncIterator[OperationParts]:
-    """Write the numbers of each hour during the block; *age_ms* is that of the newest block."""
+    """Write the numbers of each hour during the block; *age_ms* is the newest block's age."""
     sales = money.sales_books if config.payments.enabled else None
     writer = HourWriter(money.accounts, clock, age_ms, None if sales is None else sales.fund)
     async with running(writer.run, "hours"):

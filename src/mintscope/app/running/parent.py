@@ -1,4 +1,4 @@
-"""The process that has started this one: its messages, and our end with it."""
+"""The parent process: its messages, and the end of this process when the parent ends."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def attach(hear: Callable[[bytes], None]) -> None:
-    """Hear the lines of the parent on our standard input; its end becomes a SIGTERM."""
+    """Pass each line from the parent on standard input to *hear*; at its end, send SIGTERM."""
 
     def watch() -> None:
         # Not through sys.stdin, whose lock a thread that waits would hold when the process ends.

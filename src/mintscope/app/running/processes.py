@@ -47,7 +47,7 @@ def values_of(config: Config) -> dict[str, Any]:
 
 
 class Reloading:
-    """The settings that a process runs with, some of which can change.
+    """The settings of a running process, some of which can change.
 
     reread    reads the configuration again.  Raises ConfigError
     applied   the functions that apply a new setting, by its key
@@ -123,7 +123,7 @@ SHOWN: Final = 12  # hexadecimal digits
 
 @cache
 def commit() -> str | None:
-    """Return the first 12 digits of the commit that was installed; None if it is not known.
+    """Return the first 12 digits of the installed commit; None if it is not known.
 
     A wheel holds it (hatch_build.py); pip records it for an installation from a repository (PEP
     610); a checkout has it in .git.
@@ -185,12 +185,12 @@ DOUBLINGS_MAX: Final = 20
 
 @dataclass(slots=True)
 class Backoff:
-    """The waits between the runs of one thing, from 0.05 s to 5 s; a steady run starts over."""
+    """The waits between runs of one task, from 0.05 s to 5 s; a long run resets the wait."""
 
     _failures: int = 0
 
     def after(self, ran_s: float) -> float:
-        """Return the seconds to wait after a run of *ran_s* seconds."""
+        """Return the number of seconds to wait after a run of *ran_s* seconds."""
         if ran_s >= STEADY_S:
             self._failures = 0
         wait_s = min(FIRST_S * 2.0 ** min(self._failures, DOUBLINGS_MAX), LONGEST_S)
@@ -199,7 +199,7 @@ class Backoff:
 
 
 def held(config: Config, role: str, *, patience_s: float = 0.0) -> AbstractContextManager[None]:
-    """Hold the folder of all files for *role*, unless they are kept elsewhere.
+    """Hold the folder of all files for *role*, unless the stores are shared.
 
     Raises FolderInUse, FolderOpen.
     """

@@ -1,4 +1,4 @@
-"""Command serve: children, their life, and the answer while they are away.
+"""Command serve: child processes, their restarts, and the response while they are down.
 
 Processes started by a command: started again when they end, and ended with it.
 
@@ -71,7 +71,7 @@ IsNew = Annotated[
 
 
 class ChildEnded(Exception):
-    """A process ended for good without which the others have nothing to do.
+    """A process that the others depend on ended for good.
 
     needs_operator    it ended with EXIT_OPERATOR, and so does the command that started it
     """
@@ -82,7 +82,7 @@ class ChildEnded(Exception):
 
 
 def logs_json(log_config: LogConfig) -> bool:
-    """Return whether lines are JSON: by default if stderr is no terminal."""
+    """Return whether lines are JSON: by default, if stderr is not a terminal."""
     if log_config.format == "auto":
         return not sys.stderr.isatty()
     return log_config.format == "json"
@@ -100,7 +100,7 @@ class Life:
     reason: str = "its work is done"
 
     def note_signal(self, number: int | None) -> None:
-        """Note the signal that ends the process, if one does."""
+        """Store the signal that ends the process, if there is one."""
         if number is not None:
             self.reason = signal.Signals(number).name
 
@@ -185,7 +185,7 @@ MESSAGE: Final = (
 
 
 class OutOfService:
-    """Answers 503 SERVICE_UNAVAILABLE to who connects to *listener*, whatever is asked.
+    """Answers 503 SERVICE_UNAVAILABLE to every client that connects to *listener*.
 
     It keeps at most 256 connections, each for a second, and waits for none of them.
     """
@@ -195,7 +195,7 @@ class OutOfService:
         self._answered: deque[tuple[float, socket.socket]] = deque()
 
     def answer(self) -> None:
-        """Answer those who have connected."""
+        """Answer the clients that have connected."""
         for _ in range(WAITING_MAX):
             if not select.select([self._listener], [], [], 0)[0]:
                 return
@@ -253,7 +253,7 @@ ANSWER_S: Final = 0.5  # a start that is further away is not waited for by clien
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """The meaning of the end of a process for the others.
+    """The effect of a process's end on the other processes.
 
     may_end       it may end well, and then stays ended
     has_memory    it keeps in memory what the others rely on: it is never started again
@@ -315,7 +315,7 @@ class Children:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Stop them all at once; those that others rely on stop when the others have."""
+        """Stop all children; those with `has_memory` stop after all others."""
         for has_memory in (False, True):
             _stop([each for each in self._children if each.role.has_memory is has_memory])
         for child in self._children:
@@ -330,7 +330,7 @@ class Children:
         role: Role = Role(),
         listener: socket.socket | None = None,
     ) -> None:
-        """Start `mintscope` with *arguments*; it inherits *listener*, whose clients it serves.
+        """Start `mintscope` with *arguments*; it inherits *listener* and serves its clients.
 
         While it does not run, its clients wait; when it is not about to, they hear 503.
         """
@@ -353,11 +353,11 @@ class Children:
 
     @property
     def stopping(self) -> bool:
-        """Whether SIGINT or SIGTERM has come."""
+        """Whether SIGINT or SIGTERM was received."""
         return self._stopping.is_set()
 
     def pause(self, seconds: float) -> None:
-        """Wait *seconds*, less when asked to stop; start again what has ended.
+        """Wait *seconds*, or until asked to stop; restart children that have ended.
 
         Raises ChildEnded when one has ended for good without which the others cannot work.
         """
@@ -391,7 +391,7 @@ class Children:
         self._tell()
 
     def _hang_up(self, begun_again: Sequence[str]) -> None:
-        """Ask every child to read its settings again, or end it so that it is restarted."""
+        """Make every child read its settings again, or end it so that it is restarted."""
         for child in self._children:
             if child.process is not None:
                 is_ended = child.name in begun_again
@@ -444,7 +444,7 @@ class Children:
         self._tell()
 
     def _tell(self) -> None:
-        """Send every child the state of all of them; one that has just ended hears nothing."""
+        """Send every child the state of all children; a child that has just ended is skipped."""
         told = {child.name: child.sibling for child in self._children}
         line = msgspec.json.encode(told) + b"\n"
         for child in self._children:
@@ -458,7 +458,7 @@ class Children:
 
 
 def _stop(children: Sequence[_Child]) -> None:
-    """Ask all of *children* to end, then wait for each; kill what takes too long."""
+    """Ask all of *children* to end, then wait for each; kill those that take too long."""
     running = [child.process for child in children if child.process is not None]
     for process in running:
         process.terminate()
@@ -547,7 +547,7 @@ def start_api(
     *,
     worker: int = 1,
 ) -> None:
-    """Start an api that serves the clients of *listener*; without it there is no service.
+    """Start an api that serves the clients of *listener*; the service cannot run without it.
 
     worker   which one of several, from 1
     """

@@ -82,7 +82,7 @@ class CommandHistory:
         self._bar.stop()
 
     def __call__(self, done: int, total: int) -> None:
-        """Show that *done* of *total* are read."""
+        """Show that *done* of *total* blocks are read."""
         if self._is_over:
             return
         if done >= total:
@@ -139,7 +139,7 @@ def api(
 
 
 def of_worker(settings: Config, worker: int) -> Config:
-    """Return the settings of one of several workers: their own ports follow each other."""
+    """Return the settings of one of several workers, whose own ports are consecutive."""
     metrics = settings.metrics
     web = settings.web
     more = worker - 1

@@ -29,7 +29,7 @@ QUEUE_MAX: Final = 2_048  # spans that wait to be sent; beyond it they are dropp
 
 @contextmanager
 def tracing(config: TracingConfig, service: str, clock: Clock) -> Iterator[None]:
-    """Send spans that end during the block to the collector of *config*, in batches, by a thread.
+    """Send the block's finished spans to the collector of *config*, in batches, by a thread.
 
     Spans are lost while the collector is unreachable; requests do not wait for it.
     Raises UnusableStore if the extra is not installed
@@ -88,7 +88,7 @@ PARENT_SAYS: Final = "processes"
 
 
 class Siblings:
-    """The last message of the parent; nothing in a process without one.
+    """The last message of the parent; empty in a process without a parent.
 
     is_restart   the parent has started this process again
     """
@@ -99,7 +99,7 @@ class Siblings:
         self._known: dict[str, Sibling] = {}
 
     def hear(self, line: bytes) -> None:
-        """Take in a *line* of the parent: every process by its name, in JSON."""
+        """Store a *line* of the parent: the state of every process by its name, in JSON."""
         self._known = msgspec.json.decode(line, type=dict[str, Sibling])
         for name, sibling in self._known.items():
             RESTARTS.labels(name).set(sibling.restarts)
@@ -114,5 +114,5 @@ class Siblings:
 
     @property
     def checks(self) -> list[Check]:
-        """The check of /v1/health and /readyz; none without a parent."""
+        """The check for /v1/health and /readyz; none without a parent."""
         return [Check(PARENT_SAYS, self.expect_none_stopped)] if self._has_parent else []

@@ -32,7 +32,7 @@ def copy_files(
     *,
     has_secrets: bool = True,
 ) -> None:
-    """Copy the files of *source*, which may be in use, into *target*, which must have none.
+    """Copy the files of *source*, which may be in use, into *target*, which must have no files.
 
     progress      called with (file, pages)
     has_secrets   copy pepper and roots, too
@@ -52,7 +52,7 @@ def copy_files(
 
 
 def copy_secrets(source: Path, target: Path) -> None:
-    """Copy pepper and roots of *source* into the folder *target*; they replace files there."""
+    """Copy pepper and roots of *source* into the folder *target*, replacing the files there."""
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name in SECRETS:
         if (source / name).exists():
@@ -63,7 +63,7 @@ def copy_secrets(source: Path, target: Path) -> None:
 
 
 def expect_whole(path: Path) -> None:
-    """Read all of a database file.  Raises UnusableStore."""
+    """Check that a database file is readable as a whole.  Raises UnusableStore."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
     try:
         found = db.execute("PRAGMA integrity_check(1)").get

@@ -79,7 +79,7 @@ def take(config: Config, root: Path, progress: Progress, now: UnixMs) -> Path:
 
 
 def note(config: Config, place: str, now: UnixMs) -> None:
-    """Note in the installation that a complete backup of it is at *place*.
+    """Record in the installation that a complete backup of it is at *place*.
 
     Raises StoreUnavailable; the backup is still complete
     """
@@ -93,7 +93,7 @@ def note(config: Config, place: str, now: UnixMs) -> None:
 
 
 def rotate(root: Path, *, kept_max: int, keep_days: int) -> Sequence[Path]:
-    """Remove the backups in *root* that need not be kept; return them, oldest first."""
+    """Remove the backups in *root* that need not be kept; return their paths, oldest first."""
     found = sorted(each for each in root.iterdir() if NAME.fullmatch(each.name) and each.is_dir())
     removed = [each for each in found if each not in kept(found, kept_max, keep_days)]
     for each in removed:
@@ -109,7 +109,7 @@ def kept(found: Sequence[Path], kept_max: int, keep_days: int) -> set[Path]:
 
 
 def newest(config: Config) -> TakenBackup | None:
-    """Return the newest backup that was noted.  Raises UnusableStore."""
+    """Return the newest recorded backup.  Raises UnusableStore."""
     try:
         with opened(config, "money") as money:
             return provenance.newest_backup(money)
@@ -118,7 +118,7 @@ def newest(config: Config) -> TakenBackup | None:
 
 
 def safe_since(config: Config) -> UnixMs | None:
-    """Return the time of the newest backup; without any, that of the first start."""
+    """Return the time of the newest backup, or else of the first start."""
     with opened(config, "money") as money:
         return provenance.safe_since(money)
 
@@ -171,7 +171,7 @@ def _expect_pepper(config: Config) -> None:
 
 
 async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Violation]:
-    """Walk through all books to their end; return the violations."""
+    """Walk through all books completely; return the violations."""
     found: list[Violation] = []
     part = await books.prove(now=clock.now(), begins=begins)
     found += part.violations
@@ -182,7 +182,7 @@ async def _walk(books: AuditBooks, clock: Clock, *, begins: bool) -> Sequence[Vi
 
 
 async def watch(config: Config, clock: Clock) -> None:
-    """Show the age of the newest backup, and look for a newer one each minute; never returns."""
+    """Export the age of the newest backup, and look for a newer one each minute; never return."""
     while True:
         with suppress(UnusableStore, DatabaseError):  # other checks report it
             since = await asyncio.to_thread(safe_since, config)

@@ -14,7 +14,7 @@ KINDS = {MARKET_FILE: "market", MONEY_FILE: "money", WEBHOOKS_FILE: "webhooks"}
 
 
 def compact_files(folder: Path) -> Sequence[tuple[str, int, int]]:
-    """Compact each file of *folder*, which no process may use; return its name and bytes.
+    """Compact each file of *folder*, which must not be in use; return names and sizes.
 
     The bytes are those before and after.  From then on a market file returns unused pages.
     Compaction needs as much free space as the file has bytes.

@@ -48,23 +48,23 @@ class Side(Protocol):
     """An installation's tables, for reading."""
 
     def tables(self) -> Mapping[str, Relation]:
-        """Return them by name."""
+        """Return the tables by name."""
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return the rows behind key *after*, in the order of the key."""
+        """Return the rows after key *after*, in key order."""
 
     def sequences(self) -> Mapping[str, int]:
-        """Return the largest number ever given, of tables that number their rows."""
+        """Return the largest number assigned so far, for each table that numbers its rows."""
 
     def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 class Target(Side, Protocol):
-    """One that is copied into."""
+    """The tables of an installation that rows are copied into."""
 
     def begin(self, source: str) -> None:
-        """Let rows be added without the guards of the schema, from *source* alone.
+        """Allow rows from *source* to be added without the schema's constraints.
 
         Raises NotEmpty if anything else is there.
         """
@@ -73,11 +73,11 @@ class Target(Side, Protocol):
         """Add rows, all or none."""
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Put the guards back, which check what is there."""
+        """Restore the constraints of the schema, which checks the rows."""
 
 
 class CannotCopy(UnusableStore):
-    """The message says what was expected and what was there."""
+    """The copy is not possible; the message gives the expected and the actual state."""
 
 
 def keyed(table: Relation, row: Row) -> list[object]:
@@ -87,7 +87,7 @@ def keyed(table: Relation, row: Row) -> list[object]:
 
 
 def quoted(names: Sequence[str], more: str = "") -> str:
-    """Return *names* for a statement, each with *more* behind it."""
+    """Return *names* quoted for a statement, each followed by *more*."""
     return ", ".join(f'"{name}"{more}' for name in names)
 
 
@@ -113,7 +113,7 @@ MARK: Final = "CREATE TABLE copy_progress (source TEXT NOT NULL, guard TEXT NOT 
 
 
 class SqliteSide:
-    """Implements Target over the files in *folder*, which are made if they are not there."""
+    """Implements Target over the files in *folder*, which are created if missing."""
 
     def __init__(self, folder: Path, *, is_new: bool = False) -> None:
         if not is_new and not (folder / MONEY_FILE).exists():
@@ -128,17 +128,17 @@ class SqliteSide:
                 db.execute("SELECT 1 FROM migration").get  # noqa: B018 - it fixes what is seen
 
     def tables(self) -> Mapping[str, Relation]:
-        """Return them by name."""
+        """Return the tables by name."""
         return {name: table for name, (_, table) in self._tables.items()}
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return the rows behind key *after*, in the order of the key."""
+        """Return the rows after key *after*, in key order."""
         order = [f'"{name}"' for name in table.key]
         statement = reading(table, after=after is not None, order=order)
         return self._file(table).execute(statement, [*(after or ()), rows_max]).fetchall()
 
     def sequences(self) -> Mapping[str, int]:
-        """Return the largest number ever given, of tables that number their rows."""
+        """Return the largest number assigned so far, for each table that numbers its rows."""
         found: dict[str, int] = {}
         for db in self._files:
             if db.table_exists(None, "sqlite_sequence"):
@@ -147,7 +147,7 @@ class SqliteSide:
         return found
 
     def begin(self, source: str) -> None:
-        """Take the triggers away, and note how to put them back."""
+        """Drop the triggers, and store the statements that restore them."""
         for db in self._files:
             if db.table_exists(None, "copy_progress"):
                 _expect_same(db, source)
@@ -175,7 +175,7 @@ class SqliteSide:
             )
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Put the triggers back, once every reference has what it refers to."""
+        """Restore the triggers, once every reference is valid."""
         for db in self._files:
             if broken := db.execute("PRAGMA foreign_key_check").fetchone():
                 raise CannotCopy(f"expected every reference to be met; this one is not: {broken}")
@@ -188,7 +188,7 @@ class SqliteSide:
                 db.execute("DROP TABLE copy_progress")
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         for db in self._files:
             db.close()
 
@@ -227,7 +227,7 @@ def _expect_empty(db: apsw.Connection) -> None:
 
 
 def _number_on(db: apsw.Connection, name: str, last: int) -> None:
-    """Let no number be given twice, also where the last rows were deleted."""
+    """Prevent numbers from being assigned twice, even if the last rows were deleted."""
     if not db.table_exists(None, "sqlite_sequence"):
         return
     db.execute("UPDATE sqlite_sequence SET seq = max(seq, ?) WHERE name = ?", (last, name))
@@ -251,7 +251,7 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Sum(NamedTuple):
-    """The comparison of a table.
+    """The values by which the copies of a table are compared.
 
     total   of all integers in it
     hash    of every row, in the order of the key
@@ -263,7 +263,7 @@ class Sum(NamedTuple):
 
 
 def copy(source: Side, target: Target, name: str, progress: Progress) -> dict[str, Sum]:
-    """Copy every row of *source*, and compare; return what was compared.
+    """Copy every row of *source* and compare; return the sums that were compared.
 
     A copy that was interrupted goes on behind the last row that is there.
 

@@ -25,10 +25,10 @@ class Turn(Protocol):
         """The epoch, once the right is had; None if there are none."""
 
     def held(self) -> AbstractAsyncContextManager[None]:
-        """Wait for it, and have it during the block.  Raises StoreUnavailable."""
+        """Wait for the right, and hold it during the block.  Raises StoreUnavailable."""
 
     async def keep(self) -> None:
-        """Keep it until cancelled.  Raises StoreUnavailable once it is lost."""
+        """Keep the right until cancelled.  Raises StoreUnavailable once it is lost."""
 
 
 class Secrets(NamedTuple):
@@ -58,34 +58,34 @@ class Engine(Protocol):
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None
     ) -> AbstractAsyncContextManager[Market]:
-        """Open the market; with *epoch* its writer ends with that epoch."""
+        """Open the market; with *epoch*, its writer ends with that epoch."""
 
     def open_money(self, secrets: Secrets, clock: Clock) -> AbstractAsyncContextManager[Money]:
         """Open credits, payments and accounts."""
 
     def opened(self, kind: str) -> AbstractContextManager[Database]:
-        """Open the tables of *kind*, money or market, for a moment; they are migrated."""
+        """Open the tables of *kind*, money or market, for a short time; they are migrated."""
 
     def turn(self) -> Turn:
-        """Return the lock that says when this process may write the market."""
+        """Return the right of this process to write the market, as a lock."""
 
     def reading(self) -> AbstractContextManager[None]:
-        """Be the one process that reads a backfill.  Raises BackfillIsRead while another is."""
+        """Hold the exclusive right to read a backfill.  Raises BackfillIsRead if it is taken."""
 
     def windows(self) -> WindowStore | None:
-        """Return the counters of requests; None: the memory of the one process."""
+        """Return the counters of requests; None if the one process counts in memory."""
 
     def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AbstractAsyncContextManager[Wait]:
-        """Yield the waiter for the log: until it grows if the engine notifies, else the interval.
+        """Yield a function that waits until the log grows or, without notices, for the interval.
 
         settings   those that all api processes of the installation have in common
         """
 
 
 class Step(NamedTuple):
-    """One migration, as it ran on a copy of this data."""
+    """One migration, as measured on a copy of this data."""
 
     store: str
     name: str
@@ -122,22 +122,22 @@ class StoreMaintenance(Protocol):
     disk: Path | None
 
     def back_up(self, target: Path, progress: Progress) -> None:
-        """Copy the installation, which may run, into the new folder *target*; no secrets."""
+        """Copy the installation, which may run, into the new folder *target*, without secrets."""
 
     def restore(self, source: Path, progress: Progress) -> None:
-        """Copy the folder *source* into the installation, which is empty, while nothing runs."""
+        """Copy the folder *source* into the installation, which is empty and not running."""
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Compact the files; return their names, the bytes before and after."""
+        """Compact the files; return their names, and their sizes before and after."""
 
     def migrations(self, *, is_done: bool) -> list[str]:
         """Return the names of the migrations that the store lacked; run them if *is_done*."""
 
     def waiting(self) -> list[str]:
-        """Return the names of the migrations that the store waits for; of a new store, none."""
+        """Return the names of the store's pending migrations; none for a new store."""
 
     def as_it_is(self) -> AbstractContextManager[Database]:
-        """Open the money unmigrated, for reading."""
+        """Open the money tables unmigrated, for reading."""
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
         """Return *plan* with each migration timed; the store itself is not changed.

@@ -30,7 +30,7 @@ OTHERS: Final = stat.S_IRWXG | stat.S_IRWXO
 def held(
     folder: Path, role: str, *, may_be_open: bool = False, patience_s: float = 0.0
 ) -> Iterator[None]:
-    """Hold *folder* for *role* until the block ends; the kernel releases it if the process dies.
+    """Hold *folder* for *role* during the block; the kernel releases it if the process dies.
 
     may_be_open   hold it although other users of the machine may look into it
     patience_s    how long to wait for another process to let go of it
@@ -60,7 +60,7 @@ def _expect_closed(folder: Path) -> None:
 
 
 def _is_locked(file: IO[str]) -> bool:
-    """Lock *file* if no other process does; return whether it is ours."""
+    """Lock *file* if no other process does; return whether this process holds the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -69,7 +69,7 @@ def _is_locked(file: IO[str]) -> bool:
 
 
 def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> bytes:
-    """Return the pepper kept at *path*; create it if the file is missing and *may_make* is true.
+    """Return the pepper stored at *path*; create it if the file is missing and *may_make*.
 
     It must be backed up apart from the database: without it every issued
     credential is void.
@@ -105,7 +105,7 @@ def load_pepper(path: Path, *, signs: bool = True, may_make: bool = True) -> byt
 
 
 def load_roots(path: Path) -> Sequence[Root]:
-    """Return the roots kept at *path*, none if there is no such file.  Raises UnusablePepper."""
+    """Return the roots stored at *path*, none if the file is missing.  Raises UnusablePepper."""
     if not path.exists():
         return ()
     _expect_secret(path)
@@ -116,7 +116,7 @@ def load_roots(path: Path) -> Sequence[Root]:
 
 
 def keep_roots(path: Path, roots: Iterable[Root]) -> None:
-    """Keep *roots* at *path*, all or none, in the place of what is there."""
+    """Store *roots* at *path*, all or none, replacing the file."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = _write_secret(path, "".join(f"{each}\n" for each in roots))
     draft.replace(path)
@@ -132,7 +132,7 @@ def _expect_secret(path: Path) -> None:
 
 
 def _write_secret(path: Path, text: str) -> Path:
-    """Write *text* to a file beside *path*, durably; return it."""
+    """Write *text* durably to a file beside *path*; return the path of the new file."""
     draft = path.with_name(f"{path.name}.{token_hex(4)}")
     draft.touch(mode=0o600, exist_ok=False)
     with draft.open("w") as file:
@@ -143,7 +143,7 @@ def _write_secret(path: Path, text: str) -> Path:
 
 
 def _make_pepper(path: Path) -> None:
-    """Write a new pepper whole or not at all; the first writer wins."""
+    """Write a new pepper completely or not at all; if processes race, the first one wins."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = _write_secret(path, token_bytes(PEPPER_BYTES_MIN).hex() + "\n")
     try:

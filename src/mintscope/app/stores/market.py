@@ -1,4 +1,4 @@
-"""The market over one database, whatever engine it is of."""
+"""The market over one database, with any engine."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -27,24 +27,24 @@ from mintscope.market.store.mints import MarketTables
 
 
 class MarketEngine(Protocol):
-    """The parts that differ in each engine."""
+    """The parts of the market that differ between engines."""
 
     @property
     def tables(self) -> MarketTables:
-        """Its own parts."""
+        """The tables of the engine."""
 
     @property
     def version(self) -> Callable[[Database], int] | None:
-        """Shows a reader cheaply whether anything was committed, if it can."""
+        """A cheap test for readers of whether anything was committed; None if there is none."""
 
     def written(self) -> DatabaseAccess[Database]:
         """Return a connection that may write."""
 
     def beside(self) -> AccessInThreads[Database]:
-        """Return one that may write, in a thread."""
+        """Return a connection that may write, in a thread."""
 
     def ingested(self) -> DatabaseAccess[Database]:
-        """Return one for ingest: it writes while it is the turn of this process."""
+        """Return a connection for ingest, which may write while this process has the right."""
 
     def read(self) -> AccessInThreads[Database]:
         """Return a connection that reads, in a thread."""
@@ -84,7 +84,7 @@ class Market:
 
     @property
     def reader(self) -> SqlLogReader:
-        """Reads the swap log, and says where the market stands."""
+        """Reads the swap log, and its newest slot."""
         return self._reader
 
     @property
@@ -98,7 +98,7 @@ class Market:
 
     @cached_property
     def series(self) -> SeriesReader:
-        """Candles, indicators and swaps by the page."""
+        """Candles, indicators and swaps, in pages."""
         return self._opened(SqlSeries(self._engine.read()))
 
     @cached_property
@@ -108,7 +108,7 @@ class Market:
 
     @cached_property
     def list_snapshots(self) -> ListSnapshots:
-        """Snapshots of lists, which api processes store for those that start."""
+        """Snapshots of lists, stored by api processes for those that start."""
         return self._opened(SqlListSnapshots(self._engine.read(), self._engine.beside()))
 
     @cached_property
@@ -118,17 +118,17 @@ class Market:
 
     @property
     def history_reading(self) -> SqlHistory:
-        """The past of mints, for its reader."""
+        """Backfills, for their reader."""
         return self._history
 
     @property
     def past_folding(self) -> SqlHistory:
-        """The past of mints, for its fold."""
+        """Backfills, for their fold."""
         return self._history
 
     @property
     def history_jobs(self) -> SqlHistory:
-        """The past of mints, for an operator."""
+        """Backfills, for an operator."""
         return self._history
 
     @cached_property
@@ -137,12 +137,12 @@ class Market:
 
     @property
     def history_asks(self) -> SqlBackfillJobs:
-        """Pasts that administrators ask for, for them."""
+        """Requested backfills, for administrators."""
         return self._asks
 
     @property
     def history_queue(self) -> SqlBackfillJobs:
-        """Pasts that administrators ask for, for ingest."""
+        """Requested backfills, for ingest."""
         return self._asks
 
     @cached_property
@@ -151,7 +151,7 @@ class Market:
 
     @cached_property
     def gap_mends(self) -> SqlGapMends:
-        """Gaps that ingest mends by itself."""
+        """Gaps that ingest mends automatically."""
         return self._opened(SqlGapMends(self._engine.beside()))
 
     @cached_property
@@ -161,13 +161,13 @@ class Market:
 
     @cached_property
     def history_join(self) -> BackfillMerge:
-        """Takes a past that was read into the market, for ingest."""
+        """Joins a finished backfill to the market, for ingest."""
         engine = self._engine
         return self._opened(SqlBackfillMerge(engine.ingested(), engine.tables, self._retention))
 
     @cached_property
     def facts(self) -> SqlMintFacts:
-        """Facts of mints, as a node last gave them."""
+        """Facts of mints, as last read from a node."""
         return self._opened(SqlMintFacts(self._engine.written()))
 
     @cached_property

@@ -32,7 +32,7 @@ from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWall
 from mintscope.alerts.evaluation import WebhookQueue
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.store import SqlAlertEmailRows, SqlAlertRows, SqlFiringRows, SqlLeaseRows
-from mintscope.alerts.telegram.store import SqlTelegramRows
+from mintscope.alerts.telegram.store import SqlTelegramChatRows, SqlTelegramRows
 from mintscope.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.credits.rotation import RotationStore
 from mintscope.credits.store.ledger import GroupCreditLedger
@@ -60,11 +60,11 @@ class SqlAccountStore:
         self._connections = connections
 
     async def transact(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, once its changes are durable; in the writer's thread."""
+        """Return the result of *work*, run in the writer's thread, once its changes are durable."""
         return await self._connections.write(lambda db: work(rows_of(db)))
 
     async def claim(self, work: Callable[[AccountRows], T]) -> T:
-        """Return the result of *work*, which changes only rows that it has claimed."""
+        """Return the result of *work*, which changes only rows that it has locked."""
         return await self._connections.write(lambda db: work(rows_of(db)), beside=True)
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
@@ -86,7 +86,7 @@ class SqlEventRows(Table[int, Event]):
     def newest(
         self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
     ) -> Sequence[tuple[int, Event]]:
-        """Return up to *limit* events with their numbers, newest first, older than *before*."""
+        """Return up to *limit* numbered events, newest first, with numbers below *before*."""
         conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
         values: list[object] = [before]
         if wanted.who:
@@ -136,6 +136,7 @@ def rows_of(db: Database) -> AccountRows:
         firings=firings,
         fired=firings,
         told=SqlAlertEmailRows(db, firings, signals),
+        chats=SqlTelegramChatRows(db),
         telegram=SqlTelegramRows(db, firings, signals),
         turn=SqlLeaseRows(db),
     )
@@ -145,7 +146,7 @@ class Opened(Protocol):
     """Resources to release at the end."""
 
     async def close(self) -> None:
-        """Let go of files and connections."""
+        """Close files and connections."""
 
 
 class OpenedCredits(CreditAccounts, Opened, Protocol):
@@ -153,14 +154,14 @@ class OpenedCredits(CreditAccounts, Opened, Protocol):
 
 
 class SharedSource(PriceSource, Opened, Protocol):
-    """A price that many processes sell at."""
+    """A price that several processes share."""
 
 
 class MoneyEngine(Protocol):
-    """The parts that differ in each engine.  Each method opens something that is to be closed."""
+    """The parts of money that differ between engines.  Each method opens a resource to close."""
 
     def kept_pepper(self, *, signs: bool) -> bytes:
-        """Return the pepper that is kept beside the database, made at first use.
+        """Return the pepper stored beside the database, created at first use.
 
         signs    no root has taken its place
         """
@@ -181,7 +182,7 @@ class MoneyEngine(Protocol):
         """Return the connections to the accounts."""
 
     def shared(self, price: PriceSource) -> SharedSource | None:
-        """Return *price* as all processes at this database have it; None: only one sells."""
+        """Return *price* as shared by all processes of this database; None if only one sells."""
 
 
 Port = TypeVar("Port", bound=Opened)
@@ -215,7 +216,7 @@ class Money:
 
     @cached_property
     def pepper(self) -> bytes:
-        """The key of every stored hash, and the root of every other secret until one is rotated."""
+        """The key of every stored hash, and the source of other secrets until one is rotated."""
         return self._configured_pepper or self._engine.kept_pepper(signs=not self.roots)
 
     @cached_property
@@ -235,7 +236,7 @@ class Money:
 
     @property
     def adoptions(self) -> AdoptionStore:
-        """Gives rows to payments that are on chain and had none."""
+        """Creates rows for payments that are on chain and have none."""
         return self._payments
 
     @property
@@ -279,7 +280,7 @@ class Money:
 
     @property
     def payment_search(self) -> SqlPaymentBooks:
-        """The books of payments, for searches of support."""
+        """The books of payments, for searches by support staff."""
         return self._books
 
     @property
@@ -303,11 +304,11 @@ class Money:
 
     @cached_property
     def webhooks(self) -> WebhookQueue:
-        """Webhooks that wait, and the outcome of those that do not."""
+        """Pending webhooks, and the outcomes of finished ones."""
         return self._opened(self._queue())
 
     def shared(self, price: PriceSource) -> PriceSource:
-        """Return *price* as all processes at this database have it."""
+        """Return *price* as shared by all processes of this database."""
         shared = self._engine.shared(price)
         return price if shared is None else self._opened(shared)
 

@@ -51,7 +51,7 @@ def has_password(place: str) -> bool:
 
 
 def copy_installation(source: str, target: str, progress: Progress) -> dict[str, Sum]:
-    """Copy everything of the place *source*, while nothing runs on it, to *target*.
+    """Copy all data of the place *source*, which must not be in use, to *target*.
 
     Raises CannotCopy, UnusableStore
     """
@@ -60,7 +60,7 @@ def copy_installation(source: str, target: str, progress: Progress) -> dict[str,
 
 
 def copy_running(source: str, target: str, progress: Progress) -> dict[str, Sum]:
-    """Copy everything of the place *source*, which may run, to *target*.
+    """Copy all data of the place *source*, which may be in use, to *target*.
 
     Raises CannotCopy, UnusableStore
     """
@@ -72,7 +72,7 @@ def copy_running(source: str, target: str, progress: Progress) -> dict[str, Sum]
 
 @contextmanager
 def expecting_no_service(place: str) -> Iterator[None]:
-    """Let no process serve or ingest *place* during the block.  Raises CannotCopy, FolderInUse."""
+    """Keep processes from using *place* during the block.  Raises CannotCopy, FolderInUse."""
     with ExitStack() as stack:
         if place.startswith(SQLITE):
             for role in ROLES:
@@ -113,6 +113,6 @@ def _folder(place: str) -> Path:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the bytes that are free on the disk of *folder*, which may not exist yet."""
+    """Return the free bytes on the disk of *folder*, which may not exist yet."""
     existing = next(each for each in (folder, *folder.absolute().parents) if each.exists())
     return shutil.disk_usage(existing).free

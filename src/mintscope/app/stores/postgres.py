@@ -66,7 +66,7 @@ def account_connections(dsn: str, *, patience_s: float = PATIENCE_S) -> AccountC
 
 
 def webhook_queue(dsn: str, *, patience_s: float = PATIENCE_S) -> SqlWebhookQueue:
-    """Return the queue of webhooks in the database of *dsn*: tables, and a lock, of its own."""
+    """Return the queue of webhooks in the database of *dsn*, with separate tables and lock."""
     reading = AccessInThreads(partial(PostgresDatabase, dsn), threads=1)
     writing = PostgresDatabase(dsn, WriteLock.WEBHOOKS)
     return SqlWebhookQueue(AccountConnections(writing, reading, patience_s=patience_s))
@@ -229,15 +229,15 @@ class PostgresMaintenance:
         self._dsn = dsn
 
     def back_up(self, target: Path, progress: Progress) -> None:
-        """Copy one moment of the database into files in the new folder *target*."""
+        """Copy a consistent snapshot of the database into files in the new folder *target*."""
         copy_running(self._dsn, f"{SQLITE}{target}", progress)
 
     def restore(self, source: Path, progress: Progress) -> None:
-        """Copy the files of *source* into the database, while nothing runs."""
+        """Copy the files of *source* into the database, which must not be in use."""
         copy_installation(f"{SQLITE}{source}", self._dsn, progress)
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Raise UnusableStore."""
+        """Raise UnusableStore, because PostgreSQL has no files to compact."""
         raise UnusableStore("expected files of SQLite; the store is a PostgreSQL, which vacuums")
 
     def migrations(self, *, is_done: bool) -> list[str]:
@@ -246,7 +246,7 @@ class PostgresMaintenance:
             return migrate_all(self._dsn, is_done=is_done)
 
     def waiting(self) -> list[str]:
-        """Return the names of the migrations that the tables wait for; of new ones, none."""
+        """Return the names of the tables' pending migrations; none for new tables."""
         with _answering("does not answer"):
             return waits_for(self._dsn)
 
@@ -257,7 +257,7 @@ class PostgresMaintenance:
             yield database
 
     def rehearsed(self, plan: Plan, scratch: Path | None) -> Plan:
-        """Run the migrations in a transaction and roll it back, if no process of the service runs.
+        """Run the migrations in a transaction and roll it back, if the service is not running.
 
         scratch   not used: nothing is copied
         """
@@ -283,7 +283,7 @@ class PostgresEngine:
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None
     ) -> AbstractAsyncContextManager[Market]:
-        """Open the market; with *epoch* its writer ends with that epoch."""
+        """Open the market; with *epoch*, its writer ends with that epoch."""
         return open_market(self.place, follows_all=follows_all, retention=retention, epoch=epoch)
 
     def open_money(self, secrets: Secrets, clock: Clock) -> AbstractAsyncContextManager[Money]:
@@ -298,7 +298,7 @@ class PostgresEngine:
 
     @contextmanager
     def opened(self, kind: str) -> Iterator[Database]:
-        """Open the tables of *kind*, money or market, for a moment; they are migrated."""
+        """Open the tables of *kind*, money or market, for a short time; they are migrated."""
         with closing(open_tables(self.place, kind)) as database:
             yield database
 
@@ -308,7 +308,7 @@ class PostgresEngine:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Be the one process that reads a backfill.  Raises BackfillIsRead while another is."""
+        """Hold the exclusive right to read a backfill.  Raises BackfillIsRead if it is taken."""
         with reading(self.place) as is_ours:
             if not is_ours:
                 raise BackfillIsRead
@@ -322,7 +322,7 @@ class PostgresEngine:
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AsyncIterator[Wait]:
-        """Yield the waiter for the log, which the database notifies."""
+        """Yield a function that waits for the log; the database notifies it."""
         async with aclosing(MarketNotices(self.place, settings)) as notices:
             await notices.open()
             yield partial(notices.wait, poll_interval_s)

@@ -55,7 +55,7 @@ MARK: Final = "CREATE TABLE copy_progress (source text NOT NULL, guard text NOT 
 
 
 class PostgresSide:
-    """Implements Target over the schema of *dsn*, which is brought up to date first.
+    """Implements Target over the schema of *dsn*, which is migrated first.
 
     is_new   it is copied into; else every read sees what was committed when it was opened
     """
@@ -77,11 +77,11 @@ class PostgresSide:
             self._stack.enter_context(self._db.snapshot())
 
     def tables(self) -> Mapping[str, Relation]:
-        """Return them by name."""
+        """Return the tables by name."""
         return self._tables
 
     def rows(self, table: Relation, after: Sequence[object] | None, rows_max: int) -> Sequence[Row]:
-        """Return the rows behind key *after*, in the order of the key."""
+        """Return the rows after key *after*, in key order."""
         order = [  # as SQLite orders texts, whatever the collation of the database
             f'"{name}" COLLATE "C"' if table.columns[name] == "text" else f'"{name}"'
             for name in table.key
@@ -90,14 +90,14 @@ class PostgresSide:
         return list(self._db.execute(statement, [*(after or ()), rows_max]))
 
     def sequences(self) -> Mapping[str, int]:
-        """Return the largest number ever given, of tables that number their rows."""
+        """Return the largest number assigned so far, for each table that numbers its rows."""
         return {
             table: int(self._db.execute(LAST, (f'"{table}"', column)).get or 0)
             for table, column in list(self._db.execute(NUMBERED))
         }
 
     def begin(self, source: str) -> None:
-        """Take triggers and references away, and note how to put them back."""
+        """Drop triggers and foreign keys, and store the statements that restore them."""
         if is_copied_into(self._db):
             begun = self._db.execute("SELECT source FROM copy_progress LIMIT 1").get
             if begun != source:
@@ -120,7 +120,7 @@ class PostgresSide:
             self._db.executemany(Batch(f'"{table.name}"', columns), rows)
 
     def end(self, sequences: Mapping[str, int]) -> None:
-        """Put triggers and references back, which checks that each reference is met."""
+        """Restore triggers and foreign keys, which checks every reference."""
         with self._db.transaction():
             guards = self._db.execute("SELECT guard FROM copy_progress WHERE guard <> ''")
             for (guard,) in guards:
@@ -135,7 +135,7 @@ class PostgresSide:
             self._db.execute("DROP TABLE copy_progress")
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._stack.close()
 
     @cached_property
@@ -159,7 +159,7 @@ class PostgresSide:
                 raise CannotCopy(f"expected an empty target; there are rows in {name}")
 
     def _taken_away(self) -> list[str]:
-        """Take the guards away; return the statements that put them back."""
+        """Drop triggers and foreign keys; return the statements that restore them."""
         back = []
         for table, name, definition in list(self._db.execute(REFERENCES)):
             self._db.execute(f'ALTER TABLE "{table}" DROP CONSTRAINT "{name}"')
@@ -180,14 +180,14 @@ SILENT_MS_MAX: Final = 60_000
 
 
 def is_auditor(db: PostgresDatabase) -> bool:
-    """Return if *db* is that of the one process that audits; it is, until its connection ends."""
+    """Return whether *db* holds the one lock for auditing, taking the lock if it is free."""
     _, is_first = db.execute(BE_AUDITOR, (SessionLock.AUDITING, f"{SILENT_MS_MAX}")).get
     return bool(is_first)
 
 
 @contextmanager
 def expecting_no_process(dsn: str) -> Iterator[None]:
-    """Keep processes from serving during the block.  Raises CannotCopy while one does."""
+    """Keep processes from serving during the block.  Raises CannotCopy if one already serves."""
     with session(dsn) as connection:
         for lock, name in ((SessionLock.INGESTING, "ingest"), (SessionLock.SERVING, "api")):
             row = connection.execute(TRY, (lock,)).fetchone()

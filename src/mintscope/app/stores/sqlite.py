@@ -1,4 +1,4 @@
-"""The engine over files of SQLite: what it opens is opened at first use, over one file each."""
+"""The engine over SQLite files, each opened at first use."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -120,7 +120,7 @@ class _MoneyFile:
         return account_connections(self._path)
 
     def shared(self, price: PriceSource) -> None:
-        """One process sells."""
+        """Return None, because only one process sells."""
 
 
 @asynccontextmanager
@@ -197,11 +197,11 @@ class OnlyOne:
 
     @asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
-        """Have it."""
+        """Return at once, because the process already holds the folder."""
         yield
 
     async def keep(self) -> None:
-        """Keep it until cancelled."""
+        """Wait until cancelled, because the right cannot be lost."""
         await asyncio.Event().wait()
 
 
@@ -218,12 +218,12 @@ class SqliteMaintenance:
         copy_files(self._folder, target, progress, has_secrets=False)
 
     def restore(self, source: Path, progress: Progress) -> None:
-        """Copy the files of *source*, pepper and roots among them, while nothing runs."""
+        """Copy the files of *source*, including pepper and roots, into the unused folder."""
         with expecting_no_service(self._place):
             copy_files(source, self._folder, progress)
 
     def compact(self) -> Sequence[tuple[str, int, int]]:
-        """Compact the files, while nothing runs; return their names, the bytes before and after."""
+        """Compact the files, which must not be in use; return names and sizes before and after."""
         with expecting_no_service(self._place):
             return compact_files(self._folder)
 
@@ -236,7 +236,7 @@ class SqliteMaintenance:
         ]
 
     def waiting(self) -> list[str]:
-        """Return the names of the migrations that the files wait for; of new ones, none."""
+        """Return the names of the files' pending migrations; none for new files."""
         return [
             f"{kind} {name}"
             for kind, file in FILES.items()
@@ -245,7 +245,7 @@ class SqliteMaintenance:
 
     @contextmanager
     def as_it_is(self) -> Iterator[Database]:
-        """Open the money unmigrated, for reading."""
+        """Open the money tables unmigrated, for reading."""
         with closing(SqliteDatabase.as_it_is(self._folder / MONEY_FILE)) as file:
             yield file
 
@@ -289,7 +289,7 @@ class SqliteEngine:
     def open_market(
         self, retention: Retention, *, follows_all: bool, epoch: int | None
     ) -> AbstractAsyncContextManager[Market]:
-        """Open the market; files have one writer, and no epochs."""
+        """Open the market; files have one writer and no epochs."""
         del epoch
         return open_market(self._folder, follows_all=follows_all, retention=retention)
 
@@ -299,18 +299,18 @@ class SqliteEngine:
 
     @contextmanager
     def opened(self, kind: str) -> Iterator[Database]:
-        """Open the tables of *kind*, money or market, for a moment; they are migrated."""
+        """Open the tables of *kind*, money or market, for a short time; they are migrated."""
         path = _path(kind, self._folder, FILES[kind])
         with closing(SqliteDatabase(path, kind)) as database:
             yield database
 
     def turn(self) -> OnlyOne:
-        """Return the turn of the one process that holds the folder."""
+        """Return the right to write, which the process that holds the folder always has."""
         return OnlyOne()
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Be the one process that reads a backfill.  Raises BackfillIsRead while another is."""
+        """Hold the exclusive right to read a backfill.  Raises BackfillIsRead if it is taken."""
         try:
             with held(self._folder, "history", may_be_open=True):
                 yield
@@ -318,13 +318,13 @@ class SqliteEngine:
             raise BackfillIsRead from None
 
     def windows(self) -> None:
-        """Return None: requests are counted in the memory of the one process."""
+        """Return None, because the one process counts requests in memory."""
 
     @asynccontextmanager
     async def waiting(
         self, poll_interval_s: float, settings: Mapping[str, str]
     ) -> AsyncIterator[Wait]:
-        """Yield the waiter for the log: a file sends no notice."""
+        """Yield a function that waits for the log at an interval, because files send no notice."""
         del settings
         yield partial(asyncio.sleep, poll_interval_s)
 

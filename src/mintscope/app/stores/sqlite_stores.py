@@ -49,7 +49,7 @@ def webhook_queue(path: Path, *, patience_s: float = PATIENCE_S) -> SqlWebhookQu
 
 
 def number_firings_on(money: Path, webhooks: Path) -> None:
-    """Give no firing a number that the queue has taken in.
+    """Prevent firings from reusing a number that the webhook queue has already taken.
 
     A money file that is older than the queue, or new, would give these numbers once more: its
     webhooks would not be sent, and receivers would know their `webhook-id`.

@@ -1,4 +1,4 @@
-"""The stores of an installation, as it is configured.
+"""The stores of an installation, according to its configuration.
 
 Secrets beside the stores, settings that api processes have in common, refusal of a store that was
 emptied or exchanged, limits. `app.engine` hides the differences between engines.
@@ -70,7 +70,7 @@ def back_up(config: Config, target: Path, progress: Progress, *, has_secrets: bo
 def restore(
     config: Config, source: Path, progress: Progress, *, secrets: Path | None = None
 ) -> None:
-    """Copy the folder *source* into the installation, which must be empty, while nothing runs.
+    """Copy the folder *source* into the installation, which must be empty and not running.
 
     secrets   the folder of pepper and roots, if they are kept apart
     """
@@ -81,7 +81,7 @@ def restore(
 
 
 def compact(config: Config) -> Sequence[tuple[str, int, int]]:
-    """Compact the files of the installation, while nothing runs; return names and bytes.
+    """Compact the files of the installation, which must not be running; return names and sizes.
 
     Raises UnusableStore
     """
@@ -89,7 +89,7 @@ def compact(config: Config) -> Sequence[tuple[str, int, int]]:
 
 
 class Place(NamedTuple):
-    """The place of a store, in words, and whether it is empty."""
+    """The place of a store, in words, and whether the store is new."""
 
     name: str
     is_new: bool
@@ -106,7 +106,7 @@ def money_place(config: Config) -> Place:
 
 
 def webhooks_place(config: Config) -> Place:
-    """Return the queue of webhooks, with their outcomes."""
+    """Return the place of the queue of webhooks."""
     return _place(config, WEBHOOKS_FILE)
 
 
@@ -118,17 +118,17 @@ def _place(config: Config, file_name: str) -> Place:
 
 
 def pepper_file(config: Config) -> Path:
-    """Return the file of the pepper, unless the pepper is configured."""
+    """Return the file of the pepper, for installations without a configured pepper."""
     return config.data_dir / PEPPER_FILE
 
 
 def expect_pepper(config: Config) -> None:
-    """Read the pepper that is kept.  Raises UnusablePepper."""
+    """Check that the stored pepper can be read.  Raises UnusablePepper."""
     load_pepper(pepper_file(config), signs=not roots_of(config))
 
 
 def roots_of(config: Config) -> Sequence[Root]:
-    """Return the roots that sign in the pepper's place, configured or stored.
+    """Return the roots that replace the pepper for signing, configured or stored.
 
     Raises UnusablePepper.
     """
@@ -137,7 +137,7 @@ def roots_of(config: Config) -> Sequence[Root]:
 
 
 def keep_new_root(config: Config, new: Root) -> Path:
-    """Keep *new* beside the pepper, and return where.  Raises UnusablePepper."""
+    """Store *new* beside the pepper, and return its file.  Raises UnusablePepper."""
     path = config.data_dir / ROOTS_FILE
     keep_roots(path, rotated(load_roots(path), new))
     return path
@@ -156,7 +156,7 @@ def retention_of(config: Config) -> Retention:
 
 
 def open_market(config: Config, *, epoch: int | None = None) -> AbstractAsyncContextManager[Market]:
-    """Open the market; with *epoch* its writer ends with that epoch.  Raises UnusableStore."""
+    """Open the market; with *epoch*, its writer ends with that epoch.  Raises UnusableStore."""
     return engine_of(config).open_market(
         retention_of(config), follows_all=config.market.track == "all", epoch=epoch
     )
@@ -176,7 +176,7 @@ NAME_BYTES = 16
 def expect_own_stores(
     config: Config, *, is_new: bool = False, writes: bool = False, uses_pepper: bool = False
 ) -> str:
-    """Return the name of the installation; give it one at its first start.
+    """Return the name of the installation; at the first start, assign one.
 
     is_new        an emptied store, or that of another installation, is meant
     writes        note this build, as processes that serve or ingest do
@@ -217,7 +217,7 @@ def _expect_kept(file: Path, money: Database) -> None:
 
 
 def opened(config: Config, kind: str) -> AbstractContextManager[Database]:
-    """Open the tables of *kind*, money or market, for a moment.  Raises UnusableStore."""
+    """Open the tables of *kind*, money or market, for a short time.  Raises UnusableStore."""
     return engine_of(config).opened(kind)
 
 
@@ -228,7 +228,7 @@ OF_API: Final = ("origin", *(name for name in ApiConfig.model_fields if "limit_"
 
 
 def common_settings(config: Config) -> Mapping[str, str]:
-    """Return them as texts by name; secrets as hashes."""
+    """Return the settings that all processes share, as texts by name; secrets are hashed."""
     common = {"replicas_max": f"{config.replicas_max}"}
     common |= _section(OF_PAYMENTS, config.payments) | _section(OF_ACCOUNTS, config.accounts)
     return common | {f"api.{name}": _told(getattr(config.api, name)) for name in OF_API}
@@ -251,13 +251,13 @@ def _hashed(secret: bytes) -> str:
 
 
 def turn(config: Config) -> Turn:
-    """Return the lock that says when this process may write.  Raises UnusableStore."""
+    """Return the lock that permits this process to write.  Raises UnusableStore."""
     return engine_of(config).turn()
 
 
 @asynccontextmanager
 async def reading_turn(config: Config) -> AsyncIterator[None]:
-    """Be the one process of the installation that reads a past, during the block.
+    """Hold the installation's exclusive right to read a backfill during the block.
 
     Raises BackfillIsRead while another one is, StoreUnavailable.
     """
@@ -271,7 +271,7 @@ LIMITS_ASKED_S_MAX: Final = 5.0
 
 @asynccontextmanager
 async def open_limits(config: Config, clock: Clock) -> AsyncIterator[Limits]:
-    """Open the counters of requests: the PostgreSQL of `store`, else the memory of this process.
+    """Open the counters of requests: PostgreSQL if `store` names one, else process memory.
 
     Raises UnusableStore if its package is not installed, StoreUnavailable if it does not answer.
     """
@@ -285,7 +285,7 @@ async def open_limits(config: Config, clock: Clock) -> AsyncIterator[Limits]:
 
 
 async def expect_limits(config: Config) -> bool:
-    """Ask the store of limits; return False if there is none.
+    """Check that the store of limits responds; return False if there is none.
 
     Raises StoreUnavailable if it does not answer, UnusableStore if it cannot be asked.
     """
@@ -302,6 +302,6 @@ async def expect_limits(config: Config) -> bool:
 
 
 def waiting(config: Config) -> AbstractAsyncContextManager[Wait]:
-    """Return the waiter for the log; the database notifies it if it can.  Raises UnusableStore."""
+    """Return a function that waits for the log, notified if possible.  Raises UnusableStore."""
     poll_interval_s = config.api.poll_interval_ms / 1000
     return engine_of(config).waiting(poll_interval_s, common_settings(config))

@@ -1,4 +1,4 @@
-"""Upgrades of a store: its pending migrations, and their time and space on its data."""
+"""Upgrades of a store: its pending migrations, and the time and space that they need."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,7 +27,7 @@ def migrations(config: Config, *, is_done: bool) -> list[str]:
 
 
 def waiting_migrations(config: Config) -> list[str]:
-    """Return the names of the migrations that the store waits for; of a new store, none.
+    """Return the names of the store's pending migrations; none for a new store.
 
     Raises    UnusableStore, StoreUnavailable
     """
@@ -35,7 +35,7 @@ def waiting_migrations(config: Config) -> list[str]:
 
 
 def expect_upgraded(config: Config) -> None:
-    """Raise NeedsUpgrade if the store waits for migrations.
+    """Raise NeedsUpgrade if the store has pending migrations.
 
     Commands ask first, so that none of them migrates: an older service may run on the store.
     """
@@ -63,7 +63,7 @@ def plan(config: Config, scratch: Path | None = None, *, measures: bool = True) 
 
 
 def _known(config: Config) -> tuple[Sequence[Writer], TakenBackup | None]:
-    """Return the builds that have written the store, and its newest backup, if they are noted."""
+    """Return the builds that have written the store, and its newest backup, if recorded."""
     maintenance = engine_of(config).maintenance
     with suppress(DatabaseError), maintenance.as_it_is() as money:
         return provenance.writers(money), provenance.newest_backup(money)

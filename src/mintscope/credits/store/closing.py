@@ -1,4 +1,4 @@
-"""Months of the journal, closed one after the other, and compared in each walk after that.
+"""Months of the journal: each is closed in turn, and compared in every later walk.
 
     closing    the sums of the walk for each account and each API key become rows of the month,
                if the opening balance plus its entries make the closing balance
@@ -154,7 +154,7 @@ NOTHING: Final = Close(0, 0, 0, 0, bytes(32))
 
 
 class Place(NamedTuple):
-    """The place of a walk: in the rows of *month* after *place*, with the hash so far."""
+    """The position of a walk: in the rows of *month* after *place*."""
 
     number: int
     stage: str
@@ -169,14 +169,14 @@ def last_close(db: Database) -> Close:
 
 
 def chained(before: bytes, kind: str, rows: Iterable[Sequence[object]]) -> bytes:
-    """Return the SHA-256 hash of the last of *rows*, each with the hash of the one before it."""
+    """Return the hash of the last of *rows*; each SHA-256 includes the previous row's hash."""
     for row in rows:
         before = sha256(before + f"{kind}:{','.join(map(str, row))}".encode()).digest()
     return before
 
 
 def hash_of(before: bytes, close: Close) -> bytes:
-    """Return the hash of *close*; *before* is that of its last row."""
+    """Return the hash of *close*; *before* is the hash of its last row."""
     return chained(before, "month", [close[:4]])
 
 
@@ -188,7 +188,7 @@ class ClosedMonths:
         self._rows = rows_a_part
 
     def add_balances(self, at: Place, then: str, last: Close) -> tuple[list[Violation], bool]:
-        """Close the next accounts; *then* is the next stage.  Return also if the walk may go on.
+        """Close the next accounts, before stage *then*.  Return also whether the walk can continue.
 
         A month whose sums contradict each other is not closed.
         """
@@ -213,7 +213,7 @@ class ClosedMonths:
         return [], True
 
     def add_keys(self, at: Place) -> bytes | None:
-        """Close the spending of the next API keys; after the last, return the hash of its row."""
+        """Close the spending of the next API keys; after the last key, return the final hash."""
         with self._db.transaction(beside=True):
             held = self._db.execute(HELD, at[:3]).fetchone()
             if held is None:
@@ -230,7 +230,7 @@ class ClosedMonths:
         return None
 
     def close(self, close: Close, at: UnixMs) -> None:
-        """Store *close*, in the transaction under way."""
+        """Store *close* in the current transaction."""
         self._db.execute(CLOSE, (*close, at))
         log.info("month_closed", month=name_of(close.month), last_entry=close.last_entry)
 
@@ -254,7 +254,7 @@ class ClosedMonths:
         ]
 
     def compare_keys(self, at: Place, balances: str, then: str, before: bytes) -> list[Violation]:
-        """Hash the next keys of a closed month; after the last, compare its hash and go on.
+        """Hash the next keys of a closed month; after the last key, compare the hash and go on.
 
         balances, then   the stage of the next month's accounts, and the one after the last month
         """
@@ -271,7 +271,7 @@ class ClosedMonths:
         return [Violation(Invariant.MONTHS_ARE_CHAINED, name_of(at.month))]
 
     def begin_after(self, month: int, before: bytes, balances: str, then: str) -> None:
-        """Go to the month that was closed after *month*, or to *then* if there is none."""
+        """Go to the closed month after *month*, or to stage *then* if there is none."""
         following = self._db.execute(NEXT_MONTH, (month,)).get
         if following is None:
             self._go_on(then, 0, b"", 0)
@@ -279,7 +279,7 @@ class ClosedMonths:
             self._go_on(balances, 0, before, int(following))
 
     def forget(self, now: UnixMs, kept_months: int) -> bool:
-        """Delete the next spends of months closed over *kept_months* ago; return if any were."""
+        """Delete the next spends of months closed over *kept_months* ago; return if any existed."""
         bounds = {"month": month_of(now) - kept_months, "closed_before": now - KEPT_AT_LEAST_MS}
         with self._db.transaction(beside=True):
             forgotten = self._db.execute(FORGOTTEN).get
@@ -299,7 +299,7 @@ class ClosedMonths:
 
 
 def adds_up(row: Row) -> bool:
-    """Return whether the opening balance plus its entries make the balance of a closed row."""
+    """Return whether the opening balance plus the entries equals the closing balance of *row*."""
     received = row[1]
     spent = row[2]
     balance = row[6]
@@ -308,6 +308,6 @@ def adds_up(row: Row) -> bool:
 
 
 def name_of(month: int) -> str:
-    """Return *month* as 2026-11."""
+    """Return *month* in the form 2026-11."""
     year, number = divmod(Month(month), MONTHS)
     return f"{year}-{number + 1:02d}"

@@ -62,7 +62,7 @@ class ReadsCredits(Protocol):
         """Return the sources and uses of the credits of *account*, as of one moment."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class ListsCredits(Protocol):
@@ -81,7 +81,7 @@ class ListsCredits(Protocol):
         """Return the accounts whose balance contradicts their entries since the last close."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class WritesCredits(Protocol):
@@ -96,35 +96,35 @@ class WritesCredits(Protocol):
         """Write something durably, or raise."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class TakesCredits(Protocol):
-    """Takes credits in batches, and gives them back, from the same thread."""
+    """Takes credits in batches and gives credits back, in one thread."""
 
     def spend(self, accounts: Sequence[CreditAccount], at: UnixMs) -> list[Spent | Empty]:
         """Take one credit for each of *accounts*, first come first served, in one commit."""
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each or none, first come first served, in one commit.
+        """Take all credits of each debit or none, first come first served, in one commit.
 
         All of them have a name, `once`, or none has: nothing is taken for an answer that is kept.
         """
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, and note the minutes that begin, in the same commit."""
+        """Debit as `debit` does, and store the new minutes in the same commit."""
 
     def note_sent(self, minutes: Sequence[int]) -> None:
         """Record that *minutes* are under way no more, with a later commit."""
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back what each says; what was taken for a minute only while it is under way."""
+        """Give back each reversal; credits of a minute only while that minute is stored."""
 
     def note_answered(self, batch_count: int) -> None:
         """Record that the requests of the first *batch_count* batches were answered."""
 
     def rest(self, at: UnixMs) -> None:
-        """Do work that can wait, while no request waits."""
+        """Do deferred work while no request waits."""
 
 
 KNOWN_MAX: Final = 100_000
@@ -134,7 +134,7 @@ log = structlog.get_logger()
 
 
 class GroupCreditLedger:
-    """Implements InstantLedger and DebitLedger; lives in one event loop.
+    """Implements InstantLedger and DebitLedger; used in one event loop.
 
     Spends are committed in groups, in a thread.  Lookups that repeat, and stay the same, are
     remembered.
@@ -181,7 +181,7 @@ class GroupCreditLedger:
         return await self._group.run(lambda: self._issue(token, credit_count, note))
 
     async def find(self, bearer: str) -> CreditAccount | None:
-        """Return the account of the credit token *bearer*; it is remembered for `recall`.
+        """Return the account of the credit token *bearer*, and cache it for `recall`.
 
         The store is asked each time: another process may have rotated the token.
         """
@@ -197,7 +197,7 @@ class GroupCreditLedger:
         return account
 
     async def root(self, account: CreditAccount) -> CreditAccount:
-        """Return the first account of its chain of rotations; it is remembered, for it stays."""
+        """Return the first account of its chain of rotations, and cache it, as it never changes."""
         root = self._roots.get(account)
         if root is None:
             with self._unavailable():
@@ -218,7 +218,7 @@ class GroupCreditLedger:
         return outcome
 
     async def prepay(self, debit: Debit) -> DebitOutcome:
-        """Take all credits of *debit* or none, for a minute that is under way from then on."""
+        """Take all credits of *debit* or none, for a stream minute that starts then."""
         outcome: DebitOutcome = await self._group.submit_by(self._prepaying, debit)
         return outcome
 
@@ -228,17 +228,17 @@ class GroupCreditLedger:
         self._sent.append(debited.minute)
 
     async def give_back(self, debited: Debited, credit_count: int) -> None:
-        """Give back *credit_count* of what was taken; they stay owed if the store refuses."""
+        """Give back *credit_count* of *debited*; they stay owed if the store does not respond."""
         self._owed.append(debited.reversal(credit_count))
         await self._group.run(self._give_back_now)
 
     def owe(self, reversal: Reversal) -> None:
-        """Give back what *reversal* says, with the next commit or within a moment of rest."""
+        """Give back *reversal* with the next commit, or soon if there is none."""
         self._owed.append(reversal)
         self._group.rest_soon()
 
     def recall(self, bearer: bytes) -> Remembered | None:
-        """Return the earlier results of `find` and `root` for *bearer*; None if it is empty."""
+        """Return the cached results of `find` and `root` for *bearer*; None if it is empty."""
         digest = sha256(bearer).digest()
         remembered = self._remembered.get(digest) or self._remember(digest)
         return None if remembered is None or remembered.account in self._drained else remembered
@@ -269,7 +269,7 @@ class GroupCreditLedger:
         await self._group.run(self._expect_writable)
 
     async def close(self) -> None:
-        """Finish what is queued, then let go of the engine."""
+        """Finish the queued work, then close the engine."""
         await self._group.close()
         self._rest()
         self._writing.close()
@@ -346,7 +346,7 @@ class GroupCreditLedger:
             self._writing.expect_writable()
 
     def _owe(self, unheard: Sequence[tuple[CreditAccount, object]]) -> None:
-        """Note the debits whose requests were answered, or ended, before they were done."""
+        """Record refunds for debits that completed after their requests had ended."""
         for account, outcome in unheard:
             if isinstance(outcome, Spent):
                 self._owed.append(Reversal(account, 1))
@@ -362,7 +362,7 @@ class GroupCreditLedger:
             self._give_back()
 
     def _give_back(self) -> None:
-        """Reverse what is owed; it stays owed if the store refuses."""
+        """Give back the owed credits; they stay owed if the store does not respond."""
         answered_count = self._answered_count  # before what they are owed is looked at
         if self._sent:
             self._taking.note_sent([self._sent.popleft() for _ in range(len(self._sent))])
@@ -396,7 +396,7 @@ T = TypeVar("T")
 
 
 class TableCreditAccounts:
-    """Implements CreditAccounts; reads are made in threads.
+    """Implements CreditAccounts; reads run in threads.
 
     errors   of the engine; they become ServiceUnavailable
     """
@@ -426,7 +426,7 @@ class TableCreditAccounts:
         return await self._read(self._listing.contradictions)
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._listing.close()
 
     async def _read(self, work: Callable[[], T]) -> T:

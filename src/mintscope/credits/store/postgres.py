@@ -169,12 +169,12 @@ class CreditBatches:
         return decode_spent(self._take(SPEND, list(accounts), at))
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each or none, in one commit."""
+        """Take all credits of each debit or none, in one commit."""
         taken = self._take(DEBIT, *_asked(debits, at))
         return [_outcome(*each) for each in zip(debits, decode_debited(taken), strict=True)]
 
     def debit_once(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Do the same for answers with a name; take nothing for one that is kept already."""
+        """Debit as `debit` does, for named answers; take nothing for an answer already stored."""
         names = [each.once for each in debits]
         taken = self._take(DEBIT_ONCE, *_asked(debits, at), names, at - KEPT_MS)
         outcomes = list[DebitOutcome]()
@@ -187,7 +187,7 @@ class CreditBatches:
         return outcomes
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Do the same for minutes of streams, and note those that begin."""
+        """Debit as `debit` does, for minutes of streams, and store the new minutes."""
         minutes = [randbits(63) for _ in debits]
         sent = list(self.sent.numbers)
         taken = self._take(PREPAY, *_asked(debits, at), sent, minutes, minutes=minutes)
@@ -203,7 +203,7 @@ class CreditBatches:
         *more: object,
         minutes: Sequence[int] = (),
     ) -> str:
-        """Return the debits that *statement* took, also if its answer was lost.
+        """Return the debits that *statement* took, even if its response was lost.
 
         minutes    that it begins
         """
@@ -225,7 +225,7 @@ class CreditBatches:
         self._answered_count = batch_count
 
     def rest(self, at: UnixMs) -> None:
-        """Do work that can wait: forget answered debits, give back the others."""
+        """Do deferred work: delete answered debits, and give back the others."""
         if answered := self._answered():
             self._db.execute(ANSWERED, (answered,))
             self._forget(answered)
@@ -247,7 +247,7 @@ class CreditBatches:
         self._gone_count += len(answered)
 
     def _tend(self, at: UnixMs) -> None:
-        """Give back what was in doubt, and now and then what dead replicas have left behind."""
+        """Give back uncertain debits and, now and then, those left by dead replicas."""
         while self._doubted:
             batch, minutes = self._doubted[-1]
             self.look_up(batch, at)
@@ -274,7 +274,7 @@ class CreditBatches:
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
     def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:
-        """Return the debits that *batch* took, its answer having been lost."""
+        """Return the debits that *batch* took, after its response was lost."""
         until_s = time.monotonic() + LOOK_UP_S
         while True:
             try:
@@ -291,13 +291,13 @@ class CreditBatches:
             return spent
 
     def look_up(self, batch: int, at: UnixMs) -> str | None:
-        """Return the debits that *batch* took; None if it took none, and never will."""
+        """Return the debits that *batch* took; None if it took none and never will."""
         self._db.execute(FORBID, (batch, at))
         spent: str | None = self._db.execute(LOOK_UP, (batch,)).get
         return spent
 
     def _give_back(self, batch: int, at: UnixMs, minutes: Sequence[int] = ()) -> None:
-        """Reverse what *batch* took, and for *minutes*; once, however many ask."""
+        """Reverse the debits of *batch* and of *minutes*, at most once in total."""
         with self._db.transaction():
             taken = decode_taken(self._db.execute(TAKE_BACK, (batch,)).get or "[]")
             reversals = [_reversal(each) for each in taken if each[1]]
@@ -330,7 +330,7 @@ def _outcome(
 
 
 def _reversal(taken: Sequence[Any]) -> Reversal:
-    """Return the reversal of one of a batch: of one credit each, or as `debit` returned it."""
+    """Return the reversal of one debit of a batch, of one credit or as `debit` returned it."""
     account, delta, _, key, month, once = (*taken, None, None, None)[:6]
     return Reversal(account, -delta, key, None if key is None else month, once=once)
 
@@ -382,13 +382,13 @@ class PostgresCreditBook:
         self._batches.note_answered(batch_count)
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each or none, first come first served, in one commit."""
+        """Take all credits of each debit or none, first come first served, in one commit."""
         if debits and debits[0].once is not None:
             return self._batches.debit_once(debits, at)
         return self._batches.debit(debits, at)
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, and note the minutes that begin, in the same commit."""
+        """Debit as `debit` does, and store the new minutes in the same commit."""
         return self._batches.prepay(debits, at)
 
     def note_sent(self, minutes: Sequence[int]) -> None:
@@ -396,7 +396,7 @@ class PostgresCreditBook:
         self._batches.sent.numbers.extend(minutes)
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back what each says; what was taken for a minute only while it is under way."""
+        """Give back each reversal; credits of a minute only while that minute is stored."""
         with self._db.transaction():
             reverse(self._db, reversals, at)
 
@@ -426,13 +426,13 @@ class PostgresCreditBook:
         return contradictions(self._db)
 
     def expect_writable(self) -> None:
-        """Write something durably, or raise; also where the machine's clock is not the server's."""
+        """Write something durably, or raise; also raise if the two clocks differ."""
         with self._db.transaction():
             self._db.execute("UPDATE pepper SET check_hash = check_hash")
         self._db.expect_clock()
 
     def rest(self, at: UnixMs) -> None:
-        """Give back what was in doubt, or left behind by replicas that died."""
+        """Give back uncertain debits, and those left by replicas that died."""
         self._batches.rest(at)
 
     def close(self) -> None:
@@ -460,7 +460,7 @@ def _expect_pepper(db: PostgresDatabase, pepper: bytes) -> None:
 
 
 class PostgresCreditLedger(GroupCreditLedger):
-    """Implements InstantLedger; lives in one event loop.  Reads are made in threads."""
+    """Implements InstantLedger; used in one event loop.  Reads run in threads."""
 
     def __init__(
         self, dsn: str, *, pepper: bytes, clock: Clock, patience_s: float = PATIENCE_S

@@ -1,4 +1,4 @@
-"""Minutes of streams in PostgreSQL: the debits that begin them, and those left behind."""
+"""Minutes of streams in PostgreSQL: the debits that start them, and those left behind."""
 
 from typing import Final
 

@@ -90,7 +90,7 @@ LOOK_EVERY_MS: Final = 10_000
 
 
 class MinutesUnderWay:
-    """Minutes in the file at *path*, over a connection to it; all in its transactions."""
+    """Stored stream minutes in the file at *path*, accessed in the caller's transactions."""
 
     def __init__(self, db: apsw.Connection, path: Path) -> None:
         self.sent = SentMinutes()
@@ -102,7 +102,7 @@ class MinutesUnderWay:
         self._looked_at: UnixMs | None = None
 
     def begin(self, outcomes: Sequence[DebitOutcome], at: UnixMs) -> list[DebitOutcome]:
-        """Note a minute for each that was taken; return them with its number."""
+        """Store a minute for each debit that was taken; return *outcomes* with its number."""
         self._hold()
         begun = [
             msgspec.structs.replace(each, minute=randbits(62))
@@ -124,31 +124,31 @@ class MinutesUnderWay:
         return len(numbers)
 
     def may_be_left(self, at: UnixMs) -> bool:
-        """Return whether it is time to look for what was left behind, and there may be some."""
+        """Return whether it is time to look for minutes of dead processes, and any may exist."""
         if self._looked_at is not None and abs(at - self._looked_at) < LOOK_EVERY_MS:
             return False
         self._looked_at = at
         return bool(self._db.execute(OTHERS, (self._writer,)).get)
 
     def left(self, at: UnixMs) -> list[Reversal]:
-        """Return the reversals of minutes left by processes that died; the write lock is held."""
+        """Return the reversals of minutes left by dead processes; needs the write lock."""
         before = EVER if self._is_alone() else at - LEFT_AFTER_MS
         return [Reversal(*row) for row in self._db.execute(LEFT, (self._writer, before))]
 
     def close(self) -> None:
-        """Let go of the lock."""
+        """Release the lock."""
         if self._lock is not None:
             self._lock.close()
 
     def _hold(self) -> None:
-        """Share the lock, before the first minute; who has it alone holds the write lock."""
+        """Share the lock before the first minute; an exclusive holder has the write lock."""
         if not self._has_begun:
             with suppress(OSError):  # where there are no locks, age alone counts
                 fcntl.flock(self._opened(), fcntl.LOCK_SH | fcntl.LOCK_NB)
                 self._has_begun = True
 
     def _is_alone(self) -> bool:
-        """Return whether no other process shares the lock; none can before the commit."""
+        """Return whether no other process shares the lock; none can take it before the commit."""
         with suppress(OSError):
             lock = self._opened()
             kept = fcntl.LOCK_SH if self._has_begun else fcntl.LOCK_UN
@@ -273,7 +273,7 @@ class CreditBook:
         return one_by_one(accounts, spent)
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each or none, first come first served, in one commit."""
+        """Take all credits of each debit or none, first come first served, in one commit."""
         if debits and debits[0].once is not None:
             return self._debit_named(debits, at)
         self._clear_minutes_if_due(at)
@@ -284,7 +284,7 @@ class CreditBook:
         return outcomes
 
     def _debit_named(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, but nothing for an answer that is stored by its name already."""
+        """Debit as `debit` does, but take nothing for a named answer that is already stored."""
         self._clear_minutes_if_due(at)
         month = month_of(at)
         outcomes = list[DebitOutcome]()
@@ -305,7 +305,7 @@ class CreditBook:
         return outcome
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, and note the minutes that begin, in the same commit."""
+        """Debit as `debit` does, and store the new minutes in the same commit."""
         self._give_back_left(at)
         with transaction(self._db):
             cleared_count = self._minutes.clear()
@@ -320,7 +320,7 @@ class CreditBook:
         self._minutes.sent.numbers.extend(minutes)
 
     def _debit_each(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take the credits of each debit, first come first served, in the transaction under way."""
+        """Take the credits of each debit, first come first served, in the current transaction."""
         month = month_of(at)
         outcomes = dict[int, DebitOutcome]()
         for places in _rounds(debits):
@@ -329,7 +329,7 @@ class CreditBook:
         return [outcomes[place] for place in range(len(debits))]
 
     def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
-        """Take the credits of each debit, if they are there; each is of another account."""
+        """Take the credits of each debit if they are there; each is of another account."""
         asked = [(each.account, each.credit_count, each.key) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         count = self._db.changes()
@@ -345,7 +345,7 @@ class CreditBook:
         return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
 
     def give_back(self, reversals: Sequence[Reversal], at: UnixMs) -> None:
-        """Give back what each says; what was taken for a minute only while it is under way."""
+        """Give back each reversal; credits of a minute only while that minute is stored."""
         with transaction(self._db):
             reverse(self._db, reversals, at)
 
@@ -383,10 +383,10 @@ class CreditBook:
             self._db.execute("UPDATE pepper SET check_hash = ?", (kept,))
 
     def note_answered(self, batch_count: int) -> None:
-        """Nothing is kept of a batch: no other process can give it back."""
+        """Do nothing, because no other process can give a batch back."""
 
     def rest(self, at: UnixMs) -> None:
-        """Do work that can wait: minutes that were sent or left behind, and the write-ahead log."""
+        """Do deferred work: clear sent or abandoned minutes, and checkpoint the write-ahead log."""
         if self._minutes.sent.numbers:
             self._clear_minutes(at)
         self._give_back_left(at)
@@ -442,7 +442,7 @@ def _expect_pepper(db: apsw.Connection, path: Path, pepper: bytes) -> None:
 
 
 def _rounds(debits: Sequence[Debit]) -> Iterable[list[int]]:
-    """Return the places of the first debit of each account, then those of the second, and so on."""
+    """Return the indexes of each account's first debit, then of each second one, and so on."""
     seen: Counter[int] = Counter()
     rounds: defaultdict[int, list[int]] = defaultdict(list)
     for place, debit in enumerate(debits):
@@ -455,7 +455,7 @@ READ_PATIENCE_MS: Final = 100  # readers wait only for a recovery
 
 
 class SqliteCreditLedger(GroupCreditLedger):
-    """Implements InstantLedger; lives in one event loop.
+    """Implements InstantLedger; used in one event loop.
 
     Reads are made on the loop itself: indexed, of pages in memory, and never blocked by a writer.
     """

@@ -200,7 +200,7 @@ CREDIT_STATEMENTS_NOTHING: Final[Iterator[int]] = iter(())
 def one_by_one(
     accounts: Sequence[CreditAccount], spent: Sequence[tuple[int, int, int]]
 ) -> list[Spent | Empty]:
-    """Separate the debits of an account: each was taken from what the one before had left.
+    """Split the debits of each account into single credits, each with the balance it left.
 
     spent   the account, what was taken from it (less than 0), and its balance then
     """
@@ -251,17 +251,17 @@ class SentMinutes:
         self._cleared_at = UnixMs(0)
 
     def is_due(self, at: UnixMs) -> bool:
-        """Return whether a commit of their own is worth it."""
+        """Return whether the numbers are worth a separate commit."""
         return bool(self.numbers) and abs(at - self._cleared_at) >= CLEAR_EVERY_MS
 
     def cleared(self, count: int, at: UnixMs) -> None:
-        """Forget the first *count*, which a commit has removed."""
+        """Forget the first *count* numbers, whose rows a commit has removed."""
         del self.numbers[:count]
         self._cleared_at = at
 
 
 def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
-    """Give back what each says, in the transaction under way; return how many credits.
+    """Give back each reversal in the current transaction; return the number of credits.
 
     Credits of a minute, or of an answer with a name, are given back by the remover of its row.
     Rows are locked in the order
@@ -283,7 +283,7 @@ def reverse(db: Executes, reversals: Iterable[Reversal], at: UnixMs) -> int:
 
 
 def tell_given_back(credit_count: int) -> None:
-    """Count and log what was given back of minutes that were left behind."""
+    """Count and log the credits given back for minutes that were left behind."""
     if credit_count:
         DEBITS.labels("reversed").inc(credit_count)
         log.warning("minutes_given_back", credits=credit_count)

@@ -1,1 +1,1 @@
-"""Programs that need a reader of their own."""
+"""Programs that need their own reader."""

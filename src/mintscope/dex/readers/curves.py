@@ -1,4 +1,4 @@
-"""Curves that keep their SOL as lamports and pay a sale out of them without a transfer.
+"""Curves that hold their SOL as lamports and pay for a sale without a transfer.
 
 A buyer's lamports arrive by transfer.  A program may take lamports out of its own account without
 one, so that only the balances of the transaction show what a sale paid: what the account held
@@ -42,7 +42,7 @@ RETURNING: Final = frozenset({b"\x09", b"\x26", b"\x2d"})
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call* with the curve of its leg; without a leg, transfers show it.
+    """Return the swap of *call* with the curve of its leg; without a leg, use the transfers.
 
     Raises Unreadable, with SHARED_LAMPORTS if another call may have taken lamports out of the
     curve, too, and with NO_MOVEMENT if the curve did not give one mint for another.
@@ -77,7 +77,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def _paid(call: Call, account: int, token_accounts: TokenAccounts) -> int:
-    """Return the lamports that left *account* without a transfer, all of them in *call*."""
+    """Return the lamports that left *account* without a transfer, if all left during *call*."""
     others = [
         one
         for one in token_accounts.instructions(call.instruction.program_id_index)
@@ -151,7 +151,7 @@ LAUNCHLAB_BUYS: Final = frozenset(map(bytes.fromhex, ("faea0d7bd59c13ec", "18d37
 
 
 def launchlab_read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *call* by what moved, with the reserve of its curve, the virtual one too.
+    """Return the swap of *call* from its transfers, with its curve's reserve, virtual included.
 
     Raises Unreadable
     """
@@ -176,7 +176,7 @@ def _reserve(call: Call, quote: Mint) -> int | None:
 
 
 def _virtual_max(quote: Mint) -> int:
-    """Return the part of a virtual reserve of *quote* that counts, in raw units."""
+    """Return the part of a virtual reserve of *quote* that is counted, in raw units."""
     if quote == WSOL:
         return VIRTUAL_SOL_MAX
     return VIRTUAL_DOLLARS_MAX if quote in DOLLARS else 0

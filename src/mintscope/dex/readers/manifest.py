@@ -1,4 +1,4 @@
-"""Manifest: its swaps move tokens; orders that a batch places are filled inside the market.
+"""Manifest: swaps move tokens, but orders placed by a batch are filled inside the market.
 
 BatchUpdate places and cancels orders.  Fills change balances that the market keeps, and
 call no token program.  The log alone shows them: one FillLog for each maker, with both mints and
@@ -36,7 +36,7 @@ WORDS: Final = 3  # of the lines of calls: Program, its address, what it did
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swaps of *call*: of a batch those in the log, else those by transfers.
+    """Return the swaps of *call*: for a batch those in the log, else those from transfers.
 
     Raises Unreadable, with TRUNCATED_LOG if the log ended before or was not recorded, and with
     EVENT_DISAGREES if it names another market.
@@ -81,7 +81,7 @@ class _Order(NamedTuple):
 def _swap(
     call: Call, leg: int, order: _Order, amounts: Sequence[int], token_accounts: TokenAccounts
 ) -> Swap:
-    """Return the swap of *order*; *amounts* are those of base and quote."""
+    """Return the swap of *order*; *amounts* are its base and quote amounts."""
     if max(amounts) > U64_MAX:
         raise Unreadable(QuarantineReason.OVERFLOW)
     base = address(order.base), amounts[0], token_accounts.decimals(order.base)

@@ -1,4 +1,4 @@
-"""pump.fun: its event is the only witness, because a sale moves lamports without a transfer."""
+"""pump.fun: only its event shows a swap, because a sale moves lamports without a transfer."""
 
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -38,7 +38,7 @@ class SwapAccounts(NamedTuple):
 
 
 class Parties(NamedTuple):
-    """Addresses of a trade; None for a curve that nothing names."""
+    """Addresses of a trade; None for a curve that no account identifies."""
 
     mint: str
     user: str
@@ -56,7 +56,7 @@ ACCOUNTS_OF: Final = {LEG_V1: V1, LEG_V2: V2, LEG_V3: V3}
 
 
 def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap in the event of *call*; without one, what its transfers show."""
+    """Return the swap in the event of *call*; without an event, use its transfers."""
     event = _trade(call)
     if event is None:
         return transfers.read(call, legs, token_accounts)
@@ -75,7 +75,7 @@ def read(call: Call, legs: tuple[Leg, ...], token_accounts: TokenAccounts) -> li
 
 
 def read_event(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap that the event of *call* has by itself, none if there is no such event.
+    """Return the swap from the event of *call* alone, an empty list if it has no such event.
 
     The curve is the other owner of the tokens that moved; the quote is the mint of the
     transaction that the tail of the event names, else SOL.
@@ -110,7 +110,7 @@ def _address(event: bytes, at: int) -> str:
 
 
 def _told(call: Call, event: bytes, parties: Parties, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return the swap of *event*, none if nothing was traded."""
+    """Return the swap of *event*, an empty list if nothing was traded."""
     mint, user, curve, quote = parties
     tokens = u64(event, TOKEN_AMOUNT)
     _confirm(call, tokens)
@@ -145,14 +145,14 @@ def _told(call: Call, event: bytes, parties: Parties, token_accounts: TokenAccou
 
 
 def _reserve(event: bytes) -> int | None:
-    """Return the lamports that the curve trades against after the trade, the virtual ones too."""
+    """Return the lamport reserve of the curve after the trade, including virtual lamports."""
     end = FIELDS_AT + SOL_RESERVE + 8
     reserve = int.from_bytes(event[end - 8 : end], "little")
     return reserve if len(event) >= end and reserve < RESERVE_MAX else None
 
 
 def _quote_reserve(event: bytes, quote: str) -> int | None:
-    """Return the same of a curve in another *quote*: it follows the amount in the tail."""
+    """Return the reserve of a curve in another *quote*, which follows the amount in the tail."""
     at = event.rfind(base58.decode(quote), FIELDS_AT + TAIL)
     end = at + PUBKEY_BYTES + 16
     if at < 0 or len(event) < end:
@@ -167,7 +167,7 @@ def _public_key(mint: str) -> bytes:
 
 
 def _confirm(call: Call, tokens: int) -> None:
-    """Check that *tokens* did move, if any token did.
+    """Check that *tokens* moved, if any token moved.
 
     Raises Unreadable where only other amounts moved.
     """

@@ -77,7 +77,7 @@ def read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def expect_no_exchange(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if a signer gave one mint for another under *call*, which gave no swap."""
+    """Raise Unreadable if a signer exchanged mints under *call*, which gave no swap."""
     exchanges = _exchanges(call, token_accounts)
     signed = [exchanges[signer] for signer in token_accounts.signers if signer in exchanges]
     traded = [one for one in signed if not is_of_one_piece(one, token_accounts)]
@@ -94,7 +94,7 @@ def moved_of(exchanges: Iterable[Exchange]) -> Moved | None:
 
 
 def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
-    """Return the SOL or dollars that a call exchanged which could not be read, if that is known."""
+    """Return the SOL or dollars that the unreadable *call* exchanged, None if unknown."""
     try:
         moved = moved_of(exchanges_of(moves(call, token_accounts)).values())
         return moved or moved_of(_exchanged(call, token_accounts))
@@ -103,7 +103,7 @@ def moved_by(call: Call, token_accounts: TokenAccounts) -> Moved | None:
 
 
 def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
-    """Return one swap for each event of *call* of a swap.
+    """Return one swap for each swap event of *call*.
 
     Raises Unreadable where its pool did not give one mint for another, or other amounts of them.
     """
@@ -131,7 +131,7 @@ def read_events(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
 
 
 def _exchanged(call: Call, token_accounts: TokenAccounts) -> Sequence[Exchange]:
-    """Return the exchanges of each party under *call*; none if shares changed."""
+    """Return the exchanges of each party under *call*; none if the supply of shares changed."""
     return () if changes_supply(call) else tuple(_exchanges(call, token_accounts).values())
 
 
@@ -160,7 +160,7 @@ OPENING: Final = frozenset(bytes([kind, 0, 0, 0]) for kind in (0, 1, 3, 8))
 
 
 def may_exchange(whole: Call, call: Call, token_accounts: TokenAccounts) -> bool:
-    """Return whether what moved under *whole* may be an exchange, before much is parsed for it.
+    """Return whether the moves under *whole* may be an exchange, by a cheap test.
 
     whole   *call*, or `with_inner` of it
     """
@@ -201,7 +201,7 @@ def expect_none(whole: Call, call: Call, token_accounts: TokenAccounts) -> None:
 
 
 def expect_none_beside(call: Call, token_accounts: TokenAccounts) -> None:
-    """Raise Unreadable if *call* exchanged itself, beside what it called, which exchanged.
+    """Raise Unreadable if *call* itself exchanged, in addition to its exchanging inner calls.
 
     Tokens that it passes on come and go again.  If its own transfers are an exchange, and both
     parties to it are still that in all that moved below it, then neither was a stop on the way.
@@ -241,7 +241,7 @@ def _unknown(call: Call, moved: Moved | None) -> Unreadable:
 
 
 def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts) -> Call:
-    """Return *call* with what *inner* calls moved; *call* itself if none did, or several programs.
+    """Return *call* with the moves of *inner*; *call* itself if no program, or several, moved.
 
     inner   calls of unlisted programs, which did not exchange
     """
@@ -261,7 +261,7 @@ def with_inner(call: Call, inner: Sequence[Call], token_accounts: TokenAccounts)
 
 
 def _everything(call: Call, token_accounts: TokenAccounts) -> Call:
-    """Return *call* with all that moved below it, whatever program did it."""
+    """Return *call* with all moves below it, whichever program made them."""
     whole = Call(call.program, call.instruction, call.outer, call.inner)
     height = 1 if call.inner < 0 else call.instruction.stack_height or 0
     tokens: list[Instruction] = []
@@ -279,7 +279,7 @@ def _everything(call: Call, token_accounts: TokenAccounts) -> Call:
 
 
 def _is_of_one_mint(tokens: Sequence[Instruction], token_accounts: TokenAccounts) -> bool:
-    """Return whether all that moved under *tokens* is surely of one mint: fees of a bot, mostly."""
+    """Return whether all moves under *tokens* are surely of one mint, mostly fees of a bot."""
     mints = set()
     for token in tokens:
         data = data_of(token)
@@ -289,7 +289,7 @@ def _is_of_one_mint(tokens: Sequence[Instruction], token_accounts: TokenAccounts
 
 
 def _moves_tokens(tokens: Sequence[Instruction]) -> bool:
-    """Return whether there is a transfer among *tokens*, which hold bytes."""
+    """Return whether there is a transfer among *tokens*, whose data are bytes."""
     return any(token.data[:1] in SHAPES or token.data[:PARTIES] in SHAPES for token in tokens)
 
 
@@ -299,7 +299,7 @@ def _moves_tokens(tokens: Sequence[Instruction]) -> bool:
 def _expect_no_lamports(
     call: Call, at: int, mint: str, gain: int, token_accounts: TokenAccounts
 ) -> None:
-    """Raise Unreadable if a signer, whose tokens of *mint* changed by *gain*, exchanged lamports.
+    """Raise Unreadable if a signer, whose *mint* balance changed by *gain*, exchanged lamports.
 
     A purchase is paid by transfer; of a sale only the balances may show it.
     at   the index of the signer
@@ -332,12 +332,12 @@ def _has_lamports(call: Call, token_accounts: TokenAccounts) -> bool:
 
 
 def _least(call: Call) -> int:
-    """Return the fewest lamports that are not taken for rent or a fee of *call*."""
+    """Return the smallest number of lamports that is more than rent or a fee of *call*."""
     return 1 if base58.head(call.instruction.data) in EXCHANGES else LAMPORTS_MIN
 
 
 def _paid(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
-    """Return the most lamports that *signer* sent to one account which is not new."""
+    """Return the most lamports that *signer* sent to one existing account."""
     new: set[int] = set()
     sent: dict[int, int] = {}
     for instruction in call.lamports:
@@ -367,7 +367,7 @@ def _received(call: Call, signer: str, token_accounts: TokenAccounts) -> int:
 def _transferred(
     instruction: Instruction, token_accounts: TokenAccounts
 ) -> tuple[str, str, int] | None:
-    """Return source, target and lamports of *instruction*, None if it is no transfer."""
+    """Return source, target and lamports of *instruction*, None if it is not a transfer."""
     if len(instruction.data) > TRANSFER_TEXT_MAX:
         return None  # before it is decoded
     data = data_of(instruction)
@@ -380,7 +380,7 @@ def _transferred(
 
 
 def _is_of_signers(account: int, address: str, token_accounts: TokenAccounts) -> bool:
-    """Return whether *account* is a signer's, or a token account that lamports pay the rent of."""
+    """Return whether *account* is a signer's, or a token account whose lamports are rent."""
     mint = token_accounts.mint(account)
     if mint is None:
         return address in token_accounts.signers

@@ -1,1 +1,1 @@
-"""HTTP on any route: protocol, routes, request, response, limits."""
+"""HTTP for any route: protocol, routes, request, response, limits."""

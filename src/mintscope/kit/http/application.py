@@ -78,7 +78,7 @@ CONTENT: Final = {b"content-type", b"content-length", b"content-encoding"}
 
 
 def finish(request: Request, response: AnyResponse) -> AnyResponse:
-    """Return the part of *response* to send: without parts that the client has."""
+    """Return *response* without content that the client already has, and compressed if accepted."""
     if isinstance(response, Response):
         is_negotiable = len(response.body) >= BODY_BYTES_MIN and PACKED.isdisjoint(response.headers)
         if is_negotiable:
@@ -91,17 +91,17 @@ def finish(request: Request, response: AnyResponse) -> AnyResponse:
 
 
 def version_of(body: bytes) -> str:
-    """Return a short name of the content *body*: 12 characters that need no quoting."""
+    """Return a short name for the content of *body*: 12 characters that need no quoting."""
     return urlsafe_b64encode(sha256(body).digest()[:9]).decode()
 
 
 def etag_of(body: bytes) -> bytes:
-    """Return the entity tag of *body*; weak, so that it is also that of its compressed form."""
+    """Return the entity tag of *body*, weak so that it also covers the compressed form."""
     return b'W/"%b"' % version_of(body).encode()
 
 
 def conditional(request: Request, response: Response) -> Response:
-    """Return *response*, or 304 if *request* names its content in If-None-Match."""
+    """Return *response*, or 304 if If-None-Match of *request* matches its content."""
     response.headers += ((b"etag", response.etag),)
     if not is_known(request, response.etag):
         return response
@@ -125,7 +125,7 @@ def compress(body: bytes, level: int = LEVEL) -> bytes | None:
 
 
 def negotiate(request: Request, response: Response) -> None:
-    """Compress the body of *response* if *request* accepts that.
+    """Compress the body of *response* if *request* accepts a compressed one.
 
     Nothing is compressed for a session: beside what an address makes the page repeat, the length
     would reveal the secrets of the page bit by bit (BREACH).  Content compressed before has none.
@@ -161,7 +161,7 @@ log = structlog.get_logger()
 
 
 class HttpApplication:
-    """Gives a request an id, finds its route, and sends a response in every case.
+    """Assigns each request an id, finds its route, and always sends a response.
 
     limit         counts by address what no route counts itself, unknown paths included
     write_error   returns the response of an error; its status is 500 for a bug
@@ -233,7 +233,7 @@ class HttpApplication:
             return failure
 
     async def _find(self, request: Request) -> Route:
-        """Return the route of *request*, counted unless it does so itself.  Raises RateLimited.
+        """Return the route of *request*, counted unless the route does so.  Raises RateLimited.
 
         A slash that came as %2F divides nothing, so no route fits.
         """
@@ -284,7 +284,7 @@ def _expect_plain_slashes(scope: Scope) -> None:
 
 
 async def _push(send: Send, start: Message, response: PushedResponse) -> None:
-    """Send the head, and let others write the body; they hear of the end in every case."""
+    """Send the head, and let *response* write the body; always notify it of the end."""
     outlets: list[Outlet] = [NO_OUTLET]
     try:
         await send(start)
@@ -296,7 +296,7 @@ async def _push(send: Send, start: Message, response: PushedResponse) -> None:
 async def _send_chunks(
     send: Send, request: Request, response: StreamingResponse, *, is_head: bool
 ) -> None:
-    """Send the body, nothing of it to HEAD, and close the chunks in every case.
+    """Send the body, except for HEAD, and always close the chunks.
 
     Raises    ClientDisconnected, and whatever the chunks raise: TimeoutError if one takes too long.
               The body is then cut off, so that the client sees that there is something missing.
@@ -347,7 +347,7 @@ STOPS: Final = "this process is about to stop"
 
 
 class Draining:
-    """Whether this process has been asked to stop, and still serves.
+    """Whether this process was asked to stop and still serves requests.
 
     lasts_s   how long it says that it is not ready before it stops listening; 0: not at all
     at_begin  called when it is asked to stop
@@ -367,7 +367,7 @@ class Draining:
         self.has_begun = False
 
     async def expect_not_begun(self) -> None:
-        """Raise ServiceUnavailable once it has begun."""
+        """Raise ServiceUnavailable once draining has begun."""
         if self.has_begun:
             raise ServiceUnavailable(STOPS)
 
@@ -379,7 +379,7 @@ TURNS_OF_A_DAY: Final = 864_000
 
 
 class Server(uvicorn.Server):
-    """A uvicorn server that ends quietly: uvicorn's own dies of the signal that stopped it."""
+    """A uvicorn server that stops quietly; uvicorn's own server raises the signal again."""
 
     obeys_signals = True
     stopped_by: int | None = None  # the signal that stopped it, if one did
@@ -391,7 +391,7 @@ class Server(uvicorn.Server):
 
     @override
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop, after the time that is left to balancers; at the second signal at once."""
+        """Stop after the draining time for load balancers; stop at once on a second signal."""
         self.stopped_by = sig
         stop = partial(self._obey, sig, frame)
         if self.draining.lasts_s == 0 or self.draining.has_begun:
@@ -412,7 +412,7 @@ class Server(uvicorn.Server):
 
     @override
     async def main_loop(self) -> None:
-        """Do the work of ten times a second, until it is asked to stop; then at once."""
+        """Run the tick work ten times a second, and stop at once when asked to."""
         turn_count = 0
         while not await self.on_tick(turn_count % TURNS_OF_A_DAY):
             turn_count += 1
@@ -421,7 +421,7 @@ class Server(uvicorn.Server):
 
     @override
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stop listening, and wait for responses under way, if there are any."""
+        """Stop listening, and wait for open responses, if there are any."""
         self.draining.at_end()
         if self.server_state.connections or self.server_state.tasks:
             await super().shutdown(sockets)
@@ -493,7 +493,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
 
 @asynccontextmanager
 async def serving_beside(server: Server, listener: socket.socket) -> AsyncIterator[None]:
-    """Run *server* while the block runs; signals stop the block, not this server."""
+    """Run *server* during the block; signals stop the block, not this server."""
     server.obeys_signals = False
     task = asyncio.create_task(server.serve(sockets=[listener]), name="serve beside")
     try:
@@ -512,7 +512,7 @@ _THREADS: Final = ThreadPoolExecutor(8, thread_name_prefix="constant-time")
 
 
 async def evenly(work: Awaitable[T], *, least_s: float | None = None) -> T:
-    """Return the result of *work*, or raise its error, *least_s* from now and no sooner.
+    """Return the result of *work*, or raise its error, but only after *least_s*.
 
     least_s   longer than the work ever takes, LEAST_S if None; up to a millisecond is added
     """

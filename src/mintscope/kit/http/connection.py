@@ -1,4 +1,4 @@
-"""HTTP/1.1 connection within bounds.
+"""HTTP/1.1 connection with bounds.
 
 One connection that speaks HTTP/1.1, with the bounds of `Bounds`.
 
@@ -100,7 +100,7 @@ class HttpProtocol(UpgradingProtocol):
             self._take_stock()
 
     def _take_stock(self) -> None:
-        """Check the received part of a request against the bounds, and start its time."""
+        """Check the received part of a request against the bounds, and start its timeout."""
         if self._whole and not (self._keeps or self._refused or self._is_idle()):
             return  # most requests come in one piece
         self._keep(len(self._received))
@@ -114,7 +114,7 @@ class HttpProtocol(UpgradingProtocol):
             self._arm()
 
     def on_message_begin(self) -> None:
-        """Begin another request."""
+        """Start another request."""
         if len(self.pipeline) >= self._bounds.waiting_max:
             many = self._bounds.waiting_max
             self._stop(BadRequest(f"expected at most {many} requests that wait"))
@@ -126,20 +126,20 @@ class HttpProtocol(UpgradingProtocol):
         self._pieces = 0
 
     def on_url(self, url: bytes) -> None:
-        """Take a piece of the address."""
+        """Add a piece of the address."""
         self.url += url
         if len(self.url) > self._bounds.url_bytes_max:
             self._stop(url_too_long(self._bounds))
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take a header."""
+        """Add a header."""
         headers = self.headers
         if len(headers) >= self._bounds.headers_max:
             self._stop(too_many_headers(self._bounds))
         headers.append((name.lower(), value))
 
     def on_headers_complete(self) -> None:
-        """Judge the head; the application is started by `on_message_complete`."""
+        """Check the head; `on_message_complete` starts the application."""
         self._in_head = False
         headers = self.headers
         head = Head(self.url, self.parser.get_http_version(), headers, dict(headers))
@@ -153,7 +153,7 @@ class HttpProtocol(UpgradingProtocol):
             self.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece of the body."""
+        """Add a piece of the body."""
         self._received += body
         self._pieces += 1
         if self._pieces > self._bounds.body_pieces_max:
@@ -163,7 +163,7 @@ class HttpProtocol(UpgradingProtocol):
             self._stop(body_too_large(self._bounds))
 
     def on_message_complete(self) -> None:
-        """Answer the request, which is whole."""
+        """Answer the request, which is complete."""
         self._whole = True
         self._disarm()
         body = self._received
@@ -173,7 +173,7 @@ class HttpProtocol(UpgradingProtocol):
 
     @override
     def give_way(self) -> None:
-        """Close, so that there is room for another connection."""
+        """Close the connection to make room for another."""
         is_silent = self._whole and not self._keeps
         refusal = ServiceUnavailable("Others needed the connection before the request.")
         if not self._is_idle():
@@ -207,13 +207,13 @@ class HttpProtocol(UpgradingProtocol):
             self._unread = None
 
     def _stop(self, fault: ServiceError) -> NoReturn:
-        """Leave the parser; it reports back through `_refuse_unreadable`."""
+        """Stop the parser, which then reports to `_refuse_unreadable`."""
         self._fault = fault
         raise _Stop
 
     @override
     def _refuse(self, error: ServiceError) -> None:
-        """Send the refusal *error* and close, after the responses that are under way."""
+        """Send the refusal *error* and close, after the open responses."""
         self._refused = True
         self._received = bytearray()
         self._keep(0)
@@ -233,7 +233,7 @@ class HttpProtocol(UpgradingProtocol):
             self._end()
 
     def _end(self) -> None:
-        """Close once the client has read what was sent, or had the time to."""
+        """Close once the client has read the response, or its time to read is over."""
         if self.transport.can_write_eof():
             # Closing while the client still sends would reset the connection and lose the response.
             self.transport.write_eof()
@@ -243,7 +243,7 @@ class HttpProtocol(UpgradingProtocol):
             self.transport.close()
 
     def _linger(self) -> None:
-        """Close at once what is not counted any more, if too many of those are still open."""
+        """Close at once if too many connections already wait for their clients to read refusals."""
         if not self.open_connections.may_linger(self):
             self.transport.close()
 

@@ -1,4 +1,4 @@
-"""The open connections of a server, counted in all and by client, and what each may take.
+"""The open connections of a server, counted in total and by client, and their limits.
 
 Plain requests that are answered at once: from the parser's callback, without the application.
 
@@ -26,7 +26,7 @@ from mintscope.kit.primitives import UnixMs
 
 
 class PlainRequest(Protocol):
-    """A GET without a body, by HTTP/1.1, on a connection that stays and on which nothing waits.
+    """A GET without a body, by HTTP/1.1, on a persistent connection without queued requests.
 
     route    for the metrics; who takes the request names it
     """
@@ -35,16 +35,16 @@ class PlainRequest(Protocol):
 
     @property
     def head(self) -> Head:
-        """Its line and headers."""
+        """The request line and headers."""
 
     def respond(self, head: bytes, body: bytes) -> None:
-        """Send the response 200: *head* is its header lines, without the date and the end."""
+        """Send a response 200; *head* is its header lines, without the date and the blank line."""
 
     def fall_back(self) -> None:
         """Let the application answer."""
 
     def is_gone(self) -> bool:
-        """Return whether the client has left: then nothing is to be done for it any more."""
+        """Return whether the client has left, so that no more work is needed."""
 
 
 class FastPath(Protocol):
@@ -58,7 +58,7 @@ class FastPath(Protocol):
 
 
 class AnsweringConnection(Protocol):
-    """The connection of a request that is taken."""
+    """The connection of a request on the fast path."""
 
     def write_express(self, cycle: "FastPathCycle", response: bytes) -> None:
         """Write *response*, and go on with the next request."""
@@ -75,7 +75,7 @@ class AnsweringConnection(Protocol):
 
 class _NoEvent:
     def set(self) -> None:
-        """Wake no one: there is no task of this cycle."""
+        """Do nothing, because this cycle has no task to wake."""
 
 
 NO_EVENT: Final = _NoEvent()
@@ -83,7 +83,7 @@ CLOSE: Final = b"connection: close\r\n"
 
 
 class FastPathCycle:
-    """A plain request under way; it stands where a `WholeResponse` does for other requests."""
+    """A plain request in progress; for other requests, this is a `WholeResponse`."""
 
     __slots__ = (
         "_answering",
@@ -133,26 +133,26 @@ SWEEP_S: Final = 1.0  # between two looks for connections that have rested too l
 
 
 class RefusalWriter(Protocol):
-    """Writes what the server itself refuses: statuses 400, 408, 413, 431 and 503."""
+    """Writes the refusals of the server itself: statuses 400, 408, 413, 431 and 503."""
 
     def __call__(
         self, error: ServiceError, *, path: bytes, at: UnixMs, request_id: bytes
     ) -> Response:
-        """Return the response of *error* to a request for *path*."""
+        """Return the response for *error* to a request for *path*."""
         ...
 
 
 class Connection(Protocol):
-    """An open connection, as those who count it know it."""
+    """An open connection, as the connection counter sees it."""
 
     def give_way(self) -> None:
-        """Close, so that there is room for another: at once, or after the response under way."""
+        """Close to make room for another connection: at once, or after the current response."""
         ...
 
 
 @dataclass(slots=True, eq=False)
 class Group:
-    """Connections that count together: all, those of an address, those of a site.
+    """Connections that count together: all, those of one address, or those of one site.
 
     incomplete  those whose next request is not whole, by when it was first waited for
     idle        those that were answered, and until when they may stay
@@ -165,7 +165,7 @@ class Group:
     idle: dict[Connection, float] = field(default_factory=dict)
 
     def has_room(self, now_s: float) -> bool:
-        """Return whether one more fits; the oldest that waits for its client gives way to it."""
+        """Return whether one more fits, closing the oldest idle or incomplete one if necessary."""
         if self.count < self.count_max:
             return True
         oldest = next(iter(self.incomplete), None)
@@ -205,7 +205,7 @@ class Connections:
     _kept_bytes: int = 0
 
     def enter(self, connection: Connection, peer: str) -> bool:
-        """Count *connection*; say whether there was room for it.  A proxy may open any number."""
+        """Count *connection*; return whether there was room.  Proxies have no limit."""
         now_s = self.clock.monotonic_s()
         groups = tuple(self._groups_of(peer))
         if not all(group.has_room(now_s) for group in groups):
@@ -217,7 +217,7 @@ class Connections:
         return True
 
     def leave(self, connection: Connection) -> None:
-        """Count the end of *connection*, once."""
+        """Count the end of *connection*, at most once."""
         self._lingering.discard(connection)
         self._resting.pop(connection, None)
         self.keep(connection, 0)
@@ -229,7 +229,7 @@ class Connections:
                 del self._groups[group.name]
 
     def is_empty(self) -> bool:
-        """Return whether nothing is kept of any connection."""
+        """Return whether no connection has any state here."""
         return not (self._groups or self._members or self._lingering or self._kept or self._resting)
 
     def keep(self, connection: Connection, size: int) -> None:
@@ -283,7 +283,7 @@ class Connections:
             self._sweep()
 
     def _sweep(self) -> None:
-        """Close connections that were idle too long, and look again: one timer for all."""
+        """Close connections that were idle too long, and schedule the next check."""
         now_s = self.clock.monotonic_s()
         self._sweeping = None
         overdue = list(takewhile(lambda each: self._resting[each] <= now_s, self._resting))
@@ -295,13 +295,13 @@ class Connections:
             self._sweeping = asyncio.get_running_loop().call_later(pause_s, self._sweep)
 
     def may_linger(self, connection: Connection) -> bool:
-        """Return if *connection* may stay open until its client has read why it was refused."""
+        """Return whether *connection* may stay open until its client has read the refusal."""
         if len(self._lingering) < self.bounds.lingering_max:
             self._lingering.add(connection)
         return connection in self._lingering
 
     def refusal(self, error: ServiceError, *, path: bytes) -> bytes:
-        """Return the response of *error* to a request for *path*, as it is sent."""
+        """Return the response for *error* to a request for *path*, in its wire form."""
         request_id = token_hex(8).encode()
         response = self.write_refusal(error, path=path, at=self.clock.now(), request_id=request_id)
         headers = (
@@ -314,14 +314,14 @@ class Connections:
         return b"%b%b\r\n%b" % (STATUS_LINE[response.status], lines, response.body)
 
     def lines_of(self, headers: Sequence[Header]) -> bytes:
-        """Return *headers* as lines; those of one second are written once."""
+        """Return *headers* as lines; they are encoded once per second."""
         if headers is not self._dated:
             self._dated = headers
             self._date_lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         return self._date_lines
 
     def _groups_of(self, peer: str) -> Iterator[Group]:
-        """Yield the groups that *peer* counts in, the narrowest first."""
+        """Yield the groups that count *peer*, the narrowest first."""
         per_client_max = self.bounds.connections_per_client_max
         if not self.addresses.is_proxy(peer):
             client = network_key(peer)

@@ -1,4 +1,4 @@
-"""Dispatch of whole requests, and the pace of connections.
+"""Dispatch of complete requests, and the pace of connections.
 
 When a connection is read: in its turn, not while requests wait, and after a pause.
 
@@ -26,7 +26,7 @@ from mintscope.kit.http.whole_response import Flow, WholeResponse
 
 
 class PacedProtocol(asyncio.Protocol):
-    """A connection that is read no faster than its client may ask.
+    """A connection that is read no faster than its client's allowed rate.
 
     One connection is read in each turn of the event loop, and at once those whose last request was
     paid for: so many others never stand before a client that pays.
@@ -113,7 +113,7 @@ class PacedProtocol(asyncio.Protocol):
         self.flow.resume_writing()
 
     def shutdown(self) -> None:
-        """Close, after the response under way: the server stops."""
+        """Close after the current response, because the server stops."""
         if self.cycle is None or self._is_idle():
             self.transport.close()
         else:
@@ -121,7 +121,7 @@ class PacedProtocol(asyncio.Protocol):
 
     @abstractmethod
     def _refuse_unreadable(self) -> None:
-        """Refuse what the parser cannot read, or what made a callback of it stop."""
+        """Refuse input that the parser cannot read, or that a callback rejected."""
 
     @override
     def data_received(self, data: bytes) -> None:
@@ -142,7 +142,7 @@ class PacedProtocol(asyncio.Protocol):
             self._refuse_unreadable()
 
     def _read_behind_upgrade(self, data: bytes) -> None:
-        """Read data after an upgrade: another protocol's, so nothing if we speak none."""
+        """Read data after an upgrade, which is ignored unless this server speaks the protocol."""
 
     def _read_in_turn(self, data: bytes) -> bool:
         if self.transport.is_closing():
@@ -152,7 +152,7 @@ class PacedProtocol(asyncio.Protocol):
         return True
 
     def on_response_complete(self) -> None:
-        """Go on with the next request: at once, or after a pause if the client asks too often."""
+        """Go on with the next request, at once, or after a pause if the client is too fast."""
         if self._is_slowed and not self.transport.is_closing():
             self._is_slowed = False
             self.flow.pause_reading()
@@ -163,7 +163,7 @@ class PacedProtocol(asyncio.Protocol):
 
     @abstractmethod
     def give_way(self) -> None:
-        """Close, so that there is room for another connection."""
+        """Close the connection to make room for another."""
 
     def _go_on_after_pause(self) -> None:
         self.open_connections.end_idling(self)
@@ -192,7 +192,7 @@ class PacedProtocol(asyncio.Protocol):
         tasks.add(task)
 
     def _served(self) -> set[Any]:
-        """Return the connections of the server, which it shuts down as it stops."""
+        """Return the server's connections, which it closes when it stops."""
         return self.server_state.connections
 
     def _keep(self, size: int) -> None:
@@ -219,7 +219,7 @@ def _is_gone() -> bool:
 
 
 def _address(name: object) -> tuple[str, int] | None:
-    """Return host and port of *name*, an address of a socket; None for one without them."""
+    """Return host and port of *name*, a socket address; None for an address without them."""
     return (str(name[0]), int(name[1])) if isinstance(name, tuple) else None
 
 
@@ -229,7 +229,7 @@ Cycle = TypeVar("Cycle", bound=WholeResponse)
 
 
 class DispatchingProtocol(PacedProtocol):
-    """A connection whose requests are answered in the order in which they came."""
+    """A connection that answers requests in their order of arrival."""
 
     _express_cycle: FastPathCycle | None = None  # under way
 
@@ -241,7 +241,7 @@ class DispatchingProtocol(PacedProtocol):
         super().connection_lost(exc)
 
     def _dispatch(self, head: Head, body: bytearray) -> None:
-        """Begin to answer the request that the parser has just read to its end."""
+        """Start to answer the request that the parser has just completed."""
         parser = self.parser
         express = self.open_connections.express
         method = parser.get_method()
@@ -268,7 +268,7 @@ class DispatchingProtocol(PacedProtocol):
         self._start(self._cycle(WholeResponse, scope, body, keep_alive=stays))
 
     def start_instead(self, cycle: FastPathCycle) -> None:
-        """Let the application answer the request of *cycle*, which was first in line."""
+        """Let the application answer the request of *cycle*, which is first in the queue."""
         scope = self._scope(PLAIN_METHOD.decode("ascii"), cycle.head)
         ordinary = self._cycle(WholeResponse, scope, bytearray(), keep_alive=cycle.keep_alive)
         ordinary.is_followed_by_end = cycle.is_followed_by_end
@@ -298,7 +298,7 @@ class DispatchingProtocol(PacedProtocol):
         return self.open_connections.lines_of(self.server_state.default_headers)
 
     def _start(self, cycle: WholeResponse) -> None:
-        """Let the application answer *cycle*, once those before it are answered."""
+        """Let the application answer *cycle* after all earlier requests are answered."""
         is_first = self._is_idle()
         self.cycle = cycle
         if is_first:

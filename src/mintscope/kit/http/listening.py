@@ -1,4 +1,4 @@
-"""The socket that clients connect to; a parent may make it for the process that serves."""
+"""The socket that clients connect to; a parent may create it for the serving process."""
 
 import socket
 from typing import Final
@@ -8,7 +8,7 @@ RECEIVED_BYTES_MAX: Final = 16 * 1024  # half as much again is read at once, by 
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that clients can connect to from now on; port 0 takes a free one.
+    """Return a listening socket; port 0 selects a free port.
 
     Raises OSError when the address is taken or not ours.
     """

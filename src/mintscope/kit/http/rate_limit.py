@@ -58,7 +58,7 @@ class RateLimit:
             raise RateLimited(verdict.retry_after_s)
 
     async def give_back(self, key: LimitKey) -> None:
-        """Count one request of *key* less."""
+        """Reduce the count of *key* by one request."""
         await self._limiter.give_back(key)
 
 
@@ -79,7 +79,7 @@ class AddressLimit:
         self._turns = turns
 
     async def pass_through(self, request: Request) -> None:
-        """Count *request*, or raise RateLimited and count nothing."""
+        """Count *request*, or raise RateLimited without counting it."""
         await self._turns.next()
         client, site = self._keys(request)
         if site != client:
@@ -92,7 +92,7 @@ class AddressLimit:
             raise
 
     async def give_back(self, request: Request) -> None:
-        """Count one request of the client of *request* less."""
+        """Reduce the count of the client of *request* by one."""
         client, site = self._keys(request)
         await self._client.give_back(client)
         if site != client:
@@ -105,7 +105,7 @@ class AddressLimit:
 
 @dataclass(frozen=True, slots=True)
 class AddressLimits:
-    """Makes the limits by address of one application: its requests take turns together."""
+    """Creates the address limits of one application, whose requests share one queue."""
 
     limits: Limits
     addresses: ClientAddresses
@@ -116,12 +116,12 @@ class AddressLimits:
         return AddressLimit(limit, self.limits, addresses=self.addresses, turns=self.turns)
 
     def by_account(self, limit: Limit) -> RateLimit:
-        """Return the counter of accounts against *limit*, apart from addresses."""
+        """Return the counter of accounts against *limit*, separate from addresses."""
         return RateLimit(self.limits.limiter(limit))
 
 
 def limit_headers(limit: Limit, verdict: Admitted | Denied) -> tuple[Header, ...]:
-    """Return the headers of *verdict*."""
+    """Return the rate-limit headers for *verdict*."""
     match verdict:
         case Admitted(remaining, reset_s):
             pass
@@ -142,7 +142,7 @@ ALL: Final = "all"
 
 
 class WriteBudget:
-    """Counts writes of accounts; two of the same limits count together."""
+    """Counts writes of accounts; budgets with the same limits share their counts."""
 
     def __init__(
         self, limits: Limits, *, of_account: Limit = WRITES, of_all: Limit = WRITES_OF_ALL
@@ -167,7 +167,7 @@ Windows = list[tuple[Limiter, LimitKey]]
 
 @dataclass(frozen=True, slots=True)
 class FreeViews:
-    """The views of a day: *per_day* of a client address, four times as many of an IPv6 /48."""
+    """Daily views: *per_day* for a client address, four times as many for an IPv6 /48."""
 
     of_client: Limiter
     of_site: Limiter
@@ -176,7 +176,7 @@ class FreeViews:
     def of(
         cls, per_day: int, make: Callable[[Limit], Limiter], *, name: str = "free views"
     ) -> "FreeViews":
-        """Return the views that *make* counts under *name*; all of one name count together."""
+        """Return views that *make* counts under *name*; views with the same name share counts."""
         day = Limit(name=name, count=per_day, window_s=DAY_S)
         of_site = Limit(name=f"{name} of a site", count=SITE_SHARES * per_day, window_s=DAY_S)
         return cls(make(day), make(of_site))

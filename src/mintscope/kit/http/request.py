@@ -40,12 +40,12 @@ _numbers = count()
 
 
 def next_request_id() -> bytes:
-    """Return the id of a request that begins."""
+    """Return the id of a new request."""
     return b"%b%08x" % (PROCESS, next(_numbers))
 
 
 def parse_id(text: str) -> int:
-    """Return the id that *text* is.
+    """Return the id in *text*.
 
     Raises    NotFound: an address with anything else leads nowhere
     """
@@ -59,7 +59,7 @@ class ClientDisconnected(Exception):
 
 
 class Request:
-    """A request's head, and the headers its response will carry, whatever it is.
+    """The head of a request, and the headers of its response, for any response.
 
     if_unsent    what is done if the response cannot be sent, or another one is: what was taken for
                  it is given back
@@ -98,7 +98,7 @@ class Request:
 
     @property
     def method(self) -> str:
-        """The method, in capitals."""
+        """The method, in capital letters."""
         return str(self.scope["method"])
 
     @property
@@ -108,11 +108,11 @@ class Request:
 
     @property
     def query(self) -> bytes:
-        """The query, as it was sent."""
+        """The query, as received."""
         return bytes(self.scope.get("query_string", b""))
 
     def bearer(self) -> str | None:
-        """Return the Bearer value: None without Authorization, "" with one that holds none.
+        """Return the Bearer value: None without Authorization, "" if Authorization has none.
 
         A payment in Authorization is no credential.
         """
@@ -125,7 +125,7 @@ class Request:
         return text.strip() if scheme.lower() == "bearer" else ""
 
     def is_ambiguous(self) -> bool:
-        """Return whether there are several Authorization headers: they could say several things."""
+        """Return whether there are several Authorization headers, which could contradict."""
         pairs = self.scope["headers"]
         return len(pairs) > len(self.headers) and (
             sum(name == b"authorization" for name, _ in pairs) > 1
@@ -142,7 +142,7 @@ class Request:
         return self.headers.get(name, b"").decode("latin-1")
 
     def has_payment(self) -> bool:
-        """Return whether the client presents a payment of x402 or MPP, readable or not."""
+        """Return whether the client presents an x402 or MPP payment, readable or not."""
         return b"payment-signature" in self.headers or self.has_payment_of_mpp()
 
     def has_payment_of_mpp(self) -> bool:
@@ -151,7 +151,7 @@ class Request:
         return value[: len(PAYMENT_SCHEME)].lower() == PAYMENT_SCHEME
 
     async def body(self) -> bytes:
-        """Return the body, of at most 16 KiB; the same one each time it is asked for.
+        """Return the body, of at most 16 KiB; repeated calls return the same body.
 
         Raises PayloadTooLarge, and ClientDisconnected if the client has left.
         """
@@ -173,13 +173,13 @@ class Request:
         return body
 
     def tell_connection(self, event: str) -> None:
-        """Notify the connection that its client HAS_PAID, or asks too often and must SLOW_DOWN."""
+        """Notify the connection that its client HAS_PAID, or must SLOW_DOWN."""
         extensions = self.scope.get("extensions")
         if extensions and event in extensions:
             extensions[event]()
 
     def take_back(self) -> None:
-        """Run `if_unsent`, once."""
+        """Run `if_unsent`, at most once."""
         undo = self.if_unsent
         self.if_unsent = None
         if undo is not None:
@@ -218,11 +218,11 @@ Shape = TypeVar("Shape")
 
 
 class UnreadableBody(Exception):
-    """The body is no such object; the message says what was expected and what was there."""
+    """The body does not have the expected form; the message names the expected and actual form."""
 
 
 def parse_object(request: Request, body: bytes) -> Mapping[str, object]:
-    """Return the fields of *body*, that of *request*: one JSON object of integers of 64 bits.
+    """Return the fields of *body*, of *request*: one JSON object, with 64-bit integers only.
 
     Raises    UnreadableBody
     """
@@ -250,7 +250,7 @@ def _parsed(request: Request, body: bytes) -> Mapping[str, object]:
 
 
 def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
-    """Return *body*, that of *request*, as *shape*.  Raises UnreadableBody: `credits: expected`."""
+    """Return *body*, of *request*, as *shape*.  Raises UnreadableBody: `credits: expected`."""
     value = _parsed(request, body)
     try:
         read = msgspec.convert(value, shape)
@@ -261,7 +261,7 @@ def parse_shape(request: Request, body: bytes, shape: type[Shape]) -> Shape:
 
 
 def told(problem: str, value: object, shape: object) -> str:
-    """Return an error of msgspec about *value*, in plain English: `credits: expected an integer`.
+    """Return a msgspec error about *value* in plain English: `credits: expected an integer`.
 
     problem   what it says, of *shape*; a kind that is not known here is returned as it is
 
@@ -336,13 +336,13 @@ PHRASES: Final[Mapping[str, Callable[[Match[str]], str]]] = {
 
 @cache
 def _described(shape: object) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """Return the JSON schema of *shape*, and those that it names."""
+    """Return the JSON schema of *shape*, and the schemas that it refers to."""
     (schema,), named = msgspec.json.schema_components((shape,), ref_template="{name}")
     return schema, named
 
 
 def _named(shape: object, value: object, place: str) -> tuple[str, str]:
-    """Return a word for the names that are expected at *place*, and these names."""
+    """Return a word for the kind of names expected at *place*, and these names."""
     schema, named = _described(shape)
     kinds = schema.get("discriminator", {})
     if place and kinds.get("propertyName") == place:
@@ -356,7 +356,7 @@ def _named(shape: object, value: object, place: str) -> tuple[str, str]:
 
 
 def _at(value: object, path: str) -> object:
-    """Return the value at *path*, as `.mints[3]`; UNKNOWN if it cannot be followed."""
+    """Return the value at *path*, such as `.mints[3]`; UNKNOWN if the path does not exist."""
     if STEP.sub("", path.removesuffix("`")):
         return UNKNOWN
     for name, index in STEP.findall(path):
@@ -368,7 +368,7 @@ def _at(value: object, path: str) -> object:
 
 
 def _there(value: object, kind: str | None) -> str:
-    """Return the value found: numbers as they are, of all else the kind and the length."""
+    """Return the actual value: a number as it is, otherwise its kind and length."""
     if value is UNKNOWN:
         return "" if kind is None else f"; there was {_kind(kind)}"
     if isinstance(value, str):
@@ -382,7 +382,7 @@ def _there(value: object, kind: str | None) -> str:
 
 
 def _number(text: str) -> float:
-    """Return the number that *text* stands for: 200.0 and 2e2 are integers in JSON, too."""
+    """Return the number in *text*; 200.0 and 2e2 are integers in JSON, too."""
     value = float(text)
     if isinf(value):
         raise UnreadableBody(f"expected numbers of at most 64 bits; was {text[:50]}")
@@ -402,14 +402,14 @@ def _flaw(body: bytes, flaw: Exception) -> str:
 
 
 def _expect_each_once(pairs: Sequence[tuple[str, Any]]) -> None:
-    """Refuse an object that says one thing twice: parsers differ in which one they believe."""
+    """Refuse an object with a duplicate key, because parsers differ in which value they use."""
     names = [name for name, _ in pairs]
     if len(set(names)) < len(names):
         raise UnreadableBody("expected each field once; one is there twice")
 
 
 def _expect_64_bits(value: object) -> None:
-    """Raise UnreadableBody for an integer that no store can hold, wherever in *value* it is."""
+    """Raise UnreadableBody for any integer in *value* that does not fit into 64 bits."""
     if isinstance(value, int) and not -INTEGERS <= value < INTEGERS:
         bits = value.bit_length() + 1  # with the sign
         raise UnreadableBody(f"expected integers of at most 64 bits; there was one of {bits}")
@@ -432,7 +432,7 @@ NOWHERE: Final = "-"  # no peer address, as on a Unix socket
 
 
 class ClientAddresses:
-    """Reads a client's address; only the configured proxies are believed about it.
+    """Reads client addresses; forwarded addresses are accepted only from configured proxies.
 
     proxies   addresses or networks, "10.0.0.0/8"; none means that the peer is the client
     Raises    ValueError for what is neither

@@ -1,4 +1,4 @@
-"""Reasons to refuse a request, as far as its head shows.
+"""Reasons to refuse a request by its head, and types of responses.
 
 Bounds of a client on the server, before any route is asked.
 
@@ -18,7 +18,7 @@ from mintscope.kit.errors import BadRequest, HeadersTooLarge, PayloadTooLarge, S
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Bounds of a client.
+    """Bounds on requests and connections.
 
     url_bytes_max                of the address in the request line: a stream of 50 mints fits
     headers_max                  each is worth six times its bytes in memory, and a callback
@@ -55,7 +55,7 @@ class Bounds:
 
     @property
     def request_bytes_max(self) -> int:
-        """The most of a request on the wire: its head, and its body in chunks of any size > 4."""
+        """The maximum size of a request: its head, and its body in chunks of any size > 4."""
         return self.head_bytes_max + 2 * self.body_bytes_max
 
 
@@ -65,26 +65,26 @@ OUTLET_MESSAGE: Final = "mintscope.outlet"
 
 
 class Outlet(Protocol):
-    """The body of one response; nothing waits for the client to read it."""
+    """The body of one response; writes do not wait for the client to read."""
 
     def write(self, chunk: bytes) -> None:
-        """Send *chunk*, not empty; to a client that is gone nothing."""
+        """Send *chunk*, which is not empty; if the client has left, send nothing."""
 
     def end(self, chunk: bytes) -> None:
-        """Send *chunk*, the last one; at once as far as the client reads."""
+        """Send the last *chunk*, as fast as the client reads."""
 
     def is_behind(self) -> bool:
-        """Return whether the client has yet to read some of what was written."""
+        """Return whether the client has not yet read all written data."""
 
     def is_gone(self) -> bool:
-        """Return whether the client has left, or the body was ended."""
+        """Return whether the client has left, or the body has ended."""
 
     async def wait_gone(self) -> None:
-        """Return once `is_gone`; of a client that leaves without a word it may not be known."""
+        """Return once `is_gone`; a client that vanishes silently may remain undetected."""
 
 
 class NoOutlet:
-    """The outlet of a response whose client has left before it began."""
+    """The outlet of a response whose client left before the response began."""
 
     def write(self, chunk: bytes) -> None:
         """Send nothing."""
@@ -93,11 +93,11 @@ class NoOutlet:
         """Send nothing."""
 
     def is_behind(self) -> bool:
-        """Nothing was written."""
+        """Return False, because nothing was written."""
         return False
 
     def is_gone(self) -> bool:
-        """Say so: it never was there."""
+        """Return True, because the client has left."""
         return True
 
     async def wait_gone(self) -> None:
@@ -145,7 +145,7 @@ class StreamingResponse(msgspec.Struct, gc=False):
 
 
 class PushedResponse(msgspec.Struct, gc=False):
-    """A response whose body others write, whenever there is something to write.
+    """A response whose body other code writes at any time.
 
     push   is given the outlet once the head was sent, or one that is gone; returns when the body
            was ended, or the client has left
@@ -171,7 +171,7 @@ class Head(msgspec.Struct, frozen=True):
     by_name: dict[bytes, bytes]
 
     def is_repetitive(self) -> bool:
-        """Return whether some header came twice."""
+        """Return whether a header name occurs more than once."""
         return len(self.by_name) < len(self.headers)
 
 
@@ -179,7 +179,7 @@ NO_HEAD: Final = Head(b"", "1.1", [], {})
 
 
 def fault_of(head: Head, *, read_bytes: int, bounds: Bounds) -> ServiceError | None:
-    """Return the fault of a head, None if it has none.
+    """Return the fault of a head, None if there is none.
 
     read_bytes   at least the length of the head: most need no counting
     """
@@ -199,22 +199,22 @@ def fault_of(head: Head, *, read_bytes: int, bounds: Bounds) -> ServiceError | N
 
 
 def head_too_large(bounds: Bounds) -> HeadersTooLarge:
-    """Return the error of a head that is larger than it may be."""
+    """Return the error for a head that exceeds the size limit."""
     return HeadersTooLarge(
         f"expected a request line and headers of at most {bounds.head_bytes_max} bytes in all"
     )
 
 
 def too_many_headers(bounds: Bounds) -> HeadersTooLarge:
-    """Return the error of a head with more headers than it may have."""
+    """Return the error for a head with too many headers."""
     return HeadersTooLarge(f"expected at most {bounds.headers_max} headers")
 
 
 def url_too_long(bounds: Bounds) -> HeadersTooLarge:
-    """Return the error of a request line whose address is longer than it may be."""
+    """Return the error for a request line whose address is too long."""
     return HeadersTooLarge(f"expected an address of at most {bounds.url_bytes_max} bytes")
 
 
 def body_too_large(bounds: Bounds) -> PayloadTooLarge:
-    """Return the error of a body that is larger than it may be."""
+    """Return the error for a body that exceeds the size limit."""
     return PayloadTooLarge(f"expected a body of at most {bounds.body_bytes_max} bytes")

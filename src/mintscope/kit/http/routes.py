@@ -70,7 +70,7 @@ class Router(Generic[R]):
                 methods["HEAD"] = route
 
     def find(self, method: str, path: str) -> tuple[R, Mapping[str, str]]:
-        """Return the route for a request, and the texts of the variable segments.
+        """Return the route for a request, and the values of the variable path segments.
 
         Raises NotFound, or MethodNotAllowed for a path that has other methods.
         """
@@ -83,11 +83,11 @@ class Router(Generic[R]):
         return route, path_params
 
     def __contains__(self, path: str) -> bool:
-        """Return whether there is a route at *path*, by any method."""
+        """Return whether *path* has a route with any method."""
         return self._match(path)[0] is not None
 
     def __iter__(self) -> Iterator[R]:
-        """Yield every route, once for each of its methods but HEAD."""
+        """Yield every route, once for each of its methods except HEAD."""
         for methods in self._by_path.values():
             for method, route in methods.items():
                 if method == route.method:
@@ -161,7 +161,7 @@ class Cors:
         )
 
     def preflight(self, request: Request) -> Response | None:
-        """Return the answer to a browser that asks first; None for any other request."""
+        """Return the response to a preflight request; None for any other request."""
         if (
             request.method != "OPTIONS"
             or b"access-control-request-method" not in request.headers

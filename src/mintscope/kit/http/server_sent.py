@@ -23,7 +23,7 @@ def encode_event(
 
 
 def message_of(event: bytes) -> bytes:
-    """Return *event*, as `encode_event` writes it, as one JSON object; b"" for a comment.
+    """Return *event*, from `encode_event`, as one JSON object; b"" for a comment.
 
     type      the name of the event
     id        as text, since JavaScript rounds integers of 64 bits; if the event has one

@@ -55,7 +55,7 @@ MESSAGE_OPCODES: Final = {Opcode.TEXT, Opcode.BINARY, Opcode.CONT}
 
 
 def handshake_fault(head: Head) -> ServiceError | None:
-    """Return the fault of a handshake, None if it has none."""
+    """Return the fault of a handshake, None if there is none."""
     version = head.by_name.get(b"sec-websocket-version", b"")
     if version != VERSION:
         shown = version.decode("latin-1")[:20]
@@ -82,7 +82,7 @@ class WebSocket:
         bounds: Bounds,
         on_first: Callable[[bytes], None] | None,
     ) -> None:
-        """Take over *transport*, whose client has asked for it by *head*, which has no fault.
+        """Take over *transport*, after its client sent the valid upgrade request *head*.
 
         on_first   called with the first message, of at most `message_bytes_max`; None: it is
                    ignored, as all later messages are
@@ -97,7 +97,7 @@ class WebSocket:
         self._pieces = bytearray()  # of the first message
 
     def open(self, headers: Iterable[Header]) -> None:
-        """Answer the handshake, with *headers* beside those that it asks for."""
+        """Answer the handshake, with *headers* in addition to the required ones."""
         lines = b"".join([b"%b: %b\r\n" % header for header in headers])
         self._write(
             b"HTTP/1.1 101 Switching Protocols\r\nupgrade: websocket\r\nconnection: Upgrade\r\n"
@@ -107,7 +107,7 @@ class WebSocket:
         self._flush()
 
     def receive(self, data: bytes) -> None:
-        """Read the frames that *data* completes, and answer pings and a close frame."""
+        """Read the frames that *data* completes, and answer pings and close frames."""
         if self._frames.eof_sent:
             return  # it has ended
         self._frames.receive_data(data)
@@ -117,20 +117,20 @@ class WebSocket:
         self._flush()
 
     def send(self, text: bytes) -> None:
-        """Send *text*, in UTF-8, as a message; after the end nothing."""
+        """Send *text*, in UTF-8, as a message; send nothing after the end."""
         if self.is_open and not self.has_ended:
             self._frames.send_text(text)
             self._flush()
 
     def ping(self) -> None:
-        """Send a ping, and let the client send as many frames as it may between two of them."""
+        """Send a ping, and reset the number of frames that the client may send until the next."""
         self._frame_count = 0
         if self.is_open and not self.has_ended:
             self._frames.send_ping(b"")
             self._flush()
 
     def refuse(self, status: int, headers: Iterable[Header], body: bytes) -> None:
-        """Send as a message what would have been an HTTP response, and close.
+        """Send an HTTP response as a message, and close.
 
         body   the JSON object of an error; anything else is left out
         """
@@ -146,7 +146,7 @@ class WebSocket:
         self.close(OWN_CODES + status)
 
     def close(self, code: int, reason: str = "") -> None:
-        """Send the last frame; the connection is closed once the client has answered it."""
+        """Send the close frame; the connection is closed once the client has answered it."""
         self._on_first = None
         if self.is_open and not self.has_ended:
             self._frames.send_close(code, reason)
@@ -155,15 +155,15 @@ class WebSocket:
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing can be sent any more, since one side has closed."""
+        """Whether nothing more can be sent, because one side has closed."""
         return self._frames.state is not State.OPEN
 
     def forget(self) -> None:
-        """Let go of who waits for the first message."""
+        """Drop the callback that waits for the first message."""
         self._on_first = None
 
     def _take(self, frame: Frame) -> None:
-        """Note a frame, which the package has answered if it asks for an answer."""
+        """Process a frame; the package has already answered it if necessary."""
         if self._frames.eof_sent:
             return
         self._frame_count += 1
@@ -185,7 +185,7 @@ class WebSocket:
             on_first(message)
 
     def _flush(self) -> None:
-        """Write pending data, and close after the end; nothing before the handshake."""
+        """Write pending data, and close after the end; write nothing before the handshake."""
         if not self.is_open:
             return
         for piece in self._frames.data_to_send():
@@ -195,7 +195,7 @@ class WebSocket:
                 self._write(piece)
 
     def _end(self) -> None:
-        """Close: at once if the client has closed in order, else once it has read why."""
+        """Close: at once after a regular close, else once the client has read the reason."""
         if self._frames.close_rcvd is not None or not self._transport.can_write_eof():
             self._transport.close()
         elif not self._transport.is_closing():
@@ -211,7 +211,7 @@ OF_BODIES: Final = {b"content-type", b"content-length", b"x-accel-buffering"}
 
 
 class PushedMessages(PushedBody):
-    """Implements `server.streams.outlet.Outlet`: each event is a message, a comment is a ping."""
+    """Implements `server.streams.outlet.Outlet`: an event is a message, a comment is a ping."""
 
     __slots__ = ("_websocket",)
 
@@ -244,7 +244,7 @@ class PushedMessages(PushedBody):
 
     @override
     def is_gone(self) -> bool:
-        """Return whether the client has left or closed, or the body was ended."""
+        """Return whether the client has left or closed, or the body has ended."""
         cycle = self._cycle
         if self._websocket.has_ended and not cycle.response_complete:
             cycle.disconnected = True
@@ -253,7 +253,7 @@ class PushedMessages(PushedBody):
 
 
 class MessagesResponse(WholeResponse):
-    """Writes a pushed body as messages, after the handshake was answered.
+    """Writes a pushed body as messages, after the handshake.
 
     A response in one piece is a refusal: an HTTP response to a handshake that was not answered, a
     message and a close frame afterwards.
@@ -301,7 +301,7 @@ Value = str | int | bool | list[str]
 
 
 def request_of(head: Head, message: bytes) -> Head:
-    """Return the head of the request that *message* completes, begun by the handshake *head*.
+    """Return the head of the request that *message* completes after the handshake *head*.
 
     Raises BadRequest for what is not such a message.
     """
@@ -327,7 +327,7 @@ def request_of(head: Head, message: bytes) -> Head:
 
 
 def _text(value: Value) -> str:
-    """Return *value* as it stands in a query."""
+    """Return *value* in the form of a query value."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return ",".join(value) if isinstance(value, list) else str(value)
@@ -354,7 +354,7 @@ class UpgradingProtocol(DispatchingProtocol):
 
     @override
     def shutdown(self) -> None:
-        """Close, after the response under way; a WebSocket that awaits its message at once."""
+        """Close after the current response; a WebSocket that awaits its message closes at once."""
         if self._websocket is not None and self._is_idle():
             self._websocket.close(CloseCode.GOING_AWAY)
         super().shutdown()
@@ -425,7 +425,7 @@ class UpgradingProtocol(DispatchingProtocol):
         self._start(cycle)
 
     def _refuse_message(self, websocket: WebSocket, error: ServiceError) -> None:
-        """Send *error*, which no route has seen, as the application would."""
+        """Send *error*, which no route has handled, in the form that the application would use."""
         connections = self.open_connections
         refusal = connections.write_refusal(
             error, path=self.url, at=connections.clock.now(), request_id=token_hex(8).encode()

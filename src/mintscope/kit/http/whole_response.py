@@ -1,4 +1,4 @@
-"""Responses in one piece are one write, and the bodies of others are written as they come."""
+"""Responses: complete ones are sent in one write, others as their bodies are written."""
 
 import asyncio
 import socket
@@ -33,7 +33,7 @@ log = structlog.get_logger()
 
 
 class Flow:
-    """Whether one connection is read, and whether it takes what is written."""
+    """Whether one connection is being read, and whether its client accepts more data."""
 
     __slots__ = ("_is_writable", "_transport", "read_paused", "write_paused")
 
@@ -44,18 +44,18 @@ class Flow:
         self._is_writable = asyncio.Event()
 
     async def drain(self) -> None:
-        """Return once the client has read what was written, or has left."""
+        """Return once the client has read the written data, or has left."""
         while self.write_paused:
             await self._is_writable.wait()
 
     def pause_reading(self) -> None:
-        """Read nothing more."""
+        """Stop reading."""
         if not self.read_paused:
             self.read_paused = True
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Resume reading."""
         if self.read_paused:
             self.read_paused = False
             self._transport.resume_reading()
@@ -72,7 +72,7 @@ class Flow:
 
 
 class WholeResponse:
-    """A whole request, as an ASGI application receives it, and the writer of its response.
+    """A complete request for an ASGI application, and the writer of its response.
 
     A response with one body message is written in one piece.  The headers are our own, so instead
     of examining each it suffices to see that none of them holds a line end.
@@ -113,7 +113,7 @@ class WholeResponse:
         self._left_bytes = 0  # of the body, if it is not in chunks
 
     async def run(self, app: ASGIApp) -> None:
-        """Let *app* answer; to a client that has left it owes nothing."""
+        """Run *app* to answer; if the client has left, it need not respond."""
         try:
             with suppress(ClientDisconnected):
                 await app(self.scope, self.receive, self.send)
@@ -131,7 +131,7 @@ class WholeResponse:
             self.on_response = _nothing
 
     async def receive(self) -> Message:
-        """Return the request, which is whole; then wait until the client leaves."""
+        """Return the complete request; on later calls, wait until the client leaves."""
         if not (self.disconnected or self.response_complete):
             self.flow.resume_reading()  # for a connection that is not read does not show its end
             if not self._is_received:
@@ -144,7 +144,7 @@ class WholeResponse:
         return {"type": "http.disconnect"}
 
     async def send(self, message: Message) -> None:
-        """Write *message*; keep a head back until the body is here.
+        """Write *message*; hold the head until the body arrives.
 
         Raises ClientDisconnected for a response of which nothing was sent: its client has left.
         """
@@ -180,7 +180,7 @@ class WholeResponse:
             self._write_body(body, is_last=is_last)
 
     def complete(self) -> None:
-        """Go on with the next request; or close, if that is asked for."""
+        """Go on with the next request; or close the connection, if requested."""
         self.response_complete = True
         self.message_event.set()
         if not self.keep_alive and not self.is_followed_by_end:
@@ -231,7 +231,7 @@ class WholeResponse:
             self.complete()
 
     def _fail(self) -> None:
-        """Answer for an application that cannot; a response that has begun is cut off."""
+        """Answer in place of an application that failed; a response that has begun is cut off."""
         if self.disconnected or self.transport.is_closing():
             return
         if self.response_started:
@@ -259,18 +259,18 @@ class PushedBody:
             self._cycle.transport.write(b"%x\r\n%b\r\n" % (len(chunk), chunk))
 
     def end(self, chunk: bytes) -> None:
-        """Send *chunk*, and go on with the next request; or close, if that is asked for."""
+        """Send *chunk*, and go on with the next request; or close the connection, if requested."""
         if self.is_gone():
             return
         self._cycle.transport.write(b"%x\r\n%b\r\n0\r\n\r\n" % (len(chunk), chunk))
         self._cycle.complete()
 
     def is_behind(self) -> bool:
-        """Return whether the client has yet to read some of what was written."""
+        """Return whether the client has not yet read all written data."""
         return self._cycle.flow.write_paused
 
     def is_gone(self) -> bool:
-        """Return whether the client has left, or the body was ended."""
+        """Return whether the client has left, or the body has ended."""
         cycle = self._cycle
         if cycle.response_complete or cycle.disconnected:
             return True
@@ -280,7 +280,7 @@ class PushedBody:
         return cycle.disconnected
 
     async def wait_gone(self) -> None:
-        """Return once `is_gone`; of a client that leaves without a word it may not be known."""
+        """Return once `is_gone`; a client that vanishes silently may remain undetected."""
         while not self.is_gone():
             await self._cycle.message_event.wait()
             self._cycle.message_event.clear()

@@ -1,4 +1,4 @@
-"""`Database`: the seam between engines.
+"""`Database`: the interface to the database engines.
 
 The engine below stores in common SQL: statements, transactions, and errors of one kind.
 
@@ -42,7 +42,7 @@ class Closable(Protocol):
     """A source of reads."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the source."""
 
 
 Read = TypeVar("Read", bound=Closable)
@@ -52,15 +52,15 @@ log = structlog.get_logger()
 
 
 class DatabaseError(Exception):
-    """The engine refused a statement; the transaction can go on from its savepoint."""
+    """The engine refused a statement; the transaction can continue from its savepoint."""
 
 
 class DatabaseAway(DatabaseError):
-    """The engine does not answer, or cannot write at all: nothing of the transaction was done."""
+    """The engine does not respond, or cannot write at all; the transaction had no effect."""
 
 
 class Batch(NamedTuple):
-    """Rows that go into a table together, by the thousand where the engine has arrays.
+    """Rows to insert into a table together, by the thousand if the engine has arrays.
 
     columns       name and type of each, in the order of the values
     on_conflict   the end of the statement
@@ -81,22 +81,22 @@ class Rows:
         return self._rows
 
     def fetchone(self) -> Row | None:
-        """Return the next row, None behind the last."""
+        """Return the next row, None after the last."""
         return next(self._rows, None)
 
     @property
     def get(self) -> Any:
-        """The next row, or its value where it has one; None behind the last."""
+        """Return the next row, or its value if it has only one; None after the last."""
         row = self.fetchone()
         return row[0] if row is not None and len(row) == 1 else row
 
 
 @runtime_checkable
 class Remote(Protocol):
-    """A database on a machine with a clock of its own, which all processes share."""
+    """A database on a machine with its own clock, shared by all processes."""
 
     def ahead_ms(self) -> int:
-        """Return the lead of this process's clock over it."""
+        """Return the lead of this process's clock over the clock of the database."""
 
 
 class Database(Protocol):
@@ -106,13 +106,13 @@ class Database(Protocol):
         """Run one statement."""
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
+        """Run a statement without results for each of *many*; or insert them as rows of a Batch."""
 
     def changes(self) -> int:
         """Return the number of rows that the last statement changed."""
 
     def transaction(self, *, beside: bool = False) -> AbstractContextManager[None]:
-        """Be the only one that writes, from the first statement; commit unless it raises.
+        """Hold the write lock from the first statement; commit unless the block raises.
 
         beside   others may write meanwhile: every row that is changed must be locked before
         """
@@ -121,24 +121,24 @@ class Database(Protocol):
         """Undo the changes inside, and only those, if the block raises; within a transaction."""
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Let every read inside see one and the same commit."""
+        """Make all reads inside the block see the same commit."""
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class DatabaseAccess(Protocol[Read_co]):
-    """Asks a database without holding up the event loop."""
+    """Runs database work without blocking the event loop."""
 
     async def run(self, work: Callable[[Read_co], T]) -> T:
-        """Return the result of *work*.  Raises what the engine raises."""
+        """Return the result of *work*.  Raises the errors of the engine."""
 
     def close(self) -> None:
-        """Let go of its connections."""
+        """Close the connections."""
 
 
 class AccessAtOnce(Generic[Read]):
-    """Asks on the event loop: for an engine in this process, whose pages are in memory."""
+    """Runs work on the event loop, for an engine in this process with its pages in memory."""
 
     def __init__(self, database: Read) -> None:
         self._database = database
@@ -148,12 +148,12 @@ class AccessAtOnce(Generic[Read]):
         return work(self._database)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._database.close()
 
 
 class AccessInThreads(Generic[Read]):
-    """Asks in a few threads, each with a connection of its own: for an engine elsewhere."""
+    """Runs work in a few threads, each with its own connection, for an engine on a server."""
 
     def __init__(self, connect: Callable[[], Read], *, threads: int = READERS) -> None:
         self._connect = connect
@@ -166,7 +166,7 @@ class AccessInThreads(Generic[Read]):
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._work, work)
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         self._threads.shutdown()
         for database in self._opened:
             database.close()
@@ -203,12 +203,12 @@ def unavailable_on_database_error(message: str) -> Iterator[None]:
 
 
 def ahead_ms(database: Database) -> int:
-    """Return the lead of this process's clock over the one that all processes share."""
+    """Return the lead of this process's clock over the shared database's clock."""
     return database.ahead_ms() if isinstance(database, Remote) else 0
 
 
 def marks(values: Sequence[object]) -> str:
-    """Return a mark for each of *values*, for `IN (...)`; one that matches nothing for none."""
+    """Return a placeholder for each of *values*, for `IN (...)`; NULL if there are none."""
     return ", ".join("?" * len(values)) or "NULL"
 
 
@@ -217,18 +217,18 @@ APART_MS_MAX: Final = 2_000  # between replicas: what is dated by one is read by
 
 
 class ClockDifference(NamedTuple):
-    """The lead of our clock, and its uncertainty."""
+    """The lead of this process's clock, and its uncertainty."""
 
     ahead_ms: int
     doubt_ms: int
 
     @property
     def surely_ahead_ms(self) -> int:
-        """The lead of our clock; 0 if it may be right."""
+        """The certain lead of this process's clock; 0 if the clock may be right."""
         return self.ahead_ms if abs(self.ahead_ms) > self.doubt_ms else 0
 
     def expect_near(self) -> None:
-        """Raise DatabaseAway if our clock is not that of the server."""
+        """Raise DatabaseAway if this process's clock differs too much from the server's."""
         if abs(self.ahead_ms) > APART_MS_MAX + self.doubt_ms:
             raise DatabaseAway(
                 f"expected a clock within {APART_MS_MAX} ms of the database's; ours is"
@@ -237,7 +237,7 @@ class ClockDifference(NamedTuple):
 
 
 def compare_clocks(database: Database, now_ms: Callable[[], int]) -> ClockDifference:
-    """Ask the server what time it is; *now_ms*: our clock."""
+    """Ask the server for its time, and compare it with *now_ms*, this process's clock."""
     before_ms = now_ms()
     server_ms = database.execute(CLOCK).get
     after_ms = now_ms()
@@ -248,7 +248,7 @@ TRY: Final = "SELECT pg_try_advisory_lock(hashtext(current_schema()), %s)"
 
 
 class SessionLock(IntEnum):
-    """The task of a process while it holds it; all but SERVING are held by one alone."""
+    """The task of the process that holds the lock; only SERVING can be held by several."""
 
     INGESTING = 100
     SERVING = 101
@@ -263,7 +263,7 @@ KNOWN_MAX: Final = 2_000
 
 
 class Translated(NamedTuple):
-    """A statement with the marks $1, $2 ...; the names of its values where they have some."""
+    """A statement with the placeholders $1, $2 ..., and the names of its values, if any."""
 
     text: str
     names: tuple[str, ...]
@@ -281,7 +281,7 @@ def inserting_arrays(batch: Batch) -> str:
 
 @lru_cache(KNOWN_MAX)
 def translate(statement: str) -> Translated:
-    """Return *statement* with its marks `?`, `?1` or `:name`, and its locks, as PostgreSQL has it.
+    """Return *statement* in PostgreSQL's form, from marks `?`, `?1` or `:name`, and locks.
 
     Raises ValueError if a comment is no lock: without the lock that it was meant to be, two
     transactions would change the same rows.

@@ -1,4 +1,4 @@
-"""Many requests, one commit: a queue in front of a thread that writes.
+"""Group commit: a queue of requests before one writing thread, with one commit per batch.
 
 A durable commit costs a disk flush, whether it holds one item or a thousand.
 """
@@ -37,17 +37,17 @@ class Waiter(Protocol[Told_contra]):
     """
 
     def done(self) -> bool:
-        """Return whether it waits no longer: it has the outcome, or has left."""
+        """Return whether the waiter is done: it has its outcome, or it has left."""
 
     def set_result(self, outcome: Told_contra, /) -> None:
         """Report the outcome."""
 
     def set_exception(self, failure: Exception, /) -> None:
-        """Report why there is none."""
+        """Report the error that replaces the outcome."""
 
 
 class _Soon(Enum):
-    """An item that makes the writer rest after another moment, if nothing else comes."""
+    """An item that makes the writer rest soon, if nothing else arrives."""
 
     REST = auto()
 
@@ -108,7 +108,7 @@ class GroupCommit(Generic[Item, Outcome]):
         self._closed = False
 
     def submit(self, item: Item) -> asyncio.Future[Outcome]:
-        """Queue *item*; the future is done once its batch is.
+        """Queue *item*; the future is done once the batch of *item* is done.
 
         Cancelling it before the writer takes it leaves it out.
         Raises ServiceUnavailable when the queue is full, stuck or closed.
@@ -128,7 +128,7 @@ class GroupCommit(Generic[Item, Outcome]):
     def submit_by(
         self, commit: Callable[[Sequence[Any]], Sequence[Any]], item: object
     ) -> asyncio.Future[Any]:
-        """Queue *item* for another *commit*, in batches of its own; as `submit` does.
+        """Queue *item* for another *commit*, in separate batches; otherwise like `submit`.
 
         commit   the same object each time, for those of one batch: a method looked up is another
         """
@@ -143,11 +143,11 @@ class GroupCommit(Generic[Item, Outcome]):
         return await future
 
     def rest_soon(self) -> None:
-        """Let the writer rest a moment from now, if nothing else comes; it may have rested."""
+        """Make the writer rest soon, if nothing else arrives; it may have rested already."""
         self._queue.put(_Soon.REST)
 
     async def close(self) -> None:
-        """Refuse new items, wait for those that are queued, and end the thread."""
+        """Refuse new items, wait for the queued ones, and end the thread."""
         self._closed = True
         if self._thread is not None:
             self._turns.append(None)
@@ -177,7 +177,7 @@ class GroupCommit(Generic[Item, Outcome]):
             asyncio.get_running_loop().call_soon(self._hand_over)
 
     def _begin(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Start the writer, and watch it."""
+        """Start the writer, and watch its progress."""
         if self._thread is None:
             self._thread = Thread(
                 target=self._write, args=(loop,), name="group-commit", daemon=True
@@ -189,7 +189,7 @@ class GroupCommit(Generic[Item, Outcome]):
             )
 
     def _expect_progress(self, delivered_count: int) -> None:
-        """Refuse every waiter if nothing was delivered since *delivered_count*."""
+        """Refuse every waiter if no outcome was delivered since *delivered_count*."""
         self._watch = None
         if not self._waiting_count:
             return
@@ -207,7 +207,7 @@ class GroupCommit(Generic[Item, Outcome]):
         )
 
     def _hand_over(self) -> None:
-        """Give the writer all that waits."""
+        """Give the writer all waiting turns."""
         self._is_planned = False
         while self._turns:
             turn = self._turns.popleft()
@@ -216,7 +216,7 @@ class GroupCommit(Generic[Item, Outcome]):
             self._queue.put(turn)
 
     def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
-        """Report to those whose turn it was; in the event loop.
+        """Report the outcomes of the first turn to its waiters, in the event loop.
 
         staying    the places in the turn of those that were not left out
         """
@@ -246,7 +246,7 @@ class GroupCommit(Generic[Item, Outcome]):
             asyncio.get_running_loop().call_soon(self._delivered)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Do one turn after the other; the body of the writer's thread."""
+        """Run the turns one after another; this is the body of the writer's thread."""
         while (turn := self._take()) is not None:
             # Waiters that left meanwhile, or were refused, are left out.
             staying = [place for place, waiter in enumerate(turn.waiters) if not waiter.done()]
@@ -255,7 +255,7 @@ class GroupCommit(Generic[Item, Outcome]):
         self._rest()
 
     def _take(self) -> _Turn | None:
-        """Wait for the next turn; rest if it takes long to come."""
+        """Wait for the next turn; rest if the wait is long."""
         wait_s = REST_AFTER_S
         while True:
             try:
@@ -270,7 +270,7 @@ class GroupCommit(Generic[Item, Outcome]):
 
 
 def _tell(waiter: Waiter[Any], outcome: object) -> bool:
-    """Report its outcome to *waiter*; False for a bug of its own, which harms no other."""
+    """Report *outcome* to *waiter*; return False if the waiter fails, which affects no other."""
     try:
         if isinstance(outcome, Exception):
             waiter.set_exception(outcome)

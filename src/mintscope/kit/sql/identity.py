@@ -1,4 +1,4 @@
-"""Identity and builds of an installation.
+"""The name of an installation, and the builds that have written it.
 
 Whether the money and the market of an installation belong together.
 
@@ -51,7 +51,7 @@ class Writer(NamedTuple):
 
 
 class TakenBackup(NamedTuple):
-    """A backup as it was noted; it may have been deleted since.
+    """A backup as it was recorded; it may have been deleted since.
 
     migration   the newest one of money in it: code that knows it can use the backup
     """
@@ -83,18 +83,18 @@ def writers(money: Database) -> Sequence[Writer]:
 
 
 def newest_backup(money: Database) -> TakenBackup | None:
-    """Return the newest backup that was noted."""
+    """Return the newest recorded backup."""
     return _taken(money.execute(NEWEST_BACKUP).fetchone())
 
 
 def safe_since(money: Database) -> UnixMs | None:
-    """Return the time of the newest backup; without any, that of the first start."""
+    """Return the time of the newest backup, or else of the first start."""
     found = money.execute(SAFE_SINCE).get
     return None if found is None else UnixMs(found)
 
 
 def usable_backup(ask: Callable[[str, int], Any], newest_migration: int) -> str:
-    """Return, in words, the newest backup for code that knows no migration after that one.
+    """Return, in words, the newest backup that code up to *newest_migration* can use.
 
     ask   returns the first row of a statement, None without rows
     """
@@ -137,7 +137,7 @@ MEAN_IT: Final = "restore a backup, or start with --new if this is meant to be a
 
 
 class Beside(NamedTuple):
-    """Facts that are kept outside the two stores, and the build that reads them.
+    """Facts stored outside the two stores, and the build that reads them.
 
     where        the stores, in words
     has_pepper   a pepper is kept in the data folder: an installation was here before
@@ -156,7 +156,7 @@ class Beside(NamedTuple):
 
 
 def settle(money: Database, market: Database, beside: Beside, drawn: str) -> str:
-    """Return the name of the installation; give it to the store that has none.
+    """Return the name of the installation, and store the name where it is missing.
 
     drawn     a new name
     Raises    UnusableStore for a store that was emptied or exchanged
@@ -209,7 +209,7 @@ def _named(database: Database, kind: str) -> str | None:
 
 
 def _name(database: Database, kind: str, beside: Beside, name: str) -> str:
-    """Give *name* to a store; return the one that another process may have given first."""
+    """Store *name* in a store; return the name that another process may have stored first."""
     with database.transaction():
         database.execute(NAME[kind], (name, beside.version))
         return str(database.execute(NAMED[kind]).get)

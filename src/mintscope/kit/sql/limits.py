@@ -1,4 +1,4 @@
-"""Rate limits that several processes share.
+"""Rate limits shared by several processes.
 
 Rate limits in a shared store: one call for all that is asked in a turn of the event loop.
 
@@ -35,7 +35,7 @@ log = structlog.get_logger()
 
 
 class LimitStoreAway(Exception):
-    """The store that limits are counted in cannot be asked."""
+    """The store of rate limits does not respond."""
 
 
 class AskedWindow(NamedTuple):
@@ -49,23 +49,23 @@ class AskedWindow(NamedTuple):
 
 
 class FoundWindow(NamedTuple):
-    """The admissions counted before any was taken, and the age of the oldest; 0 for none."""
+    """The admissions counted before the request, and the age of the oldest; 0 if there are none."""
 
     held: int
     age_us: int
 
 
 class WindowStore(Protocol):
-    """Keeps the windows of all processes, and has the time."""
+    """Stores the windows of all processes, and provides the time."""
 
     async def settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow]:
-        """Give back and take, and return what was found, in the same order.
+        """Give back and take; return the earlier counts, in the same order.
 
         No key is asked for twice.  Raises LimitStoreAway; then the next call connects again.
         """
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
 
 
 class Taken(NamedTuple):
@@ -91,7 +91,7 @@ class _Question:
 
 
 class LimitBatches:
-    """Asks a WindowStore on behalf of every limiter of a process.
+    """Sends requests to a WindowStore for every limiter of a process.
 
     patience_s   how long the store may take to answer
     pause_s      before it is asked whether it answers again; doubled up to *PAUSE_S_MAX*
@@ -115,7 +115,7 @@ class LimitBatches:
         LIMITS_SHARED.set(1)
 
     async def ask(self, key: bytes, count: int, window_us: int, *, is_take: bool) -> Taken | None:
-        """Take from the window of *key*, or give back; None: the store is away or too busy."""
+        """Take from the window of *key*, or give back; None if the store is down or too busy."""
         if self.is_away or len(self._waiting) >= WAITING_MAX:
             return None
         told: asyncio.Future[Taken | None] = asyncio.get_running_loop().create_future()
@@ -125,7 +125,7 @@ class LimitBatches:
         return await told
 
     async def aclose(self) -> None:
-        """Stop asking, and let go of the connection."""
+        """Stop sending requests, and close the connection."""
         work = self._work
         self._work = None
         if work is not None:
@@ -135,7 +135,7 @@ class LimitBatches:
         await self._store.aclose()
 
     async def _run(self) -> None:
-        """Ask until nothing waits; and if the store goes away, until it is back."""
+        """Send batches until none wait; if the store goes down, wait until it is back."""
         while self._waiting:
             # One that has left meanwhile is not counted.
             batch = [each for each in self._waiting[:BATCH_MAX] if not each.told.done()]
@@ -147,7 +147,7 @@ class LimitBatches:
         self._work = None
 
     async def _ask_for(self, batch: list[_Question]) -> None:
-        """Answer everyone in *batch*; if the store goes away, return when it is back."""
+        """Answer every request in *batch*; if the store goes down, return when it is back."""
         sent_us = now_us(self._clock)
         by_key = _by_key(batch)
         found = await self._settle([_asked(questions) for questions in by_key.values()])
@@ -159,7 +159,7 @@ class LimitBatches:
             _tell(questions, each, sent_us)
 
     async def _settle(self, asked: Sequence[AskedWindow]) -> Sequence[FoundWindow] | None:
-        """Ask; once more on a new connection if it fails.  None: the store is away."""
+        """Send a request, again on a new connection if it fails; None if the store is down."""
         found = await self._call(asked)
         if isinstance(found, LimitStoreAway):
             # Its outcome is unknown: taken twice is too strict, returned twice too generous.
@@ -181,7 +181,7 @@ class LimitBatches:
         return TimeoutError(f"expected an answer within {LOOKS * self._look_s} s")
 
     async def _be_away(self) -> None:
-        """Let everyone go on without the store, until it answers."""
+        """Let all requests pass without the store until it responds."""
         self.is_away = True
         LIMITS_SHARED.set(0)
         _tell_none(self._waiting)
@@ -215,7 +215,7 @@ def _asked(questions: Sequence[_Question]) -> AskedWindow:
 
 
 def _tell(questions: Sequence[_Question], found: FoundWindow, sent_us: int) -> None:
-    """Answer those who asked for one key, in their order; takes beyond its room are refused."""
+    """Answer the requests for one key in order; takes beyond its room are refused."""
     room_left = questions[0].count - found.held
     reset_us = questions[0].window_us - found.age_us
     for each in questions:
@@ -237,7 +237,7 @@ ASK_AGAIN_US: Final = US  # another process may have given an admission back
 
 
 class SharedLimits:
-    """Implements Limits: windows are in a store; *replicas* processes share it."""
+    """Implements Limits with windows in a store, which *replicas* processes share."""
 
     def __init__(self, batches: LimitBatches, clock: Clock, *, replicas: int) -> None:
         self._batches = batches
@@ -246,7 +246,7 @@ class SharedLimits:
         self._windows: dict[str, SharedWindow] = {}
 
     def limiter(self, limit: Limit, *, window: str | None = None) -> "SharedWindow":
-        """Return the window of that name, which is the same in every process."""
+        """Return the window of that name, which all processes share."""
         name = window or limit.name
         made = self._windows.get(name)
         if made is None:
@@ -259,7 +259,7 @@ class SharedLimits:
         return made
 
     async def aclose(self) -> None:
-        """Let go of the store."""
+        """Close the store."""
         await self._batches.aclose()
 
 
@@ -298,7 +298,7 @@ class SharedWindow:
         return Denied(_ceil_s(settled.reset_us))
 
     async def give_back(self, key: LimitKey) -> None:
-        """Count one admitted request of *key* less, if any still counts.
+        """Reduce the count of *key* by one admitted request, if any still counts.
 
         Admissions made here without the store are given back first.
         """
@@ -319,7 +319,7 @@ class SharedWindow:
         self._refused[stored] = (until, min(until, settled.sent_us + ASK_AGAIN_US))
 
     def _stored_key(self, key: LimitKey) -> bytes:
-        """Return the key as it is stored: no address of a client or an e-mail is in the store."""
+        """Return *key* in its stored form, which reveals no client address or e-mail."""
         text = f"{self._name}\0{type(key).__name__}\0{key}"
         return blake2b(text.encode(errors="surrogatepass"), digest_size=KEY_BYTES).digest()
 

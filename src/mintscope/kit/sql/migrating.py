@@ -55,7 +55,7 @@ class Migration(NamedTuple):
 
     @property
     def least(self) -> int:
-        """Its own number, unless its first line is `-- least: NUMBER`."""
+        """The number of the migration, unless its first line is `-- least: NUMBER`."""
         found = LEAST.match(self.script)
         return self.number if found is None else int(found[1])
 
@@ -72,7 +72,7 @@ def migrations(kind: str) -> list[Migration]:
 
 
 def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
-    """Run the migrations of *kind* that *database* has not seen; return them.
+    """Run the migrations of *kind* that *database* has not run; return them.
 
     Each is a transaction of its own, so that none is run again if one after it is interrupted.
     Raises UnusableStore for a PostgreSQL that is too old, or a newer mintscope's schema.
@@ -92,7 +92,7 @@ def migrate(database: PostgresDatabase, kind: str) -> list[Migration]:
 
 
 def migrate_tables(dsn: str, kind: str) -> None:
-    """Run the migrations of *kind* that the database of *dsn* has not seen, in their own time.
+    """Run the pending migrations of *kind* in the database of *dsn*, with longer timeouts.
 
     Raises UnusableStore, DatabaseError
     """
@@ -113,7 +113,7 @@ def _expect_usable(database: PostgresDatabase) -> None:
 
 
 def _make_table(database: PostgresDatabase) -> None:
-    """Make the table of migrations, whichever process of whatever role is the first."""
+    """Create the table of migrations, if no other process has."""
     if not is_new(database):
         return
     with database.transaction(beside=True):
@@ -123,7 +123,7 @@ def _make_table(database: PostgresDatabase) -> None:
 
 @contextmanager
 def _alone(database: PostgresDatabase) -> Iterator[None]:
-    """Be the one process that migrates; wait for another one as long as it takes."""
+    """Hold the exclusive right to migrate; wait without limit for another process."""
     is_logged = False
     until_s = time.monotonic() + MIGRATION_MS / 1_000
     while not database.execute(TRY, (MIGRATING,)).get:
@@ -168,7 +168,7 @@ def migrate_all(dsn: str, *, is_done: bool) -> list[str]:
 
 
 def waits_for(dsn: str) -> list[str]:
-    """Return the names of the migrations that the database waits for; of a new one, none."""
+    """Return the names of the database's pending migrations; none for a new database."""
     with closing(PostgresDatabase(dsn)) as database:
         if is_new(database):
             return []
@@ -196,21 +196,21 @@ def rehearse(dsn: str) -> list[tuple[str, str, float]]:
 
 
 class _Undone(Exception):
-    """The end of a rehearsal, which rolls it back."""
+    """Ends a rehearsal, to roll it back."""
 
 
 def is_new(database: PostgresDatabase) -> bool:
-    """Return whether *database* has none of our tables."""
+    """Return whether *database* has none of this service's tables."""
     return database.execute("SELECT to_regclass('migration') IS NULL").get is True
 
 
 def is_copied_into(database: PostgresDatabase) -> bool:
-    """Return whether a copy into *database* has begun and not ended."""
+    """Return whether a copy into *database* was started but not finished."""
     return database.execute("SELECT to_regclass('copy_progress') IS NOT NULL").get is True
 
 
 def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
-    """Return the migrations that *database*, which has their table, has not run."""
+    """Return the pending migrations of *database*, which has the table of migrations."""
     known = migrations(kind)
     rows = database.execute("SELECT number, least FROM migration WHERE kind = ?", (kind,))
     seen = {int(number): int(least) for number, least in rows}
@@ -225,7 +225,7 @@ def missing(database: PostgresDatabase, kind: str) -> list[Migration]:
 
 
 def _needed(database: PostgresDatabase, kind: str) -> str:
-    """Return, in words, which mintscope a schema that is too new needs."""
+    """Return, in words, the mintscope version that a newer schema needs."""
     table = {"money": "installation", "market": "market_installation"}.get(kind, "none")
     newest = "a newer mintscope"
     if database.execute("SELECT to_regclass(?) IS NOT NULL", (table,)).get:

@@ -62,7 +62,7 @@ class FloatColumn(list[float | None]):
 
 
 class TextColumn(list[str | None]):
-    """A column of the type text; NUL, which PostgreSQL refuses, is replaced."""
+    """A column of the type text; NUL is replaced because PostgreSQL refuses it."""
 
 
 class BlobColumn(list[bytes | None]):
@@ -79,7 +79,7 @@ class _Packing(Dumper):
 
     @staticmethod
     def elements(values: Sequence[Any]) -> bytes:
-        """Return *values*, each behind its length."""
+        """Return *values*, each after its length."""
         raise NotImplementedError
 
 
@@ -128,7 +128,7 @@ class _BlobPacking(_Packing):
 
 
 class _IntegerLoader(Loader):
-    """Reads sums of integers, which are numeric, as integers."""
+    """Reads sums of integers, which PostgreSQL returns as numeric, as integers."""
 
     @override
     def load(self, data: Any) -> int:
@@ -136,7 +136,7 @@ class _IntegerLoader(Loader):
 
 
 class _BinaryIntegerLoader(NumericBinaryLoader):
-    """Reads them in the form that is quicker to read."""
+    """Reads integer sums in the binary form, which is faster."""
 
     @override
     def load(self, data: Any) -> Any:
@@ -144,7 +144,7 @@ class _BinaryIntegerLoader(NumericBinaryLoader):
 
 
 class _TextDumper(StrDumper):
-    """Sends texts as they are, but for NUL, which the server refuses in any."""
+    """Sends texts unchanged, except for NUL, which the server refuses."""
 
     @override
     def dump(self, obj: str) -> Any:
@@ -168,7 +168,7 @@ COLUMNS: Final[dict[str, type[list[Any]]]] = {
 
 
 def register(connection: Connection[Any]) -> None:
-    """Let *connection* take and give values, and take columns."""
+    """Register the types of values and columns for *connection*."""
     connection.adapters.register_loader("numeric", _IntegerLoader)
     connection.adapters.register_loader("numeric", _BinaryIntegerLoader)
     connection.adapters.register_dumper(str, _TextDumper)
@@ -204,17 +204,17 @@ MARGIN_S: Final = 5.0  # for what the server needs to say that it ended a statem
 
 
 class SilentServer(psycopg.OperationalError):
-    """The server neither took nor sent anything for too long; the connection is closed."""
+    """The server sent and accepted nothing for too long; the connection is closed."""
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """Closes itself, and raises SilentServer, where the server is silent for *silent_s_max*."""
+    """Closes itself and raises SilentServer if the server is silent for *silent_s_max*."""
 
     silent_s_max: float = MARGIN_S
 
     @override
     def wait(self, gen: PQGen[T], interval: float = LOOK_S, timeout: float | None = None) -> T:
-        """Go on with *gen* as the server answers; return what it returns."""
+        """Run *gen* as the server responds; return its result."""
         return super().wait(self._bounded(gen), interval, timeout)
 
     def _bounded(self, gen: PQGen[T]) -> PQGen[T]:
@@ -278,7 +278,7 @@ log = structlog.get_logger()
 
 
 class WriteLock(IntEnum):
-    """The writers: as many at a time as there are locks."""
+    """The kinds of writers; each kind writes one at a time."""
 
     MONEY = 1
     MARKET = 2
@@ -286,15 +286,15 @@ class WriteLock(IntEnum):
 
 
 class TakenOver(DatabaseAway):
-    """Another process writes here now: nothing was written."""
+    """Another process has taken over writing; nothing was written."""
 
 
 class InDoubt(DatabaseAway):
-    """A commit was asked for, and what became of it could not be found out in time."""
+    """A commit was sent, but its outcome could not be determined in time."""
 
 
 class PostgresDatabase:
-    """Implements Database; connects when it is first used, and again after a connection was lost.
+    """Implements Database; connects at first use, and reconnects after a lost connection.
 
     dsn       of a database whose search path names the schema
     lock      held by a transaction from its first statement
@@ -325,7 +325,7 @@ class PostgresDatabase:
         self._ahead_ms: int | None = None
 
     def execute(self, statement: str, values: Values = (), /) -> Rows:
-        """Run one statement; a read outside a transaction again where the connection was lost."""
+        """Run one statement; retry a read outside a transaction if the connection was lost."""
         text, names = translate(statement)
         if isinstance(values, Mapping):
             values = [values[name] for name in names]
@@ -346,7 +346,7 @@ class PostgresDatabase:
             return Rows(cursor.fetchall() if cursor.description else ())
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
+        """Run a statement without results for each of *many*; or insert them as rows of a Batch."""
         with self._told():
             cursor = self._cursor()
             if not isinstance(statement, Batch):
@@ -401,23 +401,23 @@ class PostgresDatabase:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let every read inside see one and the same commit."""
+        """Make all reads inside the block see the same commit."""
         with self._begun("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"):
             yield
             self.execute("ROLLBACK")
 
     def expect_clock(self) -> None:
-        """Raise DatabaseAway if the clock of this machine is not that of the server."""
+        """Raise DatabaseAway if this machine's clock differs from the server's."""
         compare_clocks(self, self._now_ms).expect_near()
 
     def ahead_ms(self) -> int:
-        """Return the lead of this machine's clock over the server's, once a transaction."""
+        """Return the lead of this machine's clock over the server's, once per transaction."""
         if self._ahead_ms is None or not self._is_begun:
             self._ahead_ms = compare_clocks(self, self._now_ms).surely_ahead_ms
         return self._ahead_ms
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         connection = self._connection
         self._connection = None
         if connection is not None:
@@ -425,7 +425,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _begun(self, statement: str) -> Iterator[None]:
-        """Begin, on a new connection where the kept one was lost; undo what was not ended."""
+        """Begin a transaction, reconnecting if necessary; roll it back if the block raises."""
         try:
             self.execute(statement)
         except DatabaseAway:
@@ -444,7 +444,7 @@ class PostgresDatabase:
             self._is_begun = False
 
     def _expect_epoch(self) -> None:
-        """Raise TakenOver in a later epoch; behind the lock, so that none begins meanwhile."""
+        """Raise TakenOver in a later epoch; the lock must be held, so that no epoch can start."""
         if self._epoch is None:
             return
         epoch = self.execute(EPOCH).get
@@ -452,7 +452,7 @@ class PostgresDatabase:
             raise TakenOver(f"expected epoch {self._epoch}; it is {epoch}: another process writes")
 
     def _commit(self, xid: str) -> None:
-        """Commit transaction *xid*; where the answer is lost, find out what became of it."""
+        """Commit transaction *xid*; if the response is lost, find out the outcome."""
         try:
             with self._told():
                 ended = self._cursor().execute("COMMIT").statusmessage
@@ -507,7 +507,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _told(self) -> Iterator[None]:
-        """Raise errors as every engine does; let go of a connection that was lost."""
+        """Raise errors in the form of all engines; drop a lost connection."""
         try:
             yield
         except AWAY as cause:

@@ -1,4 +1,4 @@
-"""Rate limits in PostgreSQL: an exact moving window, by the time of the server."""
+"""Rate limits in PostgreSQL: an exact moving window, on the server's time."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -59,7 +59,7 @@ DELETE FROM limit_window WHERE key IN (
 
 
 class PostgresWindows:
-    """Implements WindowStore over one connection; connects when it is first asked.
+    """Implements WindowStore over one connection, which opens at the first request.
 
     dsn     of a database whose search path names the schema, with the migrations of limits
     clock   gives the time instead of the server; for tests
@@ -96,7 +96,7 @@ class PostgresWindows:
         return [found[each.key] for each in asked]
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         connection = self._connection
         self._connection = None
         if connection is not None:
@@ -114,7 +114,7 @@ class PostgresWindows:
         return connection
 
     async def _sweep(self, cursor: AsyncRawCursor[Any], asked_count: int, now: int | None) -> None:
-        """Delete the windows in which nothing counts, once in a while."""
+        """Delete the windows without current counts, once in a while."""
         self._asked_count += asked_count
         if self._asked_count >= SWEPT_AFTER:
             self._asked_count = 0

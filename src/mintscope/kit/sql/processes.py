@@ -51,7 +51,7 @@ log = structlog.get_logger()
 
 
 class IngestLock:
-    """The right to write the market, of one process at a time.
+    """The right to write the market, for one process at a time.
 
     dsn     of a database whose search path names the schema; not through a pool of transactions
     epoch   which the holder writes with, larger than that of every holder before
@@ -75,7 +75,7 @@ class IngestLock:
             await self._release()
 
     async def keep(self) -> NoReturn:
-        """Say every second that this process lives.  Raises StoreUnavailable once it is lost."""
+        """Query the server every second to stay alive.  Raises StoreUnavailable once it is lost."""
         while True:
             await asyncio.sleep(HEARTBEAT_S)
             await self._ask("SELECT 1")
@@ -107,7 +107,7 @@ class IngestLock:
         await self._ask(SETTINGS, *milliseconds)
 
     async def _ask(self, statement: str, *values: object) -> Any:
-        """Return the first value of what *statement* returns."""
+        """Return the first value of the first row of *statement*."""
         connection = self._connection
         assert connection is not None
         try:
@@ -139,7 +139,7 @@ KEEP: Final = "INSERT INTO replica_settings (name, value) VALUES (%s, %s)"
 
 
 async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> None:
-    """Be one of the api processes as long as *connection* lives.
+    """Register as an api process while *connection* is open.
 
     settings   by name; one that begins with `sha256:` is a secret, and is not shown
     Raises     UnusableStore if those that run have others, also a moment later
@@ -156,7 +156,7 @@ async def join(connection: AsyncConnection[Any], settings: Mapping[str, str]) ->
 
 
 async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str]) -> str:
-    """Take the lock of those that run, as the first or among others; return differences."""
+    """Take the lock of the api processes, as first or later process; return differences."""
     if await _asked(connection, TRY, SessionLock.SERVING):
         async with connection.transaction():
             await connection.execute("DELETE FROM replica_settings")
@@ -170,7 +170,7 @@ async def _joined(connection: AsyncConnection[Any], settings: Mapping[str, str])
 
 
 def differences(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
-    """Return in words where settings differ that both have, empty if they do not."""
+    """Return, in words, the common settings that differ; empty if none do."""
     return "; ".join(
         f"{name} differs"
         if HASHED in theirs[name] + ours[name]
@@ -194,7 +194,7 @@ NOTICES_ANSWER_S: Final = 10.0  # for all that is asked at the beginning
 
 
 class MarketNotices:
-    """Wakes who waits for the market; on one connection, not through a pool of transactions.
+    """Wakes waiters for the market; on one connection, not through a transaction pooler.
 
     dsn        of a database whose search path names the schema
     settings   what all that wait there must have in common
@@ -208,7 +208,7 @@ class MarketNotices:
         self._is_told = False
 
     async def open(self) -> None:
-        """Begin to listen.  Raises UnusableStore where others have other settings."""
+        """Start to listen.  Raises UnusableStore if other processes have different settings."""
         try:
             await self._connect()
         except (psycopg.Error, OSError) as cause:
@@ -218,7 +218,7 @@ class MarketNotices:
             raise
 
     async def wait(self, poll_interval_s: float) -> None:
-        """Wait until the market was written, a second at most.
+        """Wait until the market was written, for at most a second.
 
         While no connection can be had: *poll_interval_s*, as if there were no notices.
         """
@@ -231,7 +231,7 @@ class MarketNotices:
         await asyncio.sleep(poll_interval_s)
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         connection = self._connection
         self._connection = None
         if connection is not None:
@@ -277,7 +277,7 @@ class MarketNotices:
 
 @contextmanager
 def session(dsn: str) -> Iterator[BoundedConnection]:
-    """Keep a connection during the block.  Raises StoreUnavailable where there is none."""
+    """Keep a connection open during the block.  Raises StoreUnavailable if it cannot connect."""
     try:
         connection = BoundedConnection.connect(
             dsn,
@@ -302,7 +302,7 @@ SELECT set_config('tcp_keepalives_idle', '30', false),
 
 @contextmanager
 def reading(dsn: str) -> Iterator[bool]:
-    """Try to be the one that reads, and yield whether this is it during the block.
+    """Try to become the one process that reads; yield whether it succeeded.
 
     Raises StoreUnavailable.
     """

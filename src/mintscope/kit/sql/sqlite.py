@@ -58,14 +58,14 @@ _swaps: Final = msgspec.msgpack.Decoder(list[tuple[Any, ...]])
 
 
 def offer(db: apsw.Connection) -> None:
-    """Let statements of *db* call `packed_candle`, `state_2` and `volume_1`."""
+    """Register `packed_candle`, `state_2` and `volume_1` as SQL functions of *db*."""
     db.create_scalar_function("packed_candle", CANDLE.pack, 6, deterministic=True)
     db.create_scalar_function("state_2", state_2, 1 + FRAMES, deterministic=True)
     db.create_scalar_function("volume_1", volume_1, 2, deterministic=True)
 
 
 def state_2(*values: Any) -> bytes:
-    """Return a state of version 1 and its four open candles, some None, as one of version 2.
+    """Return a state of version 1 and its four open candles, some None, as a version 2 state.
 
     Raises ValueError for a state of another length
     """
@@ -80,7 +80,7 @@ def state_2(*values: Any) -> bytes:
 
 
 def volume_1(*values: Any) -> int:
-    """Return the volume, in micro-USD, of a blob of swaps on one side: whether it bought."""
+    """Return the volume, in micro-USD, of the buys or else the sells in a blob of swaps."""
     swaps, is_buy = values
     return sum(swap[VOLUME] for swap in _swaps.decode(swaps) if swap[IS_BUY] == bool(is_buy))
 
@@ -92,7 +92,7 @@ log = structlog.get_logger()
 
 @contextmanager
 def telling(kind: str, name: str, *, left: int) -> Iterator[None]:
-    """Log that migration *name* of the store *kind* runs during the block, and its time.
+    """Log the start of migration *name* of store *kind*, run the block, and log its duration.
 
     left   how many have not run, this one among them
     """
@@ -114,7 +114,7 @@ WAL_BYTES_MAX: Final = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """The sizes of a file: its pages, and those that a connection keeps in memory.
+    """The sizes of a file: its pages, and the part that a connection caches in memory.
 
     waits_for_disk   whether a commit waits for the disk
     shrinks          whether unused pages can be returned to the disk
@@ -137,7 +137,7 @@ SIZES: Final = {
 
 
 def engine_version() -> str:
-    """Return the version of SQLite.  Raises UnusableStore for one that is too old."""
+    """Return the version of SQLite.  Raises UnusableStore if it is too old."""
     version: str = apsw.sqlite_lib_version()
     if tuple(int(part) for part in version.split(".")) < SQLITE_VERSION_MIN:
         oldest = ".".join(map(str, SQLITE_VERSION_MIN))
@@ -151,7 +151,7 @@ def engine_version() -> str:
 def open_store(
     path: Path, kind: str, *, read_only: bool = False, is_copied_into: bool = False
 ) -> apsw.Connection:
-    """Return a connection to *path*, its schema migrated to the newest of *kind*.
+    """Return a connection to *path*, with its schema migrated to the newest of *kind*.
 
     kind             the folder beside this file that holds the migrations
     is_copied_into   a copy into it may have begun and not ended
@@ -233,7 +233,7 @@ def savepoint(db: apsw.Connection) -> Iterator[apsw.Connection]:
 
 @contextmanager
 def snapshot(db: apsw.Connection) -> Iterator[apsw.Connection]:
-    """Let every read of *db* inside see one and the same commit."""
+    """Make all reads of *db* inside the block see the same commit."""
     db.execute("BEGIN")
     try:
         yield db
@@ -271,7 +271,7 @@ def migrations(kind: str) -> list[tuple[int, str, str]]:
 
 
 def _migrate(db: apsw.Connection, kind: str, path: Path) -> None:
-    """Run the migrations *db* has not seen: of a new file in one transaction, else one in each."""
+    """Run the pending migrations of *db*: for a new file in one transaction, else one each."""
     if not _missing(db, kind, path):
         return
     offer(db)
@@ -332,7 +332,7 @@ def run_each(path: Path, kind: str) -> Iterator[tuple[str, float]]:
 
 
 def waits_for(path: Path, kind: str) -> list[str]:
-    """Return the names of the migrations that the file waits for; of a new one, none.
+    """Return the names of the file's pending migrations; none for a new file.
 
     Raises UnusableStore, StoreUnavailable
     """
@@ -369,7 +369,7 @@ def _expect_migrated(db: apsw.Connection, kind: str, path: Path) -> None:
 
 
 def _missing(db: apsw.Connection, kind: str, path: Path) -> list[tuple[int, str, str]]:
-    """Return the migrations of *kind* that *db* has not run; the numbers need not be dense."""
+    """Return the pending migrations of *kind* in *db*; numbers may have gaps."""
     known = migrations(kind)
     if not _has_table(db, "migration"):
         return known
@@ -391,7 +391,7 @@ def _newest(kind: str) -> int:
 
 
 def _needed(db: apsw.Connection, kind: str) -> str:
-    """Return, in words, which mintscope a file that is too new needs."""
+    """Return, in words, the mintscope version that a newer file needs."""
     table = {"money": "installation", "market": "market_installation"}.get(kind, "")
     newest = "a newer mintscope"
     if _has_table(db, table):
@@ -448,7 +448,7 @@ class SqliteDatabase:
 
     @classmethod
     def as_it_is(cls, path: Path) -> Self:
-        """Return a connection that reads the file at *path* and migrates nothing."""
+        """Return a connection that reads the file at *path* without migrating it."""
         found = cls.__new__(cls)
         with told():
             found.connection = _reading(path)
@@ -461,7 +461,7 @@ class SqliteDatabase:
             return Rows(self._db.execute(statement, values).fetchall())
 
     def executemany(self, statement: str | Batch, many: Iterable[Sequence[object]], /) -> None:
-        """Run a statement that returns nothing, once for each of *many*; or add them as rows."""
+        """Run a statement without results for each of *many*; or insert them as rows of a Batch."""
         text = inserting(statement) if isinstance(statement, Batch) else statement
         with told():
             self._db.executemany(text, many)
@@ -484,17 +484,17 @@ class SqliteDatabase:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let every read inside see one and the same commit."""
+        """Make all reads inside the block see the same commit."""
         with told(), snapshot(self._db):
             yield
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         self._db.close()
 
 
 def size_of(file: Path) -> int:
-    """Return the bytes of *file*, 0 if it does not exist."""
+    """Return the size of *file* in bytes, 0 if it does not exist."""
     try:
         return file.stat().st_size
     except OSError:
@@ -503,7 +503,7 @@ def size_of(file: Path) -> int:
 
 @contextmanager
 def told() -> Iterator[None]:
-    """Raise errors as every engine does."""
+    """Raise errors in the form of all engines."""
     try:
         yield
     except OF_THE_FILE as cause:

@@ -1,1 +1,1 @@
-"""State of each token and timeframe, folded swap by swap."""
+"""State of each token and timeframe, updated swap by swap."""

@@ -74,7 +74,7 @@ def as_trades(swaps: Sequence[tuple[int, UnixS, PricedSwap]]) -> Trades:
 
 
 class Engine:
-    """Rows 0 to *capacity* - 1, all of mints that have not traded.
+    """Rows 0 to *capacity* - 1, each for a mint, at first without trades.
 
     Memory is taken row by row as they are first used.
     """
@@ -85,11 +85,11 @@ class Engine:
         self._warm_up()
 
     def apply(self, trades: Trades) -> None:
-        """Apply *trades*; the times of one row never go back."""
+        """Apply *trades*; the times of a row must not decrease."""
         kernels.apply(self._rows, trades)
 
     def snapshot(self, row: int, now: UnixS, *, leaves_out_open: bool = False) -> Floats:
-        """Return everything that is served of *row* as of *now*, laid out as in kernels.
+        """Return all served values of *row* as of *now*, in the layout of kernels.
 
         The indicators are without the candles that are open at *now* if *leaves_out_open*.
 
@@ -102,11 +102,11 @@ class Engine:
         return self._out
 
     def clear(self, row: int) -> None:
-        """Make *row* that of a mint that has not traded."""
+        """Reset *row* to the state of a mint that has not traded."""
         self._rows[row] = np.zeros((), kernels.ROW)
 
     def load(self, row: int, loaded: LoadedMint) -> None:
-        """Make *row* what it would be had it seen every swap up to `loaded.seq`.
+        """Set *row* to its state after every swap up to `loaded.seq`.
 
         Raises ValueError when the state and the candles contradict each other.
         """
@@ -166,7 +166,7 @@ class Engine:
         kernels.refill_windows(self._rows[row], windows, Volumes(times, buys, sells))
 
     def _warm_up(self) -> None:
-        """Compile every kernel now: the first swap or request must not wait for it."""
+        """Compile every kernel now, so that the first swap or request need not wait."""
         self._refill(0, FROM_MINUTES, ())
         self._refill_ring(0, 0, ())
         self.apply(as_trades(()))
@@ -183,14 +183,14 @@ class Engine:
 
 @dataclass(slots=True)
 class _Expected:
-    """A mint being loaded: the events that concern it after *since*."""
+    """A mint being loaded, and its events after *since*."""
 
     since: int
     events: list[Event] = field(default_factory=list)
 
 
 class _Made(NamedTuple):
-    """A report as JSON, its tag, and how old its price is."""
+    """A report as JSON, its tag, and the age of its price."""
 
     body: bytes
     tag: bytes
@@ -198,7 +198,7 @@ class _Made(NamedTuple):
 
 
 class LiveMarket:
-    """At most *capacity* mints, those used least recently evicted first.
+    """Up to *capacity* mints; the least recently used are evicted first.
 
     seq       every event up to it has been applied
     tracked   the mints followed at *seq*
@@ -239,7 +239,7 @@ class LiveMarket:
         return next(reversed(self._times.values()), None)
 
     def restart(self, tip: LogTip, tracked: frozenset[Mint]) -> None:
-        """Forget everything and go on from *tip*; *tracked* was read after it."""
+        """Drop all state and continue from *tip*; *tracked* was read after *tip*."""
         for mint in list(self._live):
             self._drop(mint)
         self._expected.clear()
@@ -250,7 +250,7 @@ class LiveMarket:
             self._times[tip.slot] = tip.time
 
     def apply(self, event: Event) -> None:
-        """Apply *event*; one that was applied before is skipped.
+        """Apply *event*; skip it if it was applied before.
 
         Raises LogTrimmed when an event before it is missing, or when the slot
         before a retracted one is not known: `restart` is needed.
@@ -279,7 +279,7 @@ class LiveMarket:
         self.seq = event.seq
 
     def expect(self, mint: Mint) -> None:
-        """Keep events of *mint* from now on; a load of it is about to begin."""
+        """Store events of *mint* from now on, because its load is about to begin."""
         self._expected[mint] = _Expected(self.seq)
 
     def abandon(self, mint: Mint) -> None:
@@ -287,7 +287,7 @@ class LiveMarket:
         self._expected.pop(mint, None)
 
     def insert(self, loaded: LoadedMint) -> bool:
-        """Take in a mint that was expected, as of `seq`; False if it must be loaded again.
+        """Insert an expected mint, as of `seq`; return False if it must be loaded again.
 
         The events up to `loaded.seq` must have been applied.
         Raises ValueError when what was loaded contradicts itself.
@@ -349,20 +349,20 @@ class LiveMarket:
         return _Made(self._encoder.encode(report), tag_of(values, price), price.age_ms)
 
     def tag(self) -> bytes:
-        """Return the `ReadReport.tag` of what `report` has just returned."""
+        """Return the `ReadReport.tag` of the last report that `report` returned."""
         return self._last.tag
 
     def price_age_ms(self) -> int | None:
-        """Return the `ReadReport.price_age_ms` of what `report` has just returned."""
+        """Return the `ReadReport.price_age_ms` of the last report that `report` returned."""
         return self._last.price_age_ms
 
     def cover(self, coverages: ReportCoverages) -> None:
-        """Say *coverages* in the reports from now on."""
+        """Use *coverages* in the reports from now on."""
         self._coverages = coverages
         self._bodies.clear()
 
     def read(self, mint: Mint, kind: ReportKind = PLAIN) -> TokenReport:
-        """Return the report of *mint*, which is in memory, as it is now; without its coverage.
+        """Return the current report of *mint*, which is in memory, without its coverage.
 
         Raises InsufficientData where there is too little to report.
         """
@@ -402,7 +402,7 @@ class LiveMarket:
             self._engine.apply(as_trades(trades))
 
     def _stand(self, mint: Mint, packed: bytes | None) -> None:
-        """Take the pools of *mint*, which is in memory, as *packed*; None: they did not change."""
+        """Set the pools of *mint*, which is in memory, to *packed*; None if they did not change."""
         if packed is not None:
             self._standings[mint] = packed
 
@@ -412,7 +412,7 @@ class LiveMarket:
             expected.events.append(event)
 
     def _drop(self, mint: Mint, event: Event | None = None) -> None:
-        """Forget *mint*, because of *event* if it must not be loaded from before that."""
+        """Remove *mint* from memory; keep *event* for a load of it that is in progress."""
         row = self._live.pop(mint, None)
         if row is not None:
             self._bodies.pop(mint, None)
@@ -427,7 +427,7 @@ class LiveMarket:
         return self._free.pop()
 
     def _finalize(self, slot: Slot) -> None:
-        """Forget the times of slots that no retraction can uncover."""
+        """Forget the times of final slots, except the newest of them."""
         final = [kept for kept in self._times if kept <= slot]
         for kept in final[:-1]:
             del self._times[kept]

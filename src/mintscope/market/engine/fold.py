@@ -49,19 +49,19 @@ class Known(NamedTuple):
 
 
 class Hole(NamedTuple):
-    """The block cannot join: a slot before it is missing.  *dead* slots died all the same."""
+    """The block cannot join because a slot before it is missing; *dead* slots died anyway."""
 
     dead: Sequence[SlotHeader]
 
 
 class Follows(NamedTuple):
-    """The block is next, once the *dead* slots, newest first, are retracted."""
+    """The block is next after the *dead* slots, newest first, are retracted."""
 
     dead: Sequence[SlotHeader]
 
 
 class Tail:
-    """The headers a new block can still be compared with.
+    """The headers that a new block can still be compared with.
 
     headers     alive, oldest first: from 60 s before the finalized one
     finalized   the newest slot that cannot be retracted
@@ -88,12 +88,12 @@ class Tail:
 
     @property
     def headers(self) -> Iterable[SlotHeader]:
-        """The living headers that are held, oldest first."""
+        """The living headers in memory, oldest first."""
         return self._headers
 
     @property
     def tip(self) -> Tip | None:
-        """The newest block of the log: where a source resumes."""
+        """The newest block of the log, from which a source resumes."""
         return Tip(self._headers[-1].slot, self._headers[-1].blockhash) if self._headers else None
 
     @property
@@ -107,7 +107,7 @@ class Tail:
         return self._finalized
 
     def place(self, block: Block) -> Known | Hole | Follows:
-        """Return the place of *block*; nothing changes yet.
+        """Return the place of *block* in the log, without changing anything.
 
         Raises ForkBelowFinalized if a finalized slot would have to die for it.
         """
@@ -125,7 +125,7 @@ class Tail:
         return Follows(self._from(Slot(parent.slot + 1), block))
 
     def header(self, block: Block, samples: tuple[Sample, ...]) -> SlotHeader:
-        """Return the header *block* joins the log with, after the present tip."""
+        """Return the header with which *block* joins the log after the current tip."""
         time = self.effective(block.time)
         # Before the first block time ever there is no time to price at.
         rate = sol_usd(reversed(self._headers), samples, time) if time else None
@@ -146,14 +146,14 @@ class Tail:
         self._by_slot[header.slot] = header
 
     def retract(self) -> None:
-        """Drop the tip; it died."""
+        """Drop the tip because its block died."""
         header = self._headers.pop()
         assert not self._is_final(header.slot)
         del self._by_slot[header.slot]
         self._dead.append((header.slot, header.blockhash))
 
     def finalize(self, slot: Slot) -> Slot | None:
-        """Return the newest slot that is final now, if *slot* being final makes it a newer one."""
+        """Mark slots up to *slot* as final; return the newest, or None if it already was."""
         newest = next((h.slot for h in reversed(self._headers) if h.slot <= slot), None)
         if newest is None or self._is_final(newest):
             return None
@@ -162,7 +162,7 @@ class Tail:
         return newest
 
     def lose(self, gap: Gap) -> bool:
-        """Remember *gap*: the first block after it may follow the tip.  False if it is known."""
+        """Remember *gap*, after which a block may follow the tip; return False if it is known."""
         if gap in self._gaps:
             return False
         self._gaps.append(gap)
@@ -183,7 +183,7 @@ class Tail:
         return Hole(())
 
     def _other_parent(self, block: Block, slot: Slot) -> Hole:
-        """Place a block that says another block than ours was at *slot*, its parent's."""
+        """Place a block whose parent differs from the logged block at *slot*."""
         is_stale = (block.parent_slot, block.parent_blockhash) in self._dead
         return Hole(() if is_stale else self._from(slot, block))
 
@@ -191,7 +191,7 @@ class Tail:
         return self._finalized is not None and slot <= self._finalized
 
     def _from(self, slot: Slot, block: Block) -> Sequence[SlotHeader]:
-        """Return the headers from *slot* on, newest first: those that die for *block*."""
+        """Return the headers from *slot* on, newest first, which die if *block* joins."""
         dead = []
         for header in reversed(self._headers):
             if header.slot < slot:
@@ -212,7 +212,7 @@ class Tail:
         return max(time, previous)
 
     def _forget(self, finalized: UnixS) -> None:
-        """Drop the headers that neither a fork nor a rate can need again."""
+        """Drop the headers that neither a fork nor a rate needs any more."""
         while finalized - self._headers[0].time > RATE_WINDOW_S:
             del self._by_slot[self._headers.popleft().slot]
 
@@ -279,7 +279,7 @@ class MintFold:
 
     @classmethod
     def from_state(cls, state: bytes | None, in_sol: bytes | None = None) -> "MintFold":
-        """Go on from *state*, the newest written `state()`; None for a mint without one.
+        """Return the fold that continues from *state*, the newest `state()` stored, if any.
 
         in_sol   the `in_sol()` written with it; where it is of another state, or None, the newest
                  candles have no prices in SOL
@@ -310,7 +310,7 @@ class MintFold:
             frame.apply(time, price, swap)
 
     def waypoints(self) -> list[tuple[Timeframe, Waypoint]]:
-        """Return those that were passed since the last call."""
+        """Return the waypoints passed since the last call."""
         passed = [*self._passed]
         self._passed.clear()
         return passed
@@ -324,18 +324,18 @@ class MintFold:
         return {timeframe: frame.changed() for timeframe, frame in self.frames.items()}
 
     def opened(self) -> list[Timeframe]:
-        """Return the timeframes in which a row began since the last call."""
+        """Return the timeframes in which a row was started since the last call."""
         return [timeframe for timeframe, frame in self.frames.items() if frame.has_opened()]
 
     def state(self) -> bytes:
-        """Return all that `from_state` needs: at most 700 bytes."""
+        """Return everything that `from_state` needs, at most 700 bytes."""
         values = [STATE_VERSION, self._first, self._price_sol]
         for frame in self.frames.values():
             values += frame.packed()
         return PACKED.pack(*values)
 
     def in_sol(self) -> bytes:
-        """Return the prices in SOL of the newest candles, to be written beside `state()`."""
+        """Return the prices in SOL of the newest candles, to be stored beside `state()`."""
         m1, m5, m15, h1 = (frame.candle or NO_CANDLE for frame in self.frames.values())
         return IN_SOL.pack(
             h1.bucket, h1.count, *m1.in_sol(), *m5.in_sol(), *m15.in_sol(), *h1.in_sol()
@@ -343,7 +343,7 @@ class MintFold:
 
 
 def _of_state(in_sol: bytes | None, bucket: float, trades: float) -> Sequence[float]:
-    """Return the prices of *in_sol*; NaN if it was not written with a state of that h1 candle."""
+    """Return the prices in *in_sol*, or NaN if they were stored with another state."""
     if in_sol is None or len(in_sol) != IN_SOL.size:
         return UNKNOWN
     its_bucket, its_trades, *prices = IN_SOL.unpack(in_sol)

@@ -52,7 +52,7 @@ class Frame:
             self._newest_row = self.bucket
 
     def packed(self) -> list[float]:
-        """Return its part of STATE."""
+        """Return this timeframe's part of STATE."""
         c = self.candle or NO_CANDLE
         candle = (c.bucket, c.open, c.high, c.low, c.close, c.count)
         return [*self.acc, self.count, self.bucket, self.buy, self.sell, *candle]
@@ -76,14 +76,14 @@ class Frame:
             self._trade(price, swap.price_sol)
 
     def changed(self) -> list[CandleRow]:
-        """Return the touched rows and forget that they were."""
+        """Return the rows changed since the last call."""
         self._note()
         rows = self._changed
         self._changed = []
         return rows
 
     def has_opened(self) -> bool:
-        """Return whether a row began since the last call."""
+        """Return whether a row was started since the last call."""
         has_opened = self._has_opened
         self._has_opened = False
         return has_opened
@@ -136,12 +136,12 @@ class Frame:
 
 
 def waypoint(bucket: UnixS, closed: int, acc: Floats) -> Waypoint:
-    """Return the state in *acc* of *closed* candles before that of *bucket*."""
+    """Return the state after *closed* candles with accumulators *acc*, before *bucket*."""
     return Waypoint(bucket, closed, acc.astype("<f8").tobytes())
 
 
 class OpenCandle(msgspec.Struct, gc=False):
-    """The prices of the candle still being formed; in SOL NaN where they are not known."""
+    """The prices of the candle still being formed; those in SOL are NaN if unknown."""
 
     bucket: UnixS
     open: float
@@ -155,7 +155,7 @@ class OpenCandle(msgspec.Struct, gc=False):
     close_sol: float = nan
 
     def add(self, price: float, sol: float) -> None:
-        """Add the price of one more swap; a NaN stays, for nothing is above or below it."""
+        """Add the price of one more swap; a high or low that is NaN stays NaN."""
         if price > self.high:
             self.high = price
         elif price < self.low:

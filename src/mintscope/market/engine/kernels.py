@@ -43,7 +43,7 @@ class Periods(NamedTuple):
 
 
 class Trades(NamedTuple):
-    """Swaps in order: of which row, when, at what price (NaN for none), how much."""
+    """Swaps in order: their rows, times, prices (NaN for none), volumes and sides."""
 
     rows: Ints
     times: Ints
@@ -137,13 +137,13 @@ FETCHED_AHEAD: Final = 6
 
 @kernel
 def sets_candle(price: float) -> bool:
-    """Return whether *price* can be one: above zero, finite, far from overflow; not NaN."""
+    """Return whether *price* can set a candle: above zero, finite, and far from overflow."""
     return 0.0 < price <= PRICE_MAX
 
 
 @kernel
 def ema(value: float, seen: int, period: int, x: float) -> float:
-    """Return an EMA after *x*, its first value the mean of the first *period* (D4)."""
+    """Return the EMA after *x*; it starts as the mean of the first *period* values (D4)."""
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -154,13 +154,13 @@ def ema(value: float, seen: int, period: int, x: float) -> float:
 
 @kernel
 def settled(difference: float, price: float) -> float:
-    """Return *difference* of two averages of prices; 0 if it is rounding alone."""
+    """Return *difference* of two averages of prices, or 0 if it is only rounding error."""
     return difference if abs(difference) > ROUNDING * price else 0.0
 
 
 @kernel
 def wilder(value: float, seen: int, period: int, x: float) -> float:
-    """Return Wilder's mean after *x*, its first value the mean of the first *period* (D5)."""
+    """Return Wilder's mean after *x*; it starts as the mean of the first *period* values (D5)."""
     if seen + 1 < period:
         return value + x
     if seen + 1 == period:
@@ -187,7 +187,7 @@ def close_candle(acc: Floats, closed: int, close: float, periods: Periods) -> No
 
 @kernel
 def extremes(ring: Floats, closed: int, size: int) -> tuple[float, float]:
-    """Return the extremes of the newest *size* of *closed* candles, of which there is one."""
+    """Return the highest high and lowest low of the newest *size* of *closed* (>= 1) candles."""
     z = (closed - 1) % SWING
     top = ring[z, 0]
     bottom = ring[z, 1]
@@ -245,7 +245,7 @@ def add_price(frame: Any, acc: Floats, ring: Floats, bucket: int, price: float) 
 
 @kernel
 def sums(window: Any, parts: Ints, number: int) -> tuple[int, int]:
-    """Return the amounts bought and sold in the 60 parts that end with *number* (D8)."""
+    """Return the amounts bought and sold in the 60 parts that end with part *number* (D8)."""
     buy = window["buy"]
     sell = window["sell"]
     bits = window["bits"]
@@ -296,7 +296,7 @@ def add_volumes(row: Any, windows: tuple[int, int], at: int, buy: int, sell: int
 
 @kernel
 def fetch(rows: Any, i: int, at: int) -> None:
-    """Ask for the memory that a swap of row *i* at time *at* is going to touch."""
+    """Prefetch the memory that a swap of row *i* at time *at* will touch."""
     for line in range(0, PARTS_AT, 64):
         prefetch(rows, i, line)
     for w in range(len(GRAINS)):
@@ -376,7 +376,7 @@ def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out:
 
 @kernel
 def read_closed_averages(acc: Floats, closed: int, periods: Periods, out: Floats) -> None:
-    """Write the EMAs, RSI and MACD after *closed* candles, which *acc* holds; NaN for null."""
+    """Write the EMAs, RSI and MACD after *closed* candles, stored in *acc*; NaN for null."""
     size = len(periods.ema)
     for z in range(size):
         out[z] = acc[EMA + z] if closed >= periods.ema[z] else nan
@@ -394,7 +394,7 @@ def read_closed_averages(acc: Floats, closed: int, periods: Periods, out: Floats
 
 @kernel
 def read_levels(high: float, low: float, out: Floats) -> None:
-    """Write the Fibonacci levels of a swing (D7)."""
+    """Write the Fibonacci levels between *high* and *low* (D7)."""
     span = high - low
     out[0] = high
     out[1] = low
@@ -422,7 +422,7 @@ def read_swing(frame: Any, out: Floats) -> None:
 
 @kernel
 def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
-    """Write everything that is served of row *i*, which has a price, as of *now*."""
+    """Write every served value of row *i*, which has a price, as of *now*."""
     row = rows[i]
     for k in range(len(WIDTHS)):
         frame = row["frames"][k]
@@ -441,7 +441,7 @@ def snapshot(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
-    """Rewrite the indicators in *out*, a snapshot as of *now*, without candles that are open then.
+    """Rewrite the indicators in *out*, a snapshot as of *now*, without the open candles.
 
     A candle is open until its interval has passed, whether or not there are more swaps.
     """
@@ -462,7 +462,7 @@ def leave_out_open(rows: Any, i: int, now: int, out: Floats) -> None:
 
 @kernel
 def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Floats) -> None:
-    """Write the indicators after each of *candles*; *frame* counts those before, held by *acc*."""
+    """Write the indicators after each of *candles*; *frame* and *acc* describe those before."""
     ring = np.zeros((SWING, 2))
     closed = frame["count"]
     for j in range(len(candles.closes)):
@@ -479,7 +479,7 @@ def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Flo
 
 @bulk_kernel
 def close_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, k: int) -> None:
-    """Let the open candles of timeframe *k* of rows *at* close; *counts* holds them already."""
+    """Close the open candles of timeframe *k* of rows *at*, which *counts* already includes."""
     for j in range(len(at)):
         i = at[j]
         if counts[i, k] > 0:

@@ -1,4 +1,4 @@
-"""Sends reports as they change: each update is made once, and sent to all who listen.
+"""Broadcaster of changed reports: each update is made once and sent to all its listeners.
 
 dirty     reports of mints that have traded since they were sent, or whose slot was retracted, and
           those of closed candles as a minute ends
@@ -67,7 +67,7 @@ class _Audience:
         self.is_busy = False
 
     def admit(self) -> bytes:
-        """Return the snapshot, for some who do not have *told*."""
+        """Return the snapshot for listeners that join after the report *told* was sent."""
         assert self.whole is not None
         if self.told is None:
             self.told = self.whole
@@ -76,13 +76,13 @@ class _Audience:
         return self.snapshot
 
     def begin_again(self) -> None:
-        """Send a snapshot next, a new one."""
+        """Make a new snapshot the next event to send."""
         self.is_whole_due = True
         self.as_of = NOWHERE
 
 
 class _Delivery(msgspec.Struct, gc=False):
-    """An event and the listeners that still wait for it."""
+    """An event and the listeners that it must still be sent to."""
 
     topic: Topic
     audience: _Audience
@@ -155,7 +155,7 @@ class Broadcaster:
             del self._topics[mint]
 
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
-        """Return the snapshot that a listener goes on from, to whom updates were not sent."""
+        """Return a snapshot to continue from, for a listener that missed updates."""
         topic = (mint, kind)
         audience = self._audiences.get(topic)
         if audience is None or audience.is_busy or audience.is_whole_due:
@@ -204,7 +204,7 @@ class Broadcaster:
             self._begin_again(topic)
 
     def flush(self) -> None:
-        """Send the changes of each mint that was not sent a moment ago."""
+        """Send the changes of each mint whose last update was not sent a moment ago."""
         if self._later is not None:
             self._later.cancel()
             self._later = None
@@ -236,7 +236,7 @@ class Broadcaster:
         self._dirty[topic] = None
 
     def _renew(self, topic: Topic, audience: _Audience) -> None:
-        """Send *topic* as it is now."""
+        """Send the current state of *topic*."""
         mint, _ = topic
         if not self._follower.is_tracked(mint):
             self._lose(topic, audience, TokenNotFound(f"This service does not track {mint} now."))
@@ -270,7 +270,7 @@ class Broadcaster:
         self._send(topic, audience, event, is_whole=False)
 
     def _has_snapshot(self, topic: Topic, audience: _Audience) -> bool:
-        """Make the snapshot of *topic* as it is now; False if it is not in memory, or lost."""
+        """Make the current snapshot of *topic*; return False if it is not in memory, or lost."""
         mint, kind = topic
         if mint not in self._market:
             return False
@@ -320,7 +320,7 @@ class Broadcaster:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Send the next ones."""
+        """Send the next events."""
         left_count = TOLD_IN_A_TURN
         while self._deliveries and left_count:
             delivery = self._deliveries[0]

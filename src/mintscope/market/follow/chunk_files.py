@@ -1,4 +1,4 @@
-"""Chunks of a list in files: the trades of closed parts, out of the memory of this process.
+"""List chunks in files: the trades of closed parts, kept outside the memory of this process.
 
 Each has a file without a name, whose space is free again once nothing refers to the chunk.  It is
 read with `pread`, so its bytes stay in the cache of the system, which may drop them.
@@ -29,7 +29,7 @@ class ChunkFiles:
         self._is_writable = True
 
     def __call__(self, chunk: PartChunk) -> KeptChunk:
-        """Return *chunk* as it is kept: in memory if it cannot be written."""
+        """Return *chunk* stored in a file, or in memory if it is small or cannot be written."""
         if len(chunk.rows) < self._rows_min:
             return ChunkInMemory(chunk)
         try:

@@ -56,7 +56,7 @@ class ListKeeper:
     def __init__(
         self, snapshots: ListSnapshots, clock: Clock, *, mints_min: int = MINTS_MIN
     ) -> None:
-        """Store in *snapshots* a list of at least *mints_min* mints."""
+        """Store lists of at least *mints_min* mints in *snapshots*."""
         self._snapshots = snapshots
         self._clock = clock
         self._mints_min = mints_min
@@ -70,12 +70,12 @@ class ListKeeper:
         self._trade_count += trade_count
 
     def forget(self) -> None:
-        """Store the next list at once: the log no longer reaches back to the snapshot."""
+        """Store the next list at once, because the log no longer reaches back to the snapshot."""
         self._kept_seq = 0
         self._kept_at_s = None
 
     async def restore(self, keep: KeepChunk = ChunkInMemory) -> tuple[TokenList, Head] | None:
-        """Return the list of the newest snapshot, as `TokenList` takes *keep*; None without any.
+        """Return the list of the newest snapshot, or None if there is none.
 
         Raises ServiceUnavailable
         """
@@ -94,7 +94,7 @@ class ListKeeper:
         return None
 
     async def _read(self, mark: SnapshotMark, keep: KeepChunk) -> tuple[TokenList, Head] | None:
-        """Return the list of *mark*, None if a newer snapshot has replaced it meanwhile."""
+        """Return the list of *mark*, or None if a newer snapshot has replaced it."""
         restoring = Restoring(keep)
         for place in range(mark.piece_count):
             piece = await self._snapshots.piece(mark.number, place)
@@ -164,7 +164,7 @@ Sleep: TypeAlias = Callable[[float], Awaitable[None]]
 
 
 class NextFold:
-    """Waits until the list is to be brought to where the fold stands; call it between two looks.
+    """Waits until the list is due for an update; call it between two updates.
 
     It looks at the slots that this process knows of anyway, and the store is asked only if one was
     folded.  If finality takes longer than some seconds, it is asked every *refresh_s*.
@@ -179,7 +179,7 @@ class NextFold:
         refresh_s: float,
         sleep: Sleep = asyncio.sleep,
     ) -> None:
-        """Look again *refresh_s* after the last look, or once *folded* returns another slot."""
+        """Wait *refresh_s* between two updates, or until *folded* returns another slot."""
         self._folded_to = folded
         self._finality = finality
         self._clock = clock
@@ -189,7 +189,7 @@ class NextFold:
         self._looks_since_s = clock.monotonic_s()
 
     async def __call__(self) -> None:
-        """Wait, four times as long as the last look took at least."""
+        """Wait until the next update is due; a slow update delays the next one."""
         begun_s = now_s = self._clock.monotonic_s()
         end_s = begun_s + self._refresh_s
         soonest_s = begun_s + max(PAUSE_S, LOOK_COST * (begun_s - self._looks_since_s))
@@ -235,7 +235,7 @@ class ListCache:
         self._read_at_s = clock.monotonic_s()
 
     async def run(self) -> None:
-        """Follow the fold until cancelled, whatever the store does meanwhile."""
+        """Follow the fold until cancelled; failures of the store do not end this."""
         readable = True
         while True:
             try:
@@ -261,7 +261,7 @@ class ListCache:
             raise ServiceUnavailable(LOADING)
 
     async def expect_current(self) -> None:
-        """Raise ServiceUnavailable if the list has not been updated for long."""
+        """Raise ServiceUnavailable if the list has not been updated for a long time."""
         late_s = self._clock.monotonic_s() - self._read_at_s
         if not self._is_loading and late_s > LIST_LATE_S:
             raise ServiceUnavailable(
@@ -281,14 +281,14 @@ class ListCache:
         return self._listed
 
     async def facts_of(self, mint: Mint) -> MintFacts | None:
-        """Return the newest facts of *mint* from a node; None before it was asked.
+        """Return the newest facts of *mint* from a node, or None if they were not read yet.
 
         Raises TokenNotFound if *mint* is not followed.
         """
         return await self._reader.facts_of(mint)
 
     async def refresh(self) -> None:
-        """List everything that was folded, tracked or read of mints when this was called."""
+        """Update the list with all swaps folded, mints tracked and facts read before this call."""
         try:
             is_new = self._list is None
             tokens = await self._load() if self._list is None else self._list
@@ -335,7 +335,7 @@ class ListCache:
         return tokens
 
     async def _take_in(self) -> TokenList:
-        """Take in all mints, page by page."""
+        """Load all mints, page by page."""
         folded, self._tracked_seq = await self._reader.folded()
         self._facts = FactPlace(UnixMs(self._clock.now() - CLOCKS_APART_MS), Mint(""))
         tokens = TokenList(folded, self._keep)
@@ -349,7 +349,7 @@ class ListCache:
             last = page.last
 
     async def _follow(self, tokens: TokenList) -> bool:
-        """Bring *tokens* to where the fold stands; say whether that changed anything."""
+        """Bring *tokens* up to date with the fold; return whether that changed anything."""
         before, (folded, newest) = tokens.folded, await self._reader.folded()
         tracked = await self._reader.tracked(self._tracked_seq, newest)
         for first in range(0, len(tracked), MINTS_PER_READ):
@@ -360,7 +360,7 @@ class ListCache:
         return bool(tracked) or is_described or tokens.folded != before
 
     async def _read_again(self, tokens: TokenList, mints: Sequence[Mint]) -> None:
-        """Take *mints* in as they are now, and drop those that are not followed."""
+        """Reload *mints* as they are now, and drop those that are not followed."""
         page = await self._reader.some(mints)
         await self._apply(tokens, page.folded)
         for mint in mints:
@@ -379,7 +379,7 @@ class ListCache:
                 self._keeper.note(sum(len(slot.trades) for slot in slots))
 
     async def _describe(self, tokens: TokenList) -> bool:
-        """Take in what was read of mints since the last look."""
+        """Add the facts of mints that were read since the last update."""
         is_changed = False
         while found := await self._reader.facts_after(self._facts, FACTS_PER_READ):
             for place, facts in found:
@@ -392,7 +392,7 @@ class ListCache:
 async def store_list(
     reader: ListReader, snapshots: ListSnapshots, clock: Clock, *, mints_min: int = MINTS_MIN
 ) -> int | None:
-    """Store a snapshot of the list for the next start of an api; return its count of mints.
+    """Store a snapshot of the list for the next start of an api; return its number of mints.
 
     None: no slot was folded yet, the list has fewer than *mints_min* mints, which load as fast
     without a snapshot, or there is one of this version that the log reaches back to.

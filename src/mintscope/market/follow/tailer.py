@@ -54,12 +54,12 @@ Wait: TypeAlias = Callable[[], Awaitable[None]]
 
 
 async def look_again_soon() -> None:
-    """Wait as long as a follower does without a notice."""
+    """Wait for the interval at which a follower without notices looks again."""
     await asyncio.sleep(0.05)
 
 
 class Observer(Protocol):
-    """Gets the events that the follower applies; it must not fail."""
+    """Receives the events that the follower applies; its methods must not raise."""
 
     def note(self, event: Event) -> None:
         """Note an event that was just applied."""
@@ -105,11 +105,11 @@ class LogTailer:
         self._tip: LogTip | None = None
 
     def observe(self, observer: Observer) -> None:
-        """Send *observer*, the only one, the events applied from now on."""
+        """Send *observer*, the only observer, the events applied from now on."""
         self._observer = observer
 
     async def run(self) -> None:
-        """Follow the log until cancelled, whatever it does meanwhile."""
+        """Follow the log until cancelled; failures of the log do not end this."""
         readable = True
         while True:
             try:
@@ -125,7 +125,7 @@ class LogTailer:
             await self._wait()
 
     async def catch_up(self) -> None:
-        """Apply every event that was committed when this was called."""
+        """Apply every event that was committed before this call."""
         async with self._turn:
             tip = await self._answer(self._reader.tip())
             self._follows_files = tip.follows_files
@@ -170,7 +170,7 @@ class LogTailer:
         return mint in self._market.tracked
 
     def age_ms(self) -> int | None:
-        """Return the age of the last applied slot; None before there is one.
+        """Return the age of the last applied slot, or None if there is none.
 
         0 while files are replayed, because the market's clock follows them.
         """
@@ -179,19 +179,19 @@ class LogTailer:
         return 0 if self._follows_files else max(0, self._clock.now() - self._market.time * 1000)
 
     def follows_files(self) -> bool:
-        """Return whether the market's clock is that of files that are replayed."""
+        """Return whether the market's clock is that of replayed files."""
         return self._follows_files
 
     def pace(self) -> Pace | None:
-        """Return the pace of the chain, by applied slots; None before there are some."""
+        """Return the pace of the chain by applied slots, or None before there are enough."""
         return self._meter.pace
 
     def finality(self) -> Behind | None:
-        """Return the time from a slot's application to its finality; None before a measure."""
+        """Return the delay from applying a slot to its finality, or None before it was measured."""
         return None if self._follows_files else self._finality.behind
 
     async def expect_rate(self) -> None:
-        """Raise ServiceUnavailable if SOL has no rate, so that prices stand still."""
+        """Raise ServiceUnavailable if SOL has no rate, so that prices are not updated."""
         if self._rate.is_late:
             ago_s = self._rate.seconds
             raise ServiceUnavailable(
@@ -199,7 +199,7 @@ class LogTailer:
             )
 
     async def expect_final(self) -> None:
-        """Raise ServiceUnavailable if blocks arrive and do not become final."""
+        """Raise ServiceUnavailable if blocks arrive but do not become final."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.final, tip.slot)
         if late_s is not None and late_s > FINAL_LATE_S:
@@ -209,7 +209,7 @@ class LogTailer:
             )
 
     async def expect_folded(self) -> None:
-        """Raise ServiceUnavailable if final blocks arrive and do not reach candles and lists."""
+        """Raise ServiceUnavailable if final blocks do not reach the candles and lists."""
         tip = self._tip
         late_s = None if tip is None else self._seconds(tip.folded, tip.final)
         if late_s is not None and late_s > FOLD_LATE_S:
@@ -219,14 +219,14 @@ class LogTailer:
             )
 
     def _seconds(self, first: Slot | None, last: Slot | None) -> float | None:
-        """Return the time of the chain from *first* to *last*, None if it is not known."""
+        """Return the seconds from *first* to *last* by the chain's clock, or None if unknown."""
         pace = self._meter.pace
         if first is None or last is None or pace is None or self._follows_files:
             return None
         return pace.seconds(max(last - first, 0))
 
     def folded(self) -> Slot | None:
-        """Return the newest slot that candles and lists hold, as of the last look."""
+        """Return the newest slot that candles and lists include, as of the last look."""
         return self._folded
 
     def _report(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
@@ -239,7 +239,7 @@ class LogTailer:
         return ReadReport(body, slot, age_ms, market.tag(), market.price_age_ms())
 
     async def _advance(self, seq: int) -> bool:
-        """Apply events up to *seq*; False where the log does not continue what was applied."""
+        """Apply events up to *seq*; return False if the log does not continue the applied ones."""
         if not self._started or seq < self._market.seq:
             return False
         try:
@@ -290,7 +290,7 @@ class LogTailer:
         raise ServiceUnavailable(UNREADABLE)
 
     async def _insert(self, mint: Mint) -> bool:
-        """Load *mint* once; False if the log took another course meanwhile."""
+        """Load *mint* once; return False if log changes mean that it must be loaded again."""
         self._market.expect(mint)
         try:
             loaded = await self._reader.load(mint)
@@ -341,20 +341,20 @@ class CoverageTailer:
         self.newest: Coverage | None = None
 
     async def try_to_look(self) -> None:
-        """Look once; what cannot be read stays as it was, and says as of when."""
+        """Read the coverage once; if that fails, keep the old coverage with its old time."""
         try:
             await self.look()
         except (ServiceUnavailable, UnusableStore) as reason:  # ingest may not have made it yet
             LOG.warning("coverage cannot be read", reason=str(reason))
 
     async def run(self) -> None:
-        """Look every minute until cancelled, and more often while there is nothing yet."""
+        """Read the coverage every minute until cancelled, and more often until there is any."""
         while True:
             await self._wait(SOON_S if self.newest is None else EVERY_S)
             await self.try_to_look()
 
     async def look(self) -> None:
-        """Look once.  Raises ServiceUnavailable."""
+        """Read the coverage once.  Raises ServiceUnavailable."""
         coverage = await self._reader.coverage(WINDOW_HOURS)
         if coverage is None:
             return
@@ -365,7 +365,7 @@ class CoverageTailer:
                 READ_SHARE.labels(by.removeprefix("by_")).set(share)
 
     async def expect_read(self) -> None:
-        """Raise ServiceUnavailable where too little of what was exchanged lately was read."""
+        """Raise ServiceUnavailable if too small a share of recent calls or volume was decoded."""
         if self.newest is None:
             return
         by_calls, by_volume = totals(self.newest.rows).shares
@@ -385,7 +385,7 @@ class CoverageTailer:
 
 
 class ShardTailers:
-    """One follower for each part, in the order of their numbers.
+    """One follower for each part, ordered by part number.
 
     Implements `market.report.Reports`.
     """
@@ -394,13 +394,13 @@ class ShardTailers:
         self._followers = followers
 
     async def run(self) -> None:
-        """Follow all logs until cancelled, each on its own."""
+        """Follow the logs of all parts until cancelled, independently of each other."""
         async with asyncio.TaskGroup() as group:
             for follower in self._followers:
                 group.create_task(follower.run())
 
     async def catch_up(self) -> None:
-        """Apply every event that was committed when this was called."""
+        """Apply every event that was committed before this call."""
         await asyncio.gather(*(follower.catch_up() for follower in self._followers))
 
     async def read(self, mint: Mint, kind: ReportKind = PLAIN) -> ReadReport:
@@ -418,7 +418,7 @@ class ShardTailers:
         return max(known) if len(known) == len(ages) else None
 
     def folded(self) -> Slot | None:
-        """Return the newest slot that the candles of all parts hold."""
+        """Return the newest slot that the candles of all parts include."""
         slots = [follower.folded() for follower in self._followers]
         known = [slot for slot in slots if slot is not None]
         return min(known) if len(known) == len(slots) else None

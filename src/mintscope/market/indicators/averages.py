@@ -1,4 +1,4 @@
-"""Means of closes, and what is made of the difference of two."""
+"""Means of closes, and indicators from the difference of two means."""
 
 import numpy as np
 

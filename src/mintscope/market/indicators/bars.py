@@ -1,4 +1,4 @@
-"""Candles as columns, and what several indicators make of them."""
+"""Candles as columns, and helpers that several indicators share."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
@@ -33,7 +33,7 @@ class Bars(NamedTuple):
     is_whole: bool
 
     def without_oldest(self, count: int) -> "Bars":
-        """Return the bars behind the oldest *count*."""
+        """Return the bars after the oldest *count*."""
         if not count:
             return self
         return Bars(
@@ -68,35 +68,35 @@ def bars_of(candles: Sequence[SeriesCandle], *, is_whole: bool) -> Bars:
 
 
 def nothing(bars: Bars) -> Floats:
-    """Return a column without a value for each of *bars*."""
+    """Return a column of NaN with one row for each of *bars*."""
     return np.full(len(bars.closes), np.nan)
 
 
 def windows(values: Floats, size: int) -> Floats:
-    """Return the *size* values that end with each of *values*; NaN stands before the first."""
+    """Return the *size* values that end with each of *values*; NaN pads the start."""
     return sliding_window_view(np.concatenate([np.full(size - 1, np.nan), values]), size)
 
 
 def mean(values: Floats, size: int) -> Floats:
-    """Return the mean of the newest *size* of *values* at each."""
+    """Return, at each place, the mean of the newest *size* of *values*."""
     found: Floats = windows(values, size).mean(axis=1)
     return found
 
 
 def highest(values: Floats, size: int) -> Floats:
-    """Return the greatest of the newest *size* of *values* at each."""
+    """Return, at each place, the greatest of the newest *size* of *values*."""
     found: Floats = windows(values, size).max(axis=1)
     return found
 
 
 def lowest(values: Floats, size: int) -> Floats:
-    """Return the least of the newest *size* of *values* at each."""
+    """Return, at each place, the least of the newest *size* of *values*."""
     found: Floats = windows(values, size).min(axis=1)
     return found
 
 
 def smoothed(values: Floats, period: int, weight: float) -> Floats:
-    """Return `value += weight * (x - value)` at each, from the mean of the first *period* on.
+    """Return `value += weight * (x - value)` at each place, from the mean of the first *period* on.
 
     NaN before it.  *values* may begin with NaN, which do not count.
     """
@@ -113,17 +113,17 @@ def smoothed(values: Floats, period: int, weight: float) -> Floats:
 
 
 def exponential(values: Floats, period: int) -> Floats:
-    """Return the EMA of *values*, its first the mean of the first *period*."""
+    """Return the EMA of *values*, which starts as the mean of the first *period* values."""
     return smoothed(values, period, 2.0 / (period + 1))
 
 
 def wilder(values: Floats, period: int) -> Floats:
-    """Return Wilder's mean of *values*, its first the mean of the first *period*."""
+    """Return Wilder's mean of *values*, which starts as the mean of the first *period* values."""
     return smoothed(values, period, 1.0 / period)
 
 
 def true_ranges(bars: Bars) -> Floats:
-    """Return the true range of each candle, USD; that of the first of all is high less low."""
+    """Return the true range of each candle, USD; for the first candle it is high less low."""
     before = np.concatenate([bars.closes[:1], bars.closes[:-1]])
     found: Floats = np.maximum(bars.highs, before) - np.minimum(bars.lows, before)
     if len(found):

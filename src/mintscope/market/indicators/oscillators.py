@@ -1,4 +1,4 @@
-"""The place of the price between bounds."""
+"""Indicators of the place of the price between bounds."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The indicators by name, and how one is asked for."""
+"""The indicators by name, and the parser of requested indicators."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ class Parameter(NamedTuple):
 
     @property
     def expected(self) -> str:
-        """Its kind and range, in words."""
+        """Its kind and range, as text."""
         kind = "a number" if self.is_fraction else "an integer"
         return f"{kind} from {self.least:g} to {self.most:.12g}"
 
@@ -50,13 +50,13 @@ class Indicator(NamedTuple):
 
     @property
     def usual(self) -> str:
-        """It with its usual parameters, as it may be asked for: `adx(14)`."""
+        """The indicator with its usual parameters, as in a request: `adx(14)`."""
         values = ",".join(f"{each.usual:.12g}" for each in self.parameters)
         return f"{self.name}({values})"
 
 
 class AskedIndicator(NamedTuple):
-    """An indicator with the values of its parameters; *text* is how it was asked for."""
+    """An indicator with the values of its parameters; *text* is its form in the request."""
 
     text: str
     indicator: Indicator
@@ -73,14 +73,14 @@ class AskedIndicator(NamedTuple):
         return self.reach + self.indicator.reads
 
     def of(self, bars: Bars) -> Floats:
-        """Return a row for each of *bars*: a number, or one for each output; NaN for none."""
+        """Return a row for each of *bars*: a number, or one for each output; NaN if none."""
         found = self.indicator.compute(bars, *self.values)
         if not bars.is_whole:
             found[: self.reach] = np.nan
         return found
 
     def newest(self, bars: Bars, count: int) -> Floats:
-        """Return `of` for the newest *count* rows alone; NaN before them.
+        """Return `of` for only the newest *count* rows, and NaN before them.
 
         Another indicator of the same request may need many more *bars*.
         """
@@ -100,7 +100,7 @@ def indicator(
     outputs: Sequence[str] = (),
     reads: int = 0,
 ) -> Callable[[Compute], Compute]:
-    """Return a decorator that makes an indicator of a function of bars and parameters.
+    """Return a decorator that registers a function of bars and parameters as an indicator.
 
     The docstring of the function describes it to clients.
     """
@@ -114,7 +114,7 @@ def indicator(
 
 
 def period(usual: int, name: str = "period", *, most: int = 200, least: int = 2) -> Parameter:
-    """Return the parameter of a number of candles."""
+    """Return a parameter that is a number of candles."""
     return Parameter(name, usual, least, most)
 
 
@@ -124,7 +124,7 @@ def fraction(name: str, usual: float, least: float, most: float) -> Parameter:
 
 
 def read(text: str) -> AskedIndicator:
-    """Return the indicator that *text* asks for: `sma`, `sma(50)`, `macd(5,35,5)`.
+    """Return the indicator that *text* names: `sma`, `sma(50)`, `macd(5,35,5)`.
 
     A parameter that is left out has its usual value.  Raises ValueError if *text* is none.
     """

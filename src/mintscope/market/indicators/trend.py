@@ -1,4 +1,4 @@
-"""The direction of the price, and its firmness."""
+"""Indicators of the direction of the price, and of its strength."""
 
 from itertools import accumulate
 from typing import Final
@@ -50,7 +50,7 @@ def adx(bars: Bars, size: int) -> Floats:
 
 
 def _sums(values: Floats, size: int) -> Floats:
-    """Return Wilder's sums of *values*, from the one behind the first *size* - 1 on.
+    """Return Wilder's sums of *values*, from the value after the first *size* - 1 on.
 
     The first of all is the plain sum of so many, which is what TA-Lib and Wilder begin with.
     """

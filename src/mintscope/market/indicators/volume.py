@@ -1,4 +1,4 @@
-"""Traded volume, and its prices.
+"""Indicators of traded volume and its prices.
 
 A candle's tokens are its volume in USD over its typical price, as those of `vwap`: swaps of all
 pools are valued in USD.

@@ -1,4 +1,4 @@
-"""Trades of closed parts of time, which wait until they leave a span.
+"""Trades of closed parts of time, kept until the parts leave a span.
 
 Of 100,000 tokens that trade all day they are half of a list, and nothing reads most of them for an
 hour or a day.  So what keeps them is a port: a process that serves keeps them in files.
@@ -14,7 +14,7 @@ Rows: TypeAlias = NDArray[np.int32]
 
 
 class PartChunk(NamedTuple):
-    """Volumes of some rows, each once, in a closed part: `swaps` of D1, `bought` of a minute."""
+    """Volumes of some rows in a closed part, each row once: `swaps` for D1, else `bought`."""
 
     rows: Rows
     closes: NDArray[np.float64]
@@ -24,14 +24,14 @@ class PartChunk(NamedTuple):
 
 
 class KeptChunk(Protocol):
-    """A chunk that is kept: its rows rise, and nothing changes it."""
+    """A stored chunk, which never changes and whose rows are in rising order."""
 
     @property
     def count(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
 
     def column(self, name: str) -> Any:
-        """Return a column of `PartChunk`; None if it has none.  Raises OSError."""
+        """Return a column of `PartChunk`; None if the chunk lacks it.  Raises OSError."""
 
     def whole(self) -> PartChunk:
         """Return all columns.  Raises OSError."""
@@ -48,7 +48,7 @@ class ChunkInMemory:
 
     @property
     def count(self) -> int:
-        """How many rows it has."""
+        """The number of rows."""
         return len(self._chunk.rows)
 
     def column(self, name: str) -> Any:
@@ -61,7 +61,7 @@ class ChunkInMemory:
 
 
 def by_row(chunk: PartChunk) -> PartChunk:
-    """Return *chunk* with rising rows."""
+    """Return *chunk* with its rows in rising order."""
     if np.all(chunk.rows[1:] > chunk.rows[:-1]):
         return chunk
     order = np.argsort(chunk.rows)
@@ -70,7 +70,7 @@ def by_row(chunk: PartChunk) -> PartChunk:
 
 
 def joined(chunks: Sequence[PartChunk]) -> PartChunk:
-    """Return all rows of *chunks* as one, rising."""
+    """Return all rows of *chunks* as one chunk, in rising order."""
     columns: list[Any] = [
         None if column[0] is None else np.concatenate(column)
         for column in zip(*chunks, strict=True)
@@ -79,7 +79,7 @@ def joined(chunks: Sequence[PartChunk]) -> PartChunk:
 
 
 def closes_of(chunk: KeptChunk, rows: Sequence[int]) -> tuple[Any, Any]:
-    """Return (places in *rows* of those with a price in *chunk*, their prices)."""
+    """Return (places in *rows* that have a price in *chunk*, their prices)."""
     kept = chunk.column("rows")
     wanted = np.asarray(rows)
     at = np.minimum(np.searchsorted(kept, wanted), len(kept) - 1)

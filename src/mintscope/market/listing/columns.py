@@ -79,7 +79,7 @@ class AverageColumns:
         self._newest: Callable[[], Averages | None] = lambda: None  # a weak reference
 
     def make_room(self, count: int) -> None:
-        """Have *count* rows, no fewer than before."""
+        """Extend to *count* rows, no fewer than before."""
         more = count - len(self.accs)
         with self._lock:
             self.accs = np.pad(self.accs, ((0, more), (0, 0), (0, 0)))
@@ -87,7 +87,7 @@ class AverageColumns:
         self._is_stale = np.pad(self._is_stale, (0, more), constant_values=True)
 
     def start_row(self, row: int) -> None:
-        """Make *row* that of a mint that was never traded."""
+        """Reset *row* for a mint that was never traded."""
         self.load(row, 0.0, 0.0)
 
     def load(self, row: int, accs: Any, histories: Any) -> None:
@@ -100,7 +100,7 @@ class AverageColumns:
         self._is_stale[row] = True
 
     def close(self, rows: Any, at: AverageRows, k: int) -> None:
-        """Let the open candles of timeframe *k* of rows *at* close at their newest prices."""
+        """Close the open candles of timeframe *k* of rows *at* at their newest prices."""
         with self._lock:
             self._save(at, k)
             kernels.keep_closes(self._histories, rows["counts"], rows["usd"], at, k)
@@ -116,7 +116,7 @@ class AverageColumns:
         self._is_stale[at] = True
 
     def restore(self, first: int, accs: bytes, histories: bytes) -> None:
-        """Restore the rows from *first* on that `kept` returned, before anything is shown."""
+        """Restore rows that `kept` returned, from *first* on, before the first call of `shown`."""
         kept = np.frombuffer(accs).reshape(-1, len(TIMEFRAMES), ACC)
         last = first + len(kept)
         self.accs[first:last] = kept
@@ -128,7 +128,7 @@ class AverageColumns:
         return self.accs[first:last].tobytes(), self._histories[:, first:last].tobytes()
 
     def shown(self, rows: Any) -> "Averages":
-        """Return the values of *rows*, the first of all, as they are now."""
+        """Return the current values of *rows*, which are the first of all rows."""
         count = len(rows)
         self._rsi = np.append(self._rsi, np.full(count - len(self._rsi), np.nan))
         at = np.flatnonzero(self._is_stale[:count])
@@ -145,7 +145,7 @@ class AverageColumns:
         return found
 
     def as_of(self, state: "Averages", k: int) -> Floats:
-        """Return the accumulators of timeframe *k* that all rows of *state* had then."""
+        """Return the accumulators of timeframe *k* of all rows at the time of *state*."""
         with self._lock:
             found = self.accs[: len(state.usd), k].copy()
             _undo(state, k, found, "accs")
@@ -167,7 +167,7 @@ class Closed(NamedTuple):
 
 
 class Averages:
-    """The values of all rows at one time, which never change: computed when first asked for.
+    """The values of all rows at one time; immutable, and computed on first use.
 
     All columns of 100,000 tokens are 54 MB, and most are never asked for.  So accumulators are
     kept as they are now, and here what they were before each change of theirs since.
@@ -190,7 +190,7 @@ class Averages:
         self._before: list[tuple[AverageRows, int, Closed]] = []
 
     def column(self, name: str) -> Floats:
-        """Return the values of *name*, one of PLACES, of all rows; NaN: none."""
+        """Return the values of *name*, one of PLACES, for all rows; NaN for none."""
         k, place = divmod(PLACES[name], READ_A_ROW)
         if k not in self._found:
             accs = self._columns.as_of(self, k)
@@ -244,11 +244,11 @@ class ListSpan(NamedTuple):
     parts: int
 
     def first_part(self, now: UnixS) -> int:
-        """Return the number of the oldest part in it."""
+        """Return the number of the oldest part in the span."""
         return now // self.part_s - self.parts + 1
 
     def start(self, now: UnixS) -> UnixS:
-        """Return its begin."""
+        """Return the start of the span."""
         return UnixS(self.first_part(now) * self.part_s)
 
 
@@ -308,7 +308,7 @@ class ListColumns:
     """The rows of all mints, as of one moment of the market."""
 
     def __init__(self, now: UnixS, keep: KeepChunk = ChunkInMemory) -> None:
-        """Begin at *now* without rows; *keep* keeps the trades of closed parts."""
+        """Start at *now* without rows; *keep* stores the trades of closed parts."""
         self.rows = _spare(ROWS_MIN)
         self.averages = AverageColumns(ROWS_MIN)
         self._keep = keep
@@ -322,7 +322,7 @@ class ListColumns:
         return self._now // D1.part_s
 
     def make_room(self, count: int) -> None:
-        """Have at least *count* rows."""
+        """Extend to at least *count* rows."""
         if count > len(self.rows):
             grown = _spare(max(count, len(self.rows) + len(self.rows) // GROWS))
             grown[: len(self.rows)] = self.rows
@@ -330,7 +330,7 @@ class ListColumns:
             self.averages.make_room(len(grown))
 
     def start_row(self, row: int) -> None:
-        """Make *row* that of a mint that was never traded."""
+        """Reset *row* for a mint that was never traded."""
         empty = np.zeros((), ROW)
         for name in ("since", "supply", "usd", "sol", "before", "part_close", "minute_close"):
             empty[name] = np.nan
@@ -341,7 +341,7 @@ class ListColumns:
         self.averages.start_row(row)
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
-        """Add the trades of rows that were just started in minute *number* of H1."""
+        """Add the trades in minute *number* of H1 of rows that were just started."""
         rows = self.rows
         rows["h1_volume"][chunk.rows] += chunk.volumes
         rows["h1_bought"][chunk.rows] += chunk.bought
@@ -353,7 +353,7 @@ class ListColumns:
             self._append(self._minutes.setdefault(number, []), chunk)
 
     def add_parts(self, number: int, chunk: PartChunk) -> None:
-        """Add the trades of rows that were just started in part *number* of D1."""
+        """Add the trades in part *number* of D1 of rows that were just started."""
         rows = self.rows
         assert chunk.swaps is not None
         rows["volume"][chunk.rows] += chunk.volumes
@@ -399,7 +399,7 @@ class ListColumns:
         rows["sol"][at[is_priced]] = sol[is_priced]
 
     def advance(self, now: UnixS) -> None:
-        """Let time pass until *now*: parts close, and leave the spans."""
+        """Advance the time to *now*: close parts, and drop those that leave the spans."""
         if now // M5.part_s > self._now // M5.part_s:
             self._close_minute()
             self._leave_minutes(now)
@@ -443,7 +443,7 @@ class ListColumns:
             rows["part_close"][at] = np.nan
 
     def _leave_minutes(self, now: UnixS) -> None:
-        """Prices of minutes that leave M5 or H1 are those from before it: the newest stays."""
+        """Drop minutes that leave M5 or H1; keep their newest price as that before the span."""
         rows = self.rows
         before = self.rows["before"]
         were_in = M5.first_part(self._now)
@@ -469,11 +469,11 @@ class ListColumns:
                 rows["swaps"][chunk.rows] -= chunk.swaps
 
     def closed_parts(self) -> dict[int, tuple[KeptChunk, ...]]:
-        """Return the trades of each closed part of D1, as they stand."""
+        """Return the trades of each closed part of D1."""
         return {number: tuple(chunks) for number, chunks in self._parts.items()}
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
-        """Yield (is it of D1 rather than of a minute, number of the part, chunk)."""
+        """Yield (whether it is of D1 and not of a minute, number of the part, chunk)."""
         for of_day, number, chunk in self._kept():
             yield of_day, number, chunk.whole()
 
@@ -489,7 +489,7 @@ class ListColumns:
                     yield of_day, number, chunk
 
     def _append(self, chunks: list[KeptChunk], chunk: PartChunk) -> None:
-        """Add *chunk*, with those that are not longer: there are few, however many come."""
+        """Add *chunk*, merged with preceding chunks that are not longer, so that few remain."""
         added = [chunk]
         while chunks and chunks[-1].count <= sum(len(each.rows) for each in added):
             added.append(chunks.pop().whole())
@@ -497,7 +497,7 @@ class ListColumns:
 
 
 def _spare(count: int) -> Any:
-    """Return rows of no mint: they have no trades, or a minute would close with all of them."""
+    """Return *count* unused rows, without trades for a closing minute to count."""
     rows = np.zeros(count, ROW)
     rows["minute_close"] = np.nan
     return rows
@@ -511,7 +511,7 @@ def _write(column: NDArray[np.float64], chunks: list[KeptChunk]) -> None:
 
 
 def load_list_kernels() -> None:
-    """Have the kernels of a list at hand: the first one must not wait for them."""
+    """Compile or load the kernels of a list, so that the first list need not wait for them."""
     columns = ListColumns(UnixS(0))
     columns.averages.close(columns.rows, np.zeros(0, np.int32), 0)
     averages = columns.averages.shown(columns.rows)
@@ -524,7 +524,7 @@ Closes = list[float | None]
 
 
 class DayCloses(NamedTuple):
-    """The data of its text, as of one state of a list.
+    """The closes of the last day, as of one state of a list.
 
     parts    the closed parts, by number
     open     the number of the open part
@@ -553,7 +553,7 @@ class DayCloses(NamedTuple):
 
 
 def _carried(found: Any) -> Sequence[Closes]:
-    """Return rows in which a price holds until the next one."""
+    """Return rows in which each price is repeated until the next one."""
     places = np.where(np.isnan(found), 0, np.arange(found.shape[1]))
     np.maximum.accumulate(places, axis=1, out=places)
     held = np.take_along_axis(found, places, axis=1)

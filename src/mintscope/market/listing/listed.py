@@ -1,4 +1,4 @@
-"""A listed token, and orders of the list.
+"""A listed token, and sort orders of the list.
 
 A list as readers see it: sorted by what they choose, searched, and cut into pages.
 
@@ -46,14 +46,14 @@ Rows = NDArray[np.integer[Any]]
 
 
 class RowOrder(NamedTuple):
-    """All rows by rising value, equal ones by key; then those without a value, by key."""
+    """All rows by rising value, equal values by key; then the rows without a value, by key."""
 
     rows: Rows
     without: Rows
 
 
 def order_of(by_key: Rows, values: Numbers) -> RowOrder:
-    """Return *by_key*, all rows by rising key, by their *values*; NaN: none."""
+    """Return *by_key*, all rows by rising key, sorted by *values*; NaN for none."""
     of = values[by_key]
     is_known = ~np.isnan(of)
     rows = by_key[is_known]
@@ -62,7 +62,7 @@ def order_of(by_key: Rows, values: Numbers) -> RowOrder:
 
 
 def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> NDArray[np.bool_]:
-    """Return for each of *keys* whether it is one of *wanted*, a few in rising order."""
+    """Return, for each of *keys*, whether it is in *wanted*, a few keys in rising order."""
     if not wanted:
         return np.zeros(len(keys), np.bool_)
     few = np.array(wanted, np.uint64)
@@ -71,7 +71,7 @@ def are_in(keys: NDArray[np.uint64], wanted: Sequence[int]) -> NDArray[np.bool_]
 
 
 def shares_of(parts: NDArray[Any], wholes: NDArray[Any]) -> Floats:
-    """Return *parts* of *wholes*, 0 to 1; NaN where there is no whole."""
+    """Return *parts* divided by *wholes*, 0 to 1; NaN if the whole is not above 0."""
     with np.errstate(invalid="ignore", divide="ignore"):
         found: Floats = np.where(wholes > 0, parts / wholes, np.nan)
     return found
@@ -81,7 +81,7 @@ Folds = NDArray[np.int64]
 
 
 class Sort(StrEnum):
-    """The sort keys of a list: of a day where no other span is named."""
+    """The sort keys of a list, over a day unless another span is named."""
 
     VOLUME = "volume"
     CHANGE = "change"
@@ -99,7 +99,7 @@ SORTED_AHEAD: Final = (Sort.VOLUME, Sort.CHANGE, Sort.AGE, Sort.PRICE)
 
 
 class ListPlace(NamedTuple):
-    """The end of a page: the value of its sort, None if there is none, and the mint."""
+    """The end of a page: the value of its sort, or None, and the mint."""
 
     value: float | None
     mint: Mint
@@ -143,7 +143,7 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, mint: Mint, since: UnixS | None, facts: MintFacts | None) -> "ListedMint":
-        """Return *mint*, followed since then, by its *facts*."""
+        """Return *mint*, followed from *since* on, with its *facts*."""
         if facts is None:
             return cls(mint, since, None, None, None)
         return cls(
@@ -158,7 +158,7 @@ class ListedMint(msgspec.Struct, frozen=True, gc=False):
 
 
 class ListLine(NamedTuple):
-    """One mint of a list; what is not known is None.
+    """One mint of a list; unknown values are None.
 
     changes      of the price over M5, H1 and D1: 0.05 is five percent more
     change_since   when the first price was, if there is none from before D1: the last of the
@@ -196,7 +196,7 @@ class ListLine(NamedTuple):
 
 
 class ListedPage(NamedTuple):
-    """Some lines, and where they end if there are more; *rows* are for `ListedTokens.days`."""
+    """Some lines, and their end if there are more; *rows* are for `ListedTokens.days`."""
 
     lines: Sequence[ListLine]
     next_after: ListPlace | None
@@ -204,7 +204,7 @@ class ListedPage(NamedTuple):
 
 
 def key_of(mint: Mint) -> int:
-    """Return the key that sorts mints of equal values, everywhere alike."""
+    """Return the key that orders mints of equal values, the same in every process."""
     return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest())
 
 
@@ -289,7 +289,7 @@ class ListedTokens:
         return find_rows(self._table, asked)
 
     def mint_in(self, row: int) -> ListedMint:
-        """Return the mint of *row*, one that `screen` or `page` has found."""
+        """Return the mint of *row*, which `screen` or `page` returned."""
         listed = self._mints[row]
         assert listed is not None
         return listed
@@ -299,7 +299,7 @@ class ListedTokens:
         return self._days.of(rows)
 
     def larger_like(self, mint: Mint) -> Mint | None:
-        """Return the mint of `ListLine.look_alike_of` of *mint*, None too if it is not listed."""
+        """Return the `ListLine.look_alike_of` of *mint*; None if it has none or is not listed."""
         row = self._row_of(mint)
         return None if row is None else self._mint_at(int(self._larger[row]))
 
@@ -317,7 +317,7 @@ class ListedTokens:
 
     @cached_property
     def _larger(self) -> Rows:
-        """Of each row that of the most traded token with the same symbol, else name; -1: none.
+        """For each row, the row of the most traded token of its symbol, or else its name; -1: none.
 
         A symbol or name is the same as another one once characters that look alike are folded.
         """
@@ -335,7 +335,7 @@ class ListedTokens:
 
     @cached_property
     def _namesakes(self) -> NDArray[np.int32]:
-        """Of each row how many tokens have the same symbol, or the same name if those are more."""
+        """For each row, the number of tokens with its symbol, or with its name if that is more."""
         found = np.ones(len(self._volume), np.int32)
         for ids in self._folds.T:
             rows = self._by_key[ids[self._by_key] != 0]
@@ -370,7 +370,7 @@ class ListedTokens:
                 return self._pressure
 
     def _shared(self) -> dict[str, Floats]:
-        """Return the columns that conditions share with the list."""
+        """Return the columns that screening conditions share with the list."""
         return {
             "price": self._usd,
             "price_sol": self._sol,
@@ -382,7 +382,7 @@ class ListedTokens:
         }
 
     def _wanted(self, asked: ListQuestion) -> Iterator[NDArray[np.bool_]]:
-        """Yield for each thing that *asked* wants which rows have it."""
+        """Yield, for each filter in *asked*, whether each row passes it."""
         if asked.text:
             yield self._names.find(asked.text) | self._addresses.find(asked.text)
         if asked.among is not None:
@@ -402,7 +402,7 @@ class ListedTokens:
         return found
 
     def _rows_after(self, asked: ListQuestion) -> Rows:
-        """Return all rows from the place on that the page before ended at."""
+        """Return all rows that follow the end of the previous page."""
         order = self._order(asked.sort)
         after = asked.after
         rows = order.rows
@@ -424,7 +424,7 @@ class ListedTokens:
         return np.concatenate((rows[begin:], without))
 
     def _behind(self, rows: Rows, key: np.uint64, *, is_rising: bool) -> int:
-        """Return the number of *rows*, by rising key, that are passed when *key* is."""
+        """Return the number of *rows*, by rising key, up to and including *key* in this order."""
         keys = self._keys[rows]
         if is_rising:
             return int(np.searchsorted(keys, key, "right"))
@@ -436,7 +436,7 @@ class ListedTokens:
         return ListPlace(_known(float(self._values(sort)[row])), listed.mint)
 
     def _lines(self, rows: Rows) -> Iterator[ListLine]:
-        """Yield the line of each of *rows*; to take values one by one takes five times as long."""
+        """Yield the line of each of *rows*; single look-ups would take five times as long."""
         now = self.folded.time
         columns = (
             *(self._usd, self._sol, self._changes, self._volume, self._swaps, self._caps),

@@ -391,7 +391,7 @@ _IN_ONE_CASE: Final = str.maketrans({"0": "o", "1": "l", "i": "l"})
 
 
 def folded(text: str) -> str:
-    """Return the common form of texts that look alike, "" for a text of nothing visible.
+    """Return the common form of texts that look alike, or "" if nothing in *text* is visible.
 
     The skeleton of TR39, 4, of the characters that ASCII has, in one case and without spaces.
     """
@@ -424,36 +424,36 @@ def cleaned(text: str | None) -> str | None:
 
 
 def hides(text: str | None) -> bool:
-    """Return if *text* holds what `cleaned` leaves out: control characters, stacked marks."""
+    """Return whether *text* contains what `cleaned` removes: control characters, stacked marks."""
     if text is None or (text.isascii() and text.isprintable()):
         return False
     return any(category(each).startswith("C") for each in text) or bool(_STACK.search(text))
 
 
 def searched(text: str) -> bytes:
-    """Return *text* as it is compared: in one case, and in one form of its characters."""
+    """Return *text* in the form used for search: one case, and one form of its characters."""
     return normalize("NFKC", normalize("NFKC", text).casefold()).encode()
 
 
 def search_line(name: str | None, symbol: str | None) -> bytes:
-    """Return the searchable text of a mint, beside its address."""
+    """Return the searchable text of a mint, apart from its address."""
     return b"".join(searched(text) + NAME_END for text in (name, symbol) if text)
 
 
 class NameIndex:
-    """Finds a text in many lines, the number of each its place in *lines*.
+    """Finds a text in many lines; a line's number is its place in *lines*.
 
     One pass over all bytes: some milliseconds for 100,000 lines at the most.
     """
 
     def __init__(self, lines: Sequence[bytes], lengths: NDArray[np.int32]) -> None:
-        """Take *lines*, and how long each of them is."""
+        """Index *lines*, whose lengths are *lengths*."""
         self._bytes = np.frombuffer(b"".join(lines), np.uint8)
         self._count = len(lines)
         self._ends = np.cumsum(lengths, dtype=np.int64)  # a number for each byte would be 13 MB
 
     def find(self, text: str) -> NDArray[np.bool_]:
-        """Return for each line whether it holds *text*; an empty one is held by all."""
+        """Return, for each line, whether it contains *text*; every line contains an empty text."""
         needle = searched(text)
         found = np.zeros(self._count, np.bool_)
         last = len(self._bytes) - len(needle)
@@ -471,7 +471,7 @@ class NameIndex:
 
 
 class AddressIndex:
-    """Finds what addresses begin with.
+    """Finds addresses by their beginning.
 
     address_bytes   a row each, in ASCII, filled with 0
     """
@@ -480,7 +480,7 @@ class AddressIndex:
         self._address_bytes = address_bytes
 
     def find(self, text: str) -> NDArray[np.bool_]:
-        """Return for each address whether it begins with *text*; base58 has two cases."""
+        """Return, for each address, whether it begins with *text*; base58 is case-sensitive."""
         found = np.zeros(len(self._address_bytes), np.bool_)
         if not text.isascii() or len(text) > MINT_LENGTH_MAX:
             return found

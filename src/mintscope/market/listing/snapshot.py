@@ -33,7 +33,7 @@ class PartVolume(NamedTuple):
 
 
 class MinuteVolume(NamedTuple):
-    """Volume in the minute that begins then: micro-USD, the bought ones, newest price."""
+    """Volume in the minute that begins then: micro-USD, the bought part, and the newest price."""
 
     minute: UnixS
     volume: int
@@ -54,7 +54,7 @@ class RecentCandles(NamedTuple):
 
 
 class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A followed mint as the finalized fold has left it.
+    """A followed mint as the finalized fold left it.
 
     since      its swaps count from here on; None: from the first slot on
     state      the accumulators of the fold, None before its first swap
@@ -93,7 +93,7 @@ class MintPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MintTrades(NamedTuple):
-    """Volume that one slot adds to a mint: micro-USD, those bought, priced swaps, the newest price.
+    """Volume that one slot adds to a mint: micro-USD, the bought part, priced swaps, newest price.
 
     first_usd   the first price
     standing    its pools after the slot, packed; None if they did not change
@@ -117,7 +117,7 @@ class SlotTrades(NamedTuple):
 
 
 class FactPlace(NamedTuple):
-    """Up to where facts were read."""
+    """The position up to which facts were read."""
 
     read_at_ms: UnixMs
     mint: Mint
@@ -133,7 +133,7 @@ class ListReader(Protocol):
         """Return the position of the fold, and the newest event of the log."""
 
     async def mints(self, after: int, limit: int) -> MintPage:
-        """Return up to *limit* followed mints after the page that ended with *after*, 0 at first.
+        """Return up to *limit* followed mints after the page that ended with *after*; 0: the first.
 
         No mints: that was the last page.
         """
@@ -142,14 +142,14 @@ class ListReader(Protocol):
         """Return those of *mints* that are followed."""
 
     async def trades(self, after_seq: int, until_seq: int, limit: int) -> Sequence[SlotTrades]:
-        """Return the folded slots after event *after_seq* and not after *until_seq*, in order.
+        """Return the folded slots after event *after_seq* up to *until_seq*, in order.
 
         limit    the last of them is the one that reaches so many trades
         Raises   LogTrimmed when the first of them is no longer kept.
         """
 
     async def tracked(self, after_seq: int, until_seq: int) -> Sequence[Mint]:
-        """Return the mints that were tracked or untracked in between, each once.
+        """Return the mints tracked or untracked between these events, each once.
 
         Raises LogTrimmed when the first event is no longer kept.
         """
@@ -185,13 +185,13 @@ class ListSnapshots(Protocol):
     """
 
     async def newest(self, form: str) -> SnapshotMark | None:
-        """Return the newest complete snapshot of *form*, None without any."""
+        """Return the newest complete snapshot of *form*, or None if there is none."""
 
     async def piece(self, number: int, place: int) -> bytes | None:
-        """Return piece *place* of snapshot *number*, from 0 on; None once a newer one is whole."""
+        """Return piece *place*, from 0 on, of snapshot *number*; None if a newer one is whole."""
 
     async def begin(self, now: UnixMs) -> int | None:
-        """Begin a snapshot and return its number; None while another process stores one."""
+        """Begin a snapshot and return its number, or None while another process stores one."""
 
     async def add(self, number: int, place: int, piece: bytes) -> None:
         """Store piece *place* of snapshot *number*, which was begun."""

@@ -245,7 +245,7 @@ class SqlListReader:
         return None if kept is None else _facts.decode(kept)
 
     async def close(self) -> None:
-        """Let go of the database and the thread."""
+        """Close the database and stop the thread."""
         self._reading.close()
 
 
@@ -375,12 +375,12 @@ class SqlListSnapshots:
     def __init__(
         self, reading: AccessInThreads[Database], writing: AccessInThreads[Database]
     ) -> None:
-        """Read with *reading*, and write with *writing*, which connects when it is first needed."""
+        """Read with *reading*; write with *writing*, which connects on first use."""
         self._reading = MarketReading(reading, timeout_s=WRITE_TIMEOUT_S)
         self._writing = MarketReading(writing, timeout_s=WRITE_TIMEOUT_S)
 
     async def newest(self, form: str) -> SnapshotMark | None:
-        """Return the newest complete snapshot of *form*, None without any."""
+        """Return the newest complete snapshot of *form*, or None if there is none."""
         found = await self._reading.run(lambda db: db.execute(NEWEST, (form,)).fetchone())
         return None if found is None else SnapshotMark(*found)
 
@@ -392,7 +392,7 @@ class SqlListSnapshots:
         return found
 
     async def begin(self, now: UnixMs) -> int | None:
-        """Begin a snapshot and return its number; None while another process stores one."""
+        """Begin a snapshot and return its number, or None while another process stores one."""
 
         def begin(db: Database) -> int | None:
             with db.transaction(beside=True):

@@ -53,7 +53,7 @@ M1: Final = list(Timeframe).index(Timeframe.M1)
 
 
 class KeptRows(msgspec.Struct, frozen=True, array_like=True):
-    """Some rows of a snapshot: numbers as bytes, as they are in memory."""
+    """Some rows of a snapshot, their numbers as the bytes that they have in memory."""
 
     numbers: bytes
     averages: bytes
@@ -65,13 +65,13 @@ class KeptRows(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TokenList:
-    """The mints that were taken in, as of one folded slot.
+    """The listed mints, as of one folded slot.
 
     folded   up to where it has come
     """
 
     def __init__(self, folded: FoldedTo, keep: KeepChunk = ChunkInMemory) -> None:
-        """Begin at *folded* without mints; *keep* keeps the trades of closed parts."""
+        """Start at *folded* without mints; *keep* stores the trades of closed parts."""
         self.folded = folded
         self._columns = ListColumns(folded.time or UnixS(0), keep)
         self._rows: dict[Mint, int] = {}
@@ -89,7 +89,7 @@ class TokenList:
         self._gone: deque[tuple[int, int]] = deque()
 
     def seed(self, page: MintPage) -> None:
-        """Take in the mints of *page*, again where they are listed; it is as of `folded`."""
+        """Add the mints of *page*, which is as of `folded`, or reload those already listed."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
         rows = [self._start(one) for one in page.mints]
         for number, of_number in _parts(rows, page.mints).items():
@@ -112,7 +112,7 @@ class TokenList:
             self._columns.add_minutes(number, chunk)
 
     def drop(self, mint: Mint) -> None:
-        """List *mint* no longer."""
+        """Remove *mint* from the list."""
         row = self._rows.pop(mint, None)
         if row is not None:
             self._columns.start_row(row)
@@ -124,7 +124,7 @@ class TokenList:
             self._folds[row] = 0
 
     def apply(self, slots: Iterable[SlotTrades]) -> None:
-        """Add *slots*, the next ones that were folded."""
+        """Add *slots*, the next folded slots."""
         find = self._rows.get
         for slot in slots:
             numbers = np.array([find(trade.mint, -1) for trade in slot.trades], np.int32)
@@ -136,7 +136,7 @@ class TokenList:
             self.folded = slot.folded
 
     def describe(self, mint: Mint, facts: MintFacts) -> None:
-        """Show *facts* of *mint* from now on, if it is listed."""
+        """Replace the facts of *mint* with *facts*, if it is listed."""
         row = self._rows.get(mint)
         if row is not None:
             old = self._mints[row]
@@ -144,7 +144,7 @@ class TokenList:
             self._put_mint(row, ListedMint.of(mint, old.since, facts), facts)
 
     def listed(self) -> ListedTokens:
-        """Return the list as it stands; takes some time, and nothing else may go on meanwhile."""
+        """Return the current list; this takes some time, during which the list must not change."""
         mints = list(self._mints)
         columns = self._columns
         if self._names is None:
@@ -172,11 +172,11 @@ class TokenList:
 
     @property
     def row_count(self) -> int:
-        """The number of rows, with those of mints that are gone."""
+        """The number of rows, including those of removed mints."""
         return len(self._mints)
 
     def gone_rows(self) -> list[tuple[int, int]]:
-        """Return (part in which it went, row) of each mint that is gone."""
+        """Return (part in which the mint was removed, row) for each removed mint."""
         return list(self._gone)
 
     def closed_chunks(self) -> Iterator[tuple[bool, int, PartChunk]]:
@@ -184,7 +184,7 @@ class TokenList:
         return self._columns.closed_chunks()
 
     def kept_rows(self, first: int, last: int) -> KeptRows:
-        """Return the rows from number *first* until before *last*."""
+        """Return the rows from number *first* up to but not including *last*."""
         self._stand(self._columns.rows)
         return KeptRows(
             self._columns.rows[first:last].tobytes(),
@@ -196,7 +196,7 @@ class TokenList:
         )
 
     def expect_rows(self, count: int, gone: Iterable[tuple[int, int]]) -> None:
-        """Make room for *count* rows, of which *gone* are those of mints that are gone."""
+        """Make room for *count* rows, of which *gone* belong to removed mints."""
         self._make_room(count)
         self._gone.extend(gone)
 
@@ -254,7 +254,7 @@ class TokenList:
         return row
 
     def _stand(self, rows: Any) -> None:
-        """Put the basis of prices into *rows* whose pools have changed."""
+        """Write the basis of the price to those of *rows* whose pools have changed."""
         for row in self._restood:
             basis = basis_of(self._standings[row])
             if basis is not None:
@@ -375,7 +375,7 @@ LEVEL: Final = 1  # of zlib: the fastest
 
 
 class NotASnapshot(Exception):
-    """The pieces are no whole list of this form."""
+    """The pieces do not form a complete list of this form."""
 
 
 class Head(msgspec.Struct, frozen=True, array_like=True, tag="head"):
@@ -465,7 +465,7 @@ class Restoring:
             raise NotASnapshot(f"expected a piece of a list; {cause}") from cause
 
     def whole(self) -> tuple[TokenList, Head]:
-        """Return the list, and the place to go on from."""
+        """Return the list, and the position from which to continue."""
         if self._head is None or self._tokens is None:
             raise NotASnapshot("expected the pieces of a list, were none")
         if self._tokens.row_count != self._head.rows:

@@ -44,7 +44,7 @@ CANDLES_READ_MAX: Final = 10_000
 
 
 class UntestableCondition(ValueError):
-    """A condition on what is not kept of the past: the message names the field."""
+    """A condition on data that is not stored for the past; the message names the field."""
 
 
 class PastCandles(NamedTuple):
@@ -58,7 +58,7 @@ class PastCandles(NamedTuple):
 
 
 class BacktestQuestion(NamedTuple):
-    """A rule and the time that it is tried over.
+    """A rule and the period over which it is tested.
 
     timeframe      of the candles at whose ends the condition is looked at
     since, until   of those ends, both included
@@ -90,7 +90,7 @@ class Firing(NamedTuple):
 
 
 class ReturnsAfter(NamedTuple):
-    """Returns after one horizon: how many are *known*, the part above 0, and their mean."""
+    """Returns after one horizon: the number *known*, the share above 0, and their mean."""
 
     known: int
     hit_rate: float | None
@@ -98,7 +98,7 @@ class ReturnsAfter(NamedTuple):
 
 
 class Backtested(NamedTuple):
-    """The firings, and their returns beside those of all looks.
+    """The firings, and their returns beside the returns at all evaluations.
 
     first, last   the first and last time at which the condition was looked at; None: never
     looks         how often it was
@@ -117,7 +117,7 @@ class Backtested(NamedTuple):
 
 
 def needed_timeframes(condition: Condition, base: Timeframe) -> list[Timeframe]:
-    """Return the timeframes whose candles *condition* rests on, *base* first.
+    """Return the timeframes whose candles *condition* needs, *base* first.
 
     Raises UntestableCondition for a field that the past does not hold, or of narrower candles.
     """
@@ -138,7 +138,7 @@ def needed_timeframes(condition: Condition, base: Timeframe) -> list[Timeframe]:
 
 
 def rows_before(condition: Condition, timeframe: Timeframe, base: Timeframe) -> int:
-    """Return the number of candles before the first look that the values of *condition* need."""
+    """Return the number of candles that *condition* needs before its first evaluation."""
     spans = [_span_s(name) or 0 for name, _ in _fields_of(condition)]
     of_spans = max(spans, default=0) // WIDTH_S[base] if timeframe is base else 0
     return max(WAYPOINT_EVERY, of_spans) + 1 + AGES
@@ -189,7 +189,7 @@ class _Rows:
         self._values: dict[Timeframe, dict[str, Floats]] = {}
 
     def column(self, name: str) -> Floats:
-        """Return the values of the field *name*, or of it before the newest candle."""
+        """Return the values of the field *name*, or its values before the newest candle."""
         before = read_before(name)
         if before is not None:
             return self._of_timeframe(*before)
@@ -202,7 +202,7 @@ class _Rows:
         return self._of_span(name) if timeframe is None else self._of_timeframe(name, timeframe, 0)
 
     def returns(self, span_s: int, fee: float) -> Floats:
-        """Return by row what a purchase yields that is sold after *span_s*; NaN: not known."""
+        """Return by row the yield of a purchase that is sold after *span_s*; NaN if unknown."""
         targets = self.ends + span_s
         closes = self._closes[np.searchsorted(self.ends, targets, side="right") - 1]
         found: Floats = closes / self._closes * (1.0 - fee) ** 2 - 1.0
@@ -251,7 +251,7 @@ class _Rows:
         return found
 
     def _of_span(self, name: str) -> Floats:
-        """Return the trades, or the change of the price, in a span up to each end."""
+        """Return the trades, or the price change, in the span up to each candle's end."""
         kind = name.partition("_")[0]
         starts = self.ends - (_span_s(name) or 0)
         if kind == "change":
@@ -271,7 +271,7 @@ class _Rows:
         return np.where(starts >= first, found, np.nan)
 
     def _sums(self, starts: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return the volume, what was bought of it, and the swaps from *starts* to the ends."""
+        """Return the volume, its bought part, and the swaps from *starts* to the ends."""
         width_s = WIDTH_S[self._asked.timeframe]
         rows = [
             (
@@ -293,7 +293,7 @@ class _Rows:
 
 
 def _fields_of(part: Value | Condition) -> Collection[tuple[str, Timeframe | None]]:
-    """Return the names of fields in *part*, each with the timeframe of a value before."""
+    """Return the names of fields in *part*, each with its timeframe if it is an earlier value."""
     match part:
         case FieldOf(name):
             return [(name, None)]
@@ -310,14 +310,14 @@ def _fields_of(part: Value | Condition) -> Collection[tuple[str, Timeframe | Non
 
 
 def _timeframe_of(name: str) -> Timeframe | None:
-    """Return the timeframe of the candles that the field *name* is of; None: it is of none."""
+    """Return the timeframe of the candles behind the field *name*, or None."""
     known = FIELDS[name].timeframe
     kind, _, timeframe = name.rpartition("_")
     return Timeframe(timeframe) if kind == "candles" else known
 
 
 def _span_s(name: str) -> int | None:
-    """Return the span that the field *name* looks back on, seconds; None: it does not."""
+    """Return the span that the field *name* covers, in seconds; None if it has no span."""
     kind, _, span = name.partition("_")
     return SPAN_S[span] if kind in OF_SPANS else None
 

@@ -122,7 +122,7 @@ def read_before(name: str) -> Earlier | None:
 
 
 def similar_field(name: str) -> str | None:
-    """Return the name of a field that *name* may be meant for; None: none is similar."""
+    """Return the field name that *name* probably stands for, or None if none is similar."""
     return next(iter(get_close_matches(name.lower(), FIELDS, n=1, cutoff=SIMILAR)), None)
 
 
@@ -143,7 +143,7 @@ CROSSINGS: Final = {"crosses_above": ("<=", ">"), "crosses_below": (">=", "<")} 
 
 
 class ConditionError(ValueError):
-    """A text that is no condition: the message says what was expected at which character.
+    """A text that is not a condition; the message states the expected text and its position.
 
     at   the number of characters before the flaw
     """
@@ -231,7 +231,7 @@ class _Part(NamedTuple):
 
 
 def parse_condition(text: str) -> Condition:
-    """Return the condition that *text* is.  Raises ConditionError."""
+    """Return the condition that *text* states.  Raises ConditionError."""
     if len(text) > TEXT_MAX:
         raise ConditionError(f"expected at most {TEXT_MAX} characters, were {len(text)}", TEXT_MAX)
     reader = _Reader(_tokens(text))
@@ -461,7 +461,7 @@ class _Deeper:
 
 
 def _common_timeframe(first: _Part, second: _Part) -> Timeframe:
-    """Return the timeframe of two parts, of which one may be the price or a number."""
+    """Return the timeframe of two parts, one of which may be the price or a number."""
     found: Timeframe | None = None
     for part in (first, second):
         if isinstance(part.read, NumberOf) and part.kind is Kind.NUMBER:
@@ -532,7 +532,7 @@ def _value(part: _Part) -> Value:
 
 
 def _expect_alike(left: _Part, right: _Part) -> None:
-    """Expect two numbers or two levels."""
+    """Raise ConditionError unless both parts are numbers, or both are levels."""
     for part in (left, right):
         _value(part)
     if left.kind is not right.kind:

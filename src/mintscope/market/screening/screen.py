@@ -75,7 +75,7 @@ COMPUTE: Final[Mapping[str, Compare]] = {
 
 
 def rows_where(condition: Condition, column: Column, count: int) -> Bools:
-    """Return for each of *count* rows whether *condition* is true.
+    """Return, for each of *count* rows, whether *condition* is true.
 
     column    returns the values of a field by its name
     """
@@ -126,7 +126,7 @@ Shown = float | int | str | None
 
 
 class Place(NamedTuple):
-    """The end of a page: the value of its sort, None for none, and the key of the mint."""
+    """The end of a page: the value of its sort, or None, and the key of the mint."""
 
     value: float | None
     key: int
@@ -177,7 +177,7 @@ class FoundRows(NamedTuple):
 
 
 def find_rows(table: ScreenTable, asked: ScreenQuestion) -> FoundRows:
-    """Return the page of *table* that answers *asked*: some milliseconds, in any thread."""
+    """Return the page of *table* that answers *asked*; takes milliseconds, in any thread."""
     rows = table.rows
     if asked.condition is not None:
         wanted = rows_where(asked.condition, table.column, len(table.keys))
@@ -197,7 +197,7 @@ def find_rows(table: ScreenTable, asked: ScreenQuestion) -> FoundRows:
 
 
 def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
-    """Return those of *rows* that come after the page before."""
+    """Return the *rows* that follow the previous page."""
     after = asked.after
     if after is None:
         return rows
@@ -214,14 +214,14 @@ def _behind(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestio
 
 
 def _first(table: ScreenTable, rows: Rows, values: Floats, asked: ScreenQuestion) -> Rows:
-    """Return the first of *rows* in order, one more than are asked for."""
+    """Return the first of *rows* in order, one more than requested."""
     of = values[rows] if asked.is_rising else -values[rows]
     keys = table.keys[rows] if asked.is_rising else ~table.keys[rows]
     return rows[least(np.where(np.isnan(of), np.inf, of), keys, asked.limit + 1)]
 
 
 def least(values: Floats, keys: NDArray[np.uint64], count: int) -> Rows:
-    """Return the places of the *count* least *values*, equal ones by *keys*, in this order.
+    """Return the places of the *count* least *values*, in order; equal values by *keys*.
 
     No more are sorted: there may be 100,000, and many of them equal.
     """
@@ -255,7 +255,7 @@ IN_MICRO_USD: Final = {"volume_d1": "volume", "volume_h1": "h1_volume", "liquidi
 
 
 class ScreenColumns:
-    """A column for each of `screening.fields.FIELDS`, made when it is first asked for; NaN: none.
+    """A column for each of `screening.fields.FIELDS`, made on first use; NaN for none.
 
     They are as of one state of a list, and never change.
     """
@@ -268,7 +268,7 @@ class ScreenColumns:
         averages: Averages,
         now: UnixS | None,
     ) -> None:
-        """Take *known* columns, *averages*, and others from *rows*.
+        """Use the *known* columns, *averages*, and columns of *rows*.
 
         rows     of `columns.ROW`, which may change afterwards
         of_day   volume (micro-USD), swaps and since, which stay as they are

@@ -1,4 +1,4 @@
-"""The report of a mint as it was after a slot of the past, from what the store keeps.
+"""The report of a mint as it was after a past slot, rebuilt from the store.
 
 A mint is loaded as of the beginning of the minute of that slot, or as of the fold if that is
 earlier, and the swaps up to the slot follow: the same kernels give the same bits.
@@ -26,7 +26,7 @@ ROWS_READ: Final = CANDLES_LOADED + 1  # one of them may have begun after all th
 
 
 class Moment(NamedTuple):
-    """A slot, or a time: the newest slot by it.  One of both is given."""
+    """Either a slot or a time; a time means the newest slot up to it."""
 
     slot: Slot | None = None
     time: UnixS | None = None
@@ -70,7 +70,7 @@ class FrameRows(NamedTuple):
 
 
 class Unreached(Exception):
-    """The kept rows do not reach that far."""
+    """The stored rows do not reach that far back."""
 
 
 def rebuilt(
@@ -111,7 +111,7 @@ def rebuilt(
 def _as_of(
     rows: Sequence[CandleRow], minutes: Sequence[CandleRow], whole: int
 ) -> Sequence[CandleRow]:
-    """Return *rows*, the newest without what came after *minutes* if it begins after *whole*."""
+    """Return *rows*; one that begins after *whole* is rebuilt from *minutes*."""
     if not rows or rows[-1].bucket <= whole:
         return rows
     newest = rows[-1]

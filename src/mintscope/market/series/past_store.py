@@ -1,4 +1,4 @@
-"""Mints as of slots of the past, in SQL; each of one snapshot."""
+"""Mints as of past slots, in SQL, each read from one snapshot."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
@@ -127,7 +127,7 @@ def read_past(db: Database, mint: Mint, moment: Moment) -> PastMint | OutOfReach
 
 
 def _reach(db: Database, stands: _Stands) -> UnixS:
-    """Return the first time of which there can be an exact report."""
+    """Return the first time for which there can be an exact report."""
     first_slot, first_time = db.execute(FIRST_HEADER).get
     since = UnixS(first_time)
     if stands.trimmed_seq and first_slot > stands.since_slot:
@@ -138,7 +138,7 @@ def _reach(db: Database, stands: _Stands) -> UnixS:
 
 
 def _header(db: Database, moment: Moment, newest: SlotTime) -> _Found | None:
-    """Return the newest slot by *moment*; None if it is not kept, or not over."""
+    """Return the newest slot up to *moment*; None if it is not stored, or not over yet."""
     if moment.slot is not None:
         return None if moment.slot > newest.slot else _by_slot(db, moment.slot)
     time = moment.time
@@ -167,7 +167,7 @@ def _by_slot(db: Database, slot: Slot) -> _Found | None:
 
 
 def _load(db: Database, mint: Mint, stands: _Stands, at: _Found) -> LoadedMint:
-    """Return the kept data of *mint* up to *at*.  Raises Unreached."""
+    """Return the stored data of *mint* up to *at*.  Raises Unreached."""
     folded = -1 if stands.folded_slot is None else int(stands.folded_slot)
     if at.slot >= folded:  # the fold is not ahead of it
         before = NEVER
@@ -248,6 +248,6 @@ def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[TailSwap]
 
 
 def _standing(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:
-    """Return the pools of a mint after its newest swap by then."""
+    """Return the pools of a mint after its newest swap within *bounds*."""
     rows = list(db.execute(STANDING, bounds)) or list(db.execute(TRIMMED_STANDING, bounds))
     return [(Slot(slot), packed) for slot, packed in rows]

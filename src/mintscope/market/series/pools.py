@@ -162,7 +162,7 @@ class SeriesReader(Protocol):
         """
 
     async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
-        """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
+        """Return up to *limit* swaps of *mint* before *before*; None if it is not tracked."""
 
     async def past(self, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
         """Return *mint* as it was at *moment*; None if it is not tracked."""
@@ -184,7 +184,7 @@ class PoolFlow(NamedTuple):
 
 
 class PriceMove(NamedTuple):
-    """By what part a trade of so many USD raises the price if it buys, lowers it if it sells."""
+    """The fraction by which a purchase of *usd* raises the price, and a sale lowers it."""
 
     usd: int
     buy: float
@@ -192,7 +192,7 @@ class PriceMove(NamedTuple):
 
 
 class PoolNow(NamedTuple):
-    """A pool as of one slot; what is not known is None.
+    """A pool as of one slot; unknown values are None.
 
     venue, quote   the program, and the mint that the token is traded for: of its newest kept swap
     weight         of all that counts for the price, 0 to 1
@@ -220,7 +220,7 @@ class PoolNow(NamedTuple):
 
 
 def pools_of(standing: Standing, swaps: Sequence[LoggedSwap], now: UnixS) -> list[PoolNow]:
-    """Return the pools of *standing*, the heaviest first; *swaps* are those kept, newest first."""
+    """Return the pools of *standing*, the heaviest first; *swaps* are stored, newest first."""
     weighed = weights(standing.pools, now)
     least = max(weighed) / FRACTION
     counting = [weight if weight >= least else 0.0 for weight in weighed]
@@ -270,13 +270,13 @@ def _shown_depth(pool: StandingPool) -> float | None:
 
 
 def move_of(quote_usd: float, usd: int) -> PriceMove:
-    """Return the move by a trade of *usd* in a constant product of *quote_usd*, which is not 0."""
+    """Return the price move of a trade of *usd* in a constant-product pool of *quote_usd* (> 0)."""
     grown = 1 + usd / quote_usd
     return PriceMove(usd, grown**2 - 1, 1 - grown**-2)
 
 
 def _flow(swaps: Sequence[LoggedSwap]) -> PoolFlow:
-    """Return the sums of *swaps*; a signer is known by the beginning of its address."""
+    """Return the sums of *swaps*; signers are identified by the beginning of their address."""
     signers = {one.swap.evidence.signer for one in swaps if one.swap.evidence is not None}
     return PoolFlow(
         sum(one.swap.volume for one in swaps),
@@ -307,7 +307,7 @@ class TraderNow(NamedTuple):
 
 
 class Crowd(NamedTuple):
-    """The number of traders who bought, who sold, who did either; micro-USD; concentration.
+    """The numbers of buyers, sellers and traders; their swaps, micro-USD and concentration.
 
     top_share, top10_share   0 to 1; None if nothing changed hands
     """
@@ -345,7 +345,7 @@ def top_traders(swaps: Sequence[LoggedSwap], limit: int) -> list[TraderNow]:
 
 
 def crowd_of(swaps: Iterable[LoggedSwap]) -> Crowd:
-    """Return the number of traders in *swaps*."""
+    """Return the numbers of traders in *swaps*, and the concentration of their volume."""
     sums = _sums(swaps).values()
     flows = sorted((each.flow for each in sums), reverse=True)
     flow = sum(flows)
@@ -361,12 +361,12 @@ def crowd_of(swaps: Iterable[LoggedSwap]) -> Crowd:
 
 
 def newest(swaps: Iterable[LoggedSwap], now: UnixS) -> list[LoggedSwap]:
-    """Return those of *swaps* that are of the last five minutes."""
+    """Return the *swaps* of the last five minutes."""
     return [one for one in swaps if one.time > now - NEWEST_S]
 
 
 def _sums(swaps: Iterable[LoggedSwap]) -> dict[str, _Sums]:
-    """Return the sums of each trader; swaps of logs that name no signer are left out."""
+    """Return the sums of each trader; swaps without a logged signer are left out."""
     found: dict[str, _Sums] = {}
     for one in swaps:
         evidence = one.swap.evidence

@@ -41,7 +41,7 @@ from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe, bucket
 
 
 class Width(NamedTuple):
-    """The width of candles, and the stored ones that they are made of."""
+    """The width of candles, and of the stored candles that they are made from."""
 
     name: str
     seconds: int
@@ -98,21 +98,21 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def asked(self) -> AskedCandles:
-        """The rows to read for it: some more, to see whether there are older ones."""
+        """The rows to read for the range, with some more to see whether older ones exist."""
         kept_s = WIDTH_S[self.width.kept]
         end = self.until - self.until % self.width.seconds + self.width.seconds
         rows_max = (self.limit + 2) * self.width.seconds // kept_s
         return AskedCandles(self.width.kept, UnixS(end - kept_s), rows_max)
 
     def as_of(self, now: UnixS) -> "Range":
-        """Return the range without what is still open at *now*, if it is of closed candles."""
+        """Return the range without candles still open at *now*, if it is limited to closed ones."""
         if not self.is_closed:
             return self
         return replace(self, until=min(self.until, UnixS(now - self.width.seconds)))
 
 
 def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
-    """Return of *kept* what is *asked* for, as if no more had been read; None if it has too little.
+    """Return the part of *kept* that *asked* describes; None if *kept* has too little.
 
     kept   of the same mint and timeframe, up to its newest candle
     """
@@ -137,7 +137,7 @@ def narrowed(kept: KeptCandles, asked: AskedCandles) -> KeptCandles | None:
 
 
 def series_of(kept: KeptCandles, asked: AskedCandles) -> Series:
-    """Return the candles that were *asked* for as of the tip: its newest one is that of the report.
+    """Return the candles *asked* for, as of the tip; the newest is the one in the report.
 
     If the first candle of all begins later, it is that one.
     """
@@ -171,7 +171,7 @@ def has_price(kept: KeptCandles) -> bool:
 
 
 def widened(series: Series, width: Width) -> Series:
-    """Return *series* in candles of *width*; one that may lack its beginning is left out.
+    """Return *series* in candles of *width*, without one that may lack its beginning.
 
     The volume of an hour in which no swap set a price is in the wider one.
     """
@@ -215,7 +215,7 @@ def _count(state: bytes, timeframe: Timeframe) -> int:
 
 
 def _joined(group: Sequence[SeriesCandle], width_s: int) -> SeriesCandle:
-    """Return one candle of consecutive ones."""
+    """Return one candle made from consecutive candles."""
     first = group[0]
     last = group[-1]
     highs = [each.high_sol for each in group if each.high_sol is not None]
@@ -248,7 +248,7 @@ def _with_volume(candle: SeriesCandle, beside: UnpricedVolume) -> SeriesCandle:
 
 
 def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
-    """Yield a candle of the first price for each bucket from the first that was traded in.
+    """Yield candles at the first price for the buckets from the first traded one on.
 
     Else what was traded before the first price would be in no candle.
     """
@@ -267,7 +267,7 @@ def _before_the_first(series: Series, within: Range) -> Iterator[SeriesCandle]:
 
 
 def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]:
-    """Yield the candles, and one for each bucket behind one of them that has none, up to now."""
+    """Yield the candles up to now, and a flat candle for each bucket without one."""
     width_s = within.width.seconds
     end = min(within.until, now)
     flows = {flow.bucket: flow for flow in series.unpriced}
@@ -283,7 +283,7 @@ def _filled(series: Series, within: Range, now: UnixS) -> Iterator[SeriesCandle]
 
 
 def _flat(flow: UnpricedVolume, price: float, sol: float | None) -> SeriesCandle:
-    """Return the candle of a span in which nothing set another price."""
+    """Return the flat candle of a span in which no swap set a price."""
     prices = (price,) * 4
     in_sol = (sol,) * 4
     return SeriesCandle(flow.bucket, *prices, flow.buy_volume, flow.sell_volume, 0, *in_sol)
@@ -307,7 +307,7 @@ NAMES: Final = (*AVERAGES, "fibonacci", "atr", "bollinger", "vwap", "stochRsi")
 
 
 class Start(NamedTuple):
-    """The point at which averages go on: at candle *first* of a series, after *closed* others."""
+    """The point from which averages continue: candle *first* of a series, after *closed* others."""
 
     first: int
     closed: int
@@ -315,7 +315,7 @@ class Start(NamedTuple):
 
 
 def lead(names: Collection[str], width_s: int) -> int:
-    """Return the number of candles before a page that its values need, besides the averages."""
+    """Return the number of candles that *names* need before a page."""
     leads = {
         "fibonacci": SWING,
         "atr": FORGOTTEN + ATR_CANDLES,
@@ -329,7 +329,7 @@ def lead(names: Collection[str], width_s: int) -> int:
 def values_of(
     series: Series, start: Start, asked: Collection[AskedIndicator], count: int
 ) -> dict[str, Floats]:
-    """Return the values of what is *asked*, by its text: a row a candle from *start* on.
+    """Return the values of the indicators *asked* by their text, one row a candle from *start* on.
 
     A row is a number, or one for each output of the indicator; NaN for null, and before the
     newest *count* rows.
@@ -339,7 +339,7 @@ def values_of(
 
 
 def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
-    """Return the first place of *series* that averages can go on from; None: none is known."""
+    """Return the first place of *series* from which averages can continue, or None."""
     if series.closed == 0:
         return Start(0, 0, np.zeros(kernels.ACC))
     places = {candle.bucket: index for index, candle in enumerate(series.candles)}
@@ -351,7 +351,7 @@ def start_of(series: Series, waypoints: Sequence[Waypoint]) -> Start | None:
 
 
 def filled_start(page: PageOfCandles, series: Series) -> int | None:
-    """Return the first candle of a filled *page* whose indicators are exact; None: none is.
+    """Return the first candle of a filled *page* whose indicators are exact, or None.
 
     series   what the page was filled from.  Averages of filled candles have no waypoints: they
              begin with the page, and are exact to 1e-13 once they have forgotten that.
@@ -364,7 +364,7 @@ def filled_start(page: PageOfCandles, series: Series) -> int | None:
 def indicators_of(
     series: Series, start: Start, width_s: int, names: Collection[str]
 ) -> dict[str, Floats]:
-    """Return the values of *names*, a row a candle from *start* on, NaN for null.
+    """Return the values of *names*, one row a candle from *start* on; NaN for null.
 
     A row has one number, or those of `macd` (line, signal, histogram), `fibonacci` (as the report
     has them), `bollinger` (upper, middle, lower) and `stochRsi` (k, d).
@@ -401,12 +401,12 @@ def _averages(candles: Candles, start: Start) -> Floats:
 
 
 def _windows(values: Floats, size: int, short: float) -> Floats:
-    """Return the *size* values that end with each; *short* stands for those before the first."""
+    """Return the *size* values that end with each; *short* pads the start."""
     return sliding_window_view(np.concatenate([np.full(size - 1, short), values]), size)
 
 
 def _fibonacci(highs: Floats, lows: Floats, *, is_whole: bool) -> Floats:
-    """Return the levels of the newest 100 candles (D7), of fewer where there were no more."""
+    """Return the levels of the newest 100 candles (D7), or of all if there are fewer."""
     high = _windows(highs, SWING, -np.inf).max(axis=1)
     low = _windows(lows, SWING, np.inf).min(axis=1)
     span = high - low
@@ -442,7 +442,7 @@ def _bollinger(closes: Floats) -> Floats:
 
 
 def _vwap(series: Series, width_s: int, typical: Floats) -> Floats:
-    """Return the price of the day so far; NaN in a day whose beginning is not in *series*."""
+    """Return the VWAP of the day so far; NaN for a day whose beginning is not in *series*."""
     buckets = np.array([candle.bucket for candle in series.candles], np.int64)
     dollars = np.array(
         [c.buy_volume + c.sell_volume + (c.imported_volume or 0) for c in series.candles], float

@@ -66,7 +66,7 @@ def details_blob(swaps: Sequence[PricedSwap]) -> bytes | None:
 
 
 def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[PricedSwap]:
-    """Return *swaps* with what *blob* says of them; none without details that are theirs."""
+    """Return *swaps* with their details from *blob*; an empty list if the two do not match."""
     details = [] if blob is None else _details.decode(blob)
     exchanged = _exchanged(swaps)
     if len(details) != len(exchanged):
@@ -77,7 +77,7 @@ def with_details(swaps: Sequence[PricedSwap], blob: bytes | None) -> list[Priced
 
 
 def _exchanged(swaps: Sequence[PricedSwap]) -> list[PricedSwap]:
-    """Return *swaps* without what names the pool that took the place of a curve."""
+    """Return *swaps* without the entries that only name the pool that replaced a curve."""
     return [one for one in swaps if one.evidence is None or one.evidence.succeeds is None]
 
 
@@ -93,12 +93,12 @@ def _detail(row: Sequence[Any]) -> SwapDetail:
 
 @lru_cache(maxsize=TEXTS_MAX)
 def _text(signature: bytes) -> str:
-    """Return *signature* in base58: it takes as long as all else of a swap together."""
+    """Return *signature* in base58; slow, about as slow as the rest of a swap."""
     return str(SignatureBytes.from_bytes(signature))
 
 
 def _packed(signature: Signature) -> bytes | str:
-    """Return the bytes of *signature*; one that is not of Solana stays as it is."""
+    """Return the bytes of *signature*; one that is not from Solana stays text."""
     try:
         with parsed_by_others():
             return bytes(SignatureBytes.from_string(signature))
@@ -192,7 +192,7 @@ class SqlSeries:
         return await self._reading.in_snapshot(lambda db: read_past(db, mint, moment))
 
     async def close(self) -> None:
-        """Let go of the database and the threads."""
+        """Close the database and stop the threads."""
         self._reading.close()
 
 
@@ -242,7 +242,7 @@ def _candles(
 def _stands(
     db: Database, mint: Mint, known: KeptCandles, folded: tuple[bytes | None, bytes | None]
 ) -> bool:
-    """Return whether the rows of *known* stand yet, where *folded* is what the fold kept by now.
+    """Return whether the rows of *known* are still valid; *folded* is the fold's current state.
 
     Every fold changes it.  Any other change of rows says that the mint is tracked again.
     """
@@ -267,7 +267,7 @@ def _swaps(db: Database, mint: Mint, before: SwapPlace, limit: int) -> LoggedSwa
 
 
 def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:
-    """Yield swaps, some slots at a time, ever more: those of a busy mint are many."""
+    """Yield swaps, newest first, reading more slots each time."""
     slots = SLOTS_AT_ONCE
     while True:
         rows = list(db.execute(SWAPS, bounds | {"limit": slots}))

@@ -24,7 +24,7 @@ Table: TypeAlias = dict[str, Column]
 
 
 class TableFormat(StrEnum):
-    """How a table is written."""
+    """The format of a table."""
 
     CSV = "csv"
     PARQUET = "parquet"
@@ -73,7 +73,7 @@ def _own(candle: SeriesCandle, value: float) -> float | None:
 
 
 def joined(tables: Sequence[Table]) -> Table:
-    """Return the rows of *tables*, which have the same columns and are at least one."""
+    """Return the rows of *tables*, at least one, which have the same columns."""
     return {name: [value for one in tables for value in one[name]] for name in tables[0]}
 
 

@@ -105,7 +105,7 @@ SELECT address, sum(count), sum(CAST(buy_volume + sell_volume AS double precisio
 
 
 class CoverageWriter:
-    """Adds what blocks held to the sums of their hour, within the transactions of one writer."""
+    """Adds the coverage of blocks to the sums of their hour, in the transactions of one writer."""
 
     def __init__(self) -> None:
         self._hour = -1
@@ -121,7 +121,7 @@ class CoverageWriter:
             self._add(db, hour, list(slots))
 
     def _begin(self, db: Database, hour: int) -> None:
-        """Begin *hour*, or go on with it: let go of what is too old or too much."""
+        """Begin or continue *hour*, and delete rows that are too old or too many."""
         newest = db.execute("SELECT max(hour) FROM coverage").get
         if newest is not None:
             _keep_programs(db, newest)
@@ -182,7 +182,7 @@ def _bounded(tally: Tally) -> Tally:
 
 
 def _keep_programs(db: Database, hour: int) -> None:
-    """Sum up those that moved least."""
+    """Sum up the programs with the least volume as one."""
     rest: dict[tuple[str, str], list[Tally]] = defaultdict(list)
     for (program,) in list(db.execute(LARGEST_PROGRAMS, (hour,)))[PROGRAMS_MAX:]:
         for outcome, *tally in db.execute(OF_PROGRAM, (hour, program)):
@@ -202,7 +202,7 @@ def _keep_mints(db: Database, hour: int) -> None:
 
 
 def coverage_of(db: Database, hours: int) -> Coverage | None:
-    """Return that of the newest block's hour and of those before it, *hours* in all."""
+    """Return the coverage of the newest block's hour and those before, *hours* in all."""
     time = db.execute(NEWEST_TIME).get
     if time is None:
         return None
@@ -217,7 +217,7 @@ def coverage_of(db: Database, hours: int) -> Coverage | None:
 
 
 def missed_mints(db: Database) -> MissedMints:
-    """Return the mints of which calls were missed in the window."""
+    """Return the mints with missed calls in the window."""
     time = db.execute(NEWEST_TIME).get
     if time is None:
         return MissedMints({}, is_whole=True)

@@ -107,7 +107,7 @@ UPDATE progress SET folded_slot = ?, folded_day = ?,
 
 
 class SqlFolding:
-    """One batch of the finalized fold: read at leisure, written in one transaction; see `begin`.
+    """One batch of the finalized fold, read gradually and written in one transaction; see `begin`.
 
     slots    final slots not folded yet, oldest first
     day      of the checkpoint, None before the first
@@ -167,12 +167,12 @@ class SqlFolding:
         return found
 
     async def followed(self) -> dict[Mint, Activity]:
-        """Return the mints a rule may drop: tracked, and not listed by an operator."""
+        """Return the mints that a rule may drop: tracked, and not listed by an operator."""
         rows = await self._access.run(lambda db: db.execute(FOLLOWED))
         return {Mint(address): Activity(*counted) for address, *counted in rows}
 
     async def save(self, folded: Folded) -> int | None:
-        """Write *folded*, move the checkpoint to its last slot; return how many are followed.
+        """Write *folded* and move the checkpoint; return the number of followed mints.
 
         None, and nothing is written, if a mint was tracked or untracked since the batch was read.
         """
@@ -230,7 +230,7 @@ class SqlFolding:
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
-    """Return the candles too far behind bucket *newest*."""
+    """Return the cut before which candles are too far behind bucket *newest*."""
     return Cut(mint_id, timeframe, UnixS(newest - retention.keep_s[timeframe]))
 
 
@@ -307,7 +307,7 @@ def deciding_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
 
 
 def keep_deciding(db: Database, until: int) -> None:
-    """Keep the price pools after event *until*, the newest that is trimmed."""
+    """Keep the price pools as of event *until*, the newest event to be trimmed."""
     db.execute(KEEP_DECIDING, (until,))
     db.execute(KEEP_OTHERS, (until,))
     db.execute(FORGET_OTHERS, (OTHERS_DAYS, OTHERS_A_STEP))

@@ -33,7 +33,7 @@ from mintscope.solana.blocks import Gap
 
 
 class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A PricedSwap as it lies in a blob.
+    """A PricedSwap as stored in a blob.
 
     Without its mint, which is the row's, and its detail, which is beside it; what has no offered
     price or evidence ends before them.  Those of before have no pool either.
@@ -76,7 +76,7 @@ def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
 
 
 def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
-    """Return the swaps of *mint* that *blob* holds, in order."""
+    """Return the swaps of *mint* in *blob*, in order."""
     swaps: list[PricedSwap] = []
     for row in _rows.decode(blob):
         pool = row.pool
@@ -138,7 +138,7 @@ def deciding_blob(standing: Standing | None) -> bytes | None:
 
 
 def deciding_of(blob: bytes) -> Standing:
-    """Return the price pools in *blob*; of before decision 60, the one price pool."""
+    """Return the price pools in *blob*; before decision 60, the one price pool."""
     return unpack(blob)
 
 
@@ -148,7 +148,7 @@ def mints_blob(mints: Iterable[Mint]) -> bytes:
 
 
 def mints_of(blob: bytes) -> tuple[Mint, ...]:
-    """Return the addresses *blob* holds."""
+    """Return the addresses in *blob*."""
     return tuple(Mint(address) for address in _mints.decode(blob))
 
 
@@ -159,7 +159,7 @@ def header_row(header: SlotHeader) -> tuple[Any, ...]:
 
 
 def header_of(row: Row) -> SlotHeader:
-    """Return the header that such a row holds."""
+    """Return the header in *row*."""
     slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, blob = row
     samples = _samples.decode(blob)
     return SlotHeader(slot, parent_slot, blockhash, time, sol_usd, sol_usd_time, samples)
@@ -184,7 +184,7 @@ Result = TypeVar("Result")
 
 
 class MarketReading:
-    """Asks the database of the market, beside its writer.
+    """Reads the database of the market beside its writer.
 
     access       of a connection that reads
     timeout_s    of one question, with its wait for the questions before it
@@ -198,7 +198,7 @@ class MarketReading:
         self._timeout_s = timeout_s
 
     async def in_snapshot(self, read: Callable[[Database], Result]) -> Result:
-        """Return the result of *read*; all that it reads is of one commit."""
+        """Return the result of *read*, which sees a single commit."""
 
         def in_one(db: Database) -> Result:
             with db.snapshot():
@@ -215,7 +215,7 @@ class MarketReading:
             raise ServiceUnavailable("The market data cannot be read now; try again.") from cause
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         self._access.close()
 
 
@@ -255,7 +255,7 @@ SELECT program, reason, head, sum(count), sum(CAST(volume AS double precision)),
 
 
 def add(db: Database, seen: NotRead) -> None:
-    """Count *seen* in its hour, and forget what is more than a week older."""
+    """Count *seen* in its hour, and delete counts more than a week older."""
     hour = seen.time // HOUR_S
     kind = {"program": seen.program, "reason": seen.reason, "head": seen.head}
     db.execute(FORGET, (hour - HOURS_KEPT,))
@@ -267,7 +267,7 @@ def add(db: Database, seen: NotRead) -> None:
 
 
 def largest(db: Database, limit: int) -> list[NotRead]:
-    """Return up to *limit* kinds of the last day, the most volume first."""
+    """Return up to *limit* kinds of the last day, by falling volume."""
     bounds = {"hour_s": HOUR_S, "hours": HOURS_OF_DAY, "limit": limit}
     return [
         NotRead(
@@ -452,7 +452,7 @@ class SqlLogReader:
         )
 
     async def not_read(self, limit: int) -> Sequence[NotRead]:
-        """Return up to *limit* kinds of the newest block's day, the most volume first."""
+        """Return up to *limit* kinds of the day of the newest block, by falling volume."""
         return await self._reading.in_snapshot(lambda db: largest(db, limit))
 
     async def coverage(self, hours: int) -> Coverage | None:
@@ -460,11 +460,11 @@ class SqlLogReader:
         return await self._reading.in_snapshot(lambda db: coverage_of(db, hours))
 
     async def missed_mints(self) -> MissedMints:
-        """Return the mints of which calls were missed in the window."""
+        """Return the mints with missed calls in the window."""
         return await self._reading.in_snapshot(missed_mints)
 
     async def close(self) -> None:
-        """Let go of the database and the thread."""
+        """Close the database and stop the thread."""
         self._reading.close()
 
     def _read_tip(self, db: Database) -> log.LogTip:
@@ -595,7 +595,7 @@ def _tail(db: Database, mint: Mint, bounds: Mapping[str, int]) -> list[log.TailS
 
 
 def volume_swaps(mint: Mint, volumes: Iterable[int]) -> list[log.PricedSwap]:
-    """Return the amounts bought and sold of *mint* in one second."""
+    """Return swaps with the amounts bought and sold of *mint* in one second."""
     return [
         log.PricedSwap(mint, 0, 0, -1, 0, is_buy, volume, None, None)
         for is_buy, volume in zip((True, False), volumes, strict=True)

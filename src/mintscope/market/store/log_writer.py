@@ -165,7 +165,7 @@ class SqlMarketStore:
         self._forgetting = Forgetting(self._mints.drop)
 
     async def start(self, *, mints: Sequence[Mint], follows_files: bool) -> Tail:
-        """Return the position of the log; track *mints* before the first slot ever.
+        """Return the position of the log; track *mints* if the log is empty.
 
         A store that logs tracked mints alone drops those that a rule chose.
 
@@ -198,7 +198,7 @@ class SqlMarketStore:
         )
 
     async def trim(self, events_max: int) -> int:
-        """Delete up to *events_max* of the oldest events that are not needed; return their number.
+        """Delete up to *events_max* of the oldest events no longer needed; return their number.
 
         On a new day each call also forgets some mints that no longer trade.  Candles of mints that
         are no longer followed are deleted some at a time, too.
@@ -206,7 +206,7 @@ class SqlMarketStore:
         return await self._access.run(lambda db: self._trim(db, events_max))
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._access.close()
 
     def _start(self, db: Database, mints: Sequence[Mint], follows_files: bool) -> Tail:  # noqa: FBT001
@@ -298,7 +298,7 @@ class _Added:
                 self._others.append((seq, mint, deciding_blob(standing)))
 
     def flush(self, db: Database) -> None:
-        """Write them."""
+        """Write the rows."""
         for batch, rows in (
             (EVENTS, self.events),
             (HEADERS, self._headers),
@@ -380,7 +380,7 @@ class SqlTracking:
             return await self._access.run(lambda db: _add(db, mint))
 
     async def remove(self, mint: Mint) -> bool:
-        """Stop following *mint* and drop what was kept; False if it was not tracked.
+        """Stop following *mint* and drop its stored data; return False if it was not tracked.
 
         No rule follows it again, until `add` does.
         """
@@ -407,7 +407,7 @@ class SqlTracking:
             return next(iter(await self._access.run(lambda db: _read(db, ONE, mint))), None)
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._access.close()
 
 
@@ -451,7 +451,7 @@ class SqlIngestChecks:
         self._access = access
 
     async def keep(self, failing: Mapping[str, str], now: UnixMs) -> None:
-        """Store *failing* in the place of the rows that are there."""
+        """Replace the stored rows with *failing*."""
 
         def write(db: Database) -> None:
             with db.transaction():
@@ -524,7 +524,7 @@ class SqlMintFacts:
         self._access = access
 
     async def save(self, mint: Mint, facts: MintFacts) -> bool:
-        """Keep *facts*; False if *mint* has no row, or newer facts of this hour are kept."""
+        """Store *facts*; False if *mint* has no row, or newer facts of this hour are stored."""
         row = {
             "mint": mint,
             "slot": facts.slot,
@@ -548,7 +548,7 @@ class SqlMintFacts:
         return [Mint(address) for (address,) in rows]
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._access.close()
 
     async def _read(self, statement: str, values: Values) -> Rows:

@@ -16,7 +16,7 @@ from mintscope.market.timeframe import Timeframe
 
 
 class Cut(NamedTuple):
-    """From where on the candles of a mint's timeframe are old: before that bucket."""
+    """The bucket before which the candles of a mint's timeframe are old."""
 
     mint_id: int
     timeframe: Timeframe
@@ -24,7 +24,7 @@ class Cut(NamedTuple):
 
 
 class MarketTables(Protocol):
-    """Bulk reads and writes, and the engine's knowledge of other writers."""
+    """Bulk reads and writes, and notices between writers, by database engine."""
 
     def version(self, db: Database) -> int:
         """Return a number that changes when another process has tracked or untracked a mint."""
@@ -32,7 +32,7 @@ class MarketTables(Protocol):
     def numbers(
         self, db: Database, mints: Collection[Mint], *, creates: bool
     ) -> Mapping[Mint, int]:
-        """Return the numbers of those *mints* that have one: the tracked ones.
+        """Return the numbers of the *mints* that have one, which are the tracked ones.
 
         creates   give each mint a number
         """
@@ -44,7 +44,7 @@ class MarketTables(Protocol):
         """Drop the candles before *cuts*, beyond the *newest* ones that have a price."""
 
     def written(self, db: Database) -> None:
-        """Wake who reads the log; within the transaction that wrote it."""
+        """Notify the readers of the log, within the transaction that wrote it."""
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:
         """Stop following *mints*, and keep their candles; return the numbers of those followed."""
@@ -87,14 +87,14 @@ BEFORE_ALL: Final = Slot(-1)
 
 
 class MintIds:
-    """The numbers of the mints whose swaps are logged, as they are asked for.
+    """The numbers of the mints whose swaps are logged, cached.
 
     Kept from one transaction to the next, and forgotten once another process, an operator's
     command, has changed what is tracked.
     """
 
     def __init__(self, tables: MarketTables, *, creates: bool) -> None:
-        """With *creates* every mint is given a number, else tracked ones alone have one."""
+        """Give every mint a number if *creates*, else use only the numbers of tracked ones."""
         self._tables = tables
         self._creates = creates
         self._version: int | None = None
@@ -108,16 +108,16 @@ class MintIds:
             self._version = version
 
     def forget(self) -> None:
-        """Ask again after the next refresh: this process has changed what is tracked."""
+        """Make the next `refresh` clear the cache, because tracked mints changed here."""
         self._version = None
 
     def drop(self, mints: Sequence[Mint]) -> None:
-        """Forget the numbers of *mints*, which have none any more."""
+        """Forget the numbers of *mints*, which no longer have any."""
         for mint in mints:
             self._ids.pop(mint, None)
 
     def look_up(self, db: Database, mints: Collection[Mint]) -> Mapping[Mint, int | None]:
-        """Return the number of each of *mints*, None if its swaps are not logged."""
+        """Return the number of each of *mints*, or None if its swaps are not logged."""
         unknown = [mint for mint in mints if mint not in self._ids]
         if unknown:
             found = self._tables.numbers(db, unknown, creates=self._creates)
@@ -154,13 +154,13 @@ def track(
 
 
 def remove(db: Database, mint: Mint) -> bool:
-    """Untrack *mint* for an operator: no rule follows it again.  False if it was not followed."""
+    """Untrack *mint* for an operator, so that no rule follows it; False if it was not followed."""
     db.execute("UPDATE mint SET is_removed = 1 WHERE id = ?", (number(db, mint),))
     return untrack(db, mint)
 
 
 def untrack(db: Database, mint: Mint) -> bool:
-    """Follow *mint* no longer and drop what was kept of it; False if it was not followed."""
+    """Stop following *mint* and drop its stored data; return False if it was not followed."""
     mint_id = db.execute(UNFOLLOW, (mint,)).get
     if mint_id is None:
         return False

@@ -1,4 +1,4 @@
-"""PostgreSQL's own parts of the market."""
+"""The parts of the market specific to PostgreSQL."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
@@ -76,7 +76,7 @@ class PostgresMarketTables:
                 db.execute(DROP_WAYPOINTS, columns[:2])
 
     def written(self, db: Database) -> None:
-        """Wake who listens, once the transaction is committed."""
+        """Notify the listeners once the transaction is committed."""
         db.execute(NOTIFY)
 
     def unfollow(self, db: Database, mints: Sequence[Mint]) -> Mapping[Mint, int]:

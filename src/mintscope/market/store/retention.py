@@ -1,4 +1,4 @@
-"""Clearing and forgetting of old rows in SQL.
+"""Deletion of old rows in SQL.
 
 Forgetting mints that no longer trade: some at a time, from a mark that is kept.
 
@@ -52,7 +52,7 @@ log = structlog.get_logger()
 
 
 class Forgetting:
-    """Looks at some mints with each step, while a day has any that were not looked at.
+    """Checks some mints in each step, while any are unchecked on a day.
 
     on_forget   called with the mints that have lost their numbers
     """
@@ -65,7 +65,7 @@ class Forgetting:
         self._count = 0
 
     def step(self, db: Database) -> None:
-        """Look at the next mints, in a transaction of their own."""
+        """Check the next mints, in a separate transaction."""
         day, mark, newest = db.execute(MARK).get
         if mark is None:
             return
@@ -108,13 +108,13 @@ def clear(db: Database, mint_id: int) -> int:
 
 
 def clear_if_left(db: Database, mint_id: int) -> None:
-    """Delete the candles of one mint if they are still marked: it is to be followed again."""
+    """Delete the candles of a mint about to be followed again, if still marked for deletion."""
     if db.execute(IS_UNCLEARED, (mint_id,)).get:
         clear(db, mint_id)
 
 
 def clear_some(db: Database) -> None:
-    """Delete the candles of the next marked mints, in a transaction of its own."""
+    """Delete the candles of the next marked mints, in a separate transaction."""
     found = [int(mint_id) for (mint_id,) in db.execute(NEXT, (MINTS_CLEARED_A_STEP,))]
     if not found:
         return
@@ -140,7 +140,7 @@ SELECT timeframe, count(*), min(bucket) FROM candle
 def candles_a_day(
     db: Database, time: UnixS | None, tracked_count: int
 ) -> Mapping[Timeframe, int] | None:
-    """Return the candles of each timeframe that the day before *time* added.
+    """Return the number of candles of each timeframe added in the day before *time*.
 
     A shorter time is extrapolated; None below an hour.
     """

@@ -1,4 +1,4 @@
-"""SQLite's own parts of the market."""
+"""The parts of the market specific to SQLite."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -75,7 +75,7 @@ class SqliteMarketTables:
         return db.execute(KEPT_OF, (json.dumps(list(mints)),))
 
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
-        """Drop the candles before *cuts*; most mints have none, which the index shows."""
+        """Drop the candles before *cuts*; an index shows that most mints have none."""
         for mint_id, timeframe, cut in cuts:
             if db.execute(HAS_OLD, (mint_id, timeframe, cut)).get is not None:
                 bounds = {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": newest}
@@ -96,7 +96,7 @@ class SqliteMarketTables:
         return found
 
     def tidy(self, db: Database) -> None:
-        """Return free pages to the disk, some at a time, and bound the log."""
+        """Return some free pages to the disk, and limit the size of the write-ahead log."""
         assert isinstance(db, SqliteDatabase)
         return_free_pages(db, "market")
         if size_of(db.wal) > WAL_BYTES_MAX:

@@ -72,7 +72,7 @@ class _AnswerContext(msgspec.Struct, frozen=True):
 
 
 class Statuses(msgspec.Struct, frozen=True):
-    """Statuses of some signatures at a node that had come to the slot of *context*."""
+    """Statuses of some signatures at a node that had reached the slot of *context*."""
 
     context: _AnswerContext
     value: list[Status | None]
@@ -111,14 +111,14 @@ class _SignedMessage(msgspec.Struct, frozen=True):
 
 
 class ConfirmedTransaction(msgspec.Struct, frozen=True):
-    """A transaction in a block, as far as payments care."""
+    """The parts of a transaction in a block that payments need."""
 
     transaction: _SignedMessage
     meta: _TransactionMeta
 
 
 class RecordedTransaction(msgspec.Struct, frozen=True):
-    """A transaction in a block, as it was sent: in base64, and the name of that."""
+    """A transaction in a block as it was sent: its text, and the encoding, base64."""
 
     transaction: tuple[str, str]
 
@@ -163,7 +163,7 @@ class LatestBlockhash(msgspec.Struct, frozen=True):
     """The newest blockhash at a commitment, as of the slot of *context*."""
 
     class Value(msgspec.Struct, frozen=True, rename="camel"):
-        """The blockhash; a node may leave out how long it is good."""
+        """The blockhash; a node may omit its last valid height."""
 
         blockhash: Annotated[str, msgspec.Meta(max_length=44)]
         last_valid_block_height: Number | None = None
@@ -198,7 +198,7 @@ BALANCE: Final = msgspec.json.Decoder(_Balance)
 
 
 def received(found: ConfirmedTransaction, *, asset: Mint, treasury: str) -> int:
-    """Return by how much the balance of *treasury* grew, in atoms of *asset*.
+    """Return the increase of the balance of *treasury*, in atoms of *asset*.
 
     Raises    ValueError for invalid amounts
     """
@@ -252,7 +252,7 @@ _AMOUNT: Final = slice(64, 72)  # of a token account's data
 
 
 class _ParamsRefused(ChainUnavailable):
-    """The node does not take the parameters of a question."""
+    """The node rejects the parameters of a request."""
 
 
 _TROUBLES: Final[dict[int, type[ChainUnavailable]]] = {
@@ -297,7 +297,7 @@ class PaymentNode:
 
     @property
     def knows_confirmed(self) -> bool:
-        """Whether the node knows the level `confirmed`, as far as it was asked."""
+        """Whether the node supports the level `confirmed`, as far as is known."""
         return self._knows_confirmed
 
     async def aclose(self) -> None:
@@ -305,7 +305,7 @@ class PaymentNode:
         await asyncio.gather(*(pool.aclose() for pool in self._pools))
 
     async def latest(self) -> tuple[Hash, LatestBlockhash]:
-        """Return the newest confirmed blockhash, and what the node says of it."""
+        """Return the newest confirmed blockhash, and the node's answer about it."""
         options = {"commitment": CONFIRMED}
         found = await self._ask("getLatestBlockhash", [options], BLOCKHASH)
         try:
@@ -314,7 +314,7 @@ class PaymentNode:
             raise Unintelligible("getLatestBlockhash: expected a hash in base58") from cause
 
     async def simulate(self, wire: bytes, source: Pubkey) -> SimulatedAnswer:
-        """Return the balance of *source* after the transaction, or the reason why it would fail.
+        """Return the balance of *source* after the transaction, or the reason for its failure.
 
         The node is not asked to check signatures: the payer's was, and ours is
         not there yet.  So whatever it refuses to try is no fault of the payer's.
@@ -343,12 +343,12 @@ class PaymentNode:
         return SimulatedAnswer(slot=slot, result=int.from_bytes(data[_AMOUNT], "little"))
 
     async def send(self, wire: bytes) -> None:
-        """Send the transaction; the node itself goes on sending it until it expires."""
+        """Send the transaction; the node itself resends it until it expires."""
         options = {"encoding": "base64", "skipPreflight": True, "preflightCommitment": CONFIRMED}
         await self._ask("sendTransaction", [b64encode(wire).decode(), options], TEXT)
 
     async def pace(self) -> Pace | None:
-        """Return the pace of the chain by the node's samples; None if it has none."""
+        """Return the pace of the chain from the node's samples, or None if it has none."""
         found = await self._ask("getRecentPerformanceSamples", [SAMPLES_MAX], SAMPLES)
         return pace_of_samples((each.num_slots, each.sample_period_secs) for each in found)
 
@@ -369,7 +369,7 @@ class PaymentNode:
         return found
 
     async def transaction(self, signature: Signature) -> ConfirmedTransaction | None:
-        """Return the transaction once it is confirmed, None before."""
+        """Return the transaction if it is confirmed, else None."""
         options = {
             "encoding": "json",
             "commitment": CONFIRMED,
@@ -379,7 +379,7 @@ class PaymentNode:
             return await self._ask("getTransaction", [signature, options], TRANSACTION)
 
     async def wire(self, signature: Signature) -> bytes | None:
-        """Return the confirmed transaction as it was sent, None while there is none."""
+        """Return the confirmed transaction as it was sent, or None if there is none yet."""
         options = {
             "encoding": "base64",
             "commitment": CONFIRMED,
@@ -415,7 +415,7 @@ class PaymentNode:
     async def arrivals(
         self, treasury: str, after: Signature | None, before: str | None
     ) -> list[Arrival]:
-        """Return a page of what touched *treasury*, finalized, newest first."""
+        """Return a page of finalized transactions that touched *treasury*, newest first."""
         options: dict[str, Any] = {"commitment": FINALIZED, "limit": PAGE}
         options |= {} if after is None else {"until": after}
         options |= {} if before is None else {"before": before}
@@ -423,7 +423,7 @@ class PaymentNode:
         return await self._ask("getSignaturesForAddress", params, ARRIVALS)
 
     async def _ask(self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]") -> T:
-        """Return the result of *method*, at the level `finalized` if no other is known."""
+        """Return the result of *method*, at the level `finalized` if the node knows no other."""
         if not self._knows_confirmed:
             return await self._ask_at(method, as_final(params), decoder)
         try:
@@ -437,11 +437,11 @@ class PaymentNode:
         return await self._ask_at(method, as_final(params), decoder)
 
     async def _refuses_confirmed(self) -> bool:
-        """Return whether the node refuses the level `confirmed`, and takes `finalized`."""
+        """Return whether the node rejects the level `confirmed` but accepts `finalized`."""
         return await self._takes(CONFIRMED) is False and await self._takes(FINALIZED) is True
 
     async def _takes(self, level: str) -> bool | None:
-        """Return whether the node knows *level*; None if it gives no answer to that."""
+        """Return whether the node supports *level*, or None if it does not answer."""
         try:
             await self._ask_at("getSlot", [{"commitment": level}], NUMBER)
         except _ParamsRefused:
@@ -453,7 +453,7 @@ class PaymentNode:
     async def _ask_at(
         self, method: str, params: list[Any], decoder: "msgspec.json.Decoder[T]"
     ) -> T:
-        """Return the result of *method*; an error of the node's is an outage like any other."""
+        """Return the result of *method*; treat an error of the node as an outage."""
         request = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         try:
             async with asyncio.timeout(CALL_S):
@@ -469,7 +469,7 @@ class PaymentNode:
             raise ChainUnavailable(f"{method}: expected a JSON-RPC answer; {cause}") from cause
 
     async def _post_again(self, method: str, request: bytes) -> bytes:
-        """Post, once more where the node closed the connection just when it was used again.
+        """Post, and retry once if the node had just closed the reused connection.
 
         Every question may be asked twice; so may a transaction, which is one by its signature.
         """
@@ -497,7 +497,7 @@ def _data(method: str, data: tuple[str, str]) -> bytes:
 
 
 def _is_ours(error: str | dict[str, Any]) -> bool:
-    """Return whether a simulation failed for our own lack of funds, or the node's of readiness."""
+    """Return whether our lack of funds, or a node that is not ready, made a simulation fail."""
     if isinstance(error, dict):  # the fee payer is the first account of every payment
         return error.get("InsufficientFundsForRent") == {"account_index": 0}
     return error in NOT_THE_PAYERS

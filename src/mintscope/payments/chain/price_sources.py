@@ -53,7 +53,7 @@ FIGURE_LENGTH_MAX: Final = 64  # digits of a price
 
 
 class MarketPrice:
-    """Implements PriceSource by the token's own market."""
+    """Implements PriceSource with the token's own market."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ _PYTH: Final = msgspec.json.Decoder(_Pyth)
 
 
 class FeedPrice:
-    """Implements PriceSource by an address that answers as Pyth's Hermes does."""
+    """Implements PriceSource with an address that answers like Pyth's Hermes."""
 
     def __init__(self, url: str, *, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._url = url
@@ -146,7 +146,7 @@ class FeedPrice:
 
 
 def _reading(body: bytes) -> FeedReading | None:
-    """Return the reading of a feed of one price; None if it is not one price."""
+    """Return the reading of a feed of one price, or None if *body* is not one."""
     parsed = decode_json(body, _PYTH).parsed
     if len(parsed) != 1 or abs(parsed[0].price.expo) > EXPONENT_MAX:
         return None
@@ -156,7 +156,7 @@ def _reading(body: bytes) -> FeedReading | None:
 
 
 class SolPrice:
-    """Implements SolSource by SOL's own market, as followed here."""
+    """Implements SolSource with SOL's own market, as followed here."""
 
     def __init__(self, reader: LogReader) -> None:
         self._reader = reader
@@ -176,7 +176,7 @@ class SolPrice:
 
 
 class TrueClock:
-    """A price source that gives no price while the clock is wrong, by the newest block's time.
+    """A price source that gives no price while the clock differs from the newest block's time.
 
     Quotes expire by this clock.  A node that does not answer changes nothing.
     """
@@ -234,7 +234,7 @@ class OwnChain:
 
 
 async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
-    """Return, in words, that payments settle on another chain than the log is read from, or None.
+    """Return a message if payments settle on another chain than the log's, else None.
 
     Raises ChainUnavailable, ServiceUnavailable; UnusableStore before ingest has made the log
     """
@@ -251,7 +251,7 @@ async def other_chain(chain: PaymentChain, reader: LogReader) -> str | None:
 
 
 class UsableToken:
-    """A price source that looks each time whether the chain is fit for payments in a token.
+    """A price source that first checks whether the chain is fit for payments in a token.
 
     asset    its mint; None: the payment token's, whose price is measured
     """
@@ -275,7 +275,7 @@ class UsableToken:
         return found
 
     async def _look(self) -> None:
-        """Look at the chain; a node that does not answer changes nothing."""
+        """Check the chain; no answer from the node changes nothing."""
         try:
             await self._chain.expect_usable(self._asset)
         except UnusablePaymentToken as trouble:
@@ -292,7 +292,7 @@ _AMOUNT: Final = slice(64, 72)
 
 
 class Vaults(NamedTuple):
-    """The two token accounts of a pool: of the token, and of what it is traded for."""
+    """The two token accounts of a pool: of the token, and of the token it is traded for."""
 
     base: Wallet
     quote: Wallet

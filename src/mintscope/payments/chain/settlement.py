@@ -71,7 +71,7 @@ class RpcTreasury:
     async def arrivals(
         self, asset: Mint | None = None, *, after: Signature | None, before: Signature | None
     ) -> Arrivals:
-        """Return a page of what came after *after* and before *before*, newest first."""
+        """Return a page of arrivals after *after* and before *before*, newest first."""
         treasury = str(self._terms_of(asset).treasury)
         page = await self._node.arrivals(treasury, after, before)
         return Arrivals(
@@ -115,11 +115,11 @@ class RpcTreasury:
             return None
 
     def _terms_of(self, asset: Mint | None) -> Terms:
-        """Return the terms of the token *asset*; None: of the payment token."""
+        """Return the terms of the token *asset*; None means the payment token."""
         return next(each for each in self._terms if asset in {None, each.asset})
 
     def _received(self, found: ConfirmedTransaction) -> int:
-        """Return the atoms that arrived; a payment of ours carries one token alone.
+        """Return the atoms that arrived; our payments carry only one token.
 
         Raises    ValueError for invalid amounts, and for several tokens
         """
@@ -133,7 +133,7 @@ class RpcTreasury:
 
 
 def answered(answers: Sequence[Answer | BaseException], *, or_else: Answer) -> list[Answer]:
-    """Return *answers*; one question that was not answered does not spoil the others.
+    """Return *answers*, with *or_else* in place of each failed one.
 
     Raises    ChainUnavailable where none was answered, and whatever else was raised
     """
@@ -216,7 +216,7 @@ class RpcSettlement(RpcTreasury):
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Stop asking and close every connection."""
+        """Stop all requests and close every connection."""
         running = [*self._tasks, *(each for each in (self._poller, self._tip) if each)]
         for task in running:
             task.cancel()
@@ -230,7 +230,7 @@ class RpcSettlement(RpcTreasury):
         return SLOT_S_UNKNOWN if pace is None else pace.slot_s
 
     def _measured(self, slots_min: int) -> Pace | None:
-        """Return the pace by when this node came to which slot; None before it came *slots_min*."""
+        """Return the pace at which this node advances; None below *slots_min* slots."""
         if not self._marks:
             return None
         first, at_s = self._marks[0]
@@ -242,7 +242,7 @@ class RpcSettlement(RpcTreasury):
         return Pace(min(max(seconds / slots, SLOT_S_MIN), SLOT_S_MAX), seconds)
 
     def offer(self) -> RecentBlockhash | None:
-        """Return a young blockhash for a 402; None if none is known.  Asks nothing."""
+        """Return a recent blockhash for a 402, or None; makes no request."""
         return self._recents.young(
             now_s=self._clock.monotonic_s(),
             slot_s=self.slot_s(),
@@ -250,14 +250,14 @@ class RpcSettlement(RpcTreasury):
         )
 
     async def refresh_offer(self) -> None:
-        """Ask for a newer blockhash to offer with 402s; one of a node that lags is not offered."""
+        """Request a newer blockhash to offer with 402s; that of a lagging node is not offered."""
         if (self._pace() or self._sampled) is None:
             with suppress(ChainUnavailable):
                 self._sampled = await self._node.pace()
         await self.recent_blockhash(slot_min=await self._followed_slot() - YOUNG_BLOCKS)
 
     async def recent_blockhash(self, *, slot_min: int = 0) -> Hash:
-        """Return the newest confirmed blockhash; offer it, too, if it is of *slot_min* or later."""
+        """Return the newest confirmed blockhash; also offer it if it is of *slot_min* or later."""
         blockhash, found = await self._node.latest()
         if not self._marks or found.context.slot > self._marks[-1][0]:
             self._marks.append((found.context.slot, self._clock.monotonic_s()))
@@ -270,7 +270,7 @@ class RpcSettlement(RpcTreasury):
         return blockhash
 
     async def simulate(self, envelope: Envelope, source: Pubkey) -> Trial:
-        """Try the transaction on the chain as confirmed; read what it would leave in *source*."""
+        """Simulate the transaction on the confirmed chain, and read the new balance of *source*."""
         tried, tip = await self._try(envelope, source)
         if tried.result == UNKNOWN_BLOCKHASH:
             known = await self._try_until_level(envelope, source, tried, tip)
@@ -298,7 +298,7 @@ class RpcSettlement(RpcTreasury):
     async def _try_until_level(
         self, envelope: Envelope, source: Pubkey, tried: SimulatedAnswer, tip: EpochInfo
     ) -> Tried | UnknownBlockhash:
-        """Try again, a slot apart, until the node has come past all that was known at first.
+        """Retry once per slot, until the node has passed the newest slot known at the start.
 
         A blockhash is older than the payment that names it.  So a node that has come to the slot
         where the chain was when the payment came, and does not know it, never will.
@@ -320,7 +320,7 @@ class RpcSettlement(RpcTreasury):
     async def _explain(
         self, error: str, source: Pubkey, terms: Terms
     ) -> Rejected | TreasuryUnusable:
-        """Return if it is for the payer's account that the transfer would fail, or for ours."""
+        """Return whether the payer's account or ours would make the transfer fail."""
         if error == TOO_LITTLE:
             return Rejected(error, is_unfunded=True)
         if not error.startswith(TRANSFER_FAILED):
@@ -337,7 +337,7 @@ class RpcSettlement(RpcTreasury):
         return Rejected(error, is_unfunded=payers is None)
 
     async def _confirmed_tip(self) -> EpochInfo:
-        """Return the tip of some slots ago, or newer: many payments ask one question together."""
+        """Return a tip at most some slots old; many payments share one request."""
         now_s = self._clock.monotonic_s()
         tip = self._tip
         is_old = now_s - self._tip_at_s >= TIP_SLOTS * self.slot_s()
@@ -350,7 +350,7 @@ class RpcSettlement(RpcTreasury):
         return found
 
     def _is_seen_lately(self) -> bool:
-        """Return if the highest tip seen is of the life of a blockhash; else it may be wrong."""
+        """Return whether the highest tip was seen within the life of a blockhash."""
         return self._clock.monotonic_s() - self._seen_at_s <= BLOCKHASH_BLOCKS * self.slot_s()
 
     async def broadcast(self, signed: Signed) -> None:
@@ -358,7 +358,7 @@ class RpcSettlement(RpcTreasury):
         await self._node.send(signed.wire)
 
     async def wait(self, signature: Signature, *, patience_s: float) -> Sighting:
-        """Wait until the transaction is confirmed or has failed, together with all others."""
+        """Wait until the transaction is confirmed or has failed; all waiters share requests."""
         began_s = self._clock.monotonic_s()
         waiter: asyncio.Future[Sighting] = asyncio.get_running_loop().create_future()
         self._waiting.setdefault(signature, []).append(waiter)
@@ -380,7 +380,7 @@ class RpcSettlement(RpcTreasury):
             )
 
     async def look(self, signatures: Sequence[Signature]) -> Sequence[Sighting]:
-        """Search the whole history; the height is read first, so that absence can prove death.
+        """Search the whole history, after the height, so that absence can prove a payment dead.
 
         Two questions may reach two nodes: absence in one that is behind the
         other proves nothing.
@@ -424,7 +424,7 @@ class RpcSettlement(RpcTreasury):
         return await self._node.lamports(wallet)
 
     async def _poll(self) -> None:
-        """Ask for everyone who waits, at a steady pace, whatever a single answer takes."""
+        """Request the statuses for all waiters at a steady pace, however slow answers are."""
         while self._waiting:
             if len(self._tasks) < POLLS_IN_FLIGHT_MAX + len(self._reading):
                 for start in range(0, len(self._waiting), STATUSES_MAX):
@@ -480,7 +480,7 @@ class RpcSettlement(RpcTreasury):
     async def _measure(
         self, signature: Signature, *, is_final: bool
     ) -> Landed | Reverted | UnreadablePayment | None:
-        """Read the confirmed transaction and what it brought; None while there is none."""
+        """Read the confirmed transaction and its amount; None if there is none yet."""
         try:
             found = await self._node.transaction(signature)
         except Unintelligible as trouble:

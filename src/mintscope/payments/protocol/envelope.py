@@ -29,7 +29,7 @@ from mintscope.solana.pace import BLOCKHASH_BLOCKS
 
 
 class RefusalReason(StrEnum):
-    """One word per rule; a client learns from it what to do differently."""
+    """One word for each rule, which shows a client how to correct its payment."""
 
     # read from the header
     NO_MATCHING_REQUIREMENT = "no_matching_requirement"
@@ -77,7 +77,7 @@ class RefusalReason(StrEnum):
 
     @property
     def official(self) -> str:
-        """The code of x402; our own if x402 has none."""
+        """The x402 code, or our own if x402 has none."""
         return _OFFICIAL.get(self, self.value)
 
 
@@ -143,7 +143,7 @@ TRANSACTION_VERSIONS: Final = (0,)  # of payments; unversioned ones are taken, t
 
 
 class ResourceKind(msgspec.Struct, frozen=True):
-    """Resources whose paths begin with the same two parts, as "/v1/token".
+    """Resources whose paths begin with the same two parts, such as "/v1/token".
 
     A quote is known to be for a kind even if the resource itself is not known any more.
     """
@@ -159,7 +159,7 @@ def kind_of(resource: Resource) -> ResourceKind:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """The terms that configuration fixes for every payment.
+    """The terms of every payment, from the configuration.
 
     network        CAIP-2
     asset          the payment token's mint, pinned; never looked up by name
@@ -243,7 +243,7 @@ PAYER_AT: Final = 1
 
 
 class Signed(msgspec.Struct, frozen=True, kw_only=True):
-    """A transaction ready to be sent, its signature known before it is."""
+    """A transaction ready to be sent, with its signature."""
 
     signature: Signature
     wire: bytes
@@ -251,7 +251,7 @@ class Signed(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True)
 class Envelope:
-    """A transaction in its only spelling, with two signatures and unlike accounts.
+    """A transaction in canonical form, with two signatures and distinct accounts.
 
     The first signature's slot is ours to fill, and anyone can change it, so
     the message alone, not the whole transaction, identifies a payment.
@@ -267,34 +267,34 @@ class Envelope:
 
     @cached_property
     def message_hash(self) -> MessageHash:
-        """The name of this payment, everywhere."""
+        """The identifier of this payment throughout the service."""
         return MessageHash(hashlib.sha256(self.signed_bytes).digest())
 
     @cached_property
     def accounts(self) -> list[Pubkey]:
-        """Every account that the message names."""
+        """Every account in the message."""
         return list(self.message.account_keys)
 
     @property
     def payer(self) -> Wallet:
-        """The wallet whose funds move."""
+        """The wallet that pays."""
         return Wallet(str(self.accounts[PAYER_AT]))
 
     def is_signed_by_payer(self) -> bool:
-        """Check the payer's signature, here and now, without asking any node."""
+        """Return whether the payer's signature is valid, without asking any node."""
         return self.payer_signature.verify(self.accounts[PAYER_AT], self.signed_bytes)
 
     @property
     def unsigned(self) -> bytes:
-        """The transaction without our signature: it cannot be sent like this."""
+        """The transaction without our signature, which cannot be sent like this."""
         return self._wire(Ed25519.default())
 
     def is_sponsored_by(self, fee_payer: Pubkey) -> bool:
-        """Return whether it is *fee_payer* that would pay for landing it."""
+        """Return whether *fee_payer* would pay the fee."""
         return self.accounts[FEE_PAYER_AT] == fee_payer
 
     def lacks_only(self, fee_payer: Pubkey) -> bool:
-        """Return whether the signature of *fee_payer*, whose key may be new, makes it complete."""
+        """Return whether only the signature of *fee_payer*, whose key may be new, is missing."""
         return self.is_signed_by_payer() and self.is_sponsored_by(fee_payer)
 
     def sign(self, fee_payer: Keypair) -> Signed:
@@ -313,7 +313,7 @@ class Envelope:
 
 
 def find_version(transaction: bytes) -> int | None:
-    """Return the version in *transaction*; None for one without a version, or none.
+    """Return the version of *transaction*; None if it has none or is not a transaction.
 
     Version 0 begins with its signatures, later ones begin with their message (SIMD-0385); a
     message begins with 0x80 and its version.  No packet has room for 128 signatures.
@@ -326,7 +326,7 @@ def find_version(transaction: bytes) -> int | None:
 
 
 def open_envelope(transaction: bytes) -> Envelope | Refused:
-    """Take any bytes apart."""
+    """Parse *transaction*, which may be any bytes."""
     version = find_version(transaction)
     if version is not None and version not in TRANSACTION_VERSIONS:
         return Refused(RefusalReason.VERSION, version=version)

@@ -39,7 +39,7 @@ DESCRIPTION_LENGTH_MAX: Final = 500
 
 
 class Advert(msgspec.Struct, frozen=True, kw_only=True):
-    """The product and its seller; a payment is bound by its quote alone.
+    """The product and its seller; a payment is bound only by its quote.
 
     service_name    at most 32 ASCII characters
     tags            at most 5, of at most 32 ASCII characters
@@ -89,7 +89,7 @@ _SHORT_OFFER: Final = {IDENTIFIER: {"info": {"required": False}, "schema": {"typ
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Presented:
-    """A payment as its sender describes it: well formed, nothing of it checked.
+    """A payment as its sender describes it: well formed, but not verified.
 
     transaction    the bytes, as they were signed by the payer
     amount         in atoms
@@ -107,7 +107,7 @@ class Presented:
     quote: bytes | None = None
 
     def matches(self, terms: Terms) -> bool:
-        """Return whether this was signed in answer to a requirement of *terms*."""
+        """Return whether the payment was signed in answer to a requirement of *terms*."""
         return (self.scheme, self.network, self.asset, self.pay_to) == (
             SCHEME,
             terms.network,
@@ -150,7 +150,7 @@ def decode_payment(header: str) -> Presented:
 
 
 def parse_identifier(text: str) -> str:
-    """Return *text* as a redelivery key; the same form in the header and in the extension.
+    """Return *text* as a redelivery key, which has the same form in the header and the extension.
 
     Raises    InvalidPayment
     """
@@ -167,7 +167,7 @@ def encode_required(
     more: Mapping[str, Any] = NO_MORE,
     is_bare: bool = False,
 ) -> str:
-    """Write PAYMENT-REQUIRED: the ways to pay for one resource, the seller's preferred first.
+    """Return PAYMENT-REQUIRED: the ways to pay for a resource, the seller's preferred one first.
 
     With several ways, what is sold is described in the body alone: headers are short, for proxies.
 
@@ -231,7 +231,7 @@ def _resource(url: str, advert: Advert | None, *, is_short: bool) -> ResourceInf
 def encode_settled(
     terms: Terms, *, payer: Wallet, signature: str, extensions: dict[str, Any] | None = None
 ) -> str:
-    """Write PAYMENT-RESPONSE for a payment that has arrived."""
+    """Return PAYMENT-RESPONSE for a payment that has arrived."""
     return _encode(
         SettleResponse(
             success=True,
@@ -246,7 +246,7 @@ def encode_settled(
 def encode_refused(
     terms: Terms, *, reason: RefusalReason, signature: str, payer: Wallet | None = None
 ) -> str:
-    """Write PAYMENT-RESPONSE for a payment that was refused; *signature* may be empty.
+    """Return PAYMENT-RESPONSE for a refused payment; *signature* may be empty.
 
     `errorReason` is our code of *reason*, `errorMessage` that of x402.
     """
@@ -298,7 +298,7 @@ def _quote(extra: Mapping[str, Any] | None) -> bytes | None:
 
 
 def _identifier(extensions: dict[str, object] | None) -> str | None:
-    """Return the id of the payment-identifier extension; an echo without one is no id."""
+    """Return the id in the payment-identifier extension, or None if it has none."""
     extension = (extensions or {}).get(IDENTIFIER)
     if extension is None:
         return None

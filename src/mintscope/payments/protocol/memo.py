@@ -1,4 +1,4 @@
-"""Memo of a payment (the quote), and mints that may be paid with.
+"""Memo of a payment (the quote), and checks of mints for payments.
 
 The quote: 32 ASCII characters that a payment carries on chain, and that only we can write.
 
@@ -55,7 +55,7 @@ _KIND_MAC_BYTES: Final = 6
 
 
 class Flaw(Enum):
-    """The reason why a memo is not a quote of ours."""
+    """The reason why a memo is not our quote."""
 
     FORGED = auto()  # or written for another resource, amount, asset or payee
     EXPIRED = auto()
@@ -113,7 +113,7 @@ def find_flaw(  # noqa: PLR0913  as above
 
 
 def has_form_of_ours(memo: bytes) -> bool:
-    """Return whether *memo* has the length and the version of a quote, ours or forged."""
+    """Return whether *memo* has the length and the version of our quotes, valid or forged."""
     if len(memo) != MEMO_BYTES:
         return False
     try:
@@ -123,20 +123,20 @@ def has_form_of_ours(memo: bytes) -> bool:
 
 
 def quoted_at(memo: bytes) -> UnixMs:
-    """Return the time of *memo*, a quote without a flaw; to the second."""
+    """Return the time of *memo*, a valid quote, to the second."""
     expiry_s = int.from_bytes(urlsafe_b64decode(memo)[_EXPIRY], "big")
     return UnixMs((expiry_s - VALID_S) * 1000)
 
 
 def nonce_of(memo: bytes) -> bytes:
-    """Return the nonce of *memo*, a quote without a flaw."""
+    """Return the nonce of *memo*, a valid quote."""
     return urlsafe_b64decode(memo)[_NONCE]
 
 
 def _macs(
     key: bytes, head: bytes, *, terms: Terms, resource: Resource | ResourceKind, amount: int
 ) -> bytes:
-    """Return the MACs that must follow *head*, as far as *resource* decides; nothing for none."""
+    """Return the MACs that must follow *head*, as far as *resource* determines them."""
     bound = [amount, terms.network, terms.asset, terms.pay_to]
     if head.startswith(_VERSION_WITHOUT_KIND):
         is_known = not isinstance(resource, ResourceKind)
@@ -176,11 +176,11 @@ FORBIDDEN: Final = {
 
 
 class UnusablePaymentToken(NeedsOperator):
-    """The service must not start selling; the message says how to fix it."""
+    """The service must not start selling; the message explains how to fix this."""
 
 
 class AccountState(msgspec.Struct, frozen=True, kw_only=True):
-    """An account as the chain has it."""
+    """An account as it is on chain."""
 
     owner: Wallet
     data: bytes
@@ -220,7 +220,7 @@ def expect_usable_mint(account: AccountState | None, terms: Terms) -> None:
 
 
 def expect_usable_treasury(account: AccountState | None, terms: Terms) -> None:
-    """Expect the account that payments go to.  Raises UnusablePaymentToken."""
+    """Check the account that receives payments.  Raises UnusablePaymentToken."""
     if account is None:
         raise UnusablePaymentToken(
             f"treasury account {terms.treasury} does not exist, so every payment would fail:"

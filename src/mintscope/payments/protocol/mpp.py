@@ -1,4 +1,4 @@
-"""The `charge` of MPP, the Machine Payments Protocol, on Solana: another form of the same payment.
+"""The `charge` of MPP, the Machine Payments Protocol, on Solana: another form of x402 payments.
 
 A challenge stands in `WWW-Authenticate` of a 402 for clients whose `Accept-Payment` names
 `solana/charge`; its `externalId` is the quote, which the client writes as the memo of its
@@ -67,7 +67,7 @@ _Form = TypeVar("_Form", _Credential, _Request)
 
 
 def accepts_charge(accept_payment: str) -> bool:
-    """Return whether *accept_payment*, the value of `Accept-Payment`, takes `solana/charge`."""
+    """Return whether *accept_payment*, the value of `Accept-Payment`, accepts `solana/charge`."""
     for entry in accept_payment.split(","):
         name, *parameters = (part.strip() for part in entry.split(";"))
         if name in _TAKEN:
@@ -76,7 +76,7 @@ def accepts_charge(accept_payment: str) -> bool:
 
 
 def encode_challenge(requirement: Requirement, *, realm: str) -> str:
-    """Write the value of `WWW-Authenticate` for *requirement*.
+    """Return the value of `WWW-Authenticate` for *requirement*.
 
     realm    the host of the service
     """
@@ -103,7 +103,7 @@ def encode_challenge(requirement: Requirement, *, realm: str) -> str:
 
 
 def decode_credential(header: str) -> Presented:
-    """Read the value of `Authorization: Payment`.
+    """Parse the value of `Authorization: Payment`.
 
     Raises    InvalidPayment, whatever the text, unless it answers a challenge of ours in form
     """
@@ -131,7 +131,7 @@ def decode_credential(header: str) -> Presented:
 
 
 def encode_receipt(*, signature: str, settled_at: str) -> str:
-    """Write `Payment-Receipt` for a payment that has arrived.
+    """Return `Payment-Receipt` for a payment that has arrived.
 
     settled_at    as in `2026-01-02T03:04:05Z`
     """
@@ -146,7 +146,7 @@ def _encoded(value: dict[str, Any]) -> str:
 
 
 def _decoded(text: str, expected: type[_Form], what: str) -> _Form:
-    """Return the base64url of JSON in *text*; padding may stand at its end."""
+    """Return *text* decoded from base64url of JSON, with or without padding."""
     try:
         plain = b64decode(_padded(text), altchars=b"-_", validate=True)
         return msgspec.json.decode(plain, type=expected)

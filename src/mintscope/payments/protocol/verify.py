@@ -1,4 +1,4 @@
-"""Strict check of a payment, and the transaction that passes it.
+"""Strict check of a payment, and the transaction that passes the check.
 
 The strict check of a payment: pure, total over bytes, no question to any node.
 
@@ -65,7 +65,7 @@ _TRANSFER_ACCOUNTS: Final = 4
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """A payment that would be exactly what was asked for, if it landed.
+    """A payment that would fulfil the demand exactly if it landed.
 
     source           the payer's token account
     fee_lamports     the most that landing it costs us
@@ -106,14 +106,14 @@ class Asked:
 
 
 class _Wrong(Exception):
-    """Carries a reason out of a nested rule; never leaves this file."""
+    """Carries a reason out of a nested rule, and is caught in this module."""
 
     def __init__(self, reason: RefusalReason) -> None:
         self.reason = reason
 
 
 def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
-    """Apply every rule that can be decided without the chain, the signature last."""
+    """Apply every rule that needs no chain, with the signature last."""
     try:
         fee_lamports = _check_fee(envelope, asked.terms)
         source = _check_transfer(envelope, asked)
@@ -137,7 +137,7 @@ def verify(envelope: Envelope, asked: Asked) -> Verified | Refused:
 
 
 def find_memo(envelope: Envelope) -> bytes | None:
-    """Return the text of the one memo of *envelope*, None unless there is one."""
+    """Return the text of the only memo of *envelope*, or None if there is not exactly one."""
     instructions = envelope.message.instructions
     memos = [bytes(each.data) for each in instructions if _program(envelope, each) == MEMO]
     return memos[0] if len(memos) == 1 else None
@@ -151,7 +151,7 @@ def transferred(envelope: Envelope) -> int | None:
 
 
 def _check_fee(envelope: Envelope, terms: Terms) -> int:
-    """Refuse whatever could cost the fee payer more than one small fee; return that fee."""
+    """Refuse anything that could cost the fee payer more than one small fee; return that fee."""
     instructions = envelope.message.instructions
     if str(envelope.accounts[FEE_PAYER_AT]) != terms.fee_payer:
         raise _Wrong(RefusalReason.FEE_PAYER)
@@ -186,7 +186,7 @@ def _budget(
 
 
 def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
-    """Expect exactly the transfer that was asked for; return its source."""
+    """Check that the transfer is exactly the demanded one; return its source."""
     instruction = envelope.message.instructions[2]
     terms = asked.terms
     data = bytes(instruction.data)
@@ -215,7 +215,7 @@ def _check_transfer(envelope: Envelope, asked: Asked) -> Pubkey:
 
 
 def _check_rest(envelope: Envelope) -> bytes | None:
-    """Expect at most one memo and nothing but wallet guards; return the memo."""
+    """Check that the rest is at most one memo and wallet guards; return the memo."""
     rest = [
         (_program(envelope, instruction), bytes(instruction.data))
         for instruction in envelope.message.instructions[3:]
@@ -229,7 +229,7 @@ def _check_rest(envelope: Envelope) -> bytes | None:
 
 
 def _check_quote(memo: bytes | None, asked: Asked) -> bytes:
-    """Expect a quote of ours for exactly this, in *memo* or beside it; return the quote."""
+    """Check that *memo* or the request holds our quote for exactly this; return the quote."""
     is_beside = memo is None or _is_clients_own(memo)
     quote = asked.offered if asked.offered is not None and is_beside else memo
     if quote is None:
@@ -250,7 +250,7 @@ def _check_quote(memo: bytes | None, asked: Asked) -> bytes:
 
 
 def _is_clients_own(memo: bytes) -> bool:
-    """Return whether *memo* is a text that clients make unique themselves, and no quote."""
+    """Return whether *memo* is a unique text of the client's own, and not a quote."""
     try:
         memo.decode()
     except UnicodeDecodeError:
@@ -289,7 +289,7 @@ def _instructions(terms: Terms, payer: Pubkey, *, amount: int, memo: str) -> lis
 
 
 def build(requirement: Requirement, payer: Pubkey, recent: Hash) -> bytes:
-    """Return the transaction by which *payer* meets *requirement*, both signatures left open.
+    """Return the transaction with which *payer* meets *requirement*, without both signatures.
 
     recent    a blockhash of the last minute
     """

@@ -219,7 +219,7 @@ SELECT total FROM (
 
 
 class Stage(StrEnum):
-    """The table that a walk is in."""
+    """The table that a check of the books is in."""
 
     JOURNAL = "journal"
     CLOSING = "closing"
@@ -257,7 +257,7 @@ AFTER: Final = {
 
 
 class At(NamedTuple):
-    """The place of the walk after its last part; see the table audit_walk."""
+    """The position of the check after its last part; see the table audit_walk."""
 
     number: int
     stage: str
@@ -287,7 +287,7 @@ class At(NamedTuple):
 
 
 class Walk:
-    """Goes through the books over one connection; one process at a time."""
+    """Checks the books over one connection; one process at a time."""
 
     def __init__(self, db: Database, *, rows_a_part: int = ROWS_A_PART) -> None:
         self._db = db
@@ -295,7 +295,7 @@ class Walk:
         self.months = ClosedMonths(db, rows_a_part=rows_a_part)
 
     def read(self) -> Walked:
-        """Return the progress of the walk."""
+        """Return the progress of the check."""
         at = self._at()
         last = last_close(self._db)
         return Walked(
@@ -306,7 +306,7 @@ class Walk:
         )
 
     def step(self, now: UnixMs, *, begins: bool) -> Proven:
-        """Walk on by one part; *begins*: begin once more if the walk has come to its end."""
+        """Check one more part; *begins* starts over if the last check has finished."""
         last = last_close(self._db)
         at = self._at()
         if at is None or (begins and at.stage == Stage.FINISHED):
@@ -346,20 +346,20 @@ class Walk:
         return None if row is None else At(*row)
 
     def _begin(self, last: Close, now: UnixMs) -> None:
-        """Begin after the last close."""
+        """Start after the last closed month."""
         values = {"entry": last.last_entry, "rotated": last.rotated, "frozen": last.frozen}
         with self._db.transaction(beside=True):
             self._db.execute(BEGIN, {**values, "now": now})
 
     def _open_month(self, last: Close) -> Month | None:
-        """Return the first month that has entries and is not closed, None if all are."""
+        """Return the first month with entries that is not closed, or None if all are."""
         first = self._db.execute(FIRST_AT, (last.last_entry,)).get
         if first is None:
             return None
         return Month(max(month_of(UnixMs(first)), last.month + 1))
 
     def _end_month(self, at: At, month: Month, last: Close, now: UnixMs) -> list[Violation]:
-        """Go on to close *month*, which is added up completely."""
+        """Start to close *month*, whose entries are all added up."""
         if at.summed != at.entry:  # an older version has walked a part, with fewer sums
             self._begin(last, now)
         else:
@@ -368,7 +368,7 @@ class Walk:
         return []
 
     def _close(self, at: At, stage: Stage, last: Close, now: UnixMs) -> list[Violation]:
-        """Close the next rows of a month; after the last, walk on from there."""
+        """Close the next rows of a month; after its last row, continue the check."""
         if stage is Stage.CLOSING:
             found, may_close = self.months.add_balances(at.of_month, Stage.CLOSING_KEYS, last)
             if not may_close:
@@ -392,7 +392,7 @@ class Walk:
         return []
 
     def _add_up(self, bounds: dict[str, int]) -> list[Violation]:
-        """Add up the next entries, behind which none comes any more."""
+        """Add up the next entries, before which no more entries can be inserted."""
         with self._db.transaction(beside=True):
             if self._db.execute(ENTRY, (bounds["walk"],)).get != bounds["after"]:
                 return []  # another process has added them
@@ -402,7 +402,7 @@ class Walk:
         return found
 
     def _look_at_the_newest(self, bounds: dict[str, int]) -> list[Violation]:
-        """Look at the newest entries as they are, and at the sums of all."""
+        """Check the newest entries and the sums of all entries."""
         with self._db.snapshot():
             bounds["until"] = int(self._db.execute(NEWEST).get)
             found = self._find(OF_JOURNAL, bounds) + self._find(OF_ALL, bounds)
@@ -410,7 +410,7 @@ class Walk:
         return found
 
     def _compare(self, stage: Stage, sums: dict[str, int], place: int) -> list[Violation]:
-        """Compare the next rows of *stage*; go to the next one behind the last."""
+        """Compare the next rows of *stage*, or go to the next stage after its last row."""
         rows = KEYS_A_PART if stage is Stage.KEYS else self._rows_a_part
         with self._db.snapshot():
             until = self._db.execute(NEXT[stage], (place, rows)).get

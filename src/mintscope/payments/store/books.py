@@ -69,13 +69,13 @@ VALUES (?, ?, 'acknowledged', ?, ?)
 
 
 class OrphanTable:
-    """The orphans over one connection; what writes is called inside `transaction(db)`."""
+    """The orphans over one connection; call writing methods inside `transaction(db)`."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def note(self, orphans: Sequence[Orphan]) -> list[Signature]:
-        """Keep *orphans*; return those that are settled."""
+        """Store *orphans*; return those that are settled."""
         for each in orphans:
             found = (each.payer, each.amount, each.asset, each.bought, each.found_at)
             row = (each.signature, *found)
@@ -85,7 +85,7 @@ class OrphanTable:
         return [Signature(str(found)) for (found,) in settled]
 
     def open(self) -> list[Orphan]:
-        """Return those that are neither settled nor issued."""
+        """Return the orphans that are neither settled nor issued."""
         return [
             Orphan(
                 signature=Signature(str(signature)),
@@ -208,7 +208,7 @@ FUND: Final = "SELECT lamports FROM fee_fund"
 
 
 class SqlPaymentBooks:
-    """Implements every port of the books of payments; one job at a time."""
+    """Implements every port of the payment books, one job at a time."""
 
     def __init__(
         self, database: Database, *, is_auditor: Callable[[], bool] = lambda: True
@@ -221,19 +221,19 @@ class SqlPaymentBooks:
         self._running: asyncio.Task[Any] | None = None
 
     async def check(self, *, after_entry: int | None) -> Checked:
-        """Compare doubts, and what came after *after_entry*, as of one moment."""
+        """Compare doubts and the entries after *after_entry*, as of one moment."""
         return await self._run(lambda: self._check(after_entry))
 
     async def prove(self, *, now: UnixMs, begins: bool) -> Proven:
-        """Go on with the walk through all books by one part."""
+        """Check one more part of all books."""
         return await self._run(lambda: self._walk.step(now, begins=begins))
 
     async def walked(self) -> Walked:
-        """Return the progress of the walk through all books."""
+        """Return the progress of the check of all books."""
         return await self._run(self._walk.read)
 
     async def forget_spends(self, *, now: UnixMs, kept_months: int) -> bool:
-        """Delete some spends of months closed over *kept_months* ago; return if more may be."""
+        """Delete spends of months closed over *kept_months* ago; return whether more may remain."""
         return await self._run(lambda: self._walk.months.forget(now, kept_months))
 
     async def scan(self, scope: ScanScope, asset: Mint | None = None) -> Scan | None:
@@ -261,11 +261,11 @@ class SqlPaymentBooks:
             await self._change(lambda: self._settle(DOUBT, rows))
 
     async def doubts(self, *, now: UnixMs, count_max: int) -> Sequence[Signature]:
-        """Return the arrivals to look at again."""
+        """Return the arrivals to check again."""
         return await self._run(lambda: self._signatures(DUE, (now, count_max)))
 
     async def dismiss(self, signatures: Sequence[Signature]) -> None:
-        """Forget every doubt about *signatures*, and what is settled by now."""
+        """Forget every doubt about *signatures*, and every doubt settled by now."""
         rows = [(signature,) for signature in signatures]
         await self._change(lambda: self._settle(DISMISS, rows))
 
@@ -274,16 +274,16 @@ class SqlPaymentBooks:
         await self._write(STOP_SALES, (now, why))
 
     async def resume_sales(self) -> None:
-        """Open sales again; what stopped them must be understood first."""
+        """Reopen sales; the cause of the stop must be understood first."""
         await self._write(RESUME_SALES, ())
 
     async def why_stopped(self) -> str | None:
-        """Return the reason why sales are stopped, None while they are open."""
+        """Return the reason why sales are stopped, or None if they are open."""
         why: str | None = await self._run(lambda: self._db.execute(WHY_STOPPED).get)
         return why
 
     async def is_auditor(self) -> bool:
-        """Return whether this process is the one that audits, of all that run."""
+        """Return whether this process is the one that audits."""
         return await self._run(self._is_auditor)
 
     async def fund_mark(self) -> int:
@@ -295,25 +295,25 @@ class SqlPaymentBooks:
         await self._write(FILL_FUND, (lamports, mark))
 
     async def fund(self) -> int | None:
-        """Return the lamports not reserved for payments yet, None before the first look."""
+        """Return the lamports not reserved for payments, or None before the first check."""
         lamports: int | None = await self._run(lambda: self._db.execute(FUND).get)
         return lamports
 
     async def fees_at_risk(self, *, now: UnixMs) -> FeesAtRisk:
-        """Return the fees that all payers together burned within the hour, or may burn yet."""
+        """Return the fees that all payers together burned in the last hour or still put at risk."""
         return await self._run(lambda: Budgets(self._db).fees_at_risk(now))
 
     async def pending(self) -> tuple[int, UnixMs | None]:
-        """Return the number of payments without an outcome, and the begin of the oldest."""
+        """Return the number of payments without an outcome, and the start of the oldest."""
         count, oldest = await self._run(lambda: self._db.execute(PENDING).get)
         return count, None if oldest is None else UnixMs(oldest)
 
     async def note_orphans(self, orphans: Sequence[Orphan]) -> Sequence[Signature]:
-        """Keep *orphans* as they were met first; return those that an operator has settled."""
+        """Store *orphans* as first found; return those that an operator has settled."""
         return await self._change(lambda: self._orphans.note(orphans))
 
     async def orphans(self) -> Sequence[Orphan]:
-        """Return those that are neither settled nor issued."""
+        """Return the orphans that are neither settled nor issued."""
         return await self._run(self._orphans.open)
 
     async def acknowledge(
@@ -323,21 +323,21 @@ class SqlPaymentBooks:
         return await self._change(lambda: self._orphans.acknowledge(signature, note, by, now))
 
     async def search(self, wanted: Wanted) -> Kept:
-        """Return the payments and orphans that match a search of support, newest first."""
+        """Return the payments and orphans that match a support search, newest first."""
         return await self._run(lambda: self._searched(wanted))
 
     async def newest(
         self, state: State | None, before: Place | None, limit: int
     ) -> Sequence[KeptPayment]:
-        """Return up to *limit* payments in a *state*, or all, newest first, behind *before*."""
+        """Return up to *limit* payments after *before*, newest first, in *state* if given."""
         return await self._run(lambda: newest(self._db, state, before, limit))
 
     async def takings(self, since: UnixMs) -> Sequence[Takings]:
-        """Return the takings of issued payments that were begun since then, newest first."""
+        """Return the takings of issued payments begun at *since* or later, newest first."""
         return await self._run(lambda: takings(self._db, since))
 
     async def close(self) -> None:
-        """Let go of the file, once a job that was cancelled has ended: its thread goes on."""
+        """Close the file after any cancelled job has ended, because its thread continues."""
         await self._end_running()
         self._db.close()
 
@@ -402,13 +402,13 @@ class SqlPaymentBooks:
 
 
 def _look_at(ended: asyncio.Task[Any]) -> None:
-    """Retrieve the error of a job that nothing waits for any more, so that it is not logged."""
+    """Retrieve the error of an abandoned job, so that it is not logged."""
     if not ended.cancelled():
         ended.exception()
 
 
 def _scan_name(scope: ScanScope, asset: Mint | None) -> str:
-    """Return the name of the stored scan; that of the payment token is as old as its table."""
+    """Return the name of the stored scan of *scope* and *asset*."""
     return scope if asset is None else f"{scope}:{asset}"
 
 
@@ -436,7 +436,7 @@ class SqlHourRows:
         self._db = db
 
     def add(self, hour: int, values: Mapping[Series, int]) -> None:
-        """Add *values* to those of the hour; of LAG_MS the highest is kept, of FUND the last."""
+        """Add *values* to those of the hour; for LAG_MS keep the highest, for FUND the last."""
         for series, value in sorted(values.items()):
             self._db.execute(KEPT_BY.get(series, ADD), (hour, str(series), value))
 

@@ -66,7 +66,7 @@ token_hash IS NOT NULL AND state = 'issued' AND (holder <> account OR credits <>
 
 
 def payment_of(row: Sequence[Any]) -> Payment:
-    """Return the payment that a row of COLUMNS holds."""
+    """Return the payment in *row*, a row of COLUMNS."""
     return Payment(
         message_hash=MessageHash(row[0]),
         signature=Signature(row[1]),
@@ -100,7 +100,7 @@ def _purchase(
 
 
 def columns_of(payment: Payment) -> tuple[SqlValue, ...]:
-    """Return the stored columns of *payment* at its begin, in the order of COLUMNS."""
+    """Return the columns of *payment* when it begins, in the order of COLUMNS."""
     return (
         payment.message_hash,
         payment.signature,
@@ -192,17 +192,17 @@ class PaymentTable:
         self.purchase = PurchasedCredits(db)
 
     def find(self, message_hash: MessageHash) -> Found:
-        """Return the payment of that name, and the mark at this moment."""
+        """Return the payment of *message_hash*, and the current mark."""
         row = self._db.execute(FIND, (message_hash,)).fetchone()
         return Found(None if row is None else payment_of(row), int(self._db.execute(MARK).get))
 
     def find_signatures(self, signatures: Sequence[Signature]) -> list[Payment]:
-        """Return those payments among *signatures* that are ours."""
+        """Return our payments among *signatures*."""
         statement = f"{FIND_SIGNATURES} ({marks(signatures)})"
         return [payment_of(row) for row in self._db.execute(statement, signatures)]
 
     def begin(self, pending: PendingPayment) -> Beginning:
-        """Make the payment pending unless something speaks against it."""
+        """Make the payment pending unless there is an objection."""
         known = self.find(pending.payment.message_hash).payment
         if known is not None:
             return KnownPayment(known)
@@ -217,7 +217,7 @@ class PaymentTable:
     def adopt(
         self, payment: Payment, landed: Landed, by: Actor, now: UnixMs
     ) -> Resolved | Acknowledged | KeyTaken:
-        """Begin and issue a payment that landed for good, unless an operator has settled it."""
+        """Begin and issue a payment that landed finally, unless an operator has settled it."""
         if self._db.execute(IS_ACKNOWLEDGED, (payment.signature,)).get:
             return Acknowledged()
         if self.find(payment.message_hash).payment is None:
@@ -234,7 +234,7 @@ class PaymentTable:
         now: UnixMs,
         again_ms: int,
     ) -> Resolved:
-        """Apply *evidence* and move the credits that it moves."""
+        """Apply *evidence*, and move credits accordingly."""
         before = self.find(message_hash).payment
         if before is None:
             raise Inconsistent(f"expected a payment that was begun; was {message_hash.hex()}")
@@ -251,11 +251,11 @@ class PaymentTable:
         return Resolved(before, after)
 
     def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> list[Payment]:
-        """Take over payments whose lease has ended."""
+        """Lease payments whose lease has ended."""
         return [payment_of(row) for row in self._db.execute(LEASE, (now, until, count_max))]
 
     def postpone(self, message_hash: MessageHash, until: UnixMs) -> None:
-        """Let no lease of the payment begin before *until*."""
+        """Prevent a new lease of the payment before *until*."""
         self._db.execute(POSTPONE, (message_hash, until))
 
     def forget_reports(self, before: UnixMs) -> None:
@@ -296,11 +296,11 @@ class SqlPaymentStore:
         )
 
     async def find(self, message_hash: MessageHash) -> Found:
-        """Return the payment of that name, if there is one."""
+        """Return the payment of *message_hash*, if there is one."""
         return await self._look(lambda table: table.find(message_hash))
 
     async def begin(self, pending: PendingPayment) -> Beginning:
-        """Make the payment pending, durably, unless something speaks against it."""
+        """Store the payment as pending unless there is an objection."""
         return await self._write(lambda: self._table.begin(pending))
 
     async def resolve(
@@ -311,51 +311,51 @@ class SqlPaymentStore:
         now: UnixMs,
         again_ms: int,
     ) -> Payment:
-        """Apply *evidence* and move the credits that it moves, in one transaction."""
+        """Apply *evidence* and move credits accordingly, in one transaction."""
         found = await self._write(
             lambda: self._table.resolve(message_hash, evidence, now, again_ms)
         )
         return found.after
 
     async def adopt(self, payment: Payment, landed: Landed, *, by: Actor, now: UnixMs) -> Adoption:
-        """Begin and issue *payment*, which has *landed* for good, in one transaction."""
+        """Begin and issue *payment*, which has *landed* finally, in one transaction."""
         adopted = await self._write(lambda: self._table.adopt(payment, landed, by, now))
         return adopted.after if isinstance(adopted, Resolved) else adopted
 
     async def lease(self, *, now: UnixMs, until: UnixMs, count_max: int) -> Sequence[Payment]:
-        """Take over payments whose lease has ended."""
+        """Lease payments whose lease has ended."""
         return await self._write(
             lambda: self._table.lease(now=now, until=until, count_max=count_max)
         )
 
     async def postpone(self, message_hash: MessageHash, *, until: UnixMs) -> None:
-        """Let no lease of the payment begin before *until*."""
+        """Prevent a new lease of the payment before *until*."""
         await self._write(lambda: self._table.postpone(message_hash, until))
 
     async def find_signatures(self, signatures: Sequence[Signature]) -> Sequence[Payment]:
-        """Return those payments among *signatures* that are ours."""
+        """Return our payments among *signatures*."""
         return await self._look(lambda table: table.find_signatures(signatures))
 
     async def has_bought(self, payer: Wallet) -> bool:
-        """Return whether a payment of the wallet has ever been good."""
+        """Return whether the wallet ever made a good payment."""
         return await self._look(lambda table: table.budgets.has_bought(payer))
 
     async def has_bought_from(self, address: str) -> bool:
-        """Return whether a payment from this client address has ever been good."""
+        """Return whether this client address ever made a good payment."""
         return await self._look(lambda table: table.budgets.has_bought_from(address))
 
     async def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the present holder of the credits that the transaction paid for."""
+        """Return the current holder of the credits that the transaction paid for."""
         return await self._look(lambda table: table.purchase.find_purchase(signature))
 
     async def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the account with most credits of which all that are left are of *wallet*."""
+        """Return the account with the most credits, all of them from payments of *wallet*."""
         return await self._look(lambda table: table.purchase.find_credits(wallet))
 
     async def rotate(
         self, holder: CreditAccount, token_hash: CredentialHash, hint: str, *, now: UnixMs
     ) -> int | RotationDenied:
-        """Move all credits of *holder* to a new token; return how many."""
+        """Move all credits of *holder* to a new token; return their number."""
         return await self._write(lambda: self._table.purchase.rotate(holder, token_hash, hint, now))
 
     async def claim(
@@ -371,7 +371,7 @@ class SqlPaymentStore:
         await self._write(lambda: self._table.forget_reports(before))
 
     async def close(self) -> None:
-        """Finish what is queued, then let go of the database."""
+        """Finish the queued jobs, then close the database."""
         await self._group.close()
         self._writing.close()
         self._reading.close()
@@ -398,7 +398,7 @@ class SqlPaymentStore:
         return outcomes
 
     def _attempt(self, job: Job) -> Any:
-        """Do *job*, or undo it alone and return why; raise what concerns the whole store."""
+        """Do *job*, or undo it alone and return its error; raise errors of the whole store."""
         try:
             with self._writing.savepoint():
                 return job()
@@ -414,11 +414,11 @@ class SqlPaymentStore:
 
 
 def _ignore(_unheard: Sequence[tuple[Job, Any]]) -> None:
-    """Do nothing about an outcome without a waiter: the reconciler goes on from the row."""
+    """Ignore an outcome without a waiter, because the reconciler continues from the row."""
 
 
 def _count(resolved: Resolved) -> None:
-    """Count issued payments, the first time, by any process and however late."""
+    """Count a payment once when it is issued, by any process and at any time."""
     if resolved.before.state in NOT_ISSUED and resolved.after.state is State.ISSUED:
         PAYMENTS_ISSUED.inc()
         if not isinstance(resolved.after.purchase, PaidReport):
@@ -426,7 +426,7 @@ def _count(resolved: Resolved) -> None:
 
 
 def _tell(resolved: Resolved) -> None:
-    """Raise an alarm for what was taken back, and take it back when it is given again."""
+    """Log an error for a frozen payment, and a warning when it is issued again."""
     before = resolved.before.state
     after = resolved.after.state
     if before is after or State.FROZEN not in {before, after}:
@@ -442,4 +442,4 @@ def _tell(resolved: Resolved) -> None:
 
 
 def _rest() -> None:
-    """Leave checkpoints to the engine itself."""
+    """Do nothing, because the engine makes checkpoints itself."""

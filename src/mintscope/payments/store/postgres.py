@@ -1,4 +1,4 @@
-"""The price of the payment token in one row, so that all api processes sell at the same one."""
+"""The price of the payment token in one row, shared by all api processes."""
 
 from decimal import Decimal
 from typing import Final
@@ -22,14 +22,14 @@ INSERT INTO token_price AS kept (id, usd, observed_at, read_at) VALUES (1, ?, ?,
 
 
 class SharedPrice:
-    """Implements PriceSource: *source* is read by one process a minute."""
+    """Implements PriceSource; one process a minute reads *source*."""
 
     def __init__(self, source: PriceSource, database: DatabaseAccess[Database]) -> None:
         self._source = source
         self._database = database
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price that all sell at, or why there is none."""
+        """Return the price that all processes use, or the reason why there is none."""
         try:
             kept = await self._database.run(_kept)
             if kept is not None:
@@ -42,7 +42,7 @@ class SharedPrice:
             return Doubt.NO_ANSWER
 
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()
 
 

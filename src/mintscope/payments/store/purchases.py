@@ -125,7 +125,7 @@ class PurchasedCredits:
         self._db = db
 
     def move(self, payment: Payment, now: UnixMs) -> None:
-        """Hand the credits of *payment* out, or take them back, as its new state demands."""
+        """Hand out the credits of *payment*, or take them back, as its new state requires."""
         if isinstance(payment.purchase, PaidReport):
             return
         row_id, holder, entry, frozen, begun_at = self._db.execute(
@@ -145,7 +145,7 @@ class PurchasedCredits:
                 self._db.execute(FREEZE, (row_id, left))
 
     def find_purchase(self, signature: Signature) -> Purchased | None:
-        """Return the present holder of the credits that the transaction paid for."""
+        """Return the current holder of the credits that the transaction paid for."""
         row = self._db.execute(PURCHASE, (signature,)).fetchone()
         if row is None:
             return None
@@ -159,7 +159,7 @@ class PurchasedCredits:
         )
 
     def find_credits(self, wallet: Wallet) -> CreditAccount | None:
-        """Return the account with most credits of which all that are left are of *wallet*."""
+        """Return the account with the most credits, all of them from payments of *wallet*."""
         for account, balance in self._db.execute(BOUGHT_BY, (wallet,)):
             if int(self._db.execute(PROVEN, (account, wallet)).get) == balance:
                 return CreditAccount(account)
@@ -186,7 +186,7 @@ class PurchasedCredits:
     def claim(
         self, purchase: Signature, token_hash: CredentialHash, hint: str, now: UnixMs
     ) -> int | RotationDenied:
-        """Move the credits of the payer of *purchase* to a new account; once, as `rotate` does."""
+        """Move the credits of the payer of *purchase* to a new account once, as `rotate` does."""
         if (moved := self._moved_to(token_hash)) is not None:
             return moved
         purchased = self.find_purchase(purchase)
@@ -335,7 +335,7 @@ def search(db: Database, wanted: Wanted) -> Kept:
 def newest(
     db: Database, state: State | None, before: Place | None, limit: int
 ) -> Sequence[KeptPayment]:
-    """Return up to *limit* payments in a *state*, or all, newest first, behind *before*."""
+    """Return up to *limit* payments after *before*, newest first, in *state* if given."""
     condition = "TRUE"
     if state is State.ISSUED:
         condition = "p.state = 'issued'"
@@ -347,7 +347,7 @@ def newest(
 
 
 def takings(db: Database, since: UnixMs) -> Sequence[Takings]:
-    """Return the takings of issued payments that were begun since then, newest first."""
+    """Return the takings of issued payments begun at *since* or later, newest first."""
     return [
         Takings(
             day=day,
@@ -476,13 +476,13 @@ HAS_BOUGHT_FROM: Final = (
 
 
 class Budgets:
-    """Reads what payments were made, over one connection, for one thread."""
+    """Reads past payments over one connection, for one thread."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def find_objection(self, pending: PendingPayment) -> Objection | None:
-        """Return the objection to beginning the payment now."""
+        """Return the objection to beginning the payment now, or None."""
         payment = pending.payment
         if self._db.execute(SALES_ARE_CLOSED).get:
             return SalesClosed()
@@ -502,29 +502,29 @@ class Budgets:
         return None if is_allowed else SalesClosed()
 
     def fees_at_risk(self, now: UnixMs) -> FeesAtRisk:
-        """Return the fees that all payers together burned, or may burn yet."""
+        """Return the fees that all payers together burned or still put at risk."""
         return FeesAtRisk(*self._db.execute(FEES_AT_RISK, (now - HOUR_MS, now - DAY_MS)).get)
 
     def is_key_taken(self, key_hash: CredentialHash) -> bool:
-        """Return whether the redelivery key is that of a payment that may still be good."""
+        """Return whether the redelivery key belongs to a payment that may still be good."""
         return bool(self._db.execute(KEY_IS_TAKEN, (key_hash,)).get)
 
     def has_bought(self, payer: Wallet) -> bool:
-        """Return whether a payment of the wallet has ever been good."""
+        """Return whether the wallet ever made a good payment."""
         return bool(self._db.execute(HAS_BOUGHT, (payer,)).get)
 
     def has_bought_from(self, address: str) -> bool:
-        """Return whether a payment from this client address has ever been good."""
+        """Return whether this client address ever made a good payment."""
         return bool(self._db.execute(HAS_BOUGHT_FROM, (address,)).get)
 
     def take_fee(self, pending: PendingPayment) -> bool:
-        """Reserve the fee in what the fee payer has; say whether it is there."""
+        """Reserve the fee from the fee payer's balance; return whether it is covered."""
         needs = (pending.payment.fee_lamports, pending.budget.fund_lamports_min)
         self._db.execute(TAKE_FEE, needs)
         return self._db.changes() == 1 or not self._db.execute(FUND_IS_KNOWN).get
 
     def give_fee_back(self, payment: Payment) -> None:
-        """Release the fee of what never landed."""
+        """Release the fee of a payment that never landed."""
         self._db.execute(GIVE_FEE_BACK, (payment.fee_lamports,))
 
     def _find_excess(self, pending: PendingPayment, payer: Conduct) -> RefusalReason | None:

@@ -44,7 +44,7 @@ NO_REASON: Final = f"Say why, in 1 to {REASON_LENGTH_MAX} characters, for other 
 
 @dataclass(frozen=True, slots=True)
 class OperationParts:
-    """Operations of administrators.
+    """Dependencies of the administrators' operations.
 
     sales     None if nothing is sold
     history   pasts that are asked for; None if blocks come from files
@@ -66,12 +66,12 @@ class OperationParts:
 
 
 class OperationPages:
-    """Tokens and sales; each change is in the audit log."""
+    """Tokens and sales; each change is recorded in the audit log."""
 
     def __init__(
         self, parts: OperationParts, review: Reviews, lists: ListCache | None = None
     ) -> None:
-        """Call tokens what *lists* calls them."""
+        """Name tokens as *lists* does."""
         self._lists = lists
         self._tracking = parts.tracking
         self._sales = parts.sales
@@ -90,11 +90,11 @@ class OperationPages:
         yield post(f"{SALES}/resume", self.resume, Access.FRESH)
 
     async def tokens(self, request: PageRequest) -> PageResponse:
-        """Show the tokens that are followed."""
+        """Show the followed tokens."""
         return await self._token_page(request)
 
     async def add(self, request: PageRequest) -> PageResponse:
-        """Follow a token, from the next block on."""
+        """Follow a token from the next block on."""
         try:
             mint = parse_mint(request.form.line("mint"))
         except InvalidTokenAddress as flaw:
@@ -104,18 +104,18 @@ class OperationPages:
         return Redirect(TOKENS, notice="token-added")
 
     async def ask_remove(self, request: PageRequest) -> PageResponse:
-        """Ask whether the token, and what is kept of it, shall really go."""
+        """Ask for confirmation before a token and its stored data are removed."""
         return Page("admin/drop_token.html", {"mint": await self._tracked(request)})
 
     async def remove(self, request: PageRequest) -> PageResponse:
-        """Follow a token no more."""
+        """Stop following a token."""
         mint = await self._tracked(request)
         await self._tracking.remove(mint)
         await self._review.record("dropped token", f"mint:{mint}", actor=request.signed_in)
         return Redirect(TOKENS, notice="token-removed")
 
     async def decline(self, request: PageRequest) -> PageResponse:
-        """Decline the requests for a token, which are listed no more."""
+        """Decline the requests for a token, and remove them from the list."""
         try:
             mint = parse_mint(request.path_params["mint"])
         except InvalidTokenAddress:
@@ -124,11 +124,11 @@ class OperationPages:
         return Redirect(TOKENS, notice="token-declined")
 
     async def sales(self, request: PageRequest) -> PageResponse:
-        """Show whether anything is sold, and why not."""
+        """Show whether sales are open, and if not, why."""
         return await self._sales_page(request)
 
     async def pause(self, request: PageRequest) -> PageResponse:
-        """Stop sales; credits go on working."""
+        """Stop sales; existing credits can still be used."""
         why = request.form.line("why")
         if not (why.isprintable() and 1 <= len(why) <= REASON_LENGTH_MAX):
             return await self._sales_page(request, {"why": NO_REASON})
@@ -139,7 +139,7 @@ class OperationPages:
         return Redirect(SALES, notice="sales-paused")
 
     async def resume(self, request: PageRequest) -> PageResponse:
-        """Sell again; an audit that finds the same stops it again."""
+        """Resume sales; an audit with the same finding stops them again."""
         books = self._books()
         was = await books.why_stopped()
         if was is not None:
@@ -184,7 +184,7 @@ class OperationPages:
         ]
 
     async def _names(self, mints: Sequence[Mint]) -> Mapping[Mint, ListedMint]:
-        """Return the list's lines of *mints*, as far as there is a list and they are in it."""
+        """Return the list's lines of *mints*, for the mints that are listed."""
         if self._lists is None or not mints:
             return {}
         try:
@@ -258,7 +258,7 @@ CAN_BE_CANCELLED: Final = {
 
 
 class BackfillPages:
-    """Asking, confirming and cancelling; each is in the audit log."""
+    """Requesting, confirming and cancelling backfills; each step is in the audit log."""
 
     def __init__(self, parts: OperationParts, review: Reviews) -> None:
         self._tracking: SqlTracking = parts.tracking
@@ -271,7 +271,7 @@ class BackfillPages:
         yield post(PASTS, self.change, Access.FRESH)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the requested past and its progress; with `seen` only if that has changed."""
+        """Show the backfills and their progress; with `seen`, only if something has changed."""
         seen = request.query_params.line("seen")
         if seen and seen == _mark(await self._shown()):
             return NoContent()
@@ -279,7 +279,7 @@ class BackfillPages:
         return await self._page(request, values={"mint": mint, "days": DAYS_USUAL})
 
     async def change(self, request: PageRequest) -> PageResponse:
-        """Ask for a past, or confirm or cancel one: the button says which."""
+        """Request, confirm or cancel a backfill, as the pressed button states."""
         if self._asks is None:
             return await self._page(request, {"": NO_NODE}, status=409)
         what = request.form.text("do")
@@ -303,7 +303,7 @@ class BackfillPages:
         return Redirect(PASTS, notice="past-asked")
 
     async def _asked(self, request: PageRequest) -> tuple[Mint, int]:
-        """Return the past that the form names.  Raises InvalidForm."""
+        """Return the backfill that the form describes.  Raises InvalidForm."""
         days = request.form.line("days")
         try:
             mint = parse_mint(request.form.line("mint"))
@@ -318,7 +318,7 @@ class BackfillPages:
         return mint, int(days)
 
     async def _change(self, asks: SqlBackfillJobs, request: PageRequest, what: str) -> PageResponse:
-        """Confirm or cancel; what another administrator did before changes nothing."""
+        """Confirm or cancel a backfill; do nothing if another administrator did so before."""
         ask_id = parse_id(request.form.text("ask"))
         if what == "confirm":
             mint = await asks.confirm(ask_id)
@@ -356,7 +356,7 @@ class BackfillPages:
 
 
 def _mark(asks: Sequence[BackfillJob]) -> str:
-    """Return a short text that is another one once anything of *asks* is."""
+    """Return a short text that changes whenever *asks* changes."""
     return sha256(repr(asks).encode()).hexdigest()[:16]
 
 
@@ -386,7 +386,7 @@ def _pasts_line(ask: BackfillJob) -> dict[str, object]:
 
 
 def _as_sentence(words: str) -> str:
-    """Return *words* with a capital first, unless they begin with an address."""
+    """Return *words* with a capital first letter, unless they begin with an address."""
     first = words.partition(" ")[0]
     return words if len(first) > WORD_LENGTH_MAX else words[:1].upper() + words[1:]
 

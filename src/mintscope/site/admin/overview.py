@@ -62,7 +62,7 @@ SALES_PLOTS: Final = (
 
 
 class OverviewPages:
-    """The first page of administrators."""
+    """The start page of administrators."""
 
     def __init__(self, parts: OperationParts, review: Reviews) -> None:
         self._parts = parts
@@ -113,7 +113,7 @@ class OverviewPages:
 
 
 def _coverage(coverage: Coverage | None, hour: int) -> dict[str, Any]:
-    """Return the coverage: shares, and of programs the plots and sums of each day."""
+    """Return the coverage: shares, and the plots and daily sums of programs."""
     if coverage is None:
         return {"read": None, "programs": [], "unlisted": []}
     window = totals(coverage.after(window_start(coverage.time)))
@@ -136,7 +136,7 @@ def _percent(share: float | None) -> str | None:
 
 
 def _missed(rows: Iterable[ProgramHour], hour: int) -> list[dict[str, Any]]:
-    """Return a plot, and the calls of each day, of the programs most missed in the week.
+    """Return a plot and the daily calls of the programs most missed in the week.
 
     The rest of them is one.
     """
@@ -156,7 +156,7 @@ def _missed(rows: Iterable[ProgramHour], hour: int) -> list[dict[str, Any]]:
 
 
 def _unlisted(rows: Sequence[ProgramHour], since: int) -> list[dict[str, Any]]:
-    """Return the programs that are not in the table and exchange, with each day's calls and USD."""
+    """Return the exchange programs missing from the table, with daily calls and USD."""
     found = []
     for program, total in unlisted_programs(rows)[:UNLISTED_SHOWN]:
         days: list[list[Tally]] = [[] for _ in range(DAYS)]
@@ -183,7 +183,7 @@ def _plot(
 
 
 def _days(values: Mapping[int, int], since: int) -> list[int]:
-    """Return the sums of each 24 hours from the hour *since* on, the newest first."""
+    """Return the sums of each 24 hours from the hour *since* on, newest first."""
     sums = [0] * DAYS
     for at, value in values.items():
         sums[min(DAYS - 1, max(0, (at - since) // 24))] += value
@@ -191,7 +191,7 @@ def _days(values: Mapping[int, int], since: int) -> list[int]:
 
 
 def _codes(numbers: Mapping[Series, Mapping[int, int]], hour: int) -> list[dict[str, Any]]:
-    """Return a plot for each code that requests were answered by, in order."""
+    """Return a plot for each status code of responses, in order."""
     found = {status_of(series): values for series, values in numbers.items()}
     return [
         _plot(_named(status), values, hour, is_bad=status >= HTTPStatus.INTERNAL_SERVER_ERROR)
@@ -207,7 +207,7 @@ def _named(status: int) -> str:
 
 
 def _fund(lamports: Mapping[int, int], hour: int) -> dict[str, Any]:
-    """Return the plot of what the fee payer had left, in SOL."""
+    """Return the plot of the fee payer's balance, in SOL."""
     sol = {at: value / LAMPORTS_PER_SOL for at, value in lamports.items()}
     least = min(sol.values(), default=None)
     last = sol[max(sol)] if sol else None
@@ -225,7 +225,7 @@ SUBJECT_PAGES: Final = {"application": "/admin/applications/"}
 
 
 class UserPages:
-    """Accounts, and the log of what was done to them."""
+    """Accounts, and the log of actions on them."""
 
     def __init__(self, review: Reviews) -> None:
         self._review = review
@@ -247,11 +247,11 @@ class UserPages:
         return Page("admin/users.html", {"users": rows[:PAGE_LENGTH]} | _place(rows, before))
 
     async def ask_remove(self, request: PageRequest) -> PageResponse:
-        """Ask whether the account shall really go."""
+        """Ask for confirmation before the account is removed."""
         return _removal(await self._user(request), request)
 
     async def remove(self, request: PageRequest) -> PageResponse:
-        """Remove the account whose user name was typed."""
+        """Remove the account whose user name was entered."""
         user = await self._user(request)
         typed = request.form.line("username")
         if typed != user.username:
@@ -283,7 +283,7 @@ class UserPages:
         return Page("admin/audit.html", facts | _place(rows, before), values=values)
 
     async def _subject(self, who: str) -> str:
-        """Return the name of *who* in the log: an e-mail address, or a name of the log itself."""
+        """Return the name of *who* in the log: an e-mail address, or a name used only there."""
         if "@" not in who:
             return who
         return await self._review.subject_of(EmailAddress(who.lower())) or who
@@ -296,7 +296,7 @@ class UserPages:
 
 
 def _place(rows: Sequence[object], before: int | None) -> dict[str, bool]:
-    """Return whether a list goes on after *rows*, and whether it began with them."""
+    """Return whether a list continues after *rows*, and whether this is its first page."""
     return {"has_more": len(rows) > PAGE_LENGTH, "is_first": before is None}
 
 

@@ -1,4 +1,4 @@
-"""Pages of money for administrators: payments, takings by day, and each customer."""
+"""Payment pages for administrators: payments, daily takings, and each customer."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ EXPECTED: Final = (
 
 
 class Advised(NamedTuple):
-    """A payment or an orphan, and what to do about it."""
+    """A payment or an orphan, and the advice for it."""
 
     shown: ShownPayment | None
     orphan: KeptOrphan | None
@@ -60,7 +60,7 @@ class DayLine(NamedTuple):
 
 
 class MoneyPages:
-    """Payments and customers, which are only read here."""
+    """Payments and customers, read-only."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - one argument for each part
         self,
@@ -72,7 +72,7 @@ class MoneyPages:
         signals: Alerts,
         ledger: CreditLedger | None,
     ) -> None:
-        """Show no payments where *history* is None, and no balance without a *ledger*."""
+        """Show no payments if *history* is None, and no balance if there is no *ledger*."""
         self._review = review
         self._history = history
         self._assets = assets
@@ -88,7 +88,7 @@ class MoneyPages:
         yield get(CUSTOMER, self.customer, Access.SIGNED_IN)
 
     async def payments(self, request: PageRequest) -> PageResponse:
-        """Show payments: those that are searched for, or the newest in a state; and takings."""
+        """Show the takings, and payments that match a search or the newest in a state."""
         history = self._books()
         text = request.query_params.line("q")[:QUERY_LENGTH_MAX]
         state = _state(request.query_params.text("state"))
@@ -144,7 +144,7 @@ class MoneyPages:
         return [event for _, event in found]
 
     async def _wanted(self, text: str) -> Wanted:
-        """Return the search for *text*.  Raises ValueError for what is none of EXPECTED."""
+        """Return the search for *text*.  Raises ValueError if it is none of EXPECTED."""
         if "@" in text:
             return await self._wanted_of(text)
         if _is_base58(text, Ed25519):

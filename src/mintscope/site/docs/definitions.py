@@ -298,7 +298,7 @@ class Field:
 
 
 class SchemaReader:
-    """Reads the fields of one body; what was shown before is named, not shown again."""
+    """Reads the fields of one body; an object already shown is only named."""
 
     def __init__(self, components: Mapping[str, Schema]) -> None:
         self._components = components
@@ -312,7 +312,7 @@ class SchemaReader:
         return self._children(shape)
 
     def field(self, name: str, schema: Schema, *, is_optional: bool = False) -> Field:
-        """Return the field *name*; *is_optional*: it may be left out."""
+        """Return the field *name*; *is_optional* means that it may be omitted."""
         title, shape = self._resolved(schema)
         same_as = self._shown.get(title, "")
         if title and not same_as:
@@ -330,7 +330,7 @@ class SchemaReader:
         )
 
     def kind_of(self, schema: Schema) -> str:
-        """Return the type in words, with its limits."""
+        """Return the type as text, with its limits."""
         if "anyOf" in schema:
             if all("const" in each for each in schema["anyOf"]):
                 return " | ".join(_text(each["const"]) for each in schema["anyOf"])
@@ -351,7 +351,7 @@ class SchemaReader:
         return f"{kind}{_within(schema, least, most, unit)}"
 
     def _of_kinds(self, tag: str, kinds: Sequence[Schema]) -> Iterator[Field]:
-        """Yield the fields that all *kinds* have, then *tag* with what its values need beside."""
+        """Yield the fields that all *kinds* share, then *tag* with the others of each value."""
         shapes = [self._resolved(each)[1] for each in kinds]
         shared = {
             name: field
@@ -383,7 +383,7 @@ class SchemaReader:
         )
 
     def _resolved(self, schema: Schema) -> tuple[str, Schema]:
-        """Return the target of a reference in *schema*, or in each of its items, and its name."""
+        """Return the target of a reference in *schema*, or in its items, and the target's name."""
         if "anyOf" in schema:
             choices = _null_last(schema["anyOf"])
             shapes = [self._resolved(each) for each in choices]
@@ -398,14 +398,14 @@ class SchemaReader:
 
 
 def every_name(fields: tuple[Field, ...]) -> Iterator[str]:
-    """Yield the names of *fields* and of those in them."""
+    """Yield the names of *fields* and of their nested fields."""
     for each in fields:
         yield each.name
         yield from every_name(each.children)
 
 
 def _merged(shapes: list[Schema]) -> Schema:
-    """Return an object that has the fields of all of *shapes*, one of which a body is.
+    """Return an object with the fields of all *shapes*, one of which a body has.
 
     A field that not all of them need may be left out; one that they describe apart has the words
     of each.
@@ -442,7 +442,7 @@ def _null_last(choices: list[Schema]) -> list[Schema]:
 
 
 def _text(value: object) -> str:
-    """Return *value* as it is written, in a query too."""
+    """Return *value* as text, in the form that a query uses."""
     if value is None:
         return ""
     if isinstance(value, list) and all(isinstance(each, str) for each in value):

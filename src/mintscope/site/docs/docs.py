@@ -76,7 +76,7 @@ createServer(async (request, response) => {
 
 
 class Guide(NamedTuple):
-    """A guide: its part of the address, its title, and what it is about."""
+    """A guide: its part of the address, its title, and its subject."""
 
     slug: str
     title: str
@@ -164,7 +164,7 @@ ERROR: Final = """\
 
 
 def facts_of(guide: Guide, origin: str) -> Mapping[str, str]:
-    """Return the values in the template of *guide* beside its own text."""
+    """Return the template values of *guide*, apart from its own text."""
     match guide.slug:
         case "buying":
             return {"buying_program": BUYING.replace("{origin}", origin)}
@@ -197,7 +197,7 @@ class ChangeGroup:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A version, or what comes with the next one."""
+    """A version, or the changes planned for the next one."""
 
     name: str
     groups: tuple[ChangeGroup, ...]
@@ -205,7 +205,7 @@ class Release:
 
 @cache
 def releases() -> tuple[Release, ...]:
-    """Return the releases with their changes, the newest first."""
+    """Return the releases with their changes, newest first."""
     package, *names = PLACE
     text = files(package).joinpath(*names).read_text()
     return tuple(Release(name, tuple(_groups(body))) for name, body in _parts(text, "## "))
@@ -218,7 +218,7 @@ def _groups(body: str) -> Iterator[ChangeGroup]:
 
 
 def _parts(text: str, mark: str) -> Iterator[tuple[str, str]]:
-    """Yield each heading that begins with *mark*, and what stands under it."""
+    """Yield each heading that begins with *mark*, with the text under it."""
     for part in re.split(rf"^{mark}", text, flags=re.MULTILINE)[1:]:
         heading, _, body = part.partition("\n")
         yield heading.strip(), body
@@ -319,7 +319,7 @@ class DocsPages:
         return self._page("changelog", here="/changelog", releases=releases())
 
     async def get_words(self, _request: PageRequest) -> PageResponse:
-        """Return the search words of each page, by its address: for the script of the search."""
+        """Return the search words of each page, by its address, for the search script."""
         words = {each.address: each.words for each in self._reference.endpoints.values()}
         words["/docs/indicators"] = " ".join(field for each in DEFINITIONS for field in each.fields)
         words["/docs/errors"] = " ".join(each.code for each in self._reference.refusals)
@@ -340,7 +340,7 @@ class DocsPages:
         return Page(f"docs/{name}.html", shared | facts)
 
     def _programs_of(self, endpoint: DescribedEndpoint) -> tuple[ExampleProgram, ...]:
-        """Return the examples of *endpoint*, made once."""
+        """Return the examples of *endpoint*, which are made once."""
         if endpoint.slug not in self._programs:
             self._programs[endpoint.slug] = tuple(programs_of(endpoint, self._origin))
         return self._programs[endpoint.slug]

@@ -1,4 +1,4 @@
-"""Each endpoint in curl, Python, TypeScript and MCP: programs that run as they stand.
+"""Each endpoint in curl, Python, TypeScript and MCP, as programs that run unchanged.
 
 tests/docs/test_docs_programs.py takes them out of the pages and runs them.
 """
@@ -200,7 +200,7 @@ TOOLS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
 
 @dataclass(frozen=True, slots=True)
 class ExampleProgram:
-    """An example: its language, how it is called on the page, and its text."""
+    """An example: its language, its name on the page, and its text."""
 
     language: str
     title: str
@@ -240,7 +240,7 @@ def address_of(endpoint: DescribedEndpoint, origin: str) -> str:
 
 
 def _variable(endpoint: DescribedEndpoint) -> str:
-    """Return the variable that holds the credential; "" where none is needed."""
+    """Return the variable that holds the credential, or "" if none is needed."""
     if not endpoint.proofs:
         return ""
     return API_KEY if endpoint.proofs == (AN_API_KEY,) else CREDENTIAL

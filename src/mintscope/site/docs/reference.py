@@ -22,7 +22,7 @@ Described = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An error code: its status, what it means, what to do about it, and what is answered."""
+    """An error code: its status, its meaning, the remedy, and the response."""
 
     code: str
     status: int
@@ -33,7 +33,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribedEndpoint:
-    """An operation, as people read it.
+    """An operation as shown to readers.
 
     slug        its part of the address of its page
     proofs      what it may be called with, in words; empty where it is open to everyone
@@ -67,7 +67,7 @@ class DescribedEndpoint:
 
     @property
     def title(self) -> str:
-        """Its purpose in a few words: the beginning of its summary."""
+        """Its purpose in a few words, from the beginning of its summary."""
         return TITLE_ENDS.split(self.summary)[0]
 
     @property
@@ -77,14 +77,14 @@ class DescribedEndpoint:
 
     @property
     def words(self) -> str:
-        """The words it is found by."""
+        """Its search words."""
         names = every_name((*self.answer, *self.body, *self.parameters.get("query", ())))
         return " ".join([self.method, self.path, self.summary, *dict.fromkeys(names)])
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedArea:
-    """Endpoints that belong together."""
+    """A group of related endpoints."""
 
     name: str
     description: str
@@ -92,7 +92,7 @@ class DescribedArea:
 
 
 class Reference:
-    """The parts of a document; each part is read once, when it is first asked for."""
+    """The parts of a document, each read on first use."""
 
     def __init__(self, document: Described) -> None:
         self._document = document
@@ -121,7 +121,7 @@ class Reference:
 
     @cached_property
     def refusals(self) -> tuple[Refusal, ...]:
-        """Every code that any endpoint refuses with, by status and name."""
+        """Every error code of any endpoint, by status and name."""
         found = {each.code: each for one in self.endpoints.values() for each in one.refusals}
         return tuple(sorted(found.values(), key=lambda each: (each.status, each.code)))
 
@@ -158,7 +158,7 @@ class Reference:
         )
 
     def _headers(self, responses: Iterable[Described]) -> dict[str, str]:
-        """Return the headers that any of *responses* has."""
+        """Return the headers of *responses*, with their descriptions."""
         names = dict.fromkeys(name for each in responses for name in each.get("headers", ()))
         return {name: self._components["headers"][name]["description"] for name in names}
 
@@ -166,7 +166,7 @@ class Reference:
         return SchemaReader(self._components["schemas"])
 
     def _answer(self, schema: Described) -> tuple[Field, ...]:
-        """Return the fields of *schema*; of an envelope those of its data."""
+        """Return the fields of *schema*, or of its data if it is an envelope."""
         return self._reader().fields_of(schema.get("properties", {}).get("data", schema))
 
     def _parameters(self, operation: Described) -> Mapping[str, tuple[Field, ...]]:
@@ -209,7 +209,7 @@ def _proofs(operation: Described) -> Iterator[str]:
 
 
 def _slug(method: str, path: str, taken: set[str]) -> str:
-    """Return a part of an address: the method and the literal segments of *path*."""
+    """Return part of an address, made from the method and the literal segments of *path*."""
     words = [word for word in path.split("/") if word not in {"", "v1"} and "{" not in word]
     slug = "-".join([method, *words])
     while slug in taken:
@@ -219,7 +219,7 @@ def _slug(method: str, path: str, taken: set[str]) -> str:
 
 
 def _written(example: object) -> str:
-    """Return *example* as it is sent: an event line by line, a picture as it is, else JSON."""
+    """Return *example* as it is sent: an event line by line, a picture unchanged, else JSON."""
     if isinstance(example, str):
         return example
     if isinstance(example, dict) and example.keys() == {"event", "data"}:

@@ -63,7 +63,7 @@ class Into(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BundleChoice:
-    """A purchase as its address names it.
+    """A purchase as its address describes it.
 
     asset    the mint that was asked for, "" where none was
     usual    where the credits go unless something else is asked for
@@ -84,7 +84,7 @@ class BundleChoice:
 
 
 def choice_of(request: PageRequest) -> BundleChoice:
-    """Return the choice in *request*.  Raises NotFound where the path names no bundle."""
+    """Return the choice in *request*.  Raises NotFound if the path names no bundle."""
     try:
         bundle = parse_bundle(request.path_params["bundle"])
     except InvalidBundle:
@@ -101,7 +101,7 @@ def choice_of(request: PageRequest) -> BundleChoice:
 
 
 def token_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> PricedToken:
-    """Return the token that is asked for; else the first that has a price, or the first."""
+    """Return the requested token, else the first with a price, else the first."""
     for each in priced:
         if each.token.terms.asset == choice.asset:
             return each
@@ -109,7 +109,7 @@ def token_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> PricedToken
 
 
 def facts_of(choice: BundleChoice, priced: Sequence[PricedToken]) -> dict[str, Any]:
-    """Return the values of every page about *choice*; *amount* is None without a price."""
+    """Return the template values for *choice*; *amount* is None if there is no price."""
     bundle = choice.bundle
     chosen = token_of(choice, priced)
     terms = chosen.token.terms
@@ -152,7 +152,7 @@ def _atoms(bundle: Bundle, priced: PricedToken) -> int | None:
 
 
 def _amount(bundle: Bundle, priced: PricedToken) -> str | None:
-    """Return the price of *bundle* in whole tokens; None without a price."""
+    """Return the price of *bundle* in whole tokens, or None if there is no price."""
     atoms = _atoms(bundle, priced)
     return None if atoms is None else tokens_text(atoms, priced.token.terms.decimals)
 
@@ -181,7 +181,7 @@ class BuyPages:
         yield post(one, self.pay)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the price of the bundle now, and ways to pay."""
+        """Show the current price of the bundle, and the ways to pay."""
         choice = choice_of(request)
         told = None
         try:
@@ -194,7 +194,7 @@ class BuyPages:
         return Page("sales/buy.html", facts | {"told": told})
 
     async def propose(self, request: PageRequest) -> PageResponse:
-        """Write out the payment for the wallet that is connected."""
+        """Build the payment for the connected wallet."""
         choice = choice_of(request)
         key = _key(request)
         payer = _wallet(request)
@@ -217,7 +217,7 @@ class BuyPages:
         return Page("sales/approve.html", facts | _proposed(payer, found))
 
     async def pay(self, request: PageRequest) -> PageResponse:
-        """Take the signed payment, and hand out what it has bought; likewise when it is lost."""
+        """Take the signed payment and hand out its purchase; a repeated request gets it again."""
         choice = choice_of(request)
         key = _key(request)
         transaction = _transaction(request)
@@ -240,7 +240,7 @@ class BuyPages:
         return await self._hand_out(request, choice, settled)
 
     async def _wanted(self, request: PageRequest, choice: BundleChoice) -> Wanted:
-        """Return the order that is paid for.  Raises MissingToken for a top-up of nothing."""
+        """Return the paid order.  Raises MissingToken for a top-up without a token."""
         count = choice.bundle.credits
         if choice.into is Into.TOKEN:
             return Credits(count)
@@ -255,7 +255,7 @@ class BuyPages:
     async def _hand_out(
         self, request: PageRequest, choice: BundleChoice, settled: Settled
     ) -> PageResponse:
-        """Show the new credit token, or to whom they belong that the credits have come."""
+        """Show the new credit token, or the account that received the credits."""
         facts = await self._facts(choice)
         facts |= {"secret": settled.token, "signature": settled.payment.signature, "balance": 0}
         purchase = settled.payment.purchase
@@ -270,7 +270,7 @@ class BuyPages:
     async def _own_account(
         self, request: PageRequest, choice: BundleChoice
     ) -> CreditAccount | None:
-        """Return the account of the credit token that is shown, or of who is signed in."""
+        """Return the account of the presented credit token, or of the signed-in user."""
         if choice.into is Into.TOP_UP:
             return await self._ledger.find(request.bearer)
         if request.session is None:
@@ -286,7 +286,7 @@ class BuyPages:
         return Page("sales/outcome.html", facts | {"told": told}, status=told.status)
 
     async def _facts(self, choice: BundleChoice) -> dict[str, Any]:
-        """Return the values of every page of a purchase."""
+        """Return the template values for every purchase page."""
         return facts_of(choice, await self._sales.priced()) | {"origin": self._origin}
 
 

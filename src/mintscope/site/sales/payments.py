@@ -33,7 +33,7 @@ REASONS: Final = {
 
 
 class ShownPayment(NamedTuple):
-    """A payment as pages show it."""
+    """A payment as shown on pages."""
 
     payment: KeptPayment
     what: str
@@ -45,7 +45,7 @@ class ShownPayment(NamedTuple):
 
 
 def shown(payment: KeptPayment, assets: Assets) -> ShownPayment:
-    """Return *payment* in words."""
+    """Return *payment* as pages show it."""
     state, tone = STATES[payment.state]
     has_paid = payment.state is State.ISSUED
     why = REASONS.get(payment.state, "")
@@ -63,7 +63,7 @@ def shown(payment: KeptPayment, assets: Assets) -> ShownPayment:
 
 
 class WalletTotal(NamedTuple):
-    """A linked wallet, and what it has paid by asset among the payments that are shown."""
+    """A linked wallet, and its total by asset over the payments shown."""
 
     wallet: Wallet
     paid: Sequence[str]
@@ -71,7 +71,7 @@ class WalletTotal(NamedTuple):
 
 
 class PaymentPages:
-    """The pages under `/credits/payments`; those of other customers do not exist."""
+    """The pages under `/credits/payments`; payments of other customers are not found."""
 
     def __init__(
         self, credits_: AccountCredits, wallets: Wallets, history: SqlPaymentBooks, assets: Assets
@@ -100,7 +100,7 @@ class PaymentPages:
         return Page("sales/payments.html", facts)
 
     async def download(self, request: PageRequest) -> PageResponse:
-        """Return the same as a table for other programs."""
+        """Return the payments as a table for other programs."""
         found = await self._payments(request.signed_in.user.user_id)
         text = StringIO()
         table = csv.writer(text, lineterminator="\n")
@@ -128,7 +128,7 @@ class PaymentPages:
         return TextFile("mintscope-payments.csv", "text/csv", text.getvalue())
 
     async def receipt(self, request: PageRequest) -> PageResponse:
-        """Show the receipt of one payment, as it is printed.  Raises NotFound."""
+        """Show the printable receipt of one payment.  Raises NotFound."""
         signature = request.path_params["signature"]
         for each in await self._payments(request.signed_in.user.user_id):
             if each.signature == signature:
@@ -137,7 +137,7 @@ class PaymentPages:
         raise NotFound
 
     async def _payments(self, user_id: UserId) -> Sequence[KeptPayment]:
-        """Return the payments into the account of a user, and those of the linked wallets."""
+        """Return the payments to the account of a user, and those of the linked wallets."""
         account = await self._credits.find(user_id)
         wallets = await self._wallets.of_user(user_id)
         wanted = Wanted(

@@ -73,7 +73,7 @@ class StatementPages:
         yield get(f"{PAGE}/statement.csv", self.download, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show the account of who is signed in; else ask for a credit token, in the browser."""
+        """Show the signed-in user's account, or ask for a credit token in the browser."""
         if request.session is None or request.query_params.text("of") == "token":
             return self._of_token()
         return await self._own(request)
@@ -104,7 +104,7 @@ class StatementPages:
         return Redirect(PAGE, notice="spend-alert-set")
 
     async def deposit(self, request: PageRequest) -> PageResponse:
-        """Move all credits of a credit token into the account; the form alone carries it."""
+        """Move all credits of a credit token into the account; only the form carries the token."""
         token = await self._ledger.find(request.form.line("deposited"))
         if token is None:
             return self._of_token({"deposited": UNKNOWN})
@@ -114,7 +114,7 @@ class StatementPages:
         return Redirect(PAGE, notice="credits-deposited")
 
     async def download(self, request: PageRequest) -> PageResponse:
-        """Return the same as a table for other programs."""
+        """Return the statement as a table for other programs."""
         statement = await self._statement(request.signed_in.user.user_id)
         return TextFile("mintscope-credits.csv", "text/csv", _table(statement))
 
@@ -146,7 +146,7 @@ def _facts(statement: Statement, holdings: Holdings, now: UnixMs) -> dict[str, A
 
 
 def _table(statement: Statement) -> str:
-    """Return the statement as CSV, newest first; what requests used is a line a day."""
+    """Return the statement as CSV, newest first, with one line a day for requests."""
     lines: list[Sequence[object]] = [
         (each.at, iso_time(each.at), each.kind, each.delta, each.balance)
         for each in statement.entries
@@ -162,7 +162,7 @@ def _table(statement: Statement) -> str:
 
 
 class PricedToken(NamedTuple):
-    """A token that payments are taken in; *price_list* is None while it has no reliable price."""
+    """An accepted token; *price_list* is None while it has no reliable price."""
 
     token: AcceptedToken
     price_list: PriceList | None
@@ -182,13 +182,13 @@ class CreditSales:
     expect_open: Callable[[], Awaitable[None]]
 
     async def priced(self) -> Sequence[PricedToken]:
-        """Return every token that is taken, the payment token first."""
+        """Return every accepted token, the payment token first."""
         return [PricedToken(each, await _price_list(each)) for each in self.merchant.payment_tokens]
 
     async def propose(
         self, bundle: Bundle, payer: Pubkey, key: str, asset: Mint, *, address: str
     ) -> Proposal | NotProposed:
-        """Write out the payment in *asset* that *payer* must sign, quoted to the holder of *key*.
+        """Build the payment in *asset* for *payer* to sign, quoted to the holder of *key*.
 
         address    the client's
         Raises     PriceUnavailable, and ServiceUnavailable while nothing is sold
@@ -206,7 +206,7 @@ class CreditSales:
         address: str,
         wanted: Callable[[], Awaitable[Wanted]],
     ) -> Settled:
-        """Take the signed payment for what *wanted* returns; again the same answer.
+        """Take the signed payment for the result of *wanted*; a repeated call returns it again.
 
         key        the redelivery key, made in the browser
         address    the client's
@@ -230,7 +230,7 @@ class CreditSales:
         return replace(bundle_order(self.resource(bundle), bundle), key=key)
 
     def _paid(self, transaction: bytes) -> tuple[Terms, int]:
-        """Return the terms and the atoms of *transaction*; 0, which no quote is for, of none."""
+        """Return the terms and atoms of *transaction*; 0 atoms match no quote."""
         envelope = open_envelope(transaction)
         terms = self.merchant.facilitator.terms
         if isinstance(envelope, Refused):
@@ -271,7 +271,7 @@ class PricingPages:
         yield get("/pricing", self.show)
 
     async def show(self, _request: PageRequest) -> PageResponse:
-        """Show the present prices."""
+        """Show the current prices."""
         priced = [] if self._sales is None else await self._sales.priced()
         quoted = [each.quote.observed_at for _, each in priced if each is not None]
         facts: dict[str, Any] = {
@@ -286,7 +286,7 @@ class PricingPages:
         return Page("sales/pricing.html", facts | self._costs())
 
     def _costs(self) -> dict[str, Any]:
-        """Return the cost of each call by the API; *others* are free and not listed."""
+        """Return the cost of each API call; *others* are free and not listed."""
         if self._read_reference is None:
             return {"costs": [], "others": [], "other_count": 0}
         areas = self._read_reference().areas
@@ -314,7 +314,7 @@ def _line(bundle: Bundle, priced: Sequence[PricedToken]) -> dict[str, Any]:
 def _amounts(
     priced: Sequence[PricedToken], atoms: Callable[[PriceList], int]
 ) -> list[tuple[str, str | None]]:
-    """Return each token's symbol and what *atoms* says in it; None without a price."""
+    """Return each token's symbol and its price from *atoms*, or None if it has no price."""
     return [
         (
             token.symbol,
@@ -325,7 +325,7 @@ def _amounts(
 
 
 def usd_text(bundle: Bundle) -> str:
-    """Return the price of *bundle* in USD, exact, with two decimals at least."""
+    """Return the price of *bundle* in USD, exact, with at least two decimals."""
     text = f"{bundle.usd.normalize():f}"
     whole, _, cents = text.partition(".")
     return f"{whole}.{cents:0<2}"

@@ -1,4 +1,4 @@
-"""Texts about a payment for people: its outcome, and the next step."""
+"""Texts about a payment: its outcome, and the next step."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
@@ -200,7 +200,7 @@ SIGNED_OUT: Final = Told(
 
 
 def told_of(cause: Cause) -> Told:
-    """Return the text about a checkout that has ended without credits."""
+    """Return the text about a checkout that ended without credits."""
     match cause:
         case Refused(reason=reason):
             title, text = REFUSALS.get(reason, CHANGED)
@@ -216,7 +216,7 @@ def told_of(cause: Cause) -> Told:
 
 
 def tokens_text(atoms: int, decimals: int) -> str:
-    """Return *atoms* in whole tokens, exact, with groups of three: 1,234.5."""
+    """Return *atoms* in whole tokens, exact, with thousands separators: 1,234.5."""
     whole, rest = divmod(atoms, 10**decimals)
     digits = f"{rest:0{decimals}d}".rstrip("0") if decimals else ""
     return f"{whole:,}.{digits}" if digits else f"{whole:,}"

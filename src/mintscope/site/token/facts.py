@@ -13,7 +13,7 @@ DECIMALS_SHOWN: Final = 2
 
 
 class MintFact(NamedTuple):
-    """A fact in words.
+    """A fact as text.
 
     kind      good: it protects holders; risk: someone has power over what they hold
     address   whom or what it is about, base58; "" for none
@@ -28,7 +28,7 @@ class MintFact(NamedTuple):
 def names_in_words(
     facts: MintFacts, look_alike_of: Mint | None, namesakes: int
 ) -> Iterator[MintFact]:
-    """Yield the flaws of a token's names, if there are any.
+    """Yield the problems with a token's names, if there are any.
 
     namesakes   how many tokens have its symbol or name, itself too
     """
@@ -55,7 +55,7 @@ def names_in_words(
 
 
 def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
-    """Yield the meaning of *facts* for a holder *now*, the same questions for every token."""
+    """Yield the meaning of *facts* for a holder *now*, with the same topics for every token."""
     yield _supply(facts)
     yield _making(facts)
     yield _freezing(facts)
@@ -85,7 +85,7 @@ def facts_in_words(facts: MintFacts, now: UnixS) -> Iterator[MintFact]:
 
 
 def multiplier_shown(multiplier: float) -> str:
-    """Return *multiplier* as people read it."""
+    """Return *multiplier* in readable form."""
     return f"{multiplier:.12g}"
 
 
@@ -100,7 +100,7 @@ def _scaling(scaled: ScaledUiAmount, now: UnixS) -> MintFact:
 
 
 def supply_of(facts: MintFacts) -> float:
-    """Return the number of whole tokens."""
+    """Return the supply in whole tokens."""
     return float(facts.supply) / 10.0**facts.decimals
 
 

@@ -54,7 +54,7 @@ class LivePages:
     async def open(
         self, request: PageRequest, mint: Mint, width: Width, may_see: MaySee
     ) -> PageResponse:
-        """Return the stream of a page; no content, so that none is asked for again, without room.
+        """Return the stream of a page, or no content if there is no room or no permission.
 
         may_see   asked now and once a minute
         Raises TokenNotFound, InsufficientData, RateLimited and ServiceUnavailable.
@@ -74,7 +74,7 @@ class LivePages:
         outlet: Outlet,
         _macros: Macros,
     ) -> None:
-        """Send changes until the page is left."""
+        """Send changes until the page is closed."""
         streams = self._market.streams
         channel = self._channel(mint)
         stream = PageStream(
@@ -95,14 +95,14 @@ class LivePages:
                 del self._channels[mint]
 
     def _channel(self, mint: Mint) -> Channel[Width]:
-        """Return that of the pages of *mint*."""
+        """Return the channel of the pages of *mint*."""
         channel = self._channels.get(mint)
         if channel is None:
             channel = self._channels[mint] = Channel(partial(self._look, mint), PAUSE_S)
         return channel
 
     async def _missed(self, mint: Mint, width: Width, since: str) -> Sequence[ChartPoint]:
-        """Return all candles if a page has none since then, or misses one between; else nothing."""
+        """Return all candles if the page has missed some since *since*, else nothing."""
         if not since.isascii() or not since.isdigit() or len(since) > TIME_DIGITS_MAX:
             return ()
         newest = await self._reading.newest(mint, width)
@@ -122,7 +122,7 @@ class LivePages:
         return {frame: News(event, event) for frame, event in events.items()}
 
     async def _look_at_list(self, mints: Collection[Mint]) -> Mapping[Mint, News]:
-        """Return the list's lines of *mints*: of all if the list is new, else of new pages."""
+        """Return the list's lines of *mints*, or only of new pages if the list is unchanged."""
         try:
             listed = self._market.lists.newest()
         except ServiceUnavailable:  # it is being loaded
@@ -146,13 +146,13 @@ def _event(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> bytes:
 
 
 def _figures_event(line: ListLine) -> bytes:
-    """Return the event of the list's numbers, as HTML."""
+    """Return the event with the list's numbers, as HTML."""
     told = {name: str(html) for name, html in figures_of(line).items()}
     return encode_event(b"figures", msgspec.json.encode(told))
 
 
 async def _renew(stream: EventStream, may_see: MaySee) -> None:
-    """Go on with *stream*, or end it where its view has ended."""
+    """Continue *stream*, or close it if its view has ended."""
     if await may_see():
         stream.begin_period()
     else:

@@ -71,7 +71,7 @@ TAKEN: Final = Limit(name="free views that last", count=1, window_s=VIEW_S)
 
 
 class Admission(Enum):
-    """The reason why a page is shown; NONE: it is not."""
+    """The reason why a page is shown, or NONE if it is not."""
 
     FREE = auto()  # everyone sees it
     ALLOWED = auto()  # by a free view of today
@@ -80,7 +80,7 @@ class Admission(Enum):
 
 
 class Views:
-    """The views of all people and addresses."""
+    """The views of all users and addresses."""
 
     def __init__(self, market: MarketParts, accounts: AccountCredits) -> None:
         self._market = market
@@ -90,7 +90,7 @@ class Views:
         self._free = FreeViews.of(market.free_views_per_day, make)
 
     async def admit(self, request: PageRequest, mint: Mint) -> Admission:
-        """Admit *request* to the page of *mint*, by one of the free views if nothing else does."""
+        """Admit *request* to the page of *mint*, with a free view if there is no other reason."""
         admission = await self.standing(request, mint)
         if admission is not Admission.NONE or self._market.free_views_per_day == 0:
             return admission
@@ -100,12 +100,12 @@ class Views:
         return Admission.NONE if denied else Admission.ALLOWED
 
     async def free_left(self, request: PageRequest) -> int:
-        """Return the free views that the client address of *request* has left today."""
+        """Return the number of free views left today for the address of *request*."""
         windows = self._free.windows(request.browser.address)
         return min([await _room(window, key) for window, key in windows])
 
     async def standing(self, request: PageRequest, mint: Mint) -> Admission:
-        """Return by what *request* sees the page of *mint* already."""
+        """Return the current reason why *request* may see the page of *mint*."""
         if self._market.is_free(mint):
             return Admission.FREE
         session = request.session
@@ -116,7 +116,7 @@ class Views:
         return Admission.NONE
 
     async def buy(self, user_id: UserId, mint: Mint) -> bool:
-        """Spend a credit of a user on a view of *mint*, unless one lasts; False: there is none.
+        """Spend a user's credit on a view of *mint*, unless one is active; False if none is left.
 
         Raises ServiceUnavailable, and nothing is spent.
         """
@@ -141,7 +141,7 @@ class Views:
 
 
 async def _room(window: Limiter, key: LimitKey) -> int:
-    """Return the room in the window of *key*; nothing is counted."""
+    """Return the room in the window of *key*, without counting anything."""
     verdict = await window.take(key)
     if isinstance(verdict, Denied):
         return 0
@@ -150,7 +150,7 @@ async def _room(window: Limiter, key: LimitKey) -> int:
 
 
 async def _is_taken(window: Limiter, key: str) -> bool:
-    """Return whether the window of *key* has no room; nothing is counted."""
+    """Return whether the window of *key* is full, without counting anything."""
     if isinstance(await window.take(key), Denied):
         return True
     await window.give_back(key)
@@ -161,7 +161,7 @@ KEY: Final = "YOUR_KEY"  # what a script of the page puts the reader's own in th
 
 
 class Example(NamedTuple):
-    """Lines that get a token's report."""
+    """Example lines that request a token's report."""
 
     key: str
     name: str
@@ -169,7 +169,7 @@ class Example(NamedTuple):
 
 
 def examples_of(mint: Mint, origin: str, *, has_mcp: bool) -> Iterator[Example]:
-    """Yield the same request in each way it can be made."""
+    """Yield the same request in every available form."""
     url = f"{origin}/v1/token/{mint}"
     yield Example("curl", "curl", f'curl -H "Authorization: Bearer {KEY}" \\\n  {url}')
     yield Example(
@@ -199,7 +199,7 @@ NOTHING: Final = dict.fromkeys(("mint", "facts", "symbol", "name", "may_ask"))
 
 
 class UntrackedTokens:
-    """Shows mints that are not tracked, and tracks them for users or asks administrators to.
+    """Shows untracked mints, and tracks them for users or files requests to administrators.
 
     operations    None if tracking cannot be changed: then the page offers nothing
     """
@@ -218,7 +218,7 @@ class UntrackedTokens:
         self._tracks = make(day) if market.tracks_per_day else None
 
     async def page(self, request: PageRequest, asked: str) -> Page:
-        """Return the page of *asked*, which is no tracked mint."""
+        """Return the page of *asked*, which is not a tracked mint."""
         try:
             mint = parse_mint(asked)
         except InvalidTokenAddress:
@@ -239,7 +239,7 @@ class UntrackedTokens:
         return Page(TEMPLATE, {**shown, "state": state, **self._offer(may_ask=may_ask)}, status=404)
 
     async def track(self, request: PageRequest, mint: Mint) -> PageResponse:
-        """Track *mint* at once if the user has such a track left today, else file a request."""
+        """Track *mint* if the user may track another one today, else file a request."""
         operations = self._operations
         user = request.signed_in.user
         path = f"/token/{mint}"
@@ -274,7 +274,7 @@ class UntrackedTokens:
         return {"may_ask": may_ask, "tracks_per_day": self._per_day}
 
     async def _look_up(self, request: PageRequest, mint: Mint) -> tuple[str, MintFacts | None]:
-        """Ask the chain: found, no-mint, or unread if it was not asked or does not answer."""
+        """Ask the chain about *mint*: "found", "no-mint", or "unread" without an answer."""
         if self._operations is None or self._operations.facts is None:
             return "unread", None
         if isinstance(await self._lookups.take(request.browser.address), Denied):
@@ -300,7 +300,7 @@ CHARTS: Final = "lightweight-charts.js"  # made by `make`; without it the drawn 
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The values of a token that are shown with or without its numbers.
+    """The values of a token that are shown even without its numbers.
 
     watched   what who is signed in watches; None for a stranger
     """
@@ -343,7 +343,7 @@ class _Known:
         return [*names_in_words(facts, larger, namesakes), *facts_in_words(facts, self.now)]
 
     def _ui_multiplier(self) -> str | None:
-        """Return the number of tokens that wallets show for one, in words; None: one."""
+        """Return the multiplier that wallets show, as text, or None if there is none."""
         scaled = None if self.facts is None else self.facts.scaled_ui_amount
         return None if scaled is None else multiplier_shown(scaled.at(self.now))
 
@@ -378,7 +378,7 @@ class TokenPages:
         yield get(f"{PATH}/older", self.older)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show all that is known of a token, as far as the visitor may see it."""
+        """Show everything about a token that the visitor may see."""
         width = _width(request)
         try:
             mint = parse_mint(request.path_params["mint"])
@@ -405,7 +405,7 @@ class TokenPages:
         return replace(shown, facts={**shown.facts, "free_left": left, "free_per_day": per_day})
 
     async def buy(self, request: PageRequest) -> PageResponse:
-        """Spend a credit on a view, if there is something to see."""
+        """Spend a credit on a view, if there is something to show."""
         mint = _mint(request)
         width = _width(request)
         try:
@@ -416,7 +416,7 @@ class TokenPages:
         return Redirect(_address(mint, width), "view-bought" if is_bought else "no-credits")
 
     async def track(self, request: PageRequest) -> PageResponse:
-        """Track a token that is not tracked yet, or ask administrators to."""
+        """Track an untracked token, or file a request to administrators."""
         return await self._untracked.track(request, _mint(request))
 
     async def live(self, request: PageRequest) -> PageResponse:
@@ -453,7 +453,7 @@ class TokenPages:
         return Page("token/token.html", {**known.shown, "state": state, "reason": sentence(reason)})
 
     async def _offer(self, request: PageRequest) -> Mapping[str, Any]:
-        """Return the offer to a visitor who has no view left."""
+        """Return the offer to a visitor without views left."""
         credits_left = None
         if request.session is not None:
             credits_left = await self._views.credits_of(request.session.user.user_id)
@@ -485,7 +485,7 @@ class TokenPages:
 
 
 def _mint(request: PageRequest) -> Mint:
-    """Return the mint of the address.  Raises NotFound."""
+    """Return the mint in the address.  Raises NotFound."""
     try:
         return parse_mint(request.path_params["mint"])
     except InvalidTokenAddress:
@@ -493,7 +493,7 @@ def _mint(request: PageRequest) -> Mint:
 
 
 def _width(request: PageRequest) -> Width:
-    """Return the width of candles that is asked for, the usual one for any other text."""
+    """Return the requested width of candles, or the default for any other text."""
     return WIDTHS.get(request.query_params.text("tf") or request.form.text("tf"), USUAL)
 
 

@@ -70,7 +70,7 @@ REPORT: Final = msgspec.json.Decoder(TokenReport)
 
 @dataclass(frozen=True, slots=True)
 class ToldReport:
-    """A report and how fresh it is."""
+    """A report and its age."""
 
     report: TokenReport
     slot: Slot
@@ -78,7 +78,7 @@ class ToldReport:
 
 
 class DrawnPoints(NamedTuple):
-    """Candles and their indicators, oldest first; *has_older*: there are some before them."""
+    """Candles and their indicators, oldest first; *has_older*: there are earlier candles."""
 
     points: Sequence[ChartPoint]
     has_older: bool
@@ -86,7 +86,7 @@ class DrawnPoints(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TokenReading:
-    """Reads *market*."""
+    """Reads the contents of token pages from *market*."""
 
     market: MarketParts
 
@@ -106,7 +106,7 @@ class TokenReading:
     async def points(
         self, mint: Mint, width: Width, before: UnixS = AT_LAST, limit: int = POINTS
     ) -> DrawnPoints:
-        """Return the newest *limit* candles that begin before a time, and their indicators.
+        """Return the newest *limit* candles before *before*, and their indicators.
 
         Averages of 4 h and of a day begin with the oldest hour that is kept, or so long before the
         first candle that all but EMA 200 have forgotten where they began; then it is left out.
@@ -156,14 +156,14 @@ class TokenReading:
         return () if logged is None else logged.swaps
 
     async def facts(self, mint: Mint) -> MintFacts | None:
-        """Return the facts of *mint* on the chain; None before they were asked for.
+        """Return the on-chain facts of *mint*, or None before they are read.
 
         Raises TokenNotFound and ServiceUnavailable.
         """
         return await self.market.lists.facts_of(mint)
 
     async def listed(self, mint: Mint) -> ListLine | None:
-        """Return the line of *mint* in the list of tokens, as of a final slot; None without one.
+        """Return the line of *mint* in the list of tokens, as of a final slot, or None.
 
         Raises ServiceUnavailable while the list is being loaded.
         """
@@ -173,7 +173,7 @@ class TokenReading:
 
 
 def point_of(candle: SeriesCandle, *values: float) -> ChartPoint:
-    """Return *candle* as it is drawn, with the *values* of its indicators where they are known."""
+    """Return *candle* as a chart point, with those *values* of its indicators that are known."""
     return ChartPoint(
         candle.bucket,
         candle.open,
@@ -188,7 +188,7 @@ def point_of(candle: SeriesCandle, *values: float) -> ChartPoint:
 
 
 def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> UnixS | None:
-    """Return the time of the last trade that counts as volume, as far as these show."""
+    """Return the time of the last trade with volume in *points* and *swaps*, or None."""
     times = [swap.time for swap in swaps if swap.swap.volume]
     times += [UnixS(point.t) for point in points if point.bought or point.sold]
     return max(times, default=None)
@@ -240,7 +240,7 @@ Read = Callable[[TimeframeIndicators], float | None]
 
 
 class IndicatorCell(NamedTuple):
-    """A number of the table.
+    """A number in the table.
 
     field   names it, as the API does
     tone    up, down or level beside the price; extreme for an overbought or oversold RSI
@@ -260,7 +260,7 @@ class IndicatorRow(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The buyers' share of a window; None: nothing was traded in it."""
+    """The buyers' share of a window, or None if there was no trade in it."""
 
     field: str
     name: str
@@ -300,7 +300,7 @@ def rows_of(report: TokenReport) -> Iterator[IndicatorRow]:
 
 
 def shares_of(report: TokenReport, last_trade: UnixS | None) -> Iterator[Share]:
-    """Yield the buyers' share of each window; *last_trade* separates no trades from only sales."""
+    """Yield the buyers' share of each window; *last_trade* separates no trades from sales alone."""
     pressure = report.indicators.buy_sell_pressure
     now = report.data_span.to
     for field, name, span_s in WINDOWS:
@@ -364,7 +364,7 @@ def _side(first: float, second: float) -> str:
 
 
 def _strength(rsi: float) -> str:
-    """Return the same tone on both sides: an overbought token is no better than an oversold one."""
+    """Return the tone for *rsi*, the same for overbought and oversold."""
     return "extreme" if rsi > OVERBOUGHT or rsi < OVERSOLD else "level"
 
 
@@ -404,7 +404,7 @@ def shown_report(
     swaps: Sequence[LoggedSwap],
     width: Width,
 ) -> dict[str, Any]:
-    """Return the numbers for the template."""
+    """Return the template values of the report."""
     report = told.report
     points = drawn.points
     levels = levels_of(told.report, width, points)
@@ -437,7 +437,7 @@ def shown_report(
 
 
 def figures_of(line: ListLine) -> Mapping[str, Markup]:
-    """Return the figures of a token in the list, by the names of the places on its page."""
+    """Return the figures of a token in the list, by their places on its page."""
     m5, h1, d1 = map(percent, line.changes)
     return {
         "m5": m5,
@@ -470,7 +470,7 @@ def confidence_of(price: Price | None) -> Markup:
 
 
 def _described(points: Sequence[ChartPoint], width: Width) -> str:
-    """Return the chart in words, for those who do not see it."""
+    """Return a description of the chart for screen readers."""
     if not points:
         return "There is no candle yet."
     low = min(p.low for p in points)
@@ -486,7 +486,7 @@ def _described(points: Sequence[ChartPoint], width: Width) -> str:
 
 
 def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
-    """Yield *swaps* as lines, without those that were logged without their detail."""
+    """Yield *swaps* as lines, without those whose detail was not logged."""
     for one in swaps:
         swap = one.swap
         detail = one.swap.detail
@@ -508,7 +508,7 @@ def shown_swaps(swaps: Sequence[LoggedSwap]) -> Iterator[ShownSwap]:
 
 
 def _paid(detail: SwapDetail) -> str:
-    """Return the amount of the quote that was paid or got, with its name."""
+    """Return the amount of the quote paid or received, with its name."""
     mint = detail.quote
     name = QUOTES.get(mint, f"{mint[:MINT_ENDS]}...{mint[-MINT_ENDS:]}")
     if detail.quote_decimals is None:

@@ -53,14 +53,14 @@ ListPreset = Mapping[str, str | bool]
 
 
 class ListView(NamedTuple):
-    """A page of a list; *watched* is what its reader watches, where it shows nothing else."""
+    """A page of a list; *watched* is its reader's watchlist if the list shows only that."""
 
     asked: TokensQuestion
     watched: tuple[Mint, ...] | None
 
 
 class _Lines(NamedTuple):
-    """The cells of each line, as HTML; *mark* is the slot that they are of, *time* its time."""
+    """The cells of each line, as HTML, with their slot *mark* and its *time*."""
 
     mark: str
     time: UnixS | None
@@ -83,7 +83,7 @@ class LiveLists:
         self._cells: dict[Mint, Sequence[str]] = {}  # of that list, whatever page they are on
 
     async def open(self, request: PageRequest) -> PageResponse:
-        """Return the stream of a list; with `seen`, a slot, what has changed since.
+        """Return the stream of a list; with `seen`, a slot, the changes since.
 
         Raises NotFound, RateLimited and ServiceUnavailable.
         """
@@ -145,7 +145,7 @@ class LiveLists:
 
 
 def _event(now: _Lines, footing: str, before: Mapping[Mint, Sequence[str]]) -> bytes:
-    """Return the event of *now* for those who know *before*."""
+    """Return the event of *now* for readers who have *before*."""
     told = {
         "slot": now.mark,
         "asOf": None if now.time is None else now.time * SECOND_MS,
@@ -161,7 +161,7 @@ def _event(now: _Lines, footing: str, before: Mapping[Mint, Sequence[str]]) -> b
 
 
 def _changed(cells: Sequence[str], before: Sequence[str]) -> list[tuple[int, str]]:
-    """Return the cells that are not as before, each with its number."""
+    """Return the changed cells, each with its number."""
     known = dict(enumerate(before))
     return [(number, cell) for number, cell in enumerate(cells) if known.get(number) != cell]
 
@@ -199,7 +199,7 @@ STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
 
 
 class TokensPages:
-    """The list, and the stars beside its lines."""
+    """The list, and the watch buttons beside its lines."""
 
     def __init__(
         self, market: MarketParts, lines: TokenLines, watching: Watching, pages: OpenPages
@@ -217,7 +217,7 @@ class TokensPages:
         yield post(f"{PATH}/watch", self.watch, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:
-        """Show a page of the list; with `seen`, a slot, nothing if it is still the newest."""
+        """Show a page of the list; with `seen`, nothing if that slot is still the newest."""
         asked = question_of(request.query_params)
         if has_empty_fields(request.query_params) or has_limits(request.query_params):
             return Redirect(with_limits(asked, request.query_params).address(after=asked.after))
@@ -247,7 +247,7 @@ class TokensPages:
         return TextFile("mintscope-tokens.csv", "text/csv", table_of(page))
 
     async def watch(self, request: PageRequest) -> PageResponse:
-        """Put a token on the watchlist of who is signed in, or take it off."""
+        """Put a token on the signed-in user's watchlist, or take it off."""
         wanted = request.form.text("add")
         unwanted = request.form.text("remove")
         try:
@@ -325,7 +325,7 @@ def table_of(page: LinePage) -> str:
 
 
 def _plain(name: str | None) -> str | None:
-    """Return *name*, after an apostrophe if a spreadsheet would take it for a formula."""
+    """Return *name*, with an apostrophe before it if a spreadsheet would read it as a formula."""
     return f"'{name}" if name and name[0] in "=+-@" else name
 
 

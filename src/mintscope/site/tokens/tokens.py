@@ -49,7 +49,7 @@ MOST_TRADED: Final = 100
 
 
 class ShownToken(NamedTuple):
-    """One token: what the list says, and how its day went."""
+    """One token: its line in the list, and its prices of the day."""
 
     line: ListLine
     day: Markup
@@ -61,7 +61,7 @@ class ShownToken(NamedTuple):
 
     @property
     def title(self) -> str:
-        """Its name: its symbol, its own name, or the ends of its address."""
+        """Its title: its symbol, its name, or the ends of its address."""
         listed = self.line.listed
         return (
             listed.symbol
@@ -84,7 +84,7 @@ class LinePage(NamedTuple):
 
 
 class TokenLines:
-    """Makes lines of the list of *market*; one for all pages."""
+    """Makes lines of the list of *market*, shared by all pages."""
 
     def __init__(self, market: MarketParts) -> None:
         self._market = market
@@ -99,14 +99,14 @@ class TokenLines:
         return await self._made(_hashable(asked), lambda listed: _page(listed, asked))
 
     async def movers(self) -> LinePage:
-        """Return MOVERS of the most traded tokens: those whose price has changed most in a day.
+        """Return the MOVERS, of the most traded tokens, whose price has changed most in a day.
 
         Raises ServiceUnavailable while the list is loaded.
         """
         return await self._made(MOVERS, _movers)
 
     async def _made(self, key: object, make: Callable[[ListedTokens], LinePage]) -> LinePage:
-        """Return the page that *make* makes of the newest list: once, however many ask for it."""
+        """Return the page that *make* makes of the newest list, made once for all requests."""
         listed = self._market.lists.newest()
         if listed is not self._listed:
             self._listed = listed
@@ -146,7 +146,7 @@ def _drawn(
 
 
 def _hashable(key: object) -> object:
-    """Return *key* with no list in it."""
+    """Return *key* with its list as a tuple, so that it is hashable."""
     if isinstance(key, ListQuestion) and key.among is not None:
         return msgspec.structs.replace(key, among=tuple(key.among))
     return key
@@ -183,7 +183,7 @@ LIMITS: Final[Mapping[str, tuple[str, str, float]]] = {
 
 
 class Choice(NamedTuple):
-    """A value of a filter, and what it is called."""
+    """A value of a filter, and its label."""
 
     value: str
     name: str
@@ -206,7 +206,7 @@ AGES: Final = (
 
 
 class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
-    """A list by its address.
+    """A list as its address describes it.
 
     sort         a key of SORTS
     volume, age  a value of VOLUMES and of AGES
@@ -228,11 +228,11 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def length(self) -> int:
-        """How many rows a page has."""
+        """The number of rows of a page."""
         return LENGTHS[self.rows]
 
     def address(self, path: str = QUESTION_PATH, /, **changes: Any) -> str:
-        """Return the address of this list with *changes*; another list begins at its first page."""
+        """Return the address of this list with *changes*; another list starts at its first page."""
         asked = msgspec.structs.replace(self, **{"after": None, **changes})
         fields = {
             "q": asked.text,
@@ -249,7 +249,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
         return f"{path}?{query}" if query else path
 
     def of_list(self, watched: list[Mint] | None, now: UnixS) -> ListQuestion:
-        """Return the same for a list as of *now*; *watched* is what the reader watches."""
+        """Return the query of the list as of *now*; *watched* is the reader's watchlist."""
         age_s = next(each.amount for each in AGES if each.value == self.age)
         return ListQuestion(
             text=self.text,
@@ -265,7 +265,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question_of(query: FormData) -> TokensQuestion:
-    """Return the question in *query*.  Raises NotFound where no page of ours leads there."""
+    """Return the question in *query*.  Raises NotFound if no page of this site links to it."""
     sort = query.text("sort") or "volume"
     after = query.text("after")
     volume = query.text("volume")
@@ -334,7 +334,7 @@ def has_limits(query: FormData) -> bool:
 
 
 def has_empty_fields(query: FormData) -> bool:
-    """Return whether *query* has fields that ask for nothing, as a form sends them."""
+    """Return whether *query* has empty fields, as a form sends them."""
     return any("" in query.texts(name) for name in FIELDS)
 
 
@@ -364,7 +364,7 @@ NONE_FOUND: Final = "No tracked token has that name. Its mint address works, too
 
 
 class TokenSearch:
-    """Finds tokens among those that are followed.
+    """Finds tokens among the followed ones.
 
     lines   None if there is no list
     """
@@ -373,19 +373,19 @@ class TokenSearch:
         self._lines = lines
 
     async def find(self, text: str) -> Sequence[ShownToken]:
-        """Return the most traded tokens that *text* may mean; none while the list is loaded."""
+        """Return the most traded tokens that *text* may mean; empty while the list is loaded."""
         name = (cleaned(text) or "")[:TEXT_LENGTH_MAX]
         return await self._page(ListQuestion(text=name, limit=FOUND_MAX)) if name else []
 
     async def named(self, mints: Sequence[Mint]) -> Mapping[Mint, ShownToken]:
-        """Return the list's lines of those of *mints* that are followed."""
+        """Return the list's lines of the *mints* that are followed."""
         if not mints:
             return {}
         lines = await self._page(ListQuestion(among=tuple(mints), limit=len(mints)))
         return {each.mint: each for each in lines}
 
     async def flaw(self, text: str, error: str) -> tuple[str, Sequence[ShownToken]]:
-        """Return the error for *text*, which is no mint, and the tokens it may mean.
+        """Return the error for *text*, which is not a mint, and the tokens it may mean.
 
         error   what is said where nothing can be found
         """
@@ -418,12 +418,12 @@ NAME: Final = "Watchlist"
 
 @dataclass(frozen=True, slots=True)
 class Watching:
-    """Watchlists of people.  Raises ServiceUnavailable from every verb."""
+    """Watchlists of users.  Raises ServiceUnavailable from every method."""
 
     watchlists: Watchlists
 
     async def mints(self, session: Session | None) -> list[Mint] | None:
-        """Return the mints that a signed-in user watches, by order of stars; None: a stranger."""
+        """Return the mints that a user watches, oldest star first; None for a visitor."""
         if session is None:
             return None
         user_id = session.user.user_id
@@ -434,12 +434,12 @@ class Watching:
         return [] if found is None else list(found.mints)
 
     async def add(self, user_id: UserId, mint: Mint) -> bool:
-        """Let a user watch *mint*; False if as many are watched as can be."""
+        """Add *mint* to a user's watchlist; False if it is full."""
         added = await self.watchlists.add_to_first(user_id, mint, NAME)
         return not isinstance(added, WatchDenied)
 
     async def remove(self, user_id: UserId, mint: Mint) -> None:
-        """Let a user watch *mint* no longer."""
+        """Remove *mint* from a user's watchlist."""
         first = await self._first(user_id)
         if first is not None:
             await self.watchlists.remove(user_id, first.watchlist_id, mint)
@@ -458,7 +458,7 @@ ALSO: Final = {"solana": Mint(WSOL), "sol": Mint(WSOL), "wsol": Mint(WSOL)}
 
 
 class SearchPages:
-    """Leads from what was typed to a token, or to the list of what it may mean."""
+    """Redirects a search to a token, or to the list of possible tokens."""
 
     def __init__(self, market: MarketParts, search: TokenSearch) -> None:
         self._market = market
@@ -469,7 +469,7 @@ class SearchPages:
         yield get(PATH, self.find)
 
     async def find(self, request: PageRequest) -> PageResponse:
-        """Lead to a token by its mint or a link; else to the list of those with such a name."""
+        """Redirect to a token by its mint or a link, else to the tokens with such a name."""
         typed = request.query_params.line("q")[:LINK_LENGTH_MAX]
         if not typed:
             return Page("tokens/search_page.html")
@@ -507,12 +507,12 @@ def mint_in(text: str) -> Mint | None:
 
 
 def name_of(text: str) -> str:
-    """Return the name or symbol that *text* asks for: `$GOAT` is GOAT."""
+    """Return the name or symbol in *text*: `$GOAT` is GOAT."""
     return (cleaned(text.removeprefix("$")) or "")[:TEXT_LENGTH_MAX]
 
 
 def is_near(one: Sequence[int], other: Sequence[int]) -> bool:
-    """Return if one typo makes *one* of *other*: a sign more, less, another, or two swapped."""
+    """Return whether the two differ by one typo: a sign added, removed, changed, or two swapped."""
     if abs(len(one) - len(other)) > 1:
         return False
     start = 0

@@ -42,7 +42,7 @@ class Bank:
 
 @dataclass(frozen=True, slots=True)
 class Whole:
-    """The bank of a slot that becomes its block."""
+    """The bank of a slot whose block is complete."""
 
     bank_id: int
     meta: Meta
@@ -51,13 +51,13 @@ class Whole:
 
 @dataclass(slots=True)
 class Room:
-    """The bytes of transactions that all slots hold together."""
+    """The total bytes of the transactions of all slots in memory."""
 
     taken: int = 0
 
 
 class Banks:
-    """The banks of one slot; what they hold counts in *room*."""
+    """The banks of one slot; their bytes count in *room*."""
 
     def __init__(self, room: Room) -> None:
         self._room = room
@@ -68,17 +68,17 @@ class Banks:
 
     @property
     def is_undecided(self) -> bool:
-        """Whether several banks are held, one with its head at least, and none is confirmed."""
+        """Whether several banks exist, at least one with its head, and none is confirmed."""
         heads = [bank for bank in self._live.values() if bank.meta is not None]
         return self._confirmed is None and len(self._live) > 1 and bool(heads)
 
     @property
     def is_empty(self) -> bool:
-        """Whether no transaction and no head is held."""
+        """Whether there is no transaction and no head."""
         return not any(bank.parts or bank.meta for bank in self._live.values())
 
     def note(self, bank_id: int) -> Bank | None:
-        """Return the bank, which is held from now on; None if it was dropped."""
+        """Return the bank, added if it is new, or None if it was dropped."""
         if self._is_mixed or bank_id in self._dropped:
             return None
         if bank_id not in self._live and len(self._live) + len(self._dropped) >= BANKS_MAX:
@@ -90,7 +90,7 @@ class Banks:
         return self._live.setdefault(bank_id, Bank())
 
     def take(self, bank_id: int, info: Info) -> None:
-        """Hold a transaction of the bank; one that is held already is replaced."""
+        """Store a transaction of the bank, replacing an earlier copy."""
         bank = self.note(bank_id)
         if bank is not None:
             before = bank.parts.get(info.index)
@@ -101,19 +101,19 @@ class Banks:
             bank.parts[info.index] = info
 
     def finish(self, bank_id: int, meta: Meta) -> None:
-        """Hold the head of the bank's block."""
+        """Store the head of the bank's block."""
         bank = self.note(bank_id)
         if bank is not None:
             bank.meta = meta
 
     def confirm(self, bank_id: int) -> None:
-        """Drop every other bank: at most one of a slot is ever confirmed."""
+        """Drop every other bank, because at most one bank of a slot is confirmed."""
         self._confirmed = bank_id
         for other in self._live.keys() - {bank_id, UNNAMED}:
             self._drop(other)
 
     def choose(self, blockhash: str) -> None:
-        """Confirm the bank whose block is *blockhash*, if it is held and none is confirmed."""
+        """Confirm the bank whose block is *blockhash*, if it exists and none is confirmed."""
         if self._confirmed is not None:
             return
         for bank_id, bank in self._live.items():
@@ -122,17 +122,17 @@ class Banks:
                 return
 
     def _mix(self) -> None:
-        """Give the slot up: its messages cannot be assigned to banks."""
+        """Drop the slot, because its messages cannot be assigned to banks."""
         self.clear()
         self._is_mixed = True
 
     def clear(self) -> None:
-        """Drop every bank that is held."""
+        """Drop every bank."""
         for bank_id in [*self._live]:
             self._drop(bank_id)
 
     def kill(self, bank_id: int | None) -> None:
-        """Drop the bank; None: every bank that is held."""
+        """Drop the bank, or every bank if *bank_id* is None."""
         for each in [*self._live] if bank_id is None else [bank_id]:
             self._drop(each)
         if bank_id is None or bank_id == self._confirmed:
@@ -146,7 +146,7 @@ class Banks:
             self._dropped.add(bank_id)
 
     def whole(self) -> Whole | None:
-        """Return the confirmed bank, or the only one; None while its head is missing.
+        """Return the confirmed bank, or the only one; None if its head is missing.
 
         None, too, while several banks are held and none is confirmed, and if messages without a
         bank came beside those of several.
@@ -192,7 +192,7 @@ Head = geyser_pb2.SubscribeUpdateBlock | geyser_pb2.SubscribeUpdateBlockMeta
 
 
 class Assembler:
-    """Puts what a session sends on the *shelf*.
+    """Builds blocks from the messages of a session, and adds them to the *shelf*.
 
     is_joined   the session sends single transactions and block metas, not blocks: a slot is whole
                 once its meta has come, a later slot has begun, and of several banks one is
@@ -212,7 +212,7 @@ class Assembler:
         self._begun = Slot(-1)
 
     def take(self, update: geyser_pb2.SubscribeUpdate) -> bool:
-        """Take one message; return whether a block came of it."""
+        """Process one message; return whether it completed a block."""
         match update.WhichOneof("update_oneof"):
             case "block":
                 block = update.block
@@ -262,7 +262,7 @@ class Assembler:
         return False
 
     def _kill(self, slot: Slot, bank_id: int | None) -> None:
-        """Drop the bank of *slot* that died; None: every bank of it."""
+        """Drop the dead bank of *slot*, or every bank of it if *bank_id* is None."""
         # A bank that is not held yet is noted, too: its later messages are not taken.
         banks = self._banks(slot) if self.is_joined else None
         if banks is not None:
@@ -273,13 +273,13 @@ class Assembler:
             self._shelf.kill(slot)
 
     def _remember(self, slot: Slot, bank_id: int) -> None:
-        """Note the bank of *slot* that is on the shelf or is confirmed."""
+        """Note the bank of *slot* that is on the shelf or confirmed."""
         self._given[slot] = bank_id
         while len(self._given) > GIVEN_MAX:
             self._given.popitem(last=False)
 
     def _open(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot* as `_banks` does; the first slot of a session is closed."""
+        """Return the banks of *slot* as `_banks` does, after closing the session's first slot."""
         if self._closed < 0:
             self._closed = slot
             for each in [each for each in self._slots if each <= slot]:
@@ -287,7 +287,7 @@ class Assembler:
         return self._banks(slot)
 
     def _banks(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot*; None if it is on the shelf or left to the repair."""
+        """Return the banks of *slot*, or None if the shelf has it or the repairer provides it."""
         if slot <= self._closed and slot not in self._slots:
             return None
         self._slots.setdefault(slot, Banks(self._room))
@@ -300,7 +300,7 @@ class Assembler:
         self._closed = max(self._closed, slot)
 
     def _make_room(self) -> None:
-        """Close the oldest slots that are not whole while they are too many, or too large."""
+        """Drop the oldest incomplete slots while there are too many, or they are too large."""
         if len(self._slots) <= PARTIAL_SLOTS_MAX and self._room.taken <= PARTIAL_BYTES_MAX:
             return
         held = sorted(slot for slot, banks in self._slots.items() if not banks.is_empty)
@@ -313,7 +313,7 @@ class Assembler:
         return self._close()
 
     def _close(self) -> bool:
-        """Put every whole slot below the newest that has begun; return whether there was one."""
+        """Put completed slots below the newest begun one on the shelf; return whether any was."""
         whole: list[Whole] = []
         for slot in sorted((each for each in self._slots if each < self._begun), reverse=True):
             banks = self._slots[slot]
@@ -359,7 +359,7 @@ class Assembler:
         return self._shelf.add(block, size)
 
     def _believable(self, head: Head) -> UnixS | None:
-        """Return the time of the block, or None for one in the future, which stops the market."""
+        """Return the time of the block; None for a future one, which would stop the market."""
         if not head.HasField("block_time"):
             return None
         time = head.block_time.timestamp

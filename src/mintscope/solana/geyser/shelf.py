@@ -1,4 +1,4 @@
-"""Newest blocks of a gRPC stream, and its check.
+"""Newest blocks of a gRPC stream, and a check of the stream.
 
 The newest blocks of a stream, bounded, and what they prove of each other.  No I/O.
 
@@ -25,7 +25,7 @@ class _Held:
 
 
 class BlockBuffer:
-    """Blocks by slot, ascending; the oldest go first where there is no room.
+    """Blocks by slot, ascending; the oldest are dropped when there is no room.
 
     newest      the highest slot held since the beginning, -1 before the first
     final       the newest slot that this session called final, -1 without
@@ -41,7 +41,7 @@ class BlockBuffer:
         self._session_after = Slot(-1)
 
     def add(self, block: Block, size: int) -> bool:
-        """Take *block* of *size* bytes; return whether it was news.
+        """Add *block* of *size* bytes; return whether it was new.
 
         A block that a newer block's parent passes over, or contradicts, has died and is dropped.
         """
@@ -62,23 +62,23 @@ class BlockBuffer:
         return True
 
     def contradict(self, block: Block) -> None:
-        """Drop blocks that *block*, which a node gave, proves dead."""
+        """Drop blocks that *block*, received from a node, proves dead."""
         held = self._held.get(block.slot)
         if held is None or held.block.blockhash != block.blockhash:
             self._drop_between(block)
 
     def kill(self, slot: Slot) -> None:
-        """Drop the block at *slot*: the stream says that it died."""
+        """Drop the block at *slot*, which the stream reported as dead."""
         if slot in self._held:
             self._drop(slot)
 
     def begin_session(self) -> None:
-        """Forget final blocks: a new session proves nothing of the blocks of the last."""
+        """Forget which blocks are final, because a new session does not vouch for earlier ones."""
         self.final = Slot(-1)
         self._session_after = self.newest
 
     def final_block(self, slot: Slot) -> Block | None:
-        """Return the block at *slot* if this session delivered it and called it final."""
+        """Return the block at *slot* if this session delivered it and reported it as final."""
         return self.block(slot) if self._session_after < slot <= self.final else None
 
     def finalize(self, slot: Slot) -> None:
@@ -86,22 +86,22 @@ class BlockBuffer:
         self.final = max(self.final, slot)
 
     def block(self, slot: Slot) -> Block | None:
-        """Return the block at *slot* if it is held."""
+        """Return the block at *slot*, or None if it is not stored."""
         held = self._held.get(slot)
         return None if held is None else held.block
 
     def named_as_parent(self, slot: Slot) -> str | None:
-        """Return the hash that the next block held above *slot* has for its parent there."""
+        """Return the parent hash for *slot* from the next stored block above it."""
         above = self._above(slot)
         return above.parent_blockhash if above is not None and above.parent_slot == slot else None
 
     def passes_over(self, slot: Slot) -> bool:
-        """Return whether the next block held above *slot* proves that there is none at it."""
+        """Return whether the next stored block above *slot* proves that *slot* was skipped."""
         above = self._above(slot)
         return above is not None and above.parent_slot < slot
 
     def covers(self, first: Slot, last: Slot) -> list[Slot] | None:
-        """Return the slots with a block from *first* to *last*; None unless links prove them."""
+        """Return the slots with a block from *first* to *last*, or None unless links prove them."""
         slots = [slot for slot in self._held if first <= slot <= last]
         if not slots or slots[-1] != last:
             return None
@@ -135,7 +135,7 @@ class BlockBuffer:
 
 
 def _admits(above: Block, block: Block) -> bool:
-    """Return whether *block* may lie below *above*."""
+    """Return whether *block* can be below *above* in one chain."""
     if above.parent_slot == block.slot:
         return above.parent_blockhash == block.blockhash
     return above.parent_slot > block.slot
@@ -145,7 +145,7 @@ SILENT_S: Final = 20.0
 
 
 class StreamWatch:
-    """Fails once no session of a stream has given a block for SILENT_S, or since the start."""
+    """Fails if no session of a stream has delivered a block for SILENT_S."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -156,7 +156,7 @@ class StreamWatch:
         self._block_at_s = self._clock.monotonic_s()
 
     async def expect_blocks(self) -> None:
-        """Raise ServiceUnavailable while the stream gives no blocks."""
+        """Raise ServiceUnavailable while the stream delivers no blocks."""
         silent_s = self._clock.monotonic_s() - self._block_at_s
         if silent_s > SILENT_S:
             raise ServiceUnavailable(

@@ -1,4 +1,4 @@
-"""Source of blocks over gRPC, which JSON-RPC repairs.
+"""Source of blocks over gRPC, with gaps filled over JSON-RPC.
 
 One subscription after the other, to the first endpoint of several that serves.
 
@@ -68,12 +68,12 @@ class GeyserEndpoint:
 
     @property
     def where(self) -> str:
-        """The host alone: the rest may hold a key."""
+        """The host only, because the rest may contain a key."""
         return urlsplit(self.url).hostname or "?"
 
 
 class StreamEnded(Exception):
-    """A session is over; *reason* is one word for the metric."""
+    """A session has ended; *reason* is one word for the metric."""
 
     def __init__(self, reason: str, said: str = "") -> None:
         super().__init__(said or reason)
@@ -81,7 +81,7 @@ class StreamEnded(Exception):
 
 
 class Stream:
-    """Keeps *shelf* filled while `run` runs; a session that names an absurd slot is ended.
+    """Fills *shelf* while `run` runs; a session that names an implausible slot is ended.
 
     news      set whenever the shelf has a new block, or a session ends
     """
@@ -110,7 +110,7 @@ class Stream:
 
     @property
     def is_live(self) -> bool:
-        """Whether the session under way gave a block within the time of the watchdog.
+        """Whether the current session delivered a block within the watchdog's time.
 
         A session that hangs, in whatever call, is not live: nothing waits for its blocks.
         """
@@ -130,7 +130,7 @@ class Stream:
         self.news.set()
 
     async def run(self) -> None:
-        """Subscribe, and again when that ends, longer apart while nothing comes of it."""
+        """Subscribe, and resubscribe when a session ends, with longer pauses after failures."""
         vain = 0
         resumes = True
         while True:
@@ -275,7 +275,7 @@ OWED_SLOTS_MAX: Final = 10_000
 
 
 class StreamedNode:
-    """The blocks of *stream*; *repairer* gives what the stream left out, and all while it is away.
+    """The blocks of *stream*; *repairer* supplies missing blocks, and all blocks while it is down.
 
     The poller proves the chain by its links, so a wrong guess here costs a request, never a block.
     """
@@ -294,7 +294,7 @@ class StreamedNode:
         self._failing_since_s: dict[Slot, float] = {}
 
     async def head(self, commitment: Commitment) -> Head:
-        """Return the newest block at *commitment*; wait a moment where that is no news."""
+        """Return the newest block at *commitment*; wait briefly if it has not changed."""
         if commitment is Commitment.FINALIZED:
             final = self._shelf.final
             if self._stream.is_live and final >= 0:
@@ -310,14 +310,14 @@ class StreamedNode:
         return Head(self._told, None)
 
     async def _repaired_final(self) -> Head:
-        """Return the newest final block of the repairer, as of a moment ago at most."""
+        """Return the newest final block of the repairer, cached for a moment."""
         now_s = self._clock.monotonic_s()
         if self._final is None or now_s - self._final[0] >= FAST_EVERY_S:
             self._final = now_s, await self._repairer.head(Commitment.FINALIZED)
         return self._final[1]
 
     async def _news(self) -> None:
-        """Wait until the stream has a block, shortly."""
+        """Wait briefly for a new block of the stream."""
         wait_s = NEWS_S if self._stream.is_live else self._poll_s
         self._stream.news.clear()
         try:
@@ -327,7 +327,7 @@ class StreamedNode:
             pass
 
     async def first_available(self) -> Slot:
-        """Return the oldest slot the repairer still has a block of."""
+        """Return the oldest slot whose block the repairer still has."""
         return await self._repairer.first_available()
 
     async def genesis_hash(self) -> str:
@@ -339,7 +339,7 @@ class StreamedNode:
         return await self._repairer.pace()
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
-        """Return the slots from *first* to *last* said to have a block, ascending."""
+        """Return the slots from *first* to *last* reported to have a block, ascending."""
         proven = self._shelf.covers(first, last)
         if proven is not None:
             return proven
@@ -348,7 +348,7 @@ class StreamedNode:
     async def block(
         self, slot: Slot, commitment: Commitment, *, is_expected: bool = False
     ) -> Block | Missing:
-        """Return the block at *slot*: of the stream, or of the repairer where its links lack it.
+        """Return the block at *slot* from the stream, or from the repairer if the stream lacks it.
 
         A block that the repairer cannot be asked for in `gap_after_s` counts as purged.
         """
@@ -370,7 +370,7 @@ class StreamedNode:
         return answer
 
     def _is_given_up(self, slot: Slot) -> bool:
-        """Return whether the stream goes on, and *slot* has been asked for in vain for long."""
+        """Return whether the stream continues, but requests for *slot* have failed for long."""
         now_s = self._clock.monotonic_s()
         if len(self._failing_since_s) >= OWED_SLOTS_MAX:
             self._failing_since_s.clear()
@@ -397,7 +397,7 @@ FINALITY_EVERY_S = 0.1
 
 @dataclass(frozen=True, slots=True)
 class GeyserSource:
-    """The endpoints in order of preference; *programs* are the addresses blocks are filtered by.
+    """The endpoints in order of preference; *programs* are the addresses to filter blocks by.
 
     The poller decides what follows what; the stream only answers it faster than a node.  *meter*
     measures the finality of the chain; *watch* notes the blocks of the stream.
@@ -416,7 +416,7 @@ class GeyserSource:
     watch: StreamWatch | None = None
 
     async def genesis_hash(self) -> str | None:
-        """Return the repairer's; None if it refuses.  An unreachable one is waited for."""
+        """Return the repairer's genesis hash; None if it refuses.  Waits while unreachable."""
         return await Poller(self.repairer, self.polling, clock=self.clock).genesis_hash()
 
     async def updates(self, after: Tip | None) -> AsyncGenerator[Update, None]:

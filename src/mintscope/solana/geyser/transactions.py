@@ -1,4 +1,4 @@
-"""Transactions and plausible slots of a gRPC stream.
+"""Transactions of a gRPC stream, and checks for plausible slots.
 
 Transactions from the protobuf of a stream: read field by field, nothing becomes text.
 
@@ -35,7 +35,7 @@ LOGGED_KEYS: Final = frozenset(b58decode(one.encode()) for one in LOGGED_PROGRAM
 
 
 class ProtobufTransactions(msgspec.Struct, frozen=True):
-    """The transactions of one block, each as the stream has it."""
+    """The transactions of one block, each in the form of the stream."""
 
     entries: Sequence[geyser_pb2.SubscribeUpdateTransactionInfo]
 
@@ -52,7 +52,7 @@ class ProtobufTransactions(msgspec.Struct, frozen=True):
 def read_info(
     entry: geyser_pb2.SubscribeUpdateTransactionInfo,
 ) -> Transaction | UnreadableTransaction | None:
-    """Return the transaction, None if it failed or called nothing.  Never raises."""
+    """Return the transaction, or None if it failed or called no program.  Never raises."""
     if entry.is_vote:
         return None
     if not entry.HasField("meta"):
@@ -134,7 +134,7 @@ ABSURD: Final = 2**53  # more than JSON-RPC can say
 
 
 class Believable:
-    """The highest slots to believe: by *node* when the session began, and by the time since."""
+    """The highest plausible slots, by *node* at the start of the session and the time since."""
 
     def __init__(self, node: Node, clock: Clock) -> None:
         self._node = node
@@ -143,7 +143,7 @@ class Believable:
         self._asked_at_s = 0.0
 
     async def ask(self) -> None:
-        """Ask for the chain's position; without an answer, the one of before holds."""
+        """Request the chain's position; keep the last one if there is no answer."""
         try:
             async with asyncio.timeout(ASK_S):
                 head = (await self._node.head(Commitment.CONFIRMED)).slot
@@ -152,7 +152,7 @@ class Believable:
         self._head, self._asked_at_s = head, self._clock.monotonic_s()
 
     def allows(self, update: geyser_pb2.SubscribeUpdate) -> bool:
-        """Return whether the slot of *update* can be one of the chain; True if it names none."""
+        """Return whether the slot of *update* is plausible; True if it has none."""
         slot = slot_of(update)
         if self._head is None:
             return slot < ABSURD
@@ -161,7 +161,7 @@ class Believable:
 
 
 def slot_of(update: geyser_pb2.SubscribeUpdate) -> int:
-    """Return the slot that *update* is of, 0 where it is of none."""
+    """Return the slot of *update*, or 0 if it has none."""
     match update.WhichOneof("update_oneof"):
         case "block":
             return update.block.slot

@@ -1,1 +1,1 @@
-"""The protocol of Yellowstone gRPC: the vendored .proto files and the stubs made of them."""
+"""The protocol of Yellowstone gRPC: the vendored .proto files and the generated stubs."""

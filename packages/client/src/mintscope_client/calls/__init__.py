@@ -1,4 +1,4 @@
-"""Common parts of both clients: which requests there are, how answers are read, when to try again.
+"""Parts that both clients share: requests, reading of responses, and retries.
 
 Nothing here does I/O: a call is data, and a conversation yields what to send and how long to wait.
 """

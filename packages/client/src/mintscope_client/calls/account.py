@@ -27,7 +27,7 @@ PAYMENTS_MAX: Final = 100
 
 
 class SignalParts(TypedDict, total=False):
-    """The settings of a signal beside its name, mint, field and kind.
+    """The settings of a signal other than its name, mint, field and kind.
 
     level, margin       of above, below and crosses
     percent, window_s   of changes_by
@@ -74,7 +74,7 @@ def sign_up(  # noqa: PLR0913 - the fields of an application
     telegram: str | None = None,
     twitter: str | None = None,
 ) -> ApiCall[results.SignedUp]:
-    """Return the call that applies for an API key with *scopes* beside the read scopes."""
+    """Return the call that applies for an API key with *scopes* besides the read scopes."""
     fields = {"email": email, "motivation": motivation, "userType": user_type}
     optional = {"telegram": telegram, "twitter": twitter, "scopes": list(scopes) or None}
     body = fields | {name: value for name, value in optional.items() if value is not None}
@@ -252,7 +252,7 @@ def make_signal(
 def make_signal_of(
     name: str, mint: str, where: str, **parts: Unpack[SignalParts]
 ) -> ApiCall[rules.MadeSignal]:
-    """Return the call that creates a signal of a condition, as screens and backtests take it.
+    """Return the call that creates a signal on a condition, in the syntax of screens.
 
     where    one comparison of a report's numbers, or a crossing: "crosses_below(rsi_h1, 30)"
     """
@@ -348,7 +348,7 @@ def _counted(credit_count: int | None) -> dict[str, Any]:
 
 
 def _camel(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Return *fields* as the API names them."""
+    """Return *fields* with the names that the API uses."""
     return {_camel_name(name): value for name, value in fields.items()}
 
 

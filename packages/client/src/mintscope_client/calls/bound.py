@@ -10,7 +10,7 @@ Data = TypeVar("Data")
 
 
 class Sends(Protocol):
-    """A client that waits."""
+    """A client whose calls block until the response arrives."""
 
     def send(self, call: ApiCall[Data]) -> Answered[Data]:
         """Return the answer to *call*."""

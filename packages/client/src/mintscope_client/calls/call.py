@@ -1,4 +1,4 @@
-"""A call: one request as data, and the type that its answer is read as."""
+"""A call: one request as data, and the type of its response."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class ApiCall(Generic[Data]):
 
     @property
     def is_charged(self) -> bool:
-        """Return whether an answer costs something."""
+        """Return whether the call may cost credits."""
         return self.credits_max > 0 or self.is_purchase
 
     def cost(self, data: Data) -> int:

@@ -11,7 +11,7 @@ class Clock(Protocol):
         """Return the wall time in Unix milliseconds; it may step."""
 
     def monotonic_s(self) -> float:
-        """Return seconds that never step; for durations and limits."""
+        """Return seconds that never step, for durations and limits."""
 
 
 class SystemClock:

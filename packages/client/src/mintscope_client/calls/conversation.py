@@ -1,4 +1,4 @@
-"""A call until it is answered: what to send, how long to wait, when to give up.
+"""The steps of a call until it is answered: requests, waits and the decision to give up.
 
 A conversation is a generator.  It yields `Send` and is sent the response, or the `RequestError`
 that came in its place; it yields `Wait` and is sent None.  So it serves clients of both kinds.
@@ -42,7 +42,7 @@ Data = TypeVar("Data")
 
 
 class PayingAuth(httpx.Auth):
-    """Answers a demand for payment with a payment, and remembers what may still land.
+    """Answers a demand for payment with a payment, and records payments that may still land.
 
     spends_credits    it spends credits for what is not a purchase, so the budget counts them
     """
@@ -55,12 +55,12 @@ class PayingAuth(httpx.Auth):
 
     @abstractmethod
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Return the key of a payment that an earlier process left for such a request, once."""
+        """Claim the payment that an earlier process left for this request; return its key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Send *request*; *auth* pays for it, if need be."""
+    """A step that sends *request*; *auth* pays for it if needed."""
 
     request: httpx.Request
     auth: httpx.Auth | None
@@ -68,7 +68,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Wait."""
+    """A step that waits."""
 
     seconds: float
 
@@ -103,12 +103,12 @@ class CallSession:
     pacing: Pacing = field(default_factory=Pacing)
 
     def payer_of(self, call: ApiCall[Data]) -> PayingAuth | None:
-        """Return the wallet that pays for *call*, if one does."""
+        """Return the wallet that pays for *call*; None if none does."""
         by_wallet = call.is_purchase or (call.is_charged and self.credential is None)
         return self.payer if by_wallet else None
 
     def credits_at_stake(self, call: ApiCall[Data]) -> int:
-        """Return the most that *call* may take from credits, which the budget counts."""
+        """Return the most credits that *call* may cost, as the budget counts them."""
         payer = self.payer_of(call)
         if payer is not None:
             return call.credits_max if payer.spends_credits else 0
@@ -169,7 +169,7 @@ def converse(
 def _once(
     session: CallSession, call: ApiCall[Data], key: str, payer: PayingAuth | None
 ) -> Conversation[Answered[Data] | ClientError]:
-    """Send *call* once; return its answer, or why there is none."""
+    """Send *call* once; return its response, or the error that prevented one."""
     credit_count = session.credits_at_stake(call)
     session.budget.reserve(credit_count)
     spent = credit_count  # what is not known is counted as spent
@@ -236,7 +236,7 @@ class _Patience:
 
 
 def _may_change(failure: ClientError, *, is_held: bool) -> bool:
-    """Return whether asking again may help; a success that cannot be read is not the seller's."""
+    """Return whether a retry may help.  An unreadable response is retried only if *is_held*."""
     match failure:
         case UnreachableError():
             return True

@@ -1,4 +1,4 @@
-"""The methods of clients that are one call each, by name; `bound` sends them."""
+"""The methods of clients that send one call each, by name; `bound` implements them."""
 
 from typing import Protocol, TypeVar
 
@@ -11,7 +11,7 @@ Data = TypeVar("Data")
 
 
 class AccountMethods:
-    """Methods of API keys and of signing up for one, for clients that wait."""
+    """Methods for API keys and for sign-up, for clients whose calls block."""
 
     sign_up = Method(calls.sign_up)
     confirm_email = Method(calls.confirm_email)
@@ -91,7 +91,7 @@ class AsyncAccountMethods:
 
 
 class Sender(Protocol):
-    """A client that waits."""
+    """A client whose calls block until the response arrives."""
 
     def send(self, call: ApiCall[Data], *, key: str | None = None) -> Answered[Data]:
         """Return the answer to *call*."""

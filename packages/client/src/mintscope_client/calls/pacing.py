@@ -1,4 +1,4 @@
-"""The time for which clients leave a service alone: by its answers, or by default."""
+"""The wait before a client's next request: from the response, or by default."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ ROOM: Final = re.compile(r'"([^"]{1,64})"\s*;\s*r=(\d{1,9})\s*;\s*t=(\d{1,6})')
 
 
 def retry_after_s(headers: Mapping[str, str], *, now_ms: int) -> float | None:
-    """Return the seconds of `Retry-After`: given, or until its date; None without it."""
+    """Return the seconds in `Retry-After`, or until its date; None without the header."""
     text = headers.get("Retry-After", "")
     if text.isascii() and text.isdigit():
         return float(text[:9])
@@ -31,7 +31,7 @@ def backoff_s(repetition: int, share: float) -> float:
 
 
 class Pacing:
-    """The time at which a limit has room again, by `RateLimit`.
+    """The times at which rate limits have room again, from the `RateLimit` headers.
 
     Each answer names its limit, how many requests fit and when the next one does.  Which limit an
     endpoint has is known after its first answer; endpoints that share one have the same name.
@@ -42,7 +42,7 @@ class Pacing:
         self._free_at_s: dict[str, float] = {}  # by limit
 
     def hear(self, name: str, headers: Mapping[str, str], *, now_s: float) -> None:
-        """Store the limit in an answer of the endpoint *name*."""
+        """Store the rate limit in a response of the endpoint *name*."""
         said = ROOM.search(headers.get("RateLimit", ""))
         if said is None:
             return

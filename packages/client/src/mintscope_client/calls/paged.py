@@ -8,11 +8,11 @@ from mintscope_client.calls.call import ApiCall
 
 
 class EndsSomewhere(Protocol):
-    """A page that says where the next one begins."""
+    """A page with the cursor of the next page."""
 
     @property
     def next_cursor(self) -> str | None:
-        """The cursor of the next page; None: this is the last."""
+        """The cursor of the next page; None on the last page."""
 
 
 PageData = TypeVar("PageData", bound=EndsSomewhere)
@@ -21,7 +21,7 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True, slots=True)
 class PagedCall(Generic[PageData, Line]):
-    """Pages that follow one another.
+    """A call whose result comes in successive pages.
 
     call_at    returns the call for the page at a cursor; None: the first
     lines      returns what a page holds

@@ -1,4 +1,4 @@
-"""Pages that are fetched as they are looked at, for clients of both kinds."""
+"""Pages that are fetched when they are read, for blocking and asyncio clients."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any, Generic
@@ -29,7 +29,7 @@ class PagedLines(Generic[PageData, Line]):
             yield from self._listing.lines(page)
 
     def pages(self, cursor: str | None = None) -> Iterator[PageData]:
-        """Yield each page, from *cursor* on: the `next_cursor` of one, None for the first."""
+        """Yield each page from *cursor* on, a `next_cursor`, or from the first page if None."""
         while True:
             page = self._send(self._listing.call_at(cursor)).data
             yield page
@@ -42,7 +42,7 @@ class PagedLines(Generic[PageData, Line]):
         return next(self.pages())
 
     def to_dataframe(self, library: Library | None = None) -> Any:
-        """Fetch all; return them as a DataFrame of pandas or polars.
+        """Fetch all lines, and return them as a DataFrame of pandas or polars.
 
         Raises ImportError, before anything is paid.
         """
@@ -51,7 +51,7 @@ class PagedLines(Generic[PageData, Line]):
 
 
 class AsyncPagedLines(Generic[PageData, Line]):
-    """Does what PagedLines does, for asyncio."""
+    """PagedLines for asyncio."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class AsyncPagedLines(Generic[PageData, Line]):
                 yield line
 
     async def pages(self, cursor: str | None = None) -> AsyncIterator[PageData]:
-        """Yield each page, from *cursor* on: the `next_cursor` of one, None for the first."""
+        """Yield each page from *cursor* on, a `next_cursor`, or from the first page if None."""
         while True:
             page = (await self._send(self._listing.call_at(cursor))).data
             yield page

@@ -1,4 +1,4 @@
-"""Answers become data or exceptions; they may be anything."""
+"""Conversion of responses, which may hold any bytes, to data or exceptions."""
 
 from collections.abc import Hashable
 from functools import cache
@@ -110,7 +110,7 @@ def read_answer(call: ApiCall[Data], response: httpx.Response, *, now_ms: int) -
 
 
 def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) -> RefusedError:
-    """Return the exception for the refusal of *response*."""
+    """Return the exception for the refusal in *response*."""
     try:
         reason = decode_json(response.content, _REFUSAL).error
     except Undecodable:
@@ -127,7 +127,7 @@ def refusal(response: httpx.Response, *, now_ms: int, key: str | None = None) ->
 
 
 def _of_exchange(response: httpx.Response) -> _Reason:
-    """Return the reason of a refusal that has its code in a header, as an exchange does."""
+    """Return the reason of a refusal whose code is in a header, as for key exchanges."""
     code = response.headers.get("X-Error-Code")
     if code is None:
         return _Reason(UNKNOWN, "the answer cannot be read")

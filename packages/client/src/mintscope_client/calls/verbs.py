@@ -1,4 +1,4 @@
-"""Every call there is."""
+"""The calls for token data and credits."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
@@ -68,7 +68,7 @@ class ReportOptions(TypedDict, total=False):
 
 
 class TokenOptions(ReportOptions, total=False):
-    """Which report, and of when.
+    """The options of a report, and the time that it is for.
 
     at    the report as it was: Unix seconds, a datetime with a time zone, or "slot:312345678"
     """
@@ -92,7 +92,7 @@ def token(mint: str, **options: Unpack[TokenOptions]) -> ApiCall[Report]:
 
 
 def trial(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
-    """Return the call for the report of *mint* for free, some times a day and client address."""
+    """Return the call for a free report of *mint*, limited per day and client address."""
     return ApiCall(
         name="trial",
         method="GET",
@@ -109,7 +109,7 @@ def report_query(options: ReportOptions) -> tuple[tuple[str, str], ...]:
 
 
 def batch(mints: Sequence[str], **options: Unpack[ReportOptions]) -> ApiCall[BatchReports]:
-    """Return the call for the reports of *mints*, up to 50: a credit for each that is delivered."""
+    """Return the call for reports of up to 50 *mints*; each delivered report costs a credit."""
     expect_known(options, ReportOptions)
     return ApiCall(
         name="batch",
@@ -123,7 +123,7 @@ def batch(mints: Sequence[str], **options: Unpack[ReportOptions]) -> ApiCall[Bat
 
 
 def past_prices(asked: Sequence[tuple[str, Moment]]) -> ApiCall[PastPrices]:
-    """Return the call for prices at times of the past: one credit for up to 100, none for none.
+    """Return the call for up to 100 past prices.  Costs one credit, or none if no price is found.
 
     asked    mints, each with a time: Unix seconds, or a datetime with a time zone
     """
@@ -153,7 +153,10 @@ class TokenQuery(TypedDict, total=False):
 
 
 def tokens(text: str = "", **asked: Unpack[TokenQuery]) -> PagedCall[TokensPage, TokenLine]:
-    """Return the pages of tokens with *text* in the name or symbol, or before the mint: free."""
+    """Return pages of tokens whose name or symbol has *text* or whose mint starts with it.
+
+    Free.
+    """
     expect_known(asked, TokenQuery)
     fields = {"query": text or None, **asked}
 
@@ -185,7 +188,7 @@ class ScreenQuery(TypedDict, total=False):
 
 
 def screen(where: str = "", **asked: Unpack[ScreenQuery]) -> PagedCall[ScreenPage, ScreenedToken]:
-    """Return the pages of tokens for which *where* is true: a credit each, empty ones none.
+    """Return the pages of tokens for which *where* is true.  A page costs a credit unless empty.
 
     where    a condition, as GET /v1/screen describes it: "liquidity > 100000 and rsi_h1 < 30"
     """
@@ -209,7 +212,7 @@ def screen(where: str = "", **asked: Unpack[ScreenQuery]) -> PagedCall[ScreenPag
 
 
 def metadata(mint: str) -> ApiCall[TokenMetadata]:
-    """Return the call for what the chain says of *mint*: free."""
+    """Return the call for the on-chain metadata of *mint*.  Free."""
     return ApiCall(
         name="metadata",
         method="GET",
@@ -255,7 +258,7 @@ class IndicatorRange(TypedDict, total=False):
 def candles(
     mint: str, tf: Timeframe, **within: Unpack[CandleRange]
 ) -> PagedCall[CandlesPage, CandleLine]:
-    """Return the pages of candles of *mint*, the newest first: a credit each, empty ones none.
+    """Return the pages of candles of *mint*, newest first.  A page costs a credit unless empty.
 
     tf    how wide candles are
     """
@@ -267,7 +270,7 @@ def candles(
 def indicators(
     mint: str, tf: ReportTimeframe, **within: Unpack[IndicatorRange]
 ) -> PagedCall[IndicatorsPage, IndicatorLine]:
-    """Return the pages of indicators of *mint*, the newest first: a credit each, empty ones none.
+    """Return the pages of indicators of *mint*, newest first.  A page costs a credit unless empty.
 
     tf    how wide their candles are
     """
@@ -279,7 +282,7 @@ def indicators(
 
 
 def swaps(mint: str, *, limit: int | None = None) -> PagedCall[SwapsPage, SwapRecord]:
-    """Return the pages of swaps of *mint*, the newest first: a credit each, empty ones none.
+    """Return the pages of swaps of *mint*, newest first.  A page costs a credit unless empty.
 
     limit    how many a page holds, up to 500 and by default so many: it costs the same
     """
@@ -293,7 +296,7 @@ def swaps(mint: str, *, limit: int | None = None) -> PagedCall[SwapsPage, SwapRe
 
 
 def pools(mint: str) -> ApiCall[TokenPools]:
-    """Return the call for the pools of *mint*: one credit."""
+    """Return the call for the pools of *mint*.  Costs one credit."""
     return ApiCall(
         name="pools",
         method="GET",
@@ -304,7 +307,7 @@ def pools(mint: str) -> ApiCall[TokenPools]:
 
 
 class BacktestQuery(TypedDict, total=False):
-    """The time that a rule is tried over, and how.
+    """The period and settings of a backtest.
 
     tf          the candles at whose ends it is looked at, "m5" by default
     from_, to   the first and last look, Unix seconds or a datetime with a time zone: by default as
@@ -319,7 +322,7 @@ class BacktestQuery(TypedDict, total=False):
 
 
 def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[TokenBacktest]:
-    """Return the call for the firings of *where* in the past of *mint*: one credit.
+    """Return the call for the past firings of *where* for *mint*.  Costs one credit.
 
     where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
     """
@@ -341,7 +344,7 @@ def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[T
 def backtest_tokens(
     mints: Sequence[str], where: str, **asked: Unpack[BacktestQuery]
 ) -> ApiCall[TokensBacktest]:
-    """Return the call for the firings of *where* in the past of up to 50 mints.
+    """Return the call for the past firings of *where* for up to 50 mints.
 
     It costs a credit for each 10,000 candles that are read.
 
@@ -364,7 +367,7 @@ def backtest_tokens(
 
 
 def traders(mint: str, *, limit: int | None = None) -> ApiCall[TokenTraders]:
-    """Return the call for who trades *mint*: one credit, none if no swap is kept.
+    """Return the call for the traders of *mint*.  Costs one credit, or none without stored swaps.
 
     limit    how many traders, up to 100
     """
@@ -386,7 +389,7 @@ def _series(
     fields: Mapping[str, object],
     lines: Callable[[PageData], Sequence[Line]],
 ) -> PagedCall[PageData, Line]:
-    """Return the pages of a series; one without lines costs nothing."""
+    """Return the pages of a series; an empty page costs nothing."""
 
     def call_at(cursor: str | None) -> ApiCall[PageData]:
         return ApiCall(
@@ -426,7 +429,7 @@ def _query(fields: Mapping[str, object]) -> tuple[tuple[str, str], ...]:
 
 
 def _text(value: object) -> str:
-    """Return *value* as it is sent in a query: times in Unix seconds.
+    """Return *value* as query text; a time becomes Unix seconds.
 
     Raises ValueError for a datetime without a time zone, which names no certain time.
     """

@@ -1,1 +1,1 @@
-"""Commands that read from any service, with a credential that is never in their arguments."""
+"""Commands that read from any service; their arguments never hold the credential."""

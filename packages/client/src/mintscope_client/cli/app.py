@@ -1,4 +1,4 @@
-"""The command line where the client is installed alone."""
+"""The command line if only the client is installed."""
 
 import sys
 from importlib.metadata import version as version_of

@@ -23,7 +23,7 @@ def batch(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Read the reports of several tokens from a service: a credit for each that is delivered."""
+    """Read reports of several tokens from a service; each delivered report costs a credit."""
     with connected(url, credential_file, max_credits, patience_s) as client:
         found = client.batch(mints)
     if as_json:

@@ -22,7 +22,7 @@ FILE_CHARACTERS_MAX: Final = 4_096
 
 
 class Exit(IntEnum):
-    """The exit status of a command; docs/clients.md lists each, and they stay."""
+    """The exit status of a command; docs/clients.md lists them, and they do not change."""
 
     OK = 0
     FAILED = 1
@@ -102,7 +102,7 @@ def credential_of(file: Path | None) -> str | None:
 def connected(
     url: str, credential_file: Path | None, max_credits: int | None, patience_s: float = PATIENCE_S
 ) -> Iterator[Client]:
-    """Yield a client; what it raises ends the command, with one line on stderr."""
+    """Yield a client; its exceptions end the command, with one line on stderr."""
     try:
         credential = credential_of(credential_file)
         budget = CreditBudget(credits_in_all=max_credits)
@@ -121,5 +121,5 @@ def connected(
 
 
 def exit_of(failure: errors.ClientError) -> Exit:
-    """Return the exit status of a command that failed so."""
+    """Return the exit status of a command that failed with *failure*."""
     return next(code for kind, code in EXITS if isinstance(failure, kind))

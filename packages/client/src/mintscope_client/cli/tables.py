@@ -42,7 +42,7 @@ def print_json(value: object) -> None:
 
 
 def visible(text: str) -> str:
-    """Return *text*, which others may have written, in one line that is safe on a terminal.
+    """Return *text*, which may be untrusted, as one line that is safe on a terminal.
 
     Control characters, and those that turn lines around or hide, are shown as their numbers.
     """

@@ -30,7 +30,7 @@ def watch(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Print the price and RSI of tokens as they change: a credit a token and started minute.
+    """Print the price and RSI of tokens as they change; each minute costs a credit per token.
 
     With --json, a line of JSON for each change: slot, and the whole report.
     """

@@ -1,1 +1,1 @@
-"""Programs to copy: each needs httpx and nothing of mintscope."""
+"""Example programs to copy; each needs httpx but no mintscope package."""

@@ -46,7 +46,7 @@ class Agent:
         return int(answer.json()["signupId"])
 
     def read_code(self) -> str:
-        """Return the code in the e-mail, read from the mailbox page of the demo; else use IMAP."""
+        """Return the code in the e-mail, read from the demo's mailbox page; elsewhere use IMAP."""
         page = self.service.get("/mailbox", params={"to": self.email})
         number = re.search(r'href="/mailbox/(\d+)"', page.raise_for_status().text)
         if number is None:
@@ -62,15 +62,15 @@ class Agent:
         return self.post("/api/auth/confirm-email", self.credentials() | {"code": code})
 
     def status(self) -> httpx.Response:
-        """Ask for the state of the application; it costs no attempt at the exchange."""
+        """Ask for the state of the application; this uses up no exchange attempt."""
         return self.post("/api/auth/application-status", self.credentials())
 
     def exchange(self, key: str | None = None) -> httpx.Response:
-        """Ask for the API key: 401 until the application is approved, 429 when too fast."""
+        """Ask for the API key: 401 until the application is approved, 429 if asked too often."""
         return self.post("/api/auth/exchange-secret", self.credentials(), key=key)
 
     def wait_for_key(self) -> dict[str, Any]:
-        """Ask until there is one; return the answer, which is given only once."""
+        """Ask until the key is issued; return the response, which is sent only once."""
         key = secrets.token_urlsafe(24)
         waited_until = time.monotonic() + APPROVAL_S
         while time.monotonic() < waited_until:
@@ -112,7 +112,7 @@ def show(what: str, outcome: object) -> None:
 
 
 def run(command: str, **values: object) -> None:
-    """Run a command of an administrator's."""
+    """Run an administrator command."""
     words = [word.format(**values) for word in shlex.split(command)]
     show("  an administrator", " ".join(words[-4:]))
     subprocess.run(words, check=True, stdout=subprocess.DEVNULL)
@@ -133,7 +133,7 @@ def main() -> None:
 
 
 def walk(agent: Agent, approve_with: str | None, remove_with: str | None) -> None:
-    """Go the whole way, and show where it ends."""
+    """Go through the whole sign-up, and print each result."""
     number = agent.sign_up()
     show("sign up", f"201 application {number} of {agent.email}, secret {agent.secret[:12]}...")
     show("exchange, not approved", told(agent.exchange()))

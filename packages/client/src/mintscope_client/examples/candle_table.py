@@ -1,4 +1,4 @@
-"""A month of candles as a table of pandas, or as a file that freqtrade reads.
+"""A month of candles as a pandas table, or as a file that freqtrade reads.
 
     python -m mintscope_client.examples.candle_table URL MINT --tf m5 --days 30
     python -m mintscope_client.examples.candle_table URL MINT --tf m5 --freqtrade SOL_USDC-5m.json
@@ -18,7 +18,7 @@ import pandas as pd  # type: ignore[import-untyped]
 
 
 def candle_table(url: str, mint: str, tf: str, days: float, credential: str) -> pd.DataFrame:
-    """Return the candles of the last *days*, oldest first, by the time when they begin."""
+    """Return the candles of the last *days*, oldest first, indexed by their start time."""
     asked = {"tf": tf, "format": "csv", "from": int(time.time() - 86_400 * days)}  # noqa: TID251
     table = pd.read_csv(
         f"{url}/v1/token/{mint}/candles?{urlencode(asked)}",
@@ -29,7 +29,7 @@ def candle_table(url: str, mint: str, tf: str, days: float, credential: str) -> 
 
 
 def freqtrade_rows(table: pd.DataFrame) -> list[list[float]]:
-    """Return the closed candles as freqtrade keeps them (`--data-format-ohlcv json`)."""
+    """Return the closed candles in freqtrade's format (`--data-format-ohlcv json`)."""
     closed = table[~table["isOpen"]]
     begin_ms = closed.index.astype("datetime64[ms, UTC]").astype("int64")
     prices = closed[["o", "h", "l", "c", "volume"]].to_numpy().tolist()

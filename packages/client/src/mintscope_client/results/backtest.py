@@ -6,7 +6,7 @@ from mintscope_client.results.batch import WhyNot
 
 
 class ReturnsOfFiring(msgspec.Struct, frozen=True):
-    """Returns of a purchase sold after 5 minutes, 1 and 4 hours and a day; None: not over yet."""
+    """Returns of a purchase sold after 5 minutes, 1 or 4 hours, or a day; None if not over."""
 
     m5: float | None
     h1: float | None
@@ -28,7 +28,7 @@ class RuleFiring(msgspec.Struct, frozen=True):
 
 
 class RuleHorizon(msgspec.Struct, frozen=True, rename="camel"):
-    """Returns after one horizon: of the firings, and of all times, which is what chance has.
+    """Returns after one horizon: of the firings, and of all times as the chance baseline.
 
     hit_rate    the part above 0
     """
@@ -43,7 +43,7 @@ class RuleHorizon(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BacktestedToken(msgspec.Struct, frozen=True):
-    """One token of a backtest of several: its looks and firings, or why there are none."""
+    """One token of a backtest of several: its results, or the reason why there are none."""
 
     token: str
     first: int | None
@@ -54,7 +54,7 @@ class BacktestedToken(msgspec.Struct, frozen=True):
 
 
 class TokenFiring(RuleFiring, frozen=True, kw_only=True):
-    """A firing, and of which token."""
+    """A firing and its token."""
 
     token: str
 

@@ -6,14 +6,14 @@ from mintscope_client.results.report import Report
 
 
 class WhyNot(msgspec.Struct, frozen=True):
-    """The reason for a missing report: a code of docs/api.md, and a sentence."""
+    """The reason for a missing report: a code of docs/api.md, and a message."""
 
     code: str
     message: str
 
 
 class ReportOrNot(msgspec.Struct, frozen=True):
-    """One mint of a batch: its report, or why there is none."""
+    """One mint of a batch: its report, or the reason why there is none."""
 
     token: str
     report: Report | None = None

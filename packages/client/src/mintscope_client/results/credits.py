@@ -1,4 +1,4 @@
-"""Credits: what is for sale, what was bought, what is left."""
+"""Credits: bundles for sale, purchases and balances."""
 
 import msgspec
 
@@ -14,7 +14,7 @@ class PaymentToken(msgspec.Struct, frozen=True):
 
 
 class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
-    """One bundle: prices in atoms of the token that they are in, `price_usd` as text, exact."""
+    """One bundle: prices in atoms of the payment token, `price_usd` as exact text."""
 
     credits: int
     price: int
@@ -24,14 +24,14 @@ class BundleOffer(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class BundlesIn(msgspec.Struct, frozen=True):
-    """The same bundles in another token that is taken too."""
+    """The same bundles, priced in another accepted token."""
 
     currency: PaymentToken
     bundles: list[BundleOffer]
 
 
 class BundleList(msgspec.Struct, frozen=True):
-    """The bundles for sale now; *also* has the prices in other tokens that are taken."""
+    """The bundles for sale now; *also* has their prices in other accepted tokens."""
 
     bundles: list[BundleOffer]
     currency: PaymentToken
@@ -68,7 +68,7 @@ class CreditEntry(msgspec.Struct, frozen=True):
 
 
 class DayOfUse(msgspec.Struct, frozen=True):
-    """Credits that requests took on a day, which began at *day*, in Unix seconds (UTC)."""
+    """Credits that requests spent on one day (UTC); *day* is its start in Unix seconds."""
 
     day: int
     credits: int

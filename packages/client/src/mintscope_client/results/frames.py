@@ -1,4 +1,4 @@
-"""Lines as a table of pandas or polars, whichever is there; neither is needed otherwise."""
+"""Conversion of lines to a DataFrame of pandas or polars, which only this needs."""
 
 import sys
 from collections.abc import Iterable, Iterator
@@ -32,7 +32,7 @@ def to_dataframe(lines: Iterable[msgspec.Struct], library: Library | None = None
 
 
 def choose_library(library: Library | None = None) -> Library:
-    """Return *library*; None: the one that the program has imported, else one that is installed.
+    """Return *library*; if None, one that the program has imported, else an installed one.
 
     Raises ImportError where it is not there.
     """
@@ -62,7 +62,7 @@ def _flat(shape: type[msgspec.Struct], line: Any, before: str = "") -> Iterator[
 
 
 def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the numbers of indicators with parameters, each by its name."""
+    """Yield each number of the indicators with parameters, with its name."""
     for name, value in values.items():
         if isinstance(value, dict):
             yield from ((f"{name}_{part}", number) for part, number in value.items())
@@ -71,7 +71,7 @@ def _of_names(values: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _struct_in(kind: Any) -> type[msgspec.Struct] | None:
-    """Return the struct that *kind* is, or may be beside None."""
+    """Return the struct type that *kind* is or contains as an option; None if there is none."""
     for each in get_args(kind) or (kind,):
         if isinstance(each, type) and issubclass(each, msgspec.Struct):
             return each

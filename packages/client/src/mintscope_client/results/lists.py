@@ -1,4 +1,4 @@
-"""The list of tokens, and what the chain says of one."""
+"""The list of tokens, and the on-chain metadata of one token."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from mintscope_client.results.report import TokenPrice
 
 
 class ChangeOfPrice(msgspec.Struct, frozen=True):
-    """The change of the price, as a fraction: 0.05 is five percent more; None: too young.
+    """Price changes as fractions: 0.05 is five percent up; None if the token is too young.
 
     d1   of a token younger than a day since its first price
     """
@@ -17,7 +17,7 @@ class ChangeOfPrice(msgspec.Struct, frozen=True):
 
 
 class TokenLine(msgspec.Struct, frozen=True, rename="camel"):
-    """One token of a list; what is not known is None.
+    """One token of a list; unknown values are None.
 
     price               of one whole token at its newest swap that is final
     volume_usd_d1       bought and sold within a day, USD

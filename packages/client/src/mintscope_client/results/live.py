@@ -17,14 +17,14 @@ class LiveReport(msgspec.Struct, frozen=True):
 
 
 class StartedMinute(msgspec.Struct, frozen=True, rename="camel"):
-    """Data of the event `minute`: what was taken for it, and what is left."""
+    """Data of the event `minute`: the credits charged for it, and the credits left."""
 
     credits: int
     credits_remaining: int
 
 
 class StreamEnd(msgspec.Struct, frozen=True, rename="camel"):
-    """Data of the event `end`: why, and how many credits were given back."""
+    """Data of the event `end`: the reason, and the number of credits returned."""
 
     reason: str
     message: str

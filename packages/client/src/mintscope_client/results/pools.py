@@ -15,7 +15,7 @@ class PoolTraded(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PoolMove(msgspec.Struct, frozen=True):
-    """By what part a trade of so many USD raises the price if it buys, lowers it if it sells."""
+    """The fraction by which a buy of *usd* raises the price, and a sell lowers it."""
 
     usd: int
     buy: float
@@ -23,7 +23,7 @@ class PoolMove(msgspec.Struct, frozen=True):
 
 
 class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
-    """One pool; what is not known is None.
+    """One pool; unknown values are None.
 
     venue, quote    its program, and the mint that the token is traded for
     last_swap_at    Unix seconds

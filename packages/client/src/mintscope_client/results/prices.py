@@ -6,7 +6,7 @@ from mintscope_client.results.batch import WhyNot
 
 
 class PastPrice(msgspec.Struct, frozen=True, rename="camel"):
-    """A price, the close of a candle of *tf* that had closed by then: at *closed_at*."""
+    """A price: the close of the newest *tf* candle closed by then, which ended at *closed_at*."""
 
     usd: float
     sol: float | None
@@ -15,7 +15,7 @@ class PastPrice(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PriceOrNot(msgspec.Struct, frozen=True):
-    """The price of one token at one time, Unix seconds, or why there is none."""
+    """The price of one token at one time (Unix seconds), or the reason why there is none."""
 
     token: str
     t: int

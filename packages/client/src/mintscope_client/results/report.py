@@ -4,7 +4,7 @@ import msgspec
 
 
 class TokenPrice(msgspec.Struct, frozen=True, rename="camel"):
-    """Of one whole token, at its newest accepted swap; None if the service does not say.
+    """The price of one whole token at its newest accepted swap; None if the service omits it.
 
     pool            whose swap set the price
     age_ms          from that swap to the newest block that the service has read
@@ -61,7 +61,7 @@ class TimeframeReport(msgspec.Struct, frozen=True):
 
 
 class BuySellPressure(msgspec.Struct, frozen=True):
-    """Buy volume over total volume, 0 to 1; 0 where nothing traded."""
+    """Buy volume over total volume, 0 to 1; 0 if nothing was traded."""
 
     m1: float
     m5: float
@@ -93,7 +93,7 @@ class CandleTotals(msgspec.Struct, frozen=True):
 class SpanOfData(
     msgspec.Struct, frozen=True, rename={"from_": "from", "candle_counts": "candleCounts"}
 ):
-    """Unix seconds: start of the first m1 candle, block time of the last applied slot."""
+    """The span of the data in Unix seconds: first m1 candle to last applied slot."""
 
     from_: int
     to: int
@@ -101,7 +101,7 @@ class SpanOfData(
 
 
 class PartRead(msgspec.Struct, frozen=True, rename="camel"):
-    """The share of exchanges that was read, 0 to 1, rounded down; None if there were none.
+    """The share of exchange calls that was read, 0 to 1, rounded down; None without calls.
 
     by_volume   of the calls whose volume is known
     """
@@ -115,7 +115,7 @@ class CoverageOfData(
     frozen=True,
     rename={"from_": "from", "missing_slots": "missingSlots", "skipped_slots": "skippedSlots"},
 ):
-    """The share that was read from the hour before that of *to*, Unix seconds, until then.
+    """The share that was read from *from_*, the hour before the hour of *to*, until *to*.
 
     token           of calls that name an account of this token
     overall         of all calls

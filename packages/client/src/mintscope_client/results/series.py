@@ -6,7 +6,7 @@ from mintscope_client.results.report import FibonacciLevels, MacdValues
 
 
 class PricesInSol(msgspec.Struct, frozen=True):
-    """The prices of a candle in SOL a whole token."""
+    """The prices of a candle in SOL per whole token."""
 
     o: float
     h: float
@@ -15,7 +15,7 @@ class PricesInSol(msgspec.Struct, frozen=True):
 
 
 class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
-    """One candle: prices in USD a whole token, volumes in USD.
+    """One candle: prices in USD per whole token, volumes in USD.
 
     t              when it begins, Unix seconds
     sol            None if prices in SOL were not kept

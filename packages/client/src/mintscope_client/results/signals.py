@@ -55,7 +55,7 @@ class WebhookOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class EmailOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether an e-mail reports a firing."""
+    """The outcome of the e-mail about a firing."""
 
     state: str
     sent_at: int | None
@@ -63,7 +63,7 @@ class EmailOutcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class TelegramOutcome(msgspec.Struct, frozen=True, rename="camel"):
-    """Whether a firing was sent to the Telegram chat of the account."""
+    """The outcome of the Telegram message about a firing."""
 
     state: str
     sent_at: int | None

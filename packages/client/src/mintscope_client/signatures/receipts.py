@@ -1,4 +1,4 @@
-"""Signed receipts of payments, checked: what was bought, by whom, when, by which transaction.
+"""Verification of signed payment receipts: purchase, buyer, time and transaction.
 
 Source    x402 v2, specs/extensions/offer-receipt.md; RFC 7515, RFC 8037; did:web
 """
@@ -19,7 +19,7 @@ ALGORITHM: Final = "EdDSA"
 
 
 class ForgedReceipt(ValueError):
-    """A receipt is not one of the service; the message says why."""
+    """The receipt is not from the service; the message says why."""
 
 
 class ReceiptClaims(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -94,7 +94,7 @@ class WalletSignIn(PayingAuth):
 
     @override
     def adopt(self, method: str, url: httpx.URL) -> str | None:
-        """Return the key of a payment that an earlier process left for such a request, once."""
+        """Claim the payment that an earlier process left for this request; return its key."""
         return None if self._otherwise is None else self._otherwise.adopt(method, url)
 
     @override
@@ -112,7 +112,7 @@ class WalletSignIn(PayingAuth):
     def _sign_in(
         self, request: httpx.Request, key: str
     ) -> Generator[httpx.Request, httpx.Response, bool]:
-        """Send *request*, signed; return False if it is still to be paid for by a payment."""
+        """Send *request* signed; return False if it still needs a payment."""
         if key in self._signed:
             request.headers[HEADER] = self._signed[key]
         response = yield request
@@ -145,7 +145,7 @@ def challenge_of(response: httpx.Response) -> Challenge | None:
 
 
 def sign_challenge(challenge: Challenge, keypair: Keypair, url: httpx.URL) -> str:
-    """Return SIGN-IN-WITH-X for a request of *url*.
+    """Return the SIGN-IN-WITH-X header for a request to *url*.
 
     Raises    WillNotPay, unless the challenge is one of the host of *url* for its path
     """

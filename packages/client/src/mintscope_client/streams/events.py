@@ -1,4 +1,4 @@
-"""Server-sent events, read as they come.
+"""Incremental parsing of server-sent events.
 
 Source    WHATWG HTML, section 9.2, "Server-sent events"
 """
@@ -14,14 +14,14 @@ EVENT_BYTES_MAX: Final = 256 * 1024  # a report has some thousand bytes
 
 @dataclass(frozen=True, slots=True)
 class ServerEvent:
-    """One event; its name is "message" where it has none."""
+    """One event; its name is "message" if the stream gives none."""
 
     name: str
     data: bytes
 
 
 class EventReader:
-    """Takes bytes as they come, gives the events that are whole.
+    """Parses a stream of bytes into complete events.
 
     last_id    what to send as Last-Event-ID when the connection was lost; None: nothing
     retry_s    how long to wait before; None: the service has not said

@@ -25,7 +25,7 @@ LOST: Final = (ConnectionClosed, InvalidHandshake, asyncio.TimeoutError, OSError
 
 
 def reports(live: LiveCall) -> Iterator[LiveReport]:
-    """Yield the reports of one connection of *live*, until it is lost; raises what ends it."""
+    """Yield the reports of one connection of *live* until it is lost.  Raises its final error."""
     address, first = live.opening()
     try:
         with websockets.sync.client.connect(address, **OPTIONS) as socket:

@@ -1,4 +1,4 @@
-"""A stream while it is wanted: events become reports, a lost connection is opened again."""
+"""A stream of reports, which reconnects after a lost connection until it is closed."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, TypeVar
@@ -46,7 +46,7 @@ class _Problem(msgspec.Struct, frozen=True):
 
 
 class _Message(msgspec.Struct, frozen=True, rename="camel"):
-    """A message of a WebSocket: an event, or the refusal that an HTTP response would be."""
+    """A message of a WebSocket: an event, or a refusal as in an HTTP response."""
 
     type: str
     data: msgspec.Raw = msgspec.Raw(b"{}")
@@ -109,7 +109,7 @@ class LiveCall:
         return request
 
     def opening(self) -> tuple[str, str]:
-        """Return the address of its WebSocket and the first message, in the place of `request`.
+        """Return the WebSocket address and the first message, which replace `request`.
 
         Raises OverBudgetError.
         """
@@ -164,12 +164,12 @@ class LiveCall:
         self.expect_time()
 
     def expect_time(self) -> None:
-        """Look whether another minute may begin.  Raises OverBudgetError where it may not."""
+        """Check that another minute may begin.  Raises OverBudgetError if it may not."""
         if self._leave_at_s is not None and self._session.clock.monotonic_s() >= self._leave_at_s:
             raise OverBudgetError("expected credits for another minute in the budget; none is left")
 
     def wait_s(self) -> float:
-        """Return the seconds to wait before the stream is opened again, or raise why it is not."""
+        """Return the seconds to wait before reopening the stream, or raise the last failure."""
         now_s = self._session.clock.monotonic_s()
         asked_s = self._failure.retry_after_s if isinstance(self._failure, RefusedError) else None
         own_s = backoff_s(self._failures, self._session.chance())
@@ -180,7 +180,7 @@ class LiveCall:
         return wait_s
 
     def close(self) -> None:
-        """Give back what was reserved for a minute that has not begun."""
+        """Release the credits reserved for a minute that has not begun."""
         self._release()
 
     def _hear(self, event: ServerEvent) -> LiveReport | None:
@@ -199,7 +199,7 @@ class LiveCall:
         return None
 
     def _begin(self, minute: StartedMinute) -> None:
-        """Count the minute that begins, and look whether there may be another."""
+        """Count the minute that begins, and check whether another one may follow."""
         self._session.budget.give_back(self._reserved - minute.credits)
         self._reserved = 0
         self._credits_left = minute.credits_remaining
@@ -245,7 +245,7 @@ def _decoded(event: ServerEvent, kind: type[Shape]) -> Shape:
 
 
 def _merged(before: dict[str, Any], told: dict[str, Any]) -> dict[str, Any]:
-    """Return *before* with the fields of *told* in its place."""
+    """Return *before* merged with *told*, whose fields replace those of *before*."""
     whole = dict(before)
     for name, value in told.items():
         old = whole.get(name)

@@ -48,7 +48,7 @@ def _mint(world: World, token: Token) -> Account:
 
 @lru_cache(maxsize=4)
 def _places_of_names(tokens: tuple[Token, ...]) -> dict[str, Token]:
-    """Return *tokens* by the accounts in which Metaplex keeps their names."""
+    """Return *tokens* by the addresses of the Metaplex accounts that hold their names."""
     program = Pubkey.from_string(METAPLEX)
     seeds = {each: [b"metadata", bytes(program), keys(each.mint)] for each in tokens}
     return {

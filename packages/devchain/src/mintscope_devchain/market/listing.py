@@ -1,4 +1,4 @@
-"""The tokens of the market and their habits, busiest first."""
+"""The tokens of the market and their trading parameters, busiest first."""
 
 from random import Random
 from typing import Final, NamedTuple
@@ -69,7 +69,7 @@ LISTINGS: Final = (
 
 
 def numbered(number: int) -> Listing:
-    """Return the listing of token *number*; past the last the habits come again, calmer."""
+    """Return the listing of token *number*; past the last listing, calmer copies follow."""
     again, which = divmod(number, len(LISTINGS))
     listing = LISTINGS[which]
     if not again:

@@ -1,4 +1,4 @@
-"""The rest of a block: payments, liquidity, votes before Alpenglow.  None of it is a swap."""
+"""Transactions other than swaps: payments, liquidity changes, votes before Alpenglow."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -25,7 +25,7 @@ LOCKOUTS: Final = 31
 
 
 class Noise:
-    """Makes what surrounds the trades of a block."""
+    """Makes the transactions of a block that are not trades."""
 
     def __init__(self, world: World, random: Random, *, has_votes: bool) -> None:
         self._world = world
@@ -34,7 +34,7 @@ class Noise:
         self._shared_pools = [each for each in world.pools() if each.venue is Venue.PUMP_SWAP]
 
     def transactions(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
-        """Yield them; the votes are for the block with the hash *bank*."""
+        """Yield the transactions; the votes are for the block with the hash *bank*."""
         yield from self._votes(slot, at, bank)
         if self._random.random() < PAID:
             yield self._payment()

@@ -35,7 +35,7 @@ VIRTUAL_QUOTE = {Venue.PUMP_FUN: 30_000_000_000}
 
 
 class Token(NamedTuple):
-    """A mint and what the market needs to know of it."""
+    """A mint and its properties in the market."""
 
     mint: Mint
     symbol: str
@@ -51,7 +51,7 @@ class Reserves(NamedTuple):
 
 
 class Pool(NamedTuple):
-    """A constant-product pool dressed as one of *venue*.
+    """A constant-product pool that looks like a pool of *venue*.
 
     parts   its other accounts, in no particular order: order books, tick arrays, oracles
     """
@@ -72,14 +72,14 @@ class Pool(NamedTuple):
         )
 
     def amount_out(self, reserves: Reserves, amount_in: int, *, is_buy: bool) -> int:
-        """Return the amount that it pays for *amount_in*: base when *is_buy*, else quote."""
+        """Return the amount that the pool pays for *amount_in*: base if *is_buy*, else quote."""
         net = amount_in * (BASIS_POINTS - FEE_BPS[self.venue]) // BASIS_POINTS
         have, want = (reserves.quote, reserves.base) if is_buy else reserves
         return want * net // (have + net)
 
 
 class Fill(NamedTuple):
-    """A trade that the market intends: a decoder has to find it.
+    """A trade of the market, which a decoder must find.
 
     is_buy     the base leaves the pool
     amount_in  what the vaults receive, amount_out what they pay
@@ -130,6 +130,6 @@ class Fill(NamedTuple):
 
     @property
     def after(self) -> Reserves:
-        """The reserves after it."""
+        """The reserves after the trade."""
         base, quote = self.amounts if self.is_buy else (-amount for amount in self.amounts)
         return Reserves(self.reserves.base - base, self.reserves.quote + quote)

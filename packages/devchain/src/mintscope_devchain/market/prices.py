@@ -1,4 +1,4 @@
-"""Target prices: prices that wander and are drawn back to where they began."""
+"""Target prices, which wander and are drawn back to their start."""
 
 from math import exp, sqrt
 from random import Random
@@ -27,7 +27,7 @@ class Prices:
         self._drift = dict.fromkeys(self._volatility, 0.0)
 
     def advance(self, seconds: float) -> None:
-        """Let *seconds* pass."""
+        """Advance the prices by *seconds*."""
         kept = exp(-seconds / REVERSION_S)
         days = sqrt(seconds / DAY_S)
         for mint, drift in self._drift.items():

@@ -1,4 +1,4 @@
-"""The market: what is traded in a block.
+"""The market: the trades of each block.
 
 Traders push pools towards the price of their token, and some trade for no
 reason.  Amounts come from the reserves of the pools, never from the price.
@@ -41,7 +41,7 @@ class Traffic:
     """Makes the transactions of one block after the other."""
 
     def __init__(self, world: World, random: Random, *, opens: UnixS, has_votes: bool) -> None:
-        """Trade in *world*; *opens* is when the history ends and the market goes live."""
+        """Trade in *world*; at *opens* the history ends and the market goes live."""
         self._world = world
         self._random = random
         self._opens = opens
@@ -90,7 +90,7 @@ class Traffic:
         yield self._direct(fill) if legs is None else self._route(legs)
 
     def _fail(self, at: UnixS) -> Iterator[MarketTransaction]:
-        """Yield a route that ends below its minimum and so moves nothing but its fee."""
+        """Yield a route that ends below its minimum, and so pays only its fee."""
         listed = self._random.choice(self._world.listed)
         fill = self._fill(self._choose(listed), listed.listing.buys, at)
         legs = None if fill is None else self._legs(fill)
@@ -98,11 +98,11 @@ class Traffic:
             yield self._route(legs, failed_at=order.ROUTE_POSITION)
 
     def _choose(self, listed: Listed) -> Pool:
-        """Return one of its pools, the deeper the likelier."""
+        """Return a random pool of *listed*; deeper pools are likelier."""
         return self._random.choices(listed.pools, weights=range(len(listed.pools), 0, -1))[0]
 
     def _fill(self, pool: Pool, buys: float, at: UnixS, dust: float = DUST) -> Fill | None:
-        """Return a trade that moves *pool* towards its price, or one without a reason."""
+        """Return a trade that moves *pool* towards its target price, or a random trade."""
         random = self._random
         base, quote = pool.reserves(self._world.balances)
         gap = log(self._prices.raw(pool.base, pool.quote) * base / quote)
@@ -144,7 +144,7 @@ class Traffic:
         return fill if _possible(fill) else None
 
     def _legs(self, fill: Fill) -> tuple[Fill, Fill] | None:
-        """Return *fill* as one of two hops between dollars and its token, by way of SOL."""
+        """Return *fill* as a route of two hops, between dollars and its token by way of SOL."""
         pool = fill.pool
         trader = fill.trader
         at = fill.at
@@ -187,7 +187,7 @@ class Traffic:
 
 
 def _possible(fill: Fill) -> bool:
-    """Return whether a bonding curve can give that: some of it is not for sale."""
+    """Return whether the pool can pay *fill*; part of a bonding curve is not for sale."""
     if fill.pool.venue is not Venue.PUMP_FUN:
         return True
     base, quote = fill.after

@@ -41,7 +41,7 @@ class Listed(NamedTuple):
 
 
 class World:
-    """Everybody's balances, and the one place where they change."""
+    """The balances of all accounts, and the only code that changes them."""
 
     def __init__(self, *, seed: int, mints: int) -> None:
         self._address: Callable[..., str] = partial(address, seed)
@@ -82,7 +82,7 @@ class World:
     def transact(
         self, build: Callable[[], tuple[Invocation, ...]], envelope: Submission
     ) -> MarketTransaction:
-        """Apply the transaction of *build*, and remember the state before."""
+        """Apply the transaction that *build* returns, and record the balances before it."""
         moved = list(moves(build()))
         balances = self.balances
         before = {envelope.payer: balances[envelope.payer]}
@@ -106,7 +106,7 @@ class World:
                 balances[target] = balances.get(target, 0) + amount
 
     def undo(self, transactions: Iterable[MarketTransaction]) -> None:
-        """Take back *transactions*, the newest ones, given newest first."""
+        """Undo *transactions*, which must be the newest ones and sorted newest first."""
         for transaction in transactions:
             self.balances |= transaction.before
             self._forget_closed(transaction.before)
@@ -174,7 +174,7 @@ class World:
         return account
 
     def _furnish(self, pool: Pool) -> None:
-        """Open the fee accounts of *pool*, and one of its pool token for each provider."""
+        """Open the fee accounts of *pool*, and a pool-token account for each provider."""
         if pool.venue is Venue.PUMP_FUN:
             self.balances[pool.parts[0]] = OTHER_RENT
         if pool.venue is Venue.PUMP_SWAP:

@@ -1,4 +1,4 @@
-"""JSON-RPC: what accounts hold."""
+"""JSON-RPC: the contents of accounts."""
 
 from base64 import b64encode
 from collections.abc import Callable, Iterator
@@ -119,7 +119,7 @@ class AccountMethods:
 def show(
     account: Account | None, options: AccountOptions, read: Callable[[Pubkey], Account | None]
 ) -> Json | None:
-    """Return *account* as *options* want it; *read* finds the mint of a token account."""
+    """Return *account* in the form of *options*; *read* finds the mint of a token account."""
     if account is None:
         return None
     return {

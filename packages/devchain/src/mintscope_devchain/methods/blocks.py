@@ -34,7 +34,7 @@ _Slot = Natural
 
 
 class Chain(Protocol):
-    """The chain that is asked."""
+    """The chain that the methods read."""
 
     genesis_hash: str
     blockstore: Blockstore
@@ -42,11 +42,11 @@ class Chain(Protocol):
     vm: Vm
 
     def entries(self, block: ChainBlock) -> Sequence[Json]:
-        """Return its transactions as getBlock shows them."""
+        """Return the transactions of *block* as getBlock shows them."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:
-        """Return their signatures."""
+        """Return the signatures of the transactions of *block*."""
         ...
 
 
@@ -70,7 +70,7 @@ class BlockMethods:
         )
 
     def _samples(self, limit: Natural | None = None) -> Sequence[Json]:
-        """Answer the slots of each of the last minutes, newest first; fewer on a young chain."""
+        """Return the slots of each of the last minutes, newest first; fewer on a young chain."""
         count = min(SAMPLES_MAX if limit is None else limit, SAMPLES_MAX)
         newest = self._blockstore.last
         samples = list[Json]()

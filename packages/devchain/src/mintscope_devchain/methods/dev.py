@@ -1,4 +1,4 @@
-"""JSON-RPC: what no real chain has.  The faucet, the knobs, and who is who."""
+"""JSON-RPC methods that no real chain has: the faucet, the faults and the addresses."""
 
 from itertools import count
 from typing import Annotated, Final
@@ -94,7 +94,7 @@ class DevMethods:
 
 
 def _mint_to(genesis: Genesis, owner: Pubkey, mint: Pubkey, atoms: int) -> list[Instruction]:
-    """Return the instructions that open *owner*'s account if need be, and mint *atoms* into it."""
+    """Return the instructions that open *owner*'s account if needed, and mint *atoms* into it."""
     faucet = genesis.faucet.pubkey()
     tokens = genesis.tokens_of(owner, mint)
     payer = AccountMeta(faucet, is_signer=True, is_writable=True)

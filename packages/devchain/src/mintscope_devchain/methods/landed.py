@@ -31,7 +31,7 @@ RECENT_BLOCKS: Final = 300
 
 
 class LandedMethods:
-    """Answers calls about what became of transactions, those of a market too if there is one."""
+    """Answers calls about landed transactions, including those of a market if there is one."""
 
     def __init__(self, vm: Vm, past: ChainPast | None = None) -> None:
         self._vm = vm
@@ -131,7 +131,7 @@ class LandedMethods:
 
 
 def _between(history: Iterator[Done], options: HistoryOptions) -> Iterator[Done]:
-    """Yield transactions older than `before` and newer than `until`, where these are given."""
+    """Yield transactions older than `before` and newer than `until`, if these are given."""
     if options.before is not None:
         before = str(options.before)
         for one in history:
@@ -142,7 +142,7 @@ def _between(history: Iterator[Done], options: HistoryOptions) -> Iterator[Done]
 
 
 def _expect_readable(shown: Json, options: TransactionOptions) -> None:
-    """Take the version away for a client that knows none; refuse it a newer transaction."""
+    """Remove the version for an old client; raise RpcError if the transaction is versioned."""
     old_client = options.max_supported_transaction_version is None
     if old_client and shown.pop("version") != "legacy":
         raise unsupported_version()

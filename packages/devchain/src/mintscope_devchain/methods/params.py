@@ -1,4 +1,4 @@
-"""Parameters of callers, as types, and the refusal of anything else.
+"""Types of call parameters, and the rejection of invalid ones.
 
 Parameters come by position.  Objects may have fields we do not know: clients
 send more than the chain reads.
@@ -37,7 +37,7 @@ class RpcError(Exception):
 
 
 def table(answers: Mapping[str, Callable[..., object]]) -> Mapping[str, Answer]:
-    """Return *answers* by method, to be called with unchecked parameters.
+    """Return *answers* by method, wrapped to check their parameters.
 
     The types in the signature of an answer say which parameters it takes.
     """
@@ -68,7 +68,7 @@ def _convert(params: Sequence[object], kind: type[T]) -> T:
 
 
 def _said(value: object) -> object:
-    """Return *value* without the options that clients send as null to leave them out."""
+    """Return *value* without its null options, which clients send to omit them."""
     if isinstance(value, dict):
         return {name: _said(each) for name, each in value.items() if each is not None}
     return value
@@ -87,7 +87,7 @@ def _from_text(kind: type, value: object) -> object:
 def final_params(
     params: Sequence[object], fault: Literal["refused", "finalized"]
 ) -> Sequence[object]:
-    """Return *params* with the level `finalized` for `confirmed`; refuse them if *fault* says so.
+    """Return *params* with `finalized` for `confirmed`; refuse them if *fault* is "refused".
 
     Raises RpcError in the words in which a node refuses a level that it does not know.
     """
@@ -106,14 +106,14 @@ def final_params(
 
 
 def confirmed(level: CommitmentLevel | None) -> CommitmentLevel:
-    """Return *level*, `finalized` for None; raise RpcError for one that no vote backs."""
+    """Return *level*, or `finalized` if it is None.  Raises RpcError for `processed`."""
     if level == "processed":
         raise RpcError(INVALID_PARAMS, "Method does not support commitment below `confirmed`")
     return level or "finalized"
 
 
 def unsupported_version() -> RpcError:
-    """Return the refusal to show a versioned transaction to a client that knows none."""
+    """Return the refusal to show a versioned transaction to an old client."""
     return RpcError(
         UNSUPPORTED_VERSION,
         "Transaction version (0) is not supported by the requesting client. Please try the"
@@ -175,7 +175,7 @@ class SendOptions(_Options, frozen=True, kw_only=True):
 
 
 class SimulatedAccounts(_Options, frozen=True, kw_only=True):
-    """Accounts to show as the simulation leaves them."""
+    """Accounts to show as they are after the simulation."""
 
     addresses: list[Pubkey]
     encoding: Literal["base64", "jsonParsed"] = "base64"
@@ -192,7 +192,7 @@ class SimulateOptions(ContextOptions, frozen=True, kw_only=True):
 
 
 class StatusOptions(_Options, frozen=True, kw_only=True):
-    """The reach of a search for a signature."""
+    """The scope of a search for a signature."""
 
     search_transaction_history: bool = False
 

@@ -12,7 +12,7 @@ from mintscope_devchain.transaction import Json
 
 
 class Done(NamedTuple):
-    """A transaction in a block, as a list of them shows it.
+    """A transaction in a block, in the form of a list entry.
 
     keys   every account it names, those of lookup tables too
     """
@@ -26,7 +26,7 @@ class Done(NamedTuple):
 
 
 def done(landed: LandedTransaction) -> Done:
-    """Return the landed transaction in that form."""
+    """Return the landed transaction as a Done."""
     keys = frozenset(map(str, landed.outcome.keys.all))
     at = landed.block
     shown = memo(landed.transaction)
@@ -34,7 +34,7 @@ def done(landed: LandedTransaction) -> Done:
 
 
 class ChainPast:
-    """The transactions in the blocks that a chain keeps; each is rendered once for its keys."""
+    """The transactions in a chain's stored blocks, each rendered once to find its keys."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
@@ -50,7 +50,7 @@ class ChainPast:
         return joined(joined.from_iterable(map(self._of, reversed(slots))), older)
 
     def entry(self, signature: str) -> tuple[ChainBlock, Json] | None:
-        """Return the block of a transaction and how getBlock shows it there."""
+        """Return the block of a transaction, and its entry in getBlock."""
         if signature not in self._slots:
             all(each.signature != signature for each in self.newest_first())
         block = self._chain.blockstore.block(self._slots.get(signature, -1))
@@ -81,7 +81,7 @@ class ChainPast:
         return known
 
     def _forget(self) -> None:
-        """Drop blocks that the chain no longer keeps, once they are half of it."""
+        """Drop blocks that the chain no longer stores, once they are half of all known blocks."""
         blockstore = self._chain.blockstore
         if len(self._blocks) <= 2 * len(blockstore.slots):
             return

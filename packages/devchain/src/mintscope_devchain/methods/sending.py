@@ -47,7 +47,7 @@ _Encoding = Literal["base58", "base64"]
 
 
 class SendMethods:
-    """Answers calls about transactions to be."""
+    """Answers calls about transactions before they land."""
 
     def __init__(self, vm: Vm) -> None:
         self._vm = vm
@@ -85,7 +85,7 @@ class SendMethods:
         }
 
     def _alpenglow(self) -> Json | None:
-        """Answer the certificate of the block that Alpenglow began after, None before it."""
+        """Return the certificate of the last block before Alpenglow; None without Alpenglow."""
         if not self._vm.pace.is_alpenglow:
             return None
         name = list(sha256(b"devchain %d" % self._vm.genesis.seed).digest())
@@ -168,7 +168,7 @@ class SendMethods:
         transaction: VersionedTransaction,
         outcome: Execution | None,
     ) -> list[Json | None]:
-        """Return the *wanted* accounts as *transaction* leaves them; nothing if it fails."""
+        """Return the *wanted* accounts after *transaction*; None for each if it fails."""
         most = len(transaction.message.account_keys)
         if len(wanted.addresses) > most:
             raise RpcError(INVALID_PARAMS, f"Too many accounts provided; max {most}")

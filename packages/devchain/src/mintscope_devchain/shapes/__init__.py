@@ -1,1 +1,1 @@
-"""The instructions of each program, byte for byte as the chain has them."""
+"""The instructions of each program, byte for byte as on the chain."""

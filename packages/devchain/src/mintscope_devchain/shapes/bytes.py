@@ -26,7 +26,7 @@ def keys(*public_keys: str) -> bytes:
 
 
 def string(value: str) -> bytes:
-    """Return *value* behind its length."""
+    """Return *value* prefixed with its length."""
     return u32(len(value)) + value.encode()
 
 

@@ -36,7 +36,7 @@ def fee(price: int) -> int:
 
 
 def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocation, ...]:
-    """Return *fill* sent to its program, SOL through a temporary account where *wrapped*."""
+    """Return the instructions of *fill*; if *wrapped*, SOL uses a temporary account."""
     calls = [*spl.budget(UNITS, price)]
     if wrapped:
         calls += _wrapped(fill)
@@ -50,7 +50,7 @@ def direct(fill: Fill, *, wrapped: bool, tip: int, price: int) -> tuple[Invocati
 
 
 def routed(fills: Sequence[Fill], *, price: int) -> tuple[Invocation, ...]:
-    """Return one route of Jupiter, which feeds what each of *fills* pays into the next."""
+    """Return one Jupiter route, in which the output of each of *fills* pays for the next."""
     first = fills[0]
     last = fills[-1]
     hops = [SWAP[fill.pool.venue](fill) for fill in fills]

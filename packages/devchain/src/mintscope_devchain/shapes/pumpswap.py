@@ -33,7 +33,7 @@ def swap(fill: Fill) -> Invocation:
 
 
 def taken(fill: Fill) -> int:
-    """Return the shares of the quote that protocol and creator each take."""
+    """Return the amount of quote that the protocol and the creator each take."""
     return -(-_quote(fill) * OTHER_FEE_BPS // BASIS_POINTS)
 
 
@@ -115,7 +115,7 @@ def _parties(fill: Fill) -> bytes:
 
 
 class LiquidityChange(NamedTuple):
-    """A deposit of all three amounts, or a withdrawal where not *adds*.
+    """A deposit of all three amounts, or a withdrawal if not *adds*.
 
     held       the accounts of the owner: base, quote and the pool's own token
     amounts    in the same order

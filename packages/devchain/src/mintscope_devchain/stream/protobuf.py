@@ -1,4 +1,4 @@
-"""Messages of a stream for a transaction that is known as JSON of getBlock."""
+"""Conversion of transactions from the JSON of getBlock to messages of a stream."""
 
 from collections.abc import Mapping
 from typing import Any

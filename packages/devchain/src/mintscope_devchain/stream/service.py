@@ -34,12 +34,12 @@ class StreamedChain(Protocol):
     blockstore: Blockstore
 
     def entries(self, block: ChainBlock) -> Sequence[Json]:
-        """Return its transactions as getBlock shows them."""
+        """Return the transactions of *block* as getBlock shows them."""
         ...
 
 
 class GeyserServer:
-    """A gRPC server on one address: a context manager; *port* is the one it got.
+    """A gRPC server on one address, as a context manager; *port* is its assigned port.
 
     addresses_max   how many a filter may name, as providers limit it
     x_token         what clients must show, "" for nothing
@@ -79,7 +79,7 @@ class GeyserServer:
         self.port = 0
 
     async def start(self, address: str) -> None:
-        """Listen on *address*, `host:port`; port 0 is any free one."""
+        """Listen on *address*, `host:port`; port 0 means any free port."""
         self.port = self._server.add_insecure_port(address)
         await self._server.start()
 
@@ -171,7 +171,7 @@ class GeyserServer:
         request: Request,
         messages: Sequence[Update],
     ) -> Iterator[Update]:
-        """Yield *messages*, and among them what *fault* does to the banks of the slot."""
+        """Yield *messages*, changed as *fault* requires for the banks of the slot."""
         match fault:
             case "banks":
                 yield from interleaved(self._dying(block, request, block.slot, 1), messages)
@@ -192,7 +192,7 @@ class GeyserServer:
     def _dying(
         self, block: ChainBlock, request: Request, slot: Slot, bank: int
     ) -> Iterator[Update]:
-        """Yield another bank at *slot* until it dies: other transactions, and another hash.
+        """Yield the messages of another bank at *slot*, with another hash, until it is dead.
 
         It is never sent as a whole block: those are sent of confirmed banks alone.
         """
@@ -254,7 +254,7 @@ class GeyserServer:
 
 
 def bank_of(slot: int, bank: int) -> int:
-    """Return the id of a bank of *slot*: 0 is the one that is confirmed, 1 and 2 are others."""
+    """Return the id of a bank of *slot*: 0 is the confirmed bank, 1 and 2 are others."""
     return BANKS_PER_SLOT * slot + bank + 1
 
 
@@ -265,14 +265,14 @@ def interleaved(one: Iterable[Update], other: Iterable[Update]) -> Iterator[Upda
 
 
 def unname(message: Update) -> None:
-    """Take away the bank that *message* names."""
+    """Remove the bank id from *message*."""
     kind = message.WhichOneof("update_oneof")
     if kind in {"transaction", "block_meta", "slot"}:
         getattr(message, kind).ClearField("bank_id")
 
 
 def _touches(info: Info, addresses: Sequence[str]) -> bool:
-    """Return whether *info* names one of *addresses*; none named means every transaction."""
+    """Return whether *info* names one of *addresses*; an empty list matches everything."""
     if not addresses:
         return True
     keys = {
@@ -284,7 +284,7 @@ def _touches(info: Info, addresses: Sequence[str]) -> bool:
 
 
 async def _end(fault: StreamFault | None, context: Context) -> None:
-    """Apply *fault* to a subscription within a slot, if it ends it."""
+    """End a subscription within a slot, if *fault* is one that does so."""
     if fault == "cut":
         await _abort(context, grpc.StatusCode.UNAVAILABLE, "connection reset")
     if fault == "lagged":

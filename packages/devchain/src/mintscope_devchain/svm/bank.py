@@ -63,7 +63,7 @@ class Execution:
 
 
 class Bank:
-    """The accounts as the newest block left them.
+    """The accounts after the newest block.
 
     token_accounts   every address that ever was one; LiteSVM cannot list them
     """
@@ -84,7 +84,7 @@ class Bank:
         return account if account is not None and account.lamports else None
 
     def put(self, address: Pubkey, account: Account | None) -> None:
-        """Write an account past every rule: for genesis, and for going back."""
+        """Write an account without any checks, for genesis and rollbacks."""
         self._svm.set_account(address, NOTHING if account is None else account)
         self._note({address: account})
 
@@ -106,7 +106,7 @@ class Bank:
         return outcome
 
     def execute(self, transaction: VersionedTransaction) -> Execution:
-        """Run *transaction* and keep what it did."""
+        """Run *transaction* and store its effects."""
         case = self._open(transaction)
         if case.error is not None:
             return case
@@ -123,7 +123,7 @@ class Bank:
         return replace(failed, landed=True, after=self._now(case))
 
     def fail(self, transaction: VersionedTransaction) -> Execution:
-        """Let *transaction* land as if its funds were gone: its fee is all that moves."""
+        """Land *transaction* as failed for lack of funds, so that it only pays its fee."""
         case = self._open(transaction)
         if case.error is not None:
             return case
@@ -142,13 +142,13 @@ class Bank:
         )
 
     def undo(self, outcome: Execution) -> None:
-        """Put back what *outcome* changed; the newest first where there are several."""
+        """Undo *outcome*; several outcomes must be undone newest first."""
         for address, account in outcome.before.items():
             if account != outcome.after[address]:
                 self.put(address, account)
 
     def _open(self, transaction: VersionedTransaction) -> Execution:
-        """Return the case of *transaction* before it ran, with an error if it cannot run."""
+        """Return the state before *transaction* runs, with an error if it cannot run."""
         message = transaction.message
         keys = resolve(message, self.account)
         before = {address: self.account(address) for address in keys.writable}
@@ -204,7 +204,7 @@ def _error(result: FailedTransactionMetadata) -> TransactionError:
 
 
 def _told(case: Execution, meta: TransactionMetadata) -> Execution:
-    """Return *case* with what the machine says about the run."""
+    """Return *case* with the logs and results in *meta*."""
     returned = msgspec.json.decode(meta.to_json(), type=_ReturningMeta).return_data
     return replace(
         case,

@@ -1,4 +1,4 @@
-"""The blockhashes a transaction may still name, and what was processed under each."""
+"""The blockhashes that a transaction may name, and the messages processed under each."""
 
 from itertools import takewhile
 from typing import Final, Literal
@@ -36,7 +36,7 @@ class BlockhashQueue:
             self.close(old)
 
     def close(self, blockhash: Hash) -> None:
-        """Refuse *blockhash*: its block is gone, or too old."""
+        """Refuse *blockhash*, whose block is gone or too old."""
         del self._heights[blockhash], self._processed[blockhash]
 
     def last_valid_height(self, blockhash: Hash) -> int | None:
@@ -45,7 +45,7 @@ class BlockhashQueue:
         return None if height is None else height + BLOCKHASH_AGE_MAX
 
     def refusal(self, message: AnyMessage, *, height: int) -> Refusal | None:
-        """Return the reason why the block at *height* cannot hold *message*."""
+        """Return the reason to refuse *message* in the block at *height*, or None."""
         last = self.last_valid_height(message.recent_blockhash)
         if last is None or not last - BLOCKHASH_AGE_MAX < height <= last:
             return "BlockhashNotFound"
@@ -58,5 +58,5 @@ class BlockhashQueue:
         self._processed[message.recent_blockhash].add(message.hash())
 
     def forget(self, message: AnyMessage) -> None:
-        """Accept *message* again: the block that held it is gone."""
+        """Accept *message* again, because the block that held it is gone."""
         self._processed.get(message.recent_blockhash, set()).discard(message.hash())

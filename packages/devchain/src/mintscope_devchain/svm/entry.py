@@ -29,7 +29,7 @@ def entry(
     outcome: Execution,
     account: Callable[[Pubkey], Account | None],
 ) -> Json:
-    """Return *transaction* and what it did; *account* reads what it only read."""
+    """Return *transaction* and its effects; *account* reads the accounts it did not change."""
     return {
         "transaction": {
             "signatures": [str(signature) for signature in transaction.signatures],

@@ -1,4 +1,4 @@
-"""Accounts of a devchain before its first block: made from a seed, so always the same.
+"""Accounts of a devchain before its first block, always the same for one seed.
 
 None of these keys is a secret: all follow from the seed.
 """
@@ -47,11 +47,11 @@ class Genesis:
         self.treasury_tokens = self.tokens_of(self.treasury.pubkey())
 
     def key(self, role: str) -> Keypair:
-        """Return the key of *role*, whatever that is: a buyer, say."""
+        """Return the key of *role*, which may be any text, such as "buyer"."""
         return Keypair.from_seed(self._digest(role))
 
     def blockhash(self, number: int) -> Hash:
-        """Return the hash of block *number*, on a chain that has no other."""
+        """Return the hash of block *number*, on a chain that does not set its own hashes."""
         return Hash(self._digest(f"block {number}"))
 
     def tokens_of(self, owner: Pubkey, mint: Pubkey | None = None) -> Pubkey:
@@ -77,7 +77,7 @@ class Genesis:
         atoms: int | None = None,
         mint: Pubkey | None = None,
     ) -> None:
-        """Let *owner* have that much more, without a transaction.
+        """Add *lamports* and *atoms* to the balances of *owner*, without a transaction.
 
         A token account is made where *atoms* is not None and there is none.
 

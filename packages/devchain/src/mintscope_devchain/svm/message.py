@@ -1,4 +1,4 @@
-"""The accounts a message names, in the order its instructions count them, and what it costs."""
+"""The accounts of a message in the order of their indexes, and its fees."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
@@ -76,7 +76,7 @@ def base_fee(message: AnyMessage) -> int:
 
 
 def priority_fee(message: AnyMessage) -> int:
-    """Return the lamports that its compute-budget instructions add; LiteSVM leaves them out."""
+    """Return the priority fee of *message* in lamports, which LiteSVM leaves out."""
     keys = message.account_keys
     limit: int | None = None
     price = others = 0

@@ -34,7 +34,7 @@ def read_mint(account: Account | None) -> Mint | None:
 
 
 def _data(account: Account | None, size: int, mark: bytes) -> bytes | None:
-    """Return the first *size* bytes if they are what *mark* says.
+    """Return the first *size* bytes if the account is of the kind that *mark* says.
 
     Token-2022 pads whatever has extensions to a token account's length, and
     writes its kind after it.

@@ -1,4 +1,4 @@
-"""Transactions on their way into blocks, and what became of them.
+"""Transactions on their way into blocks, and their outcomes.
 
 The maker of the blocks calls `close_block` for each, and `rewind` for those
 that a fork takes back: the market's chain, or a Pulse where there is no market.
@@ -34,7 +34,7 @@ ON_TIME: Final = Landing("late")
 
 
 class Closed(NamedTuple):
-    """A block, as far as transactions care."""
+    """The facts of a block that transactions need."""
 
     slot: int
     height: int
@@ -58,7 +58,7 @@ class Busy(Exception):
 
 
 class Vm:
-    """A Solana that pays: accounts, blockhashes, transactions and their status.
+    """A simulated Solana: accounts, blockhashes, transactions and their status.
 
     reached     says which slot has a commitment; by default the *pace* says it
     elsewhere   finds accounts that no transaction here can touch: those of a market
@@ -108,12 +108,12 @@ class Vm:
         return landed
 
     def fork_depth(self) -> int:
-        """Return the number of blocks to take back for those that must vanish now."""
+        """Return the number of blocks to undo for the transactions that must vanish now."""
         slots = [landed.block.slot for landed in self._to_vanish()]
         return sum(block.slot >= min(slots) for block in self._blocks) if slots else 0
 
     def rewind(self, depth: int) -> None:
-        """Take the newest *depth* blocks back; what they held is on its way again.
+        """Undo the newest *depth* blocks; their transactions are pending again.
 
         A transaction that had to vanish is not: a client would have to send it again.
         """
@@ -134,7 +134,7 @@ class Vm:
             self._held.pop(block.slot, None)
 
     def send(self, transaction: VersionedTransaction) -> None:
-        """Take *transaction* on its way; one that is known, or forged, is left alone.
+        """Accept *transaction* as pending; ignore it if it is known or forged.
 
         Raises Busy where too many are on their way.
         """
@@ -156,7 +156,7 @@ class Vm:
     def refusal(
         self, transaction: VersionedTransaction, *, after: Closed | None = None
     ) -> Refusal | None:
-        """Return the reason why the block after *after* or the newest cannot hold *transaction*."""
+        """Return the reason to refuse *transaction* after the block *after*, or the newest one."""
         height = (after or self._blocks[-1]).height + 1
         return self._blockhashes.refusal(transaction.message, height=height)
 
@@ -241,6 +241,6 @@ class _Pending(NamedTuple):
 
 
 def _trim(kept: dict[K, V]) -> None:
-    """Forget the oldest beyond what is kept."""
+    """Drop the oldest entries of *kept* beyond its limit."""
     for _ in range(len(kept) - LANDED_KEPT):
         del kept[next(iter(kept))]
