@@ -5,6 +5,7 @@ import re
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
+from mintscope.accounts.mail.store import SqlEmailRows
 from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.alerts.alert import Alert, AlertRule
 from mintscope.alerts.conditions import Field, SignalKind
@@ -292,7 +293,8 @@ async def test_spending_of_a_day_is_told_once_and_the_log_shows_what_was_done(
             await site.ledger.spend(account)
         site.clock.advance(6 * MINUTE_MS)
         await site.accounts.maintenance.round()
-        ((count,),) = site.rows("SELECT count(*) FROM letter WHERE kind = 'spend_alert'")
+        kind = f"{SqlEmailRows.NAME} WHERE kind = 'spend_alert'"
+        ((count,),) = site.rows(f"SELECT count(*) FROM {kind}")
         return int(count)
 
     told = [await emails_after(spends) for spends in (4, 1, 5)]

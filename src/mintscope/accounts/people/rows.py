@@ -39,7 +39,7 @@ from mintscope.accounts.signups.application import (
     SignupId,
     subject_of,
 )
-from mintscope.accounts.wallets.wallets import CreditRows, MoveRows, WalletRows
+from mintscope.accounts.wallets.wallets import CreditRows, MoveRows, SpendRows, WalletRows
 from mintscope.alerts.alert import (
     ActiveRows,
     AlertEmailRows,
@@ -48,6 +48,7 @@ from mintscope.alerts.alert import (
     FiringRows,
     LeaseRows,
     TelegramChatRows,
+    TelegramQueueRows,
     TelegramRows,
 )
 from mintscope.kit.audit import EventRows, HourRows, KeyId, UserId
@@ -112,6 +113,7 @@ class AccountRows:
     events: EventRows
     hours: HourRows
     credits: CreditRows
+    spending: SpendRows
     moves: MoveRows
     wallets: WalletRows
     watchlists: WatchlistRows
@@ -124,6 +126,7 @@ class AccountRows:
     told: AlertEmailRows
     chats: TelegramChatRows
     telegram: TelegramRows
+    telegram_queue: TelegramQueueRows
     turn: LeaseRows
 
 

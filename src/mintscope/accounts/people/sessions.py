@@ -79,7 +79,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
         rows.signals.delete(signal.signal_id)
         rows.turn.touch()
     rows.chats.unlink(user.user_id)
-    rows.credits.set_spend_level(user.user_id, None, 0)
+    rows.spending.set_spend_level(user.user_id, None, 0)
     if user.kind is UserKind.PERSON:
         rows.users.update(user.user_id, password_hash="")  # no password has this hash
     rows.users.update(user.user_id, removed_at=at)

@@ -124,7 +124,7 @@ class AccountCredits:
         now = self.clock.now()
 
         def set_level(rows: AccountRows) -> None:
-            rows.credits.set_spend_level(user_id, level, now // DAY_MS)
+            rows.spending.set_spend_level(user_id, level, now // DAY_MS)
             told = "none" if level is None else str(level)
             note(
                 rows.events,
@@ -227,14 +227,14 @@ def _holdings(rows: AccountRows, user_id: UserId, now: UnixMs) -> Holdings:
         keys=[line for line in shown if line.status(now) is KeyStatus.ACTIVE],
         spent=rows.credits.spent(user_id, month),
         month=month,
-        spend_level=rows.credits.spend_level(user_id),
+        spend_level=rows.spending.spend_level(user_id),
     )
 
 
 def notify_of_spending(rows: AccountRows, now: UnixMs) -> None:
     """Write an e-mail to each account that has spent as much in a day as it wants to know of."""
     today = now // DAY_MS
-    for user_id, day, spent, level in rows.credits.overspent(today - 1, NOTIFIED_AT_ONCE):
+    for user_id, day, spent, level in rows.spending.overspent(today - 1, NOTIFIED_AT_ONCE):
         kept = rows.users.get(user_id)
         if kept is not None:
             facts = {
@@ -243,7 +243,7 @@ def notify_of_spending(rows: AccountRows, now: UnixMs) -> None:
                 "day": f"{utc(UnixMs(day * DAY_MS)):%d %B %Y}",
             }
             tell_owner(rows.emails, kept.user, EmailKind.SPEND_ALERT, facts, now)
-        rows.credits.note_overspent(user_id, day)
+        rows.spending.note_overspent(user_id, day)
 
 
 def _deposit(  # noqa: PLR0913 - one argument for each part

@@ -148,6 +148,10 @@ class CreditRows(Protocol):
         Return whether more is left to add up.
         """
 
+
+class SpendRows(Protocol):
+    """Spend alerts inside one transaction."""
+
     def spend_level(self, user_id: UserId) -> int | None:
         """Return the credits of a day at which the user is notified; None: at none."""
 

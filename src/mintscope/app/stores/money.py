@@ -125,7 +125,8 @@ def rows_of(db: Database) -> AccountRows:
         outbox=emails,
         events=SqlEventRows(db),
         hours=SqlHourRows(db),
-        credits=SqlCreditRows(db),
+        credits=(credit_rows := SqlCreditRows(db)),
+        spending=credit_rows,
         moves=SqlMoveRows(db),
         wallets=SqlWalletRows(db),
         watchlists=SqlWatchlistRows(db),
@@ -137,7 +138,8 @@ def rows_of(db: Database) -> AccountRows:
         fired=firings,
         told=SqlAlertEmailRows(db, firings, signals),
         chats=SqlTelegramChatRows(db),
-        telegram=SqlTelegramRows(db, firings, signals),
+        telegram=(telegram := SqlTelegramRows(db, firings, signals)),
+        telegram_queue=telegram,
         turn=SqlLeaseRows(db),
     )
 
