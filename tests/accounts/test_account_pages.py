@@ -276,7 +276,7 @@ async def test_a_user_name_can_be_changed_to_one_that_is_free(site: Website, ali
     assert "User name alice" in words(await alice.open("/settings/account"))
 
 
-async def test_spending_of_a_day_is_told_once_and_the_log_shows_what_was_done(
+async def test_a_spend_alert_sends_one_email_a_day_and_the_log_shows_each_action(
     site: Website, alice: Person
 ) -> None:
     refused = words(await alice.send("/credits/spend-alert", {"level": "5"}))
@@ -297,10 +297,10 @@ async def test_spending_of_a_day_is_told_once_and_the_log_shows_what_was_done(
         ((count,),) = site.rows(f"SELECT count(*) FROM {kind}")
         return int(count)
 
-    told = [await emails_after(spends) for spends in (4, 1, 5)]
+    email_counts = [await emails_after(spends) for spends in (4, 1, 5)]
     text = await site.email(ALICE)
     site.clock.advance(DAY_MS)
-    told += [await emails_after(spends) for spends in (4, 2)]
+    email_counts += [await emails_after(spends) for spends in (4, 2)]
     async with Person(site) as again:
         await again.sign_in()
         await again.send("/credits/spend-alert", {"level": ""})
@@ -309,7 +309,7 @@ async def test_spending_of_a_day_is_told_once_and_the_log_shows_what_was_done(
     assert "Verify your e-mail address first" in refused
     assert "Expected a whole number of credits" in wrong
     assert 'value="5"' in shown.text
-    assert told == [0, 1, 1, 1, 2]
+    assert email_counts == [0, 1, 1, 1, 2]
     assert "Your account spent 5 credits on" in text
     assert re.search("Signed in You .* 5 credits You .*Verified the e-mail address You", log)
     assert "Changed the spend alert none You" in log

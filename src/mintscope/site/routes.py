@@ -96,7 +96,7 @@ def parse_place(text: str) -> int | None:
 
 
 def sentence(text: object) -> str:
-    """Return *text* as a sentence, with a capital first letter and a full stop."""
+    """Return *text* as a sentence, capitalized and with a full stop."""
     plain = str(text)
     return plain[:1].upper() + plain[1:] + ("" if plain.endswith((".", "!", "?")) else ".")
 

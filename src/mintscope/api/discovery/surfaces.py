@@ -228,7 +228,7 @@ def _name(identity: Identity) -> str:
 
 
 def _slug(name: str) -> str:
-    """Return *name* in lower case, with hyphens for all but ASCII letters and digits."""
+    """Return *name* in lower case, with a hyphen for all but a-z and 0-9."""
     kept = "".join(sign if sign.isalnum() and sign.isascii() else "-" for sign in name.lower())
     return "-".join(part for part in kept.split("-") if part) or "service"
 

@@ -98,7 +98,7 @@ class Request:
 
     @property
     def method(self) -> str:
-        """The method, in capital letters."""
+        """The method, in upper case."""
         return str(self.scope["method"])
 
     @property

@@ -33,12 +33,10 @@ from mintscope.solana.blocks import Gap
 
 
 class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
-    """A PricedSwap as stored in a blob.
+    """A PricedSwap as stored in a blob, without its mint and detail, which have columns.
 
-    Without its mint, which is the row's, and its detail, which is beside it; what has no offered
-    price or evidence ends before them.  Those of before have no pool either.
-
-    pool   the place in the blob of the first swap in it, for each after that
+    Trailing fields without a value are left out.  *pool* is an address at its first swap, and later
+    the place of that swap in the blob.
     """
 
     transaction_index: int
@@ -100,9 +98,8 @@ def _swap_row(swap: PricedSwap, first: dict[str | None, int], place: int) -> tup
         swap.price_sol,
         pool if at == place or pool is None else at,
     )
-    evidence = swap.evidence
-    if evidence is not None:
-        return (*row, swap.offered, evidence)
+    if swap.evidence is not None:
+        return (*row, swap.offered, swap.evidence)
     return (*row, swap.offered) if swap.offered else row
 
 

@@ -386,7 +386,7 @@ def _pasts_line(ask: BackfillJob) -> dict[str, object]:
 
 
 def _as_sentence(words: str) -> str:
-    """Return *words* with a capital first letter, unless they begin with an address."""
+    """Return *words* capitalized, unless they begin with an address."""
     first = words.partition(" ")[0]
     return words if len(first) > WORD_LENGTH_MAX else words[:1].upper() + words[1:]
 
