@@ -456,10 +456,6 @@ class TelegramChatRows(Protocol):
 class TelegramRows(Protocol):
     """Firings to send by Telegram, inside one transaction."""
 
-
-class TelegramQueueRows(Protocol):
-    """Firings to send to Telegram, inside one transaction."""
-
     def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
         """Return up to *limit* signals with firings due for Telegram, longest due first."""
 

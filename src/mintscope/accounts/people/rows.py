@@ -48,7 +48,6 @@ from mintscope.alerts.alert import (
     FiringRows,
     LeaseRows,
     TelegramChatRows,
-    TelegramQueueRows,
     TelegramRows,
 )
 from mintscope.kit.audit import EventRows, HourRows, KeyId, UserId
@@ -126,7 +125,6 @@ class AccountRows:
     told: AlertEmailRows
     chats: TelegramChatRows
     telegram: TelegramRows
-    telegram_queue: TelegramQueueRows
     turn: LeaseRows
 
 

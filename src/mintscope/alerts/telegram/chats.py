@@ -152,7 +152,7 @@ class TelegramMessages:
     async def mints(self, limit: int) -> Collection[Mint]:
         """Return the tokens of up to *limit* alerts with a message that is due."""
         now = self.clock.now()
-        due = await self.store.read(lambda rows: rows.telegram_queue.due(now, limit))
+        due = await self.store.read(lambda rows: rows.telegram.due(now, limit))
         return {each.rule.mint for each in due}
 
     async def lease(self, limit: int, symbols: Symbols) -> Sequence[DueMessage]:
@@ -169,8 +169,8 @@ class TelegramMessages:
         self, rows: AccountRows, limit: int, symbols: Symbols, now: UnixMs
     ) -> Sequence[DueMessage]:
         found: dict[int, DueMessage] = {}
-        for signal in rows.telegram_queue.due(now, limit):
-            firings = rows.telegram_queue.waiting(signal.signal_id, GATHERED_MAX)
+        for signal in rows.telegram.due(now, limit):
+            firings = rows.telegram.waiting(signal.signal_id, GATHERED_MAX)
             chat = rows.chats.chat(signal.user_id)
             late = [each for each in firings if now - each.fired.fired_at > DAY_MS]
             if chat is None or chat.blocked_at is not None:
@@ -216,7 +216,7 @@ def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
         elif each.is_blocked:
             state = TelegramState.NOT_SENT
         sent_at = now if each.reason is None else None
-        rows.telegram_queue.mark(message.firings, state, sent_at=sent_at, note=each.reason)
+        rows.telegram.mark(message.firings, state, sent_at=sent_at, note=each.reason)
         if signal is None:
             continue
         if each.reason is None:
@@ -224,14 +224,14 @@ def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
         pause_ms = PAUSE_MS if each.reason is None else RETRY_MS
         if each.retry_after_s is not None:
             pause_ms = each.retry_after_s * SECOND_MS
-        is_left = bool(rows.telegram_queue.waiting(number, 1))
+        is_left = bool(rows.telegram.waiting(number, 1))
         due_at = UnixMs(now + pause_ms) if is_left else None
         rows.signals.update(number, telegram_due_at=due_at)
 
 
 def _give_up(rows: AccountRows, firings: Sequence[Firing], why: str) -> None:
     numbers = [each.firing_id for each in firings]
-    rows.telegram_queue.mark(numbers, TelegramState.NOT_SENT, note=why)
+    rows.telegram.mark(numbers, TelegramState.NOT_SENT, note=why)
 
 
 def _unlink(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs) -> None:

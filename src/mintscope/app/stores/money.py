@@ -138,8 +138,7 @@ def rows_of(db: Database) -> AccountRows:
         fired=firings,
         told=SqlAlertEmailRows(db, firings, signals),
         chats=SqlTelegramChatRows(db),
-        telegram=(telegram := SqlTelegramRows(db, firings, signals)),
-        telegram_queue=telegram,
+        telegram=SqlTelegramRows(db, firings, signals),
         turn=SqlLeaseRows(db),
     )
 
