@@ -33,7 +33,6 @@ from mintscope.market.standing import (
     DEPTH_UNKNOWN,
     FRACTION,
     OLD_S,
-    POOLS_MAX,
     SIGNERS,
     HourFlow,
     Offer,
@@ -45,48 +44,20 @@ from mintscope.market.standing import (
 )
 
 IS_DIRECT: Final = 8  # of what decided before decision 60
-PLACES: Final = tuple(map(str, range(POOLS_MAX)))  # no address is as short
 _standing: Final = msgspec.msgpack.Decoder(Standing)
 _decided: Final = msgspec.msgpack.Decoder(tuple[Any, ...])  # before decision 60
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 def pack(standing: Standing) -> bytes:
-    """Return *standing* as bytes; the pool that set the price last is its place among all."""
-    for place, one in enumerate(standing.pools):
-        if one.pool == standing.pool:
-            named = PLACES[place]
-            break
-    else:
-        named = standing.pool
-    return _encode(
-        Standing(
-            standing.pools,
-            named,
-            standing.usd,
-            standing.at,
-            standing.since,
-            standing.is_direct,
-            standing.flow,
-        )
-    )
+    """Return *standing* as bytes."""
+    return _encode(standing)
 
 
 def unpack(packed: bytes) -> Standing:
     """Return the standing that `pack` packed; before decision 60, that of one price pool."""
     try:
-        standing = _standing.decode(packed)
-        if standing.pool not in PLACES:  # in logs of older versions, or put out
-            return standing
-        return Standing(
-            standing.pools,
-            standing.pools[int(standing.pool)].pool,
-            standing.usd,
-            standing.at,
-            standing.since,
-            standing.is_direct,
-            standing.flow,
-        )
+        return _standing.decode(packed)
     except msgspec.ValidationError:
         pool, usd, at, pause_s, since, *_ = decided = _decided.decode(packed)
         is_direct = decided[IS_DIRECT] if len(decided) > IS_DIRECT else True

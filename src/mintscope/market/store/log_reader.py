@@ -35,8 +35,7 @@ from mintscope.solana.blocks import Gap
 class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     """A PricedSwap as stored in a blob, without its mint and detail, which have columns.
 
-    Trailing fields without a value are left out.  *pool* is an address at its first swap, and later
-    the place of that swap in the blob.
+    Trailing fields without a value are left out; rows of older versions have no pool either.
     """
 
     transaction_index: int
@@ -47,7 +46,7 @@ class _SwapRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
     volume: int
     price_usd: float | None
     price_sol: float | None
-    pool: str | int | None = None
+    pool: str | None = None
     offered: tuple[float, float] | None = None
     evidence: Evidence | None = None
 
@@ -69,24 +68,15 @@ NEWEST_CANDLES: Final = "UNION ALL".join(
 
 def swaps_blob(swaps: Iterable[PricedSwap]) -> bytes:
     """Return the swaps of one mint and slot as a blob."""
-    first: dict[str | None, int] = {}  # by pool, the place of its first swap
-    return _encode([_swap_row(swap, first, place) for place, swap in enumerate(swaps)])
+    return _encode([_swap_row(swap) for swap in swaps])
 
 
 def swaps_of(mint: Mint, blob: bytes) -> list[PricedSwap]:
     """Return the swaps of *mint* in *blob*, in order."""
-    swaps: list[PricedSwap] = []
-    for row in _rows.decode(blob):
-        pool = row.pool
-        if type(pool) is int:
-            pool = swaps[pool].pool
-        swaps.append(_swap_of(mint, row, pool))  # type: ignore[arg-type]  # no int is left
-    return swaps
+    return [_swap_of(mint, row) for row in _rows.decode(blob)]
 
 
-def _swap_row(swap: PricedSwap, first: dict[str | None, int], place: int) -> tuple[Any, ...]:
-    pool = swap.pool
-    at = first.setdefault(pool, place)
+def _swap_row(swap: PricedSwap) -> tuple[Any, ...]:
     row = (  # each by its name, because all swaps pass here: `astuple` takes twice as long
         swap.transaction_index,
         swap.outer,
@@ -96,14 +86,14 @@ def _swap_row(swap: PricedSwap, first: dict[str | None, int], place: int) -> tup
         swap.volume,
         swap.price_usd,
         swap.price_sol,
-        pool if at == place or pool is None else at,
+        swap.pool,
     )
     if swap.evidence is not None:
         return (*row, swap.offered, swap.evidence)
     return (*row, swap.offered) if swap.offered else row
 
 
-def _swap_of(mint: Mint, row: _SwapRow, pool: str | None) -> PricedSwap:
+def _swap_of(mint: Mint, row: _SwapRow) -> PricedSwap:
     return PricedSwap(
         mint,
         row.transaction_index,
@@ -114,7 +104,7 @@ def _swap_of(mint: Mint, row: _SwapRow, pool: str | None) -> PricedSwap:
         row.volume,
         row.price_usd,
         row.price_sol,
-        pool,
+        row.pool,
         row.offered,
         None,
         row.evidence,
