@@ -10,7 +10,8 @@ from prove.prices.market import Pool, crowd, trade
 from prove.prices.rules import RULES, ByStanding, FirstVolume
 from prove.prices.scenarios import is_deep, many_pools, read_launches, real_launch
 
-from mintscope.market.standing import Offer
+from mintscope.kit.primitives import UnixS
+from mintscope.market.standing import Offer, Standing, stand
 
 FOLLOWED_S_MAX = 10
 OFF_OF_LAUNCHES_MAX = 0.012
@@ -141,3 +142,35 @@ def test_the_rule_of_decision_18_fails_as_it_did(name: str, markets: dict[str, M
 
 def test_every_rule_is_tried() -> None:
     assert len(RULES) >= 3
+
+
+def test_a_sale_before_a_jump_does_not_hide_the_jump() -> None:
+    """150,000 USD out of range, moved by 50 USD, are no match for a pool of 100,000 that trades."""
+    deep, out_of_range = 100_000 * 10**6, 150_000 * 10**6
+    prepared = {641: (0.94, 40, False), 642: (0.94, 15, True), 643: (0.94, 16, True)}
+    jump = {644: (0.94, 16, False), 645: (2.0, 50, True), 646: (2.0, 16, True)}
+    standing: Standing | None = None
+    sets_price = 0
+    for time in range(700):
+        offers = []
+        if time % 2 == 0:
+            buys = time % 4 == 0
+            offers.append(
+                Offer("deep", f"{time}", 1, 0.01, 200 * 10**6, deep, UnixS(time), is_buy=buys)
+            )
+        if time % 5 == 1 and time < 640:
+            signer = f"own {time % 3}"
+            offers.append(Offer("thin", signer, 1, 0.01, 10**6, out_of_range, UnixS(time)))
+        if time > 640:
+            usd, volume, buys = (prepared | jump).get(time, (2.0, 16, True))
+            atoms = volume * 10**6
+            offers.append(
+                Offer(
+                    "thin", "own 1", usd, usd / 100, atoms, out_of_range, UnixS(time), is_buy=buys
+                )
+            )
+        for offer in offers:
+            standing, sets = stand(standing, offer)
+            sets_price += sets and offer.usd > 1.5
+
+    assert sets_price <= 1  # a move counts once two swaps in a row have seen it

@@ -50,8 +50,8 @@ def least(swaps: Sequence[Offer], windows: int) -> int:
 def shown(swaps: Sequence[Offer]) -> int | None:
     """Return the depth that the moves of a pool show: each of 5 %, seen by two swaps in a row.
 
-    All three prices are of purchases, or all of sales.  Those of the other side have moved with
-    them since the last one before; or it is purchases that got dearer, or sales that got cheaper.
+    All three prices are of purchases, or all of sales.  Purchases got dearer, or sales cheaper; if
+    not, those of the other side have moved with them since the last one before.
     """
     at_its_price = taken(swaps)
     origin, last, flow, depth = swaps[0], swaps[0], 0, None
@@ -77,9 +77,10 @@ def shown(swaps: Sequence[Offer]) -> int | None:
             for part in (swaps[:began], swaps[began:at])
         )
         is_dearer = swap.usd > origin.usd
-        if then and since:
+        is_own = is_dearer == swap.is_buy
+        if not is_own and then and since:
             moves.append(since[-1] / then[-1] - 1 if is_dearer else then[-1] / since[-1] - 1)
-        if min(moves) >= 0.05 and ((then and since) or is_dearer == swap.is_buy):
+        if min(moves) >= 0.05 and (is_own or (then and since)):
             seen = int(8 * flow / (sqrt(1 + min(moves)) - 1))
             depth = seen if depth is None else max(seen, depth // 2)
         origin, flow, began = swap, 0, at

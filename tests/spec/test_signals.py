@@ -81,6 +81,7 @@ async def test_a_signal_is_made_read_changed_and_deleted(service: Service, key: 
         "leastConfidence": "medium",
         "webhookUrl": None,
         "email": False,
+        "telegram": False,
         "fires": "each",
         "comparedWith": None,
         "direction": None,

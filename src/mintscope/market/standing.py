@@ -565,8 +565,8 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
 
     A move counts once two swaps in a row have seen it, neither of them dust: one price may be odd.
     They are of the side that it begins at: between purchases and sales lie the fees of the pool.
-    A fee that changes moves the two sides apart or together, so a move is the lesser of both, in
-    one direction.  If one side alone has traded, it is one that its own trades can make.
+    Purchases that raise the price and sales that lower it count at once.  A move against the side
+    that trades may be a fee that falls, so the other side must have seen it, too.
     """
     flow = pool.flow + offer.volume
     is_of_one_side = offer.is_buy == pool.is_buy == pool.from_is_buy
@@ -578,9 +578,9 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     if move < MOVE_MIN:
         return pool.from_usd, pool.from_sol, flow, pool.shown
     is_up = offer.usd > pool.from_usd
-    if pool.across_usd is None or pool.from_across_usd is None:
-        move = move if is_up == offer.is_buy else 0.0
-    else:
+    if is_up != offer.is_buy:  # a falling fee can make it: then the other side has not seen it
+        if pool.across_usd is None or pool.from_across_usd is None:
+            return offer.usd, offer.sol, 0, pool.shown
         ratio = pool.across_usd / pool.from_across_usd
         move = min(move, (ratio if is_up else 1 / ratio) - 1)
     if move < MOVE_MIN:

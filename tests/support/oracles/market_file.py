@@ -16,9 +16,13 @@ STATES = "SELECT address, state, last_swap FROM state JOIN mint ON mint.id = min
 TRACKING = """
 SELECT address, since_slot, since_time, is_listed FROM mint WHERE since_slot IS NOT NULL ORDER BY 1
 """
+# The activity of an earlier day of a mint that is not followed counts for nothing: the steps that
+# delete it follow commits, whose number depends on the history.
 ACTIVITY = """
 SELECT address, day, swaps, volume, lively_day
-  FROM activity JOIN mint ON mint.id = mint ORDER BY 1
+  FROM activity JOIN mint ON mint.id = mint
+ WHERE since_slot IS NOT NULL OR day >= (SELECT folded_day FROM progress)
+ ORDER BY 1
 """
 PROGRESS = "SELECT finalized_slot, folded_slot, folded_day FROM progress"
 SEQ = "SELECT seq FROM event ORDER BY seq"
