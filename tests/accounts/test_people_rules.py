@@ -18,6 +18,7 @@ from mintscope.accounts.people.session import (
     SessionId,
 )
 from mintscope.accounts.people.user import LoginLimit, LoginLimits
+from mintscope.alerts.alert import TelegramChat
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
@@ -31,6 +32,7 @@ from support.scenes.people_service import (
     PeopleService,
     open_people_service,
 )
+from support.scenes.service import NOW
 from support.scenes.stores import PEPPER
 
 T = TypeVar("T")
@@ -160,13 +162,16 @@ async def test_a_link_verifies_once_and_voids_the_others(service: PeopleService)
 async def test_a_new_administrator_ends_the_links_that_a_stranger_asked_for(
     service: PeopleService, accounts: Accounts
 ) -> None:
-    await service.signed_up()
+    session = await service.signed_up()
+    chat = TelegramChat(user_id=session.user.user_id, chat_id=7, name="@mallory", linked_at=NOW)
+    await service.store.transact(lambda rows: rows.chats.link(chat))
     await service.people.request_reset(ALICE, HERE)
     link = service.link(Purpose.RESET_PASSWORD)
     assert await service.people.find_reset(link) == ALICE
     await accounts.review.make_administrator(ALICE, password_hash="quick:x", actor=COMMAND_LINE)
 
     assert await service.people.find_reset(link) is None
+    assert service.rows("SELECT count(*) FROM telegram_chat") == [(0,)]
 
 
 async def test_a_claim_is_told_and_noted(service: PeopleService, accounts: Accounts) -> None:

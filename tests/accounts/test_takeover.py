@@ -13,6 +13,7 @@ from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.people.session import Purpose, SessionEnded, link_text, parse_link
 from mintscope.accounts.people.sessions import Ended
 from mintscope.accounts.people.user import WrongPassword
+from mintscope.alerts.alert import TelegramChat
 from mintscope.kit.time import HOUR_MS
 from support.scenes.people_service import (
     ALICE,
@@ -24,6 +25,7 @@ from support.scenes.people_service import (
     PeopleService,
     open_people_service,
 )
+from support.scenes.service import NOW
 
 READS = frozenset({Scope.TRADE_READ})
 
@@ -42,12 +44,15 @@ async def test_the_first_to_register_a_strangers_address_is_shut_out(
     key = await service.keys.create(session, name="mine", scopes=READS, lifetime_ms=None)
     successor = await service.keys.rotate(session, key.line.key_id, overlap_ms=HOUR_MS)
     assert successor is not None
+    chat = TelegramChat(user_id=session.user.user_id, chat_id=7, name="@mallory", linked_at=NOW)
+    await service.store.transact(lambda rows: rows.chats.link(chat))
 
     await service.taken_back()
 
     assert await service.people.session(mallory) is None
     assert await service.keys.find(key.api_key) is None
     assert await service.keys.find(successor.api_key) is None
+    assert service.rows("SELECT count(*) FROM telegram_chat") == [(0,)]
     with pytest.raises(WrongPassword):
         await service.people.sign_in(ALICE, PASSWORD, THERE)
 

@@ -7,6 +7,9 @@ from typing import Final
 
 import pytest
 
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.people.session import NewSession, Session
+from mintscope.accounts.people.sessions import end_since
 from mintscope.alerts.alert import (
     Alert,
     AlertDenied,
@@ -21,10 +24,11 @@ from mintscope.alerts.conditions import Field, SignalKind
 from mintscope.alerts.evaluator import AlertEvaluator
 from mintscope.alerts.telegram.bot import EXPIRED, HELP, LINKED, STOPPED, BotApi, TelegramBot
 from mintscope.alerts.telegram.chats import CODE_S, PAUSE_MS, TelegramMessages
+from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.time import DAY_MS, SECOND_MS
 from support.fakes.telegram import TOKEN, FakeTelegram, refusal, telegram
 from support.scenes.account_stores import ENGINES
-from support.scenes.watching import MINT, Scene, opened, trade
+from support.scenes.watching import EMAIL, MINT, Scene, opened, trade
 
 CHAT: Final = 7_000_000_001
 ORIGIN: Final = "https://mintscope.example"
@@ -36,10 +40,11 @@ class Linked:
     fake: FakeTelegram
     bot: TelegramBot
     watcher: AlertEvaluator
+    session: Session
 
     async def code(self) -> str:
         """Return the code in the link of the settings."""
-        address = await self.scene.signals.telegram.address(self.scene.user_id)
+        address = await self.scene.signals.telegram.address(self.session)
         link, _, code = address.partition("?start=")
         assert link == "https://t.me/mintscope_bot"
         assert len(code) <= 64  # deep links: A-Z, a-z, 0-9, _ and - only
@@ -81,7 +86,19 @@ async def linked(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
             writer=watcher.writer,
             symbols=no_symbols,
         )
-        yield Linked(scene, fake, bot, watcher)
+        yield Linked(scene, fake, bot, watcher, await begin_session(scene))
+
+
+async def begin_session(scene: Scene) -> Session:
+    """Return a session of the user of *scene*."""
+    new = NewSession(CredentialHash(scene.signals.entropy(32)), "192.0.2.1", "a browser")
+
+    def begin(rows: AccountRows) -> Session | None:
+        return rows.sessions.get(rows.sessions.insert(scene.user_id, new, scene.clock.now()))
+
+    session = await scene.store.transact(begin)
+    assert session is not None
+    return session
 
 
 async def test_a_chat_is_linked_by_a_code_of_its_account_and_ends_it(linked: Linked) -> None:
@@ -108,7 +125,7 @@ async def test_a_chat_is_linked_by_a_code_of_its_account_and_ends_it(linked: Lin
     assert before is AlertDenied.UNLINKED
     assert [*answers, late, stolen] == [EXPIRED] * 5
     assert helped == HELP
-    assert [good, again] == [LINKED] * 2
+    assert [good, again] == [LINKED.format(EMAIL)] * 2
     assert (other, stopped) == (STOPPED, STOPPED)
     assert chat is not None
     assert (chat.chat_id, chat.name) == (CHAT, "@alice")
@@ -116,6 +133,31 @@ async def test_a_chat_is_linked_by_a_code_of_its_account_and_ends_it(linked: Lin
     assert await scene.signals.telegram.find(scene.user_id) is None
     events = await scene.store.read(lambda rows: rows.events.newest(None, 9))
     assert [each.action for _, each in events] == ["unlinked Telegram", "linked Telegram"]
+
+
+async def test_an_unlink_and_the_end_of_a_session_end_the_codes_shown_before(
+    linked: Linked,
+) -> None:
+    scene, user_id = linked.scene, linked.scene.user_id
+    first = await linked.code()
+    await linked.says(CHAT, f"/start {first}")
+    second = await linked.code()
+    await scene.signals.telegram.unlink(user_id)
+    spent = [await linked.says(CHAT + 1, f"/start {code}") for code in (first, second)]
+    linked.session = await begin_session(scene)
+    third = await linked.code()
+    good = await linked.says(CHAT, f"/start {third}")
+    fourth = await linked.code()
+    now = scene.clock.now()
+    await scene.store.transact(lambda rows: end_since(rows, user_id, now, now))
+    linked.session = await begin_session(scene)  # SQLite gives it the number of an ended one
+    stolen = [await linked.says(CHAT + 1, f"/start {code}") for code in (third, fourth)]
+
+    assert spent == stolen == [EXPIRED] * 2
+    assert good == LINKED.format(EMAIL)
+    assert await scene.signals.telegram.find(user_id) is None
+    events = await scene.store.read(lambda rows: rows.events.newest(None, 9))
+    assert [each.action for _, each in events] == ["unlinked Telegram", "linked Telegram"] * 2
 
 
 async def test_what_fires_is_sent_once_gathered_and_says_when_it_is_not(linked: Linked) -> None:

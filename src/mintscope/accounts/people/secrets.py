@@ -6,6 +6,7 @@ together with these keys.
 
 import hmac
 from base64 import urlsafe_b64encode
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -135,18 +136,15 @@ class AccountSecrets:
         """Return whether *text* is the proof of an alert, in constant time."""
         return _are_same(self.pause_proof(signal_id), text)
 
-    def telegram_proof(self, user_id: int, until_s: int, linked_at: int) -> str:
-        """Return the proof in a code that links a Telegram chat, good *until_s*.
-
-        linked_at   when the account's chat was linked; 0: it has none
-        """
-        text = f"telegram {user_id} {until_s} {linked_at}"
+    def telegram_proof(self, bound: Sequence[int]) -> str:
+        """Return the proof in a code that links a Telegram chat, for the numbers *bound* to it."""
+        text = f"telegram {' '.join(map(str, bound))}"
         drawn = hmac.digest(self.mail, text.encode(), "sha256")
         return urlsafe_b64encode(drawn[:16]).rstrip(b"=").decode()
 
-    def is_telegram_proof(self, user_id: int, until_s: int, linked_at: int, text: str) -> bool:
+    def is_telegram_proof(self, bound: Sequence[int], text: str) -> bool:
         """Return whether *text* is that proof, in constant time."""
-        return _are_same(self.telegram_proof(user_id, until_s, linked_at), text)
+        return _are_same(self.telegram_proof(bound), text)
 
     def email_name(self, email_id: int, written_at: UnixMs) -> str:
         """Return the local part of the Message-ID, the same at every attempt."""

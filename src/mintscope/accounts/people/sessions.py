@@ -26,6 +26,9 @@ from mintscope.kit.time import DAY_MS
 # A person in a session, or an actor that the machine itself vouches for.
 Reviewer = Session | Actor
 
+LINKED: Final = "linked Telegram"  # the audit log
+UNLINKED: Final = "unlinked Telegram"
+
 OF_USERS: Final = (
     Purpose.VERIFY_EMAIL,
     Purpose.RESET_PASSWORD,
@@ -72,13 +75,20 @@ def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
     return rows.user_keys.revoke_active(user_id, at)
 
 
+def unlink_telegram(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs) -> None:
+    """Forget the Telegram chat of a user; the event ends the codes that were shown before it."""
+    if rows.chats.chat(user_id) is not None:
+        rows.chats.unlink(user_id)
+        note(rows.events, at, actor, UNLINKED, f"user:{user_id}")
+
+
 def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
     """Remove the account of *user* and its signals, and end the access to it."""
     revoked = end_access(rows, user.user_id, at)
     for signal in rows.signals.of_user(user.user_id):
         rows.signals.delete(signal.signal_id)
         rows.turn.touch()
-    rows.chats.unlink(user.user_id)
+    unlink_telegram(rows, user.user_id, actor, at)
     rows.spending.set_spend_level(user.user_id, None, 0)
     if user.kind is UserKind.PERSON:
         rows.users.update(user.user_id, password_hash="")  # no password has this hash
@@ -184,6 +194,7 @@ def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -
     assert new.password_hash is not None, "a person has a password"
     at = new.created_at
     rows.users.update(user_id, password_hash=new.password_hash)
+    unlink_telegram(rows, user_id, actor, at)
     revoked = str(end_access(rows, user_id, at))
     note(rows.events, at, actor, "reset password", f"user:{user_id}", keys_revoked=revoked)
 
@@ -229,7 +240,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
     alerts, webhooks = _end_alerts(rows, user_id, since, at)
     chat = rows.chats.chat(user_id)
     if chat is not None and chat.linked_at >= since:
-        rows.chats.unlink(user_id)
+        unlink_telegram(rows, user_id, user_actor(user_id), at)
     return Ended(
         sessions=sessions,
         keys=keys,

@@ -41,6 +41,7 @@ from mintscope.accounts.people.sessions import (
     end_sessions,
     end_since,
     expect_session,
+    unlink_telegram,
 )
 from mintscope.accounts.wallets.credits import hand_over
 from mintscope.kit.audit import UserId, note, user_actor
@@ -274,6 +275,7 @@ def reset(
     if kept.user.verified_at is None:  # until now it may have been a stranger's: end their keys
         revoked = rows.user_keys.revoke_active(user_id, at)
         drop_factors(rows, user_id)
+        unlink_telegram(rows, user_id, user_actor(user_id), at)
         rows.proofs.use_up(Purpose.VERIFY_EMAIL, user_id, at)
     if since is None:
         sessions = end_sessions(rows, user_id)

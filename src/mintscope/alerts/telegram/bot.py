@@ -24,7 +24,10 @@ REST_S: Final = 5.0  # after a failure, and while another process reads updates
 AT_ONCE: Final = 20  # messages; Telegram takes about 30 a second from a bot
 RETRY_AFTER_S_MAX: Final = 3_600
 REASON_LENGTH_MAX: Final = 120
-LINKED: Final = "Linked. Alerts with Telegram switched on are sent here. Send /stop to end this."
+LINKED: Final = (
+    "Linked to the account {}. Its alerts with Telegram switched on are sent here."
+    " Send /stop to end this."
+)
 EXPIRED: Final = "This link is no longer good. Make another one under Settings > Telegram."
 STOPPED: Final = "This chat is no longer linked. Nothing more is sent here."
 HELP: Final = "To get alerts here, open Settings > Telegram on the site and follow its link."
@@ -188,8 +191,8 @@ class TelegramBot:
         chat = message.chat
         match command.partition("@")[0]:
             case "/start" if code.strip():
-                is_linked = await self.chats.link(code.strip(), chat.id, chat.name)
-                text = LINKED if is_linked else EXPIRED
+                owner = await self.chats.link(code.strip(), chat.id, chat.name)
+                text = EXPIRED if owner is None else LINKED.format(owner.email)
             case "/stop":
                 await self.chats.stop(chat.id)
                 text = STOPPED

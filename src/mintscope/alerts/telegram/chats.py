@@ -1,7 +1,8 @@
 """Telegram chats of accounts, and the messages to them.
 
 A chat is linked by a code that the settings show and the chat sends to the bot.  A code is good
-for 15 minutes and for one chat: it is bound to the chat that the account had when it was shown.
+for 15 minutes, for one chat, and while the session lasts that was shown it.  Whatever links or
+unlinks a chat ends the codes that were shown before.
 
 Firings wait until a message of their alert may be sent; those that wait together are one message.
 A message may be sent twice after a crash, never not at all.
@@ -11,8 +12,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
+from mintscope.accounts.people.factor_rows import User
 from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.secrets import AccountSecrets
+from mintscope.accounts.people.session import Session, SessionId
+from mintscope.accounts.people.sessions import LINKED, UNLINKED, unlink_telegram
 from mintscope.alerts.alert import (
     Alert,
     Firing,
@@ -21,7 +25,7 @@ from mintscope.alerts.alert import (
     TelegramState,
 )
 from mintscope.alerts.emails import Symbols, message_facts
-from mintscope.kit.audit import SERVICE, Actor, UserId, note, user_actor
+from mintscope.kit.audit import SERVICE, EventFilter, UserId, note, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import DAY_MS, MINUTE_MS, MINUTE_S, SECOND_MS
@@ -87,43 +91,49 @@ class TelegramChats:
         """Return the chat of a user."""
         return await self.store.read(lambda rows: rows.chats.chat(user_id))
 
-    async def address(self, user_id: UserId) -> str:
-        """Return the link that opens the bot with a code of a user, as the Bot API describes."""
-        chat = await self.find(user_id)
+    async def address(self, session: Session) -> str:
+        """Return the link that opens the bot with a code of a session, as the Bot API describes."""
         until_s = self.clock.now() // SECOND_MS + CODE_S
-        proof = self.secrets.telegram_proof(user_id, until_s, _linked_at(chat))
-        return f"https://t.me/{self.bot}?start={user_id}-{until_s}-{proof}"
+        bound = await self.store.read(lambda rows: _bound(rows, session, until_s))
+        proof = self.secrets.telegram_proof(bound)
+        return f"https://t.me/{self.bot}?start={session.session_id}-{until_s}-{proof}"
 
-    async def link(self, code: str, chat_id: int, name: str) -> bool:
-        """Link a chat by the *code* that it sent; return True also if it is already linked."""
-        user, _, rest = code.partition("-")
+    async def link(self, code: str, chat_id: int, name: str) -> User | None:
+        """Link a chat by the *code* that it sent, unless it is linked; return whose it is then.
+
+        None   the code is wrong, expired or used, or its session has ended
+        """
+        number, _, rest = code.partition("-")
         until, _, proof = rest.partition("-")
-        if not all(each.isascii() and each.isdigit() for each in (user, until)):
-            return False
-        if max(len(user), len(until)) > NUMBER_DIGITS_MAX:
-            return False
-        user_id, until_s, now = UserId(int(user)), int(until), self.clock.now()
-        new = TelegramChat(user_id=user_id, chat_id=chat_id, name=_shown(name), linked_at=now)
+        if not all(each.isascii() and each.isdigit() for each in (number, until)):
+            return None
+        if max(len(number), len(until)) > NUMBER_DIGITS_MAX:
+            return None
+        session_id, until_s, now = SessionId(int(number)), int(until), self.clock.now()
 
-        def link(rows: AccountRows) -> bool:
-            kept, before = rows.users.get(user_id), rows.chats.chat(user_id)
+        def link(rows: AccountRows) -> User | None:
+            session = rows.sessions.get(session_id)
+            if session is None:
+                return None
+            user_id = session.user.user_id
+            before = rows.chats.chat(user_id)
             if before is not None and before.chat_id == chat_id and before.blocked_at is None:
-                return True
-            is_good = self.secrets.is_telegram_proof(user_id, until_s, _linked_at(before), proof)
+                return session.user
+            is_good = self.secrets.is_telegram_proof(_bound(rows, session, until_s), proof)
             if not is_good or now >= until_s * SECOND_MS:
-                return False
-            if kept is None:
-                return False
-            rows.chats.link(new)
-            _note(rows, user_actor(user_id), "linked Telegram", user_id, now)
-            return True
+                return None
+            rows.chats.link(
+                TelegramChat(user_id=user_id, chat_id=chat_id, name=_shown(name), linked_at=now)
+            )
+            note(rows.events, now, user_actor(user_id), LINKED, f"user:{user_id}")
+            return session.user
 
         return await self.store.transact(link)
 
     async def unlink(self, user_id: UserId) -> None:
         """Forget the chat of a user."""
-        now = self.clock.now()
-        await self.store.transact(lambda rows: _unlink(rows, user_id, user_actor(user_id), now))
+        now, actor = self.clock.now(), user_actor(user_id)
+        await self.store.transact(lambda rows: unlink_telegram(rows, user_id, actor, now))
 
     async def stop(self, chat_id: int) -> None:
         """Unlink a chat from every account that has it, as the chat has asked."""
@@ -131,7 +141,7 @@ class TelegramChats:
 
         def stop(rows: AccountRows) -> None:
             for user_id in rows.chats.users_of(chat_id):
-                _unlink(rows, user_id, SERVICE, now)
+                unlink_telegram(rows, user_id, SERVICE, now)
 
         await self.store.transact(stop)
 
@@ -234,18 +244,15 @@ def _give_up(rows: AccountRows, firings: Sequence[Firing], why: str) -> None:
     rows.telegram.mark(numbers, TelegramState.NOT_SENT, note=why)
 
 
-def _unlink(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs) -> None:
-    if rows.chats.chat(user_id) is not None:
-        rows.chats.unlink(user_id)
-        _note(rows, actor, "unlinked Telegram", user_id, at)
+def _bound(rows: AccountRows, session: Session, until_s: int) -> Sequence[int]:
+    """Return the numbers that a code is bound to: they change if the chat is linked or unlinked.
 
-
-def _note(rows: AccountRows, actor: Actor, action: str, user_id: UserId, at: UnixMs) -> None:
-    note(rows.events, at, actor, action, f"user:{user_id}")
-
-
-def _linked_at(chat: TelegramChat | None) -> int:
-    return 0 if chat is None else chat.linked_at
+    The number of a session may come again after its end, so its user and its start are among them.
+    """
+    user_id = session.user.user_id
+    wanted = [EventFilter(f"user:{user_id}", action) for action in (LINKED, UNLINKED)]
+    changed = [number for each in wanted for number, _ in rows.events.newest(None, 1, each)]
+    return session.session_id, user_id, session.created_at, until_s, max(changed, default=0)
 
 
 def _shown(name: str) -> str:

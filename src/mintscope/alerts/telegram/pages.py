@@ -26,7 +26,7 @@ class TelegramPages:
         user_id = request.signed_in.user.user_id
         facts = {
             "chat": await self._chats.find(user_id),
-            "address": await self._chats.address(user_id),
+            "address": await self._chats.address(request.signed_in),
             "bot": self._chats.bot,
         }
         return Page("telegram.html", facts)
