@@ -23,11 +23,17 @@ from mintscope.alerts.alerts import AlertBounds, no_symbols
 from mintscope.alerts.conditions import Field, SignalKind
 from mintscope.alerts.evaluator import AlertEvaluator
 from mintscope.alerts.telegram.bot import EXPIRED, HELP, LINKED, STOPPED, BotApi, TelegramBot
-from mintscope.alerts.telegram.chats import CODE_S, PAUSE_MS, TelegramMessages
+from mintscope.alerts.telegram.chats import (
+    CODE_S,
+    PAUSE_MS,
+    Sent,
+    TelegramMessages,
+)
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.time import DAY_MS, SECOND_MS
 from support.fakes.telegram import TOKEN, FakeTelegram, refusal, telegram
 from support.scenes.account_stores import ENGINES
+from support.scenes.service import NOW
 from support.scenes.watching import EMAIL, MINT, Scene, opened, trade
 
 CHAT: Final = 7_000_000_001
@@ -229,6 +235,97 @@ async def test_a_chat_that_blocks_the_bot_gets_nothing_more(linked: Linked) -> N
     paused = await scene.signals.pause(f"{signal_id}.{proof}")  # the link works without a chat
     assert isinstance(paused, Alert)
     assert not paused.rule.is_active
+
+
+async def test_a_chat_takes_one_message_a_round_and_waits_as_telegram_asks(linked: Linked) -> None:
+    """Firings and tests meanwhile change neither that nor a lease; other chats have room."""
+    scene, bot, clock = linked.scene, linked.bot, linked.scene.clock
+    await linked.says(CHAT, f"/start {await linked.code()}")
+    many = [await scene.make(by_telegram=True, fires=Fires.EACH) for _ in range(3)]
+    await linked.watcher.round()
+    await linked.crosses()
+    leased = await bot.messages.lease(2, {})
+    (message,) = leased
+    signal_id = message.signal.signal_id
+    await linked.crosses()
+    await scene.signals.test(scene.user_id, signal_id)
+    others = await bot.messages.lease(2, {})
+    refused = Sent(message, reason="Too Many Requests", retry_after_s=90)
+    await bot.messages.note([refused])
+    clock.advance(PAUSE_MS)
+    await linked.crosses()
+    await scene.signals.test(scene.user_id, signal_id)
+    clock.advance(30 * SECOND_MS - 1)
+    early = await bot.messages.lease(9, {})
+    clock.advance(1)
+    late = await bot.messages.lease(9, {})
+
+    assert [each.signal.signal_id for each in leased] == many[:1]
+    assert [each.signal.signal_id for each in others] == many[2:]
+    assert len(early) == 1
+    assert early[0].signal.signal_id != signal_id
+    assert [each.signal.signal_id for each in late] == [signal_id]
+
+
+async def test_a_paused_alert_and_one_without_telegram_send_nothing_that_waits(
+    linked: Linked,
+) -> None:
+    scene, bot = linked.scene, linked.bot
+    await linked.says(CHAT, f"/start {await linked.code()}")
+    numbers = [await scene.make(by_telegram=True, fires=Fires.EACH) for _ in range(2)]
+    await linked.watcher.round()
+    await linked.crosses()
+    await scene.signals.change(
+        scene.user_id, numbers[0], lambda rule: replace(rule, is_active=False)
+    )
+    await scene.signals.test(scene.user_id, numbers[0])
+    await scene.signals.change(
+        scene.user_id, numbers[1], lambda rule: replace(rule, by_telegram=False)
+    )
+    sent = await bot.send_due()
+    paused, off = [await linked.states(number) for number in numbers]
+
+    assert sent == 1  # the test
+    assert [(each.state, each.note) for each in paused] == [
+        ("not_sent", "the alert was paused"),
+        ("sent", None),
+    ]
+    assert [each.note for each in off] == ["Telegram was switched off for the alert"]
+
+
+async def test_updates_are_read_after_a_week_and_only_a_lost_chat_is_blocked(
+    linked: Linked,
+) -> None:
+    scene, fake, bot, clock = linked.scene, linked.fake, linked.bot, linked.scene.clock
+    await linked.says(CHAT, "/help")
+    await bot.answer(0)
+    answered = await linked.says(CHAT, f"/start {await linked.code()}")  # its number is lower
+    signal_id = await scene.make(by_telegram=True, fires=Fires.EACH)
+    await linked.watcher.round()
+    await linked.crosses()
+    reasons = [
+        "Bad Request: message is too long",
+        "Bad Request: chat not found",
+        "Bad Request: user is deactivated",
+        "Bad Request: the bot was kicked from the group chat",
+    ]
+    blocked = []
+    for reason in reasons:
+        await scene.signals.test(scene.user_id, signal_id)
+        fake.answers = [refusal(400, reason)]
+        await bot.send_due()
+        chat = await scene.signals.telegram.find(scene.user_id)
+        blocked.append(chat is not None and chat.blocked_at is not None)
+        linked.fake.answers = []
+        await linked.says(CHAT, f"/start {await linked.code()}")
+        clock.advance(PAUSE_MS)
+    await scene.store.transact(lambda rows: rows.chats.block(scene.user_id, CHAT + 1, NOW))
+    kept = await scene.signals.telegram.find(scene.user_id)
+
+    assert answered == LINKED.format(EMAIL)
+    assert blocked == [False, True, True, True]
+    assert kept is not None
+    assert kept.blocked_at is None
 
 
 async def test_a_wrong_token_is_never_in_what_is_said(linked: Linked) -> None:

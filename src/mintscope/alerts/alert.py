@@ -449,8 +449,8 @@ class TelegramChatRows(Protocol):
     def move(self, old_id: int, new_id: int) -> None:
         """Change the number of a chat, because a group became a supergroup."""
 
-    def block(self, user_id: UserId, at: UnixMs) -> None:
-        """Record that the bot may not write to the chat of a user."""
+    def block(self, user_id: UserId, chat_id: int, at: UnixMs) -> None:
+        """Record that the bot may not write to a chat, if it is still that of the user."""
 
 
 class TelegramRows(Protocol):

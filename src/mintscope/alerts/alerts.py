@@ -388,7 +388,7 @@ def _test(
     tested = rows.firings.of_signal(signal_id, None, 1)
     if asked.by_email:
         write_email(rows, signal, tested, at, bounds, {})
-    if asked.by_telegram:
+    if asked.by_telegram and signal.telegram_due_at is None:
         rows.signals.update(signal_id, telegram_due_at=at)
     return rows.firings.of_signal(signal_id, FiringId(firing_id + 1), 1)[0]
 

@@ -28,6 +28,7 @@ LINKED: Final = (
     "Linked to the account {}. Its alerts with Telegram switched on are sent here."
     " Send /stop to end this."
 )
+GONE: Final = ("chat not found", "deactivated", "kicked")  # of chats, in reasons of Telegram
 EXPIRED: Final = "This link is no longer good. Make another one under Settings > Telegram."
 STOPPED: Final = "This chat is no longer linked. Nothing more is sent here."
 HELP: Final = "To get alerts here, open Settings > Telegram on the site and follow its link."
@@ -181,7 +182,10 @@ class TelegramBot:
 
     async def answer(self, wait_s: int = POLL_S) -> None:
         """Answer the updates of chats.  Raises Refused, ServiceUnavailable."""
-        for update in await self.api.updates(self._offset, wait_s):
+        updates = await self.api.updates(self._offset, wait_s)
+        if not updates:  # after a week without any, Telegram's next number is a random one
+            self._offset = 0
+        for update in updates:
             if update.message is not None:
                 await self._answer(update.message)
             self._offset = update.update_id + 1
@@ -230,5 +234,5 @@ def _is_final(refused: Refused) -> bool:
     """Return whether the chat accepts no more messages: it blocked the bot, or is gone."""
     if refused.status == HTTPStatus.FORBIDDEN:
         return True
-    is_moved = refused.parameters.migrate_to_chat_id is not None
-    return refused.status == HTTPStatus.BAD_REQUEST and not is_moved
+    why = str(refused).lower()
+    return refused.status == HTTPStatus.BAD_REQUEST and any(each in why for each in GONE)

@@ -1,8 +1,8 @@
 """Telegram chats of accounts, and the messages to them.
 
 A chat is linked by a code that the settings show and the chat sends to the bot.  A code is good
-for 15 minutes, for one chat, and while the session lasts that was shown it.  Whatever links or
-unlinks a chat ends the codes that were shown before.
+for 15 minutes, for one chat, and while the session lasts that was shown it.  To link or unlink a
+chat ends the codes that were shown before.
 
 Firings wait until a message of their alert may be sent; those that wait together are one message.
 A message may be sent twice after a crash, never not at all.
@@ -21,6 +21,7 @@ from mintscope.alerts.alert import (
     Alert,
     Firing,
     FiringId,
+    FiringKind,
     TelegramChat,
     TelegramState,
 )
@@ -39,6 +40,8 @@ RETRY_MS: Final = 30 * SECOND_MS
 GATHERED_MAX: Final = 1_000  # firings of one message
 TEXT_LENGTH_MAX: Final = 4_096  # the Bot API: sendMessage
 NO_CHAT: Final = "no Telegram chat is linked"
+SWITCHED_OFF: Final = "Telegram was switched off for the alert"
+PAUSED: Final = "the alert was paused"
 TOO_LATE: Final = "it was not accepted within 24 hours"
 
 
@@ -68,7 +71,12 @@ class Sent(NamedTuple):
 
 
 def wait_for_telegram(rows: AccountRows, signal: Alert, at: UnixMs) -> None:
-    """Schedule the firings of *signal* for the time when its last message is PAUSE_MS old."""
+    """Schedule the firings of *signal* for the time when its last message is PAUSE_MS old.
+
+    A time that is set stays: it is that of firings that wait, of a lease, or after a refusal.
+    """
+    if signal.telegram_due_at is not None:
+        return
     last = signal.telegram_at
     is_early = last is not None and last <= at < last + PAUSE_MS
     due_at = UnixMs(last + PAUSE_MS) if is_early and last is not None else at
@@ -180,23 +188,20 @@ class TelegramMessages:
     ) -> Sequence[DueMessage]:
         found: dict[int, DueMessage] = {}
         for signal in rows.telegram.due(now, limit):
-            firings = rows.telegram.waiting(signal.signal_id, GATHERED_MAX)
             chat = rows.chats.chat(signal.user_id)
-            late = [each for each in firings if now - each.fired.fired_at > DAY_MS]
-            if chat is None or chat.blocked_at is not None:
-                _give_up(rows, firings, NO_CHAT)
-                firings = []
-            elif late:
-                _give_up(rows, late, TOO_LATE)
-                firings = firings[len(late) :]
+            firings = _sendable(rows, signal, chat, now)
+            due_at = None
             if chat is None or not firings:
-                rows.signals.update(signal.signal_id, telegram_due_at=None)
-            elif chat.chat_id not in found:
-                until = UnixMs(now + LEASE_MS)
-                rows.signals.update(signal.signal_id, telegram_due_at=until)
+                if rows.telegram.waiting(signal.signal_id, 1):  # more than were looked at
+                    due_at = UnixMs(now + SECOND_MS)
+            elif chat.chat_id in found:  # not due meanwhile, so that other chats have room
+                due_at = UnixMs(now + SECOND_MS)
+            else:
+                due_at = UnixMs(now + LEASE_MS)
                 numbers = [each.firing_id for each in firings]
                 text = self._text(signal, firings, symbols)
                 found[chat.chat_id] = DueMessage(signal, chat, numbers, text)
+            rows.signals.update(signal.signal_id, telegram_due_at=due_at)
         return list(found.values())
 
     def _text(self, signal: Alert, firings: Sequence[Firing], symbols: Symbols) -> str:
@@ -217,7 +222,7 @@ def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
         number = message.signal.signal_id
         signal = rows.signals.get(number)
         if each.is_blocked:
-            rows.chats.block(message.chat.user_id, now)
+            rows.chats.block(message.chat.user_id, message.chat.chat_id, now)
         if each.new_chat_id is not None:
             rows.chats.move(message.chat.chat_id, each.new_chat_id)
         state = TelegramState.WAITING
@@ -239,9 +244,30 @@ def _note_all(rows: AccountRows, sent: Sequence[Sent], now: UnixMs) -> None:
         rows.signals.update(number, telegram_due_at=due_at)
 
 
-def _give_up(rows: AccountRows, firings: Sequence[Firing], why: str) -> None:
-    numbers = [each.firing_id for each in firings]
-    rows.telegram.mark(numbers, TelegramState.NOT_SENT, note=why)
+def _sendable(
+    rows: AccountRows, signal: Alert, chat: TelegramChat | None, now: UnixMs
+) -> Sequence[Firing]:
+    """Return the waiting firings of *signal* that are sent; give the others up."""
+    firings = rows.telegram.waiting(signal.signal_id, GATHERED_MAX)
+    why_not = [_why_not(signal, chat, each, now) for each in firings]
+    for reason in {each for each in why_not if each is not None}:
+        numbers = [
+            each.firing_id for each, why in zip(firings, why_not, strict=True) if why == reason
+        ]
+        rows.telegram.mark(numbers, TelegramState.NOT_SENT, note=reason)
+    return [each for each, why in zip(firings, why_not, strict=True) if why is None]
+
+
+def _why_not(signal: Alert, chat: TelegramChat | None, firing: Firing, now: UnixMs) -> str | None:
+    """Return the reason why *firing* is not sent; None: it is."""
+    if chat is None or chat.blocked_at is not None:
+        return NO_CHAT
+    if not signal.rule.by_telegram:
+        return SWITCHED_OFF
+    is_paused = not signal.rule.is_active and signal.ended_at is None
+    if is_paused and firing.fired.kind is not FiringKind.TEST:
+        return PAUSED
+    return TOO_LATE if now - firing.fired.fired_at > DAY_MS else None
 
 
 def _bound(rows: AccountRows, session: Session, until_s: int) -> Sequence[int]:

@@ -27,7 +27,7 @@ INSERT INTO telegram_chat ("user", chat_id, name, linked_at) VALUES (?, ?, ?, ?)
 UNLINK: Final = 'DELETE FROM telegram_chat WHERE "user" = ?'
 USERS: Final = 'SELECT "user" FROM telegram_chat WHERE chat_id = ? ORDER BY "user"'
 MOVE: Final = "UPDATE telegram_chat SET chat_id = ? WHERE chat_id = ?"
-BLOCK: Final = 'UPDATE telegram_chat SET blocked_at = ? WHERE "user" = ?'
+BLOCK: Final = 'UPDATE telegram_chat SET blocked_at = ? WHERE "user" = ? AND chat_id = ?'
 MARK: Final = """
 UPDATE signal_firing SET telegram = ?, telegram_sent_at = ?, telegram_note = ? WHERE id = ?
 """
@@ -69,9 +69,9 @@ class SqlTelegramChatRows:
         """Change the number of a chat, because a group became a supergroup."""
         self._db.execute(MOVE, (new_id, old_id))
 
-    def block(self, user_id: UserId, at: UnixMs) -> None:
-        """Record that the bot may not write to the chat of a user."""
-        self._db.execute(BLOCK, (at, user_id))
+    def block(self, user_id: UserId, chat_id: int, at: UnixMs) -> None:
+        """Record that the bot may not write to a chat, if it is still that of the user."""
+        self._db.execute(BLOCK, (at, user_id, chat_id))
 
 
 class SqlTelegramRows:
