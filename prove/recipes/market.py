@@ -214,18 +214,18 @@ BOUGHT: Final = Recipe(
             ("market/test_standing_weights.py",),
         ),
         Mutant(
-            "a fee that changes is a move",
+            "a fee that falls is a move",
             STANDING,
             "move = min(move, (ratio if is_up else 1 / ratio) - 1)",
             "pass",
             ("market/test_standing_definition.py", "market/test_standing_weights.py"),
         ),
         Mutant(
-            "purchases that get cheaper alone are a move",
+            "a sale before a jump hides it",
             STANDING,
-            "move = move if is_up == offer.is_buy else 0.0",
-            "pass",
-            ("market/test_standing_definition.py", "market/test_standing_weights.py"),
+            "if is_up != offer.is_buy:  # the other side has not seen it if a falling fee made it",
+            "if True:",
+            ("market/test_standing_definition.py", "market/test_price_rules.py"),
         ),
         Mutant(
             "money that stood once is behind a token for ever",

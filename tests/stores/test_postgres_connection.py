@@ -13,10 +13,11 @@ from psycopg.raw_cursor import RawCursor
 from typing_extensions import override
 
 from mintscope.kit.errors import UnusableStore
+from mintscope.kit.sql import postgres
 from mintscope.kit.sql.database import Batch, DatabaseAway, DatabaseError
 from mintscope.kit.sql.migrating import Migration, migrate, migrations
 from mintscope.kit.sql.postgres import ROWS_MAX, PostgresDatabase
-from support.scenes.postgres import dsn_in
+from support.scenes.postgres import IDLE_MS, dsn_in
 
 ADD: Final = "INSERT INTO noted (n) VALUES (?)"
 SUM: Final = "SELECT coalesce(sum(n), 0) FROM noted"
@@ -131,19 +132,25 @@ def test_a_refused_statement_undoes_its_savepoint_and_no_more(db: PostgresDataba
     assert db.execute(SUM).get == 5
 
 
-def test_a_frozen_writer_loses_the_lock_and_what_it_wrote(db: PostgresDatabase, dsn: str) -> None:
-    other = PostgresDatabase(dsn)
+def test_a_frozen_writer_loses_the_lock_and_what_it_wrote(
+    db: PostgresDatabase, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(postgres, "IDLE_IN_TRANSACTION_MS", IDLE_MS)
+    frozen, other = PostgresDatabase(dsn), PostgresDatabase(dsn)
 
     def freeze() -> None:
-        with db.transaction():
-            db.execute(ADD, (1,))
+        with frozen.transaction():
+            frozen.execute(ADD, (1,))
             with other.transaction():  # waits until the server has ended the frozen one
                 other.execute(ADD, (2,))
 
-    with pytest.raises(DatabaseAway):
-        freeze()
-    assert other.execute(SUM).get == 2
-    other.close()
+    try:
+        with pytest.raises(DatabaseAway):
+            freeze()
+    finally:
+        frozen.close()
+        other.close()
+    assert db.execute(SUM).get == 2
 
 
 def test_sums_are_integers_however_large(db: PostgresDatabase) -> None:

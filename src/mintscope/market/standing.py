@@ -578,7 +578,7 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     if move < MOVE_MIN:
         return pool.from_usd, pool.from_sol, flow, pool.shown
     is_up = offer.usd > pool.from_usd
-    if is_up != offer.is_buy:  # a falling fee can make it: then the other side has not seen it
+    if is_up != offer.is_buy:  # the other side has not seen it if a falling fee made it
         if pool.across_usd is None or pool.from_across_usd is None:
             return offer.usd, offer.sol, 0, pool.shown
         ratio = pool.across_usd / pool.from_across_usd

@@ -71,7 +71,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "batch": Command(
         "mintscope_client.cli.batch",
-        "Read the reports of several tokens from a service: a credit for each that is delivered.",
+        "Read reports of several tokens from a service; each delivered report costs a credit.",
     ),
     "candles": Command(
         "mintscope_client.cli.candles",
@@ -79,7 +79,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
     ),
     "watch": Command(
         "mintscope_client.cli.watch",
-        "Print the price and RSI of tokens as they change: a credit a token and started minute.",
+        "Print the price and RSI of tokens as they change; each minute costs a credit per token.",
     ),
     "search": Command(
         "mintscope_client.cli.search", "List the tokens that a service follows: free."
