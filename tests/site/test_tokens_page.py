@@ -326,4 +326,43 @@ async def test_any_column_is_filtered_in_the_words_of_screens(shop: Website) -> 
     assert "%28price+%3E+1+or+age_s+%3C+9%29+and+change_d1+%3E+0.05" in where(more)
     assert wrong.status_code == 422
     assert "rsi_h2" in words(wrong)
-    assert stream.status_code == 404
+    assert stream.status_code == 400
+
+
+async def test_numbers_of_the_form_are_read_as_written_or_refused(shop: Website) -> None:
+    async with Person(shop) as person:
+        sent = await person.open(
+            "/tokens?liquidity_above=%2410%2C000&buys_above=30%25&rsi_below=1e1"
+            "&where=price+%3E+1%0AOR(age_s+%3C+9)"
+        )
+        refused = await person.open("/tokens?where=&liquidity_above=much&rsi_below=60&age=1h")
+        halves = [
+            await person.open(f"/tokens?change_above={text}")
+            for text in ("1%2C5", "nan", "1e999", "%25", "-")
+        ]
+        unpaired = await person.open("/tokens?where=price+%3E+1)or(age_s+%3C+9&rsi_below=60")
+        wrong = await person.open("/tokens.csv?where=rsi_h2+%3C+30")
+        crossings = [f"crosses_above(ema9_{each},{{}})" for each in ("m1", "m5", "m15", "h1")]
+        few = " or ".join(each.format(1) for each in crossings)
+        many = few + " or crosses_below(rsi_h1,30)"
+        at_most = await person.client.get("/tokens", params={"where": few})
+        too_many = [
+            await person.client.get(path, params={"where": many})
+            for path in ("/tokens", "/tokens.csv", "/tokens/events")
+        ]
+
+    assert where(sent) == "/tokens?" + urlencode(
+        {
+            "where": "(price > 1\nOR(age_s < 9)) and rsi_h1 < 10 and liquidity > 10000"
+            " and pressure_h1 > 0.3"
+        }
+    )
+    assert refused.status_code == 422
+    assert "Enter a number, such as 10,000 or 2.5." in words(refused)
+    assert 'value="much"' in refused.text
+    assert 'value="60"' in refused.text
+    assert {each.status_code for each in (*halves, unpaired)} == {422}
+    assert (wrong.status_code, at_most.status_code) == (400, 200)
+    assert "unknown field 'rsi_h2'" in words(wrong)
+    assert [each.status_code for each in too_many] == [422, 400, 400]
+    assert "expected at most 4 different fields in crossings; were 5" in words(too_many[0])

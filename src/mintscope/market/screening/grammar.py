@@ -249,6 +249,21 @@ def fields_in(part: "Value | Condition") -> tuple[str, ...]:
     return tuple(dict.fromkeys(_names(part)))
 
 
+def crossed_in(part: "Value | Condition") -> set[tuple[str, Timeframe]]:
+    """Return the fields, with their timeframes, whose earlier candles *part* looks at."""
+    match part:
+        case BeforeOf(name, timeframe):
+            return {(name, timeframe)}
+        case NumberOf() | FieldOf():
+            return set()
+        case Negation(inner):
+            return crossed_in(inner)
+        case Junction(parts=parts):
+            return {found for each in parts for found in crossed_in(each)}
+        case Arithmetic(left=left, right=right) | Comparison(left=left, right=right):
+            return crossed_in(left) | crossed_in(right)
+
+
 def _names(part: "Value | Condition") -> list[str]:
     match part:
         case FieldOf(name):

@@ -10,6 +10,7 @@ A line is sent without its star, which differs from reader to reader.
 import csv
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from io import StringIO
 from typing import Any, Final, NamedTuple
@@ -38,6 +39,7 @@ from mintscope.site.tokens.tokens import (
     Watching,
     expect_condition,
     flaw_of,
+    flaws_of_limits,
     has_empty_fields,
     has_limits,
     question_of,
@@ -85,7 +87,7 @@ class LiveLists:
     async def open(self, request: PageRequest) -> PageResponse:
         """Return the stream of a list; with `seen`, a slot, the changes since.
 
-        Raises NotFound, RateLimited and ServiceUnavailable.
+        Raises BadRequest, NotFound, RateLimited and ServiceUnavailable.
         """
         asked = expect_condition(question_of(request.query_params))
         watched = await self._watching.mints(request.session) if asked.is_watched else None
@@ -219,10 +221,14 @@ class TokensPages:
     async def show(self, request: PageRequest) -> PageResponse:
         """Show a page of the list; with `seen`, nothing if that slot is still the newest."""
         asked = question_of(request.query_params)
-        if has_empty_fields(request.query_params) or has_limits(request.query_params):
-            return Redirect(with_limits(asked, request.query_params).address(after=asked.after))
-        if flaw_of(asked) is not None:
-            return self._page(asked, None, None, now=request.now, is_stale=False)
+        query = request.query_params
+        flaws = flaws_of_limits(query)
+        if flaws or flaw_of(asked) is not None:
+            form = self._page(asked, None, None, now=request.now, is_stale=False)
+            values = {name: query.line(name) for name in LIMITS}
+            return replace(form, errors=flaws, values=values, status=WRONG)
+        if has_empty_fields(query) or has_limits(query):
+            return Redirect(with_limits(asked, query).address(after=asked.after))
         if asked.is_watched and request.session is None:
             return Redirect(f"/sign-in?next={PATH}")
         watched = await self._watching.mints(request.session)
@@ -238,7 +244,7 @@ class TokensPages:
         return self._page(asked, page, watched, now=request.now, is_stale=is_stale)
 
     async def download(self, request: PageRequest) -> PageResponse:
-        """Return a page of the list as CSV.  Raises NotFound and ServiceUnavailable."""
+        """Return a page of the list as CSV.  Raises BadRequest, NotFound, ServiceUnavailable."""
         asked = expect_condition(question_of(request.query_params))
         watched = await self._watching.mints(request.session)
         if asked.is_watched and watched is None:
@@ -287,12 +293,12 @@ class TokensPages:
             ],
             "lengths": LENGTHS,
             "limits": {name: label for name, (label, _, _) in LIMITS.items()},
-            "flaw": (flaw := flaw_of(asked)),
+            "flaw": flaw_of(asked),
             "csv": asked.address(f"{PATH}.csv", after=asked.after),
             "here": asked.address(after=asked.after),
         }
         status = UNAVAILABLE if page is None else None
-        return Page("tokens/list.html", facts, status=WRONG if flaw else status)
+        return Page("tokens/list.html", facts, status=status)
 
 
 FIELDS: Final = (

@@ -29,12 +29,17 @@ from markupsafe import Markup
 
 from mintscope.accounts.people.session import Session
 from mintscope.kit.audit import UserId
-from mintscope.kit.errors import InvalidTokenAddress, NotFound, ServiceUnavailable
+from mintscope.kit.errors import BadRequest, InvalidTokenAddress, NotFound, ServiceUnavailable
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS, parse_mint
 from mintscope.kit.time import DAY_S, HOUR_S
 from mintscope.market.listing.listed import ListedTokens, ListLine, ListPlace, ListQuestion, Sort
 from mintscope.market.listing.look_alikes import cleaned, searched
-from mintscope.market.screening.grammar import TEXT_MAX, ConditionError, parse_condition
+from mintscope.market.screening.grammar import (
+    TEXT_MAX,
+    ConditionError,
+    crossed_in,
+    parse_condition,
+)
 from mintscope.site.figures import sparkline
 from mintscope.site.page import Page, PageResponse, Redirect
 from mintscope.site.routes import FormData, PageRequest, PageRoute, get
@@ -182,6 +187,14 @@ LIMITS: Final[Mapping[str, tuple[str, str, float]]] = {
 }
 
 
+NUMBER: Final = re.compile(
+    r"[+-]?\s?\$?\s?(\d{1,3}(,\d{3})+(\.\d*)?|\d+(\.\d*)?|\.\d+)(e[+-]?\d+)?\s?%?",
+    re.ASCII | re.IGNORECASE,
+)
+NO_NUMBER: Final = "Enter a number, such as 10,000 or 2.5."
+CROSSED_MAX: Final = 4  # fields of candles in crossings
+
+
 class Choice(NamedTuple):
     """A value of a filter, and its label."""
 
@@ -294,38 +307,53 @@ def question_of(query: FormData) -> TokensQuestion:
 def flaw_of(asked: TokensQuestion) -> str | None:
     """Return the reason why the condition of *asked* is none; None if it is one, or there is none.
 
-    The message says what was expected, as that of the API's screens.
+    The message says what was expected, as that of the API's screens.  Crossings of many fields are
+    refused: strangers read these pages, and each field takes 5 MB of 100,000 tokens.
     """
     if not asked.where:
         return None
     try:
-        parse_condition(asked.where)
+        crossed = len(crossed_in(parse_condition(asked.where)))
     except ConditionError as flaw:
         return str(flaw)
+    if crossed > CROSSED_MAX:
+        return f"expected at most {CROSSED_MAX} different fields in crossings; were {crossed}"
     return None
 
 
 def expect_condition(asked: TokensQuestion) -> TokensQuestion:
-    """Return *asked* if its condition is one.  Raises NotFound."""
-    if flaw_of(asked) is not None:
-        raise NotFound
+    """Return *asked* if its condition is one.  Raises BadRequest, which says what is wrong."""
+    flaw = flaw_of(asked)
+    if flaw is not None:
+        raise BadRequest(f"where: {flaw}")
     return asked
 
 
+def flaws_of_limits(query: FormData) -> Mapping[str, str]:
+    """Return an error for each field of the form whose text is not a number."""
+    sent = {name: query.line(name) for name in LIMITS}
+    return {name: NO_NUMBER for name, text in sent.items() if text and read_number(text) is None}
+
+
 def with_limits(asked: TokensQuestion, query: FormData) -> TokensQuestion:
-    """Return *asked* with the numbers of the form as conditions; what is no number is left out."""
+    """Return *asked* with the numbers of the form as conditions; its own must be one."""
     limits = []
     for name, (_, condition, factor) in LIMITS.items():
-        try:
-            number = float(query.line(name)) * factor
-        except ValueError:
-            continue
-        if isfinite(number):
-            limits.append(condition.format(number))
+        number = read_number(query.line(name))
+        if number is not None:
+            limits.append(condition.format(number * factor))
     if not limits:
         return asked
-    before = f"({asked.where})" if " or " in f" {asked.where} " else asked.where
-    return msgspec.structs.replace(asked, where=" and ".join(filter(None, (before, *limits))))
+    before = [f"({asked.where})"] if asked.where else []
+    return msgspec.structs.replace(asked, where=" and ".join([*before, *limits]))
+
+
+def read_number(text: str) -> float | None:
+    """Return the number in *text* as people write one: `10,000`, `$500`, `30%`; None: no number."""
+    if NUMBER.fullmatch(text) is None:
+        return None
+    number = float(re.sub(r"[$%,\s]", "", text))
+    return number if isfinite(number) else None
 
 
 def has_limits(query: FormData) -> bool:
