@@ -49,13 +49,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let the variants of a test of the specification take turns on the engines in `make test`.
 
-    `make storm` runs each on each, and so does a run of named files.
+    `make storm` runs each on each, and so does a run of named files or tests (`-k`).
     """
     beyond = beyond_their_turn([item for item in items if item.path.parent.name == "spec"])
     if FULL:
         for item in beyond:
             item.add_marker("storm")
-    elif [Path(each).resolve() for each in config.args] == [TESTS]:
+    elif not config.option.keyword and [Path(each).resolve() for each in config.args] == [TESTS]:
         items[:] = [item for item in items if item not in beyond]
         config.hook.pytest_deselected(items=[*beyond])
 

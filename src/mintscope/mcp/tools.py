@@ -224,8 +224,8 @@ TOOLS: Final = (
         "POST",
         "/v1/signals",
         ToolCost.NOTHING,
-        "Watch a token from now on: a webhook or e-mail when a condition, as of backtest, becomes"
-        f" true. Needs an API key with scope signals:write. Free. {FREE_ERRORS}",
+        "Watch a token from now on: a webhook or e-mail when a condition of backtest becomes true"
+        f". Needs an API key with scope signals:write. Free. {FREE_ERRORS}",
         body=Body(
             "ConditionSignal",
             {
