@@ -281,7 +281,8 @@ async def test_a_spend_alert_sends_one_email_a_day_and_the_log_shows_each_action
 ) -> None:
     refused = words(await alice.send("/credits/spend-alert", {"level": "5"}))
     await verify(site, alice)
-    wrong = words(await alice.send("/credits/spend-alert", {"level": "many"}))
+    texts = ("many", "1,5", "0", "000", "0000000000001" + "0" * 30, "1" * 13)
+    wrong = [await alice.send("/credits/spend-alert", {"level": text}) for text in texts]
     await alice.send("/credits/spend-alert", {"level": "5"})
     shown = await alice.open("/credits")
     await give_credits(site, 30)
@@ -298,6 +299,9 @@ async def test_a_spend_alert_sends_one_email_a_day_and_the_log_shows_each_action
         return int(count)
 
     email_counts = [await emails_after(spends) for spends in (4, 1, 5)]
+    for level in ("", "5"):  # on the day of the e-mail
+        await alice.send("/credits/spend-alert", {"level": level})
+    email_counts.append(await emails_after(1))
     text = await site.email(ALICE)
     site.clock.advance(DAY_MS)
     email_counts += [await emails_after(spends) for spends in (4, 2)]
@@ -307,9 +311,10 @@ async def test_a_spend_alert_sends_one_email_a_day_and_the_log_shows_each_action
         log = words(await again.open("/settings/log"))
 
     assert "Verify your e-mail address first" in refused
-    assert "Expected a whole number of credits" in wrong
+    assert {each.status_code for each in wrong} == {422}
+    assert all("Expected a whole number of credits" in words(each) for each in wrong)
     assert 'value="5"' in shown.text
-    assert email_counts == [0, 1, 1, 1, 2]
+    assert email_counts == [0, 1, 1, 1, 1, 2]
     assert "Your account spent 5 credits on" in text
     assert re.search("Signed in You .* 5 credits You .*Verified the e-mail address You", log)
     assert "Changed the spend alert none You" in log

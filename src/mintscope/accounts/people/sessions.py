@@ -19,7 +19,7 @@ from mintscope.accounts.people.factor_rows import NewUser, User, UserKind, find_
 from mintscope.accounts.people.rows import AccountRows
 from mintscope.accounts.people.session import EVER, NewProof, Purpose, Session, SessionEnded
 from mintscope.accounts.signups.application import SignupId, subject_of
-from mintscope.kit.audit import Actor, Event, EventFilter, KeyId, UserId, note, user_actor
+from mintscope.kit.audit import Actor, Event, EventFilter, UserId, note, user_actor
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
 
@@ -200,6 +200,7 @@ def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -
 
 
 CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
+SPEND_ALERT_SET: Final = "set spend alert"  # the audit log
 EVENTS_AT_ONCE: Final = 100  # events of a key that are searched for its earlier cap at once
 TOLD_MAX: Final = 20  # e-mails of a kind in a day
 TAKEN_BACK: Final = "the account was taken back"
@@ -241,6 +242,9 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
     chat = rows.chats.chat(user_id)
     if chat is not None and chat.linked_at >= since:
         unlink_telegram(rows, user_id, user_actor(user_id), at)
+    is_changed, level = _credits_before(rows, f"user:{user_id}", SPEND_ALERT_SET, since)
+    if is_changed:
+        rows.spending.set_spend_level(user_id, level, at // DAY_MS - 1)
     return Ended(
         sessions=sessions,
         keys=keys,
@@ -268,23 +272,28 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 
 def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
     """Restore the cap that *key* had before *since*; return False if it was unchanged."""
-    is_changed = False
-    before = "none"
-    for event in _caps_of(rows, key.key_id):
-        if event.at < since:
-            before = event.detail["credits"]
-            break
-        is_changed = True
+    is_changed, cap = _credits_before(rows, f"key:{key.key_id}", CAPPED, since)
     if is_changed:
-        cap = None if before == "none" else int(before)
         rows.api_keys.update(key.key_id, month_credits_max=cap)
     return is_changed
 
 
-def _caps_of(rows: AccountRows, key_id: KeyId) -> Iterator[Event]:
-    """Yield each change of the cap of a key, newest first."""
-    subject = f"key:{key_id}"
-    wanted = EventFilter(who=subject, action=CAPPED)
+def _credits_before(
+    rows: AccountRows, subject: str, action: str, since: UnixMs
+) -> tuple[bool, int | None]:
+    """Return whether *action* set credits of *subject* since *since*, and those of before."""
+    is_changed = False
+    for event in _changes_of(rows, subject, action):
+        if event.at < since:
+            before = event.detail["credits"]
+            return is_changed, None if before == "none" else int(before)
+        is_changed = True
+    return is_changed, None
+
+
+def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]:
+    """Yield each event of *action* on *subject*, newest first."""
+    wanted = EventFilter(who=subject, action=action)
     before: int | None = None
     while page := rows.events.newest(before, EVENTS_AT_ONCE, wanted):
         before = page[-1][0]

@@ -14,7 +14,7 @@ from mintscope.accounts.keys.key import KEYS_PER_USER_MAX, Holder, KeyLine, KeyS
 from mintscope.accounts.mail.email import EmailKind, tell_owner
 from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.accounts.people.sessions import CAPPED, announce
+from mintscope.accounts.people.sessions import CAPPED, SPEND_ALERT_SET, announce
 from mintscope.accounts.wallets.wallets import (
     WALLETS_MAX,
     CreditMove,
@@ -124,13 +124,13 @@ class AccountCredits:
         now = self.clock.now()
 
         def set_level(rows: AccountRows) -> None:
-            rows.spending.set_spend_level(user_id, level, now // DAY_MS)
+            rows.spending.set_spend_level(user_id, level, _told_day(rows, user_id, now))
             told = "none" if level is None else str(level)
             note(
                 rows.events,
                 now,
                 user_actor(user_id),
-                "set spend alert",
+                SPEND_ALERT_SET,
                 f"user:{user_id}",
                 credits=told,
             )
@@ -237,13 +237,25 @@ def notify_of_spending(rows: AccountRows, now: UnixMs) -> None:
     for user_id, day, spent, level in rows.spending.overspent(today - 1, NOTIFIED_AT_ONCE):
         kept = rows.users.get(user_id)
         if kept is not None:
-            facts = {
-                "spent": f"{spent:,}",
-                "level": f"{level:,}",
-                "day": f"{utc(UnixMs(day * DAY_MS)):%d %B %Y}",
-            }
+            facts = {"spent": f"{spent:,}", "level": f"{level:,}", "day": _day_text(day)}
             tell_owner(rows.emails, kept.user, EmailKind.SPEND_ALERT, facts, now)
         rows.spending.note_overspent(user_id, day)
+
+
+def _told_day(rows: AccountRows, user_id: UserId, now: UnixMs) -> int:
+    """Return today if an e-mail on the spending of today was written, else yesterday."""
+    today = now // DAY_MS
+    kept = rows.users.get(user_id)
+    if kept is None:
+        return today - 1
+    begun_at = UnixMs(today * DAY_MS - 1)
+    written = rows.emails.written_to(kept.user.email, EmailKind.SPEND_ALERT, begun_at)
+    is_told = any(each.facts.get("day") == _day_text(today) for each in written)
+    return today if is_told else today - 1
+
+
+def _day_text(day: int) -> str:
+    return f"{utc(UnixMs(day * DAY_MS)):%d %B %Y}"
 
 
 def _deposit(  # noqa: PLR0913 - one argument for each part

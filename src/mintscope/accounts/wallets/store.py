@@ -140,12 +140,15 @@ class SqlCreditRows:
         row = self._db.execute(SPEND_LEVEL, (user_id,)).fetchone()
         return None if row is None else int(row[0])
 
-    def set_spend_level(self, user_id: UserId, level: int | None, today: int) -> None:
-        """Notify the user at *level* credits of a day, from *today* on; None: not any more."""
+    def set_spend_level(self, user_id: UserId, level: int | None, told_day: int) -> None:
+        """Notify the user at *level* credits of a day after *told_day*; None: not any more.
+
+        A level that replaces another keeps the day of which the user was notified last.
+        """
         if level is None:
             self._db.execute(NO_SPEND_LEVEL, (user_id,))
         else:
-            self._db.execute(SET_SPEND_LEVEL, (user_id, level, today - 1))
+            self._db.execute(SET_SPEND_LEVEL, (user_id, level, told_day))
 
     def overspent(self, since: int, limit: int) -> Sequence[Overspent]:
         """Return up to *limit* accounts over their levels of which they were not notified yet."""

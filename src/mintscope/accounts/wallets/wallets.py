@@ -155,8 +155,11 @@ class SpendRows(Protocol):
     def spend_level(self, user_id: UserId) -> int | None:
         """Return the credits of a day at which the user is notified; None: at none."""
 
-    def set_spend_level(self, user_id: UserId, level: int | None, today: int) -> None:
-        """Notify the user at *level* credits of a day, from *today* on; None: not any more."""
+    def set_spend_level(self, user_id: UserId, level: int | None, told_day: int) -> None:
+        """Notify the user at *level* credits of a day after *told_day*; None: not any more.
+
+        A level that replaces another keeps the day of which the user was notified last.
+        """
 
     def overspent(self, since: int, limit: int) -> Sequence[Overspent]:
         """Return up to *limit* accounts over their levels of which they were not notified yet.

@@ -8,6 +8,7 @@ All prices: bundles of credits, single requests, and errors, which cost nothing.
 """
 
 import csv
+import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from io import StringIO
@@ -39,8 +40,8 @@ PAGE: Final = "/credits"
 UNKNOWN: Final = "This service did not issue this credit token. Nothing was moved."
 EMPTY: Final = "There are no credits on this credit token. Nothing was moved."
 UNVERIFIED: Final = "Verify your e-mail address first, under Settings > Account."
-LEVEL_END: Final = 10**12
-NO_LEVEL: Final = "Expected a whole number of credits, or nothing for no alert."
+LEVEL: Final = re.compile("[0-9]{1,12}")
+NO_LEVEL: Final = "Expected a whole number of credits in digits, or nothing for no alert."
 NOTHING: Final = Statement(balance=0, spent=0, entries=[])
 KINDS: Final = {
     "payment": "Bought",
@@ -94,10 +95,10 @@ class StatementPages:
 
     async def set_spend_alert(self, request: PageRequest) -> PageResponse:
         """Set the credits of a day at which an e-mail is written; an empty text: none."""
-        text = request.form.line("level").replace(",", "")
+        text = request.form.line("level")
         if request.signed_in.user.verified_at is None:
             return await self._own(request, text, {"level": UNVERIFIED})
-        if text and not (text.isascii() and text.isdigit() and 0 < int(text[:13]) < LEVEL_END):
+        if text and (LEVEL.fullmatch(text) is None or int(text) == 0):
             return await self._own(request, text, {"level": NO_LEVEL})
         level = int(text) if text else None
         await self._credits.set_spend_level(request.signed_in.user.user_id, level)

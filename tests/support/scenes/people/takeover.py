@@ -50,8 +50,9 @@ async def session_of(site: Website, email: str) -> Session:
 
 
 async def move_in(site: Website, email: str) -> AccountContents:
-    """Let the owner have a key with a cap, a wallet, and two alerts."""
+    """Let the owner have a key with a cap, a wallet, two alerts, and a spend alert."""
     session = await session_of(site, email)
+    await site.accounts.credits.set_spend_level(session.user.user_id, OWN_CAP)
     key, key_id = await _make_key(site, session, OWN_WALLET)
     assert await site.accounts.keys.cap(session, key_id, 2 * OWN_CAP)
     assert await site.accounts.keys.cap(session, key_id, OWN_CAP)
@@ -63,6 +64,8 @@ async def break_in(site: Website, session: Session, found: AccountContents) -> s
     """Let the thief in *session* make and change all there is; return the key that was made."""
     assert await site.accounts.keys.cap(session, found.key_id, None)
     user_id = session.user.user_id
+    await site.accounts.credits.set_spend_level(user_id, None)
+    await site.accounts.credits.set_spend_level(user_id, 1_000 * OWN_CAP)
     changed = await site.accounts.signals.change(
         user_id, found.alerts[1], lambda rule: replace(rule, webhook_url=THEIR_HOOK)
     )
@@ -107,4 +110,5 @@ def expect_the_owners_alone(site: Website) -> None:
     assert site.rows("SELECT wallet FROM linked_wallet") == [(OWN_WALLET,)]
     caps = site.rows("SELECT month_credits_max FROM api_key WHERE revoked_at IS NULL")
     assert caps == [(OWN_CAP,)]
+    assert site.rows("SELECT credits FROM spend_alert") == [(OWN_CAP,)]
     assert site.rows("SELECT webhook_url FROM signal ORDER BY id") == [(OWN_HOOK,), (None,)]
