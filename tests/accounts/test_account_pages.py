@@ -319,3 +319,27 @@ async def test_a_spend_alert_sends_one_email_a_day_and_the_log_shows_each_action
     assert re.search("Signed in You .* 5 credits You .*Verified the e-mail address You", log)
     assert "Changed the spend alert none You" in log
     assert "Signed up You" in log
+
+
+async def test_the_log_shows_what_an_api_key_did_to_itself_and_others(
+    site: Website, alice: Person
+) -> None:
+    keys = [await make_key(site, ALICE, name) for name in ("first", "second")]
+    program = alice.client
+    capped = await program.patch(
+        "/v1/account/keys/1", headers=bearer(keys[1]), json={"monthCreditsMax": 5}
+    )
+    revoked = await program.delete("/v1/me/key", headers=bearer(keys[1]))
+    page = await alice.open("/settings/log")
+    log = words(page)
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        other = words(await mallory.open("/settings/log"))
+
+    assert (capped.status_code, revoked.status_code) == (200, 200)
+    assert re.search(
+        "Revoked: API key An API key .* Changed the monthly cap: API key 5 credits An API key",
+        log,
+    ), log
+    assert page.text.count('<a href="/settings/api-keys/2">An API key</a>') == 2
+    assert "API key An" not in other

@@ -15,6 +15,7 @@ from mintscope.kit.audit import (
     EventFilter,
     HourSeries,
     Series,
+    UserId,
     requests_of,
     user_actor,
 )
@@ -73,6 +74,7 @@ async def test_the_audit_log_is_filtered(store: AccountStore) -> None:
 
     assert await shown(EventFilter()) == [3, 2, 1, 0]
     assert await shown(EventFilter(who="user:1")) == [3, 1, 0]
+    assert await shown(EventFilter(who="user:1", owner=UserId(1))) == [3, 1, 0]  # it has no key
     assert await shown(EventFilter(who="user:1"), limit=2) == [3, 1]
     assert await shown(EventFilter(action="re")) == [3, 2, 1]
     assert await shown(EventFilter(who="user:11", action="revoked")) == [2]

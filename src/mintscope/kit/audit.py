@@ -51,10 +51,12 @@ class EventFilter:
 
     who      did it, or it was done to: `user:7`
     action   what was done begins with
+    owner    of *who* events also those done to an API key of this user, by whomever
     """
 
     who: str = ""
     action: str = ""
+    owner: UserId | None = None
 
 
 EVERYTHING: Final = EventFilter()

@@ -35,7 +35,7 @@ from mintscope.accounts.people.session import Session
 from mintscope.accounts.people.sessions import CAPPED, announce, expect_session
 from mintscope.accounts.signups.application import KeptApplication, subject_of
 from mintscope.accounts.signups.signups import IssuedKey
-from mintscope.kit.audit import KeyId, UserId, note, user_actor
+from mintscope.kit.audit import Actor, KeyId, UserId, key_actor, note, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import ApiKey, CredentialKind, is_well_formed, make_api_key
 from mintscope.kit.errors import ServiceUnavailable
@@ -311,15 +311,17 @@ def tell_of_key(  # noqa: PLR0913 - one argument for each part
     *,
     since: UnixMs,
     at: UnixMs,
+    by: Actor | None = None,
 ) -> None:
     """Log a new key, and send an e-mail to the owner of the address.
 
     since    the beginning of the session that made it, for the link that takes it back
+    by       who made it; None: the owner
 
     The e-mail leaves the name out: an unverified address may be a stranger's, who must get no
     texts of others.
     """
-    actor = user_actor(owner.user_id)
+    actor = user_actor(owner.user_id) if by is None else by
     subject = f"key:{line.key_id}"
     note(rows.events, at, actor, action, subject, hint=line.hint)
     facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
@@ -420,7 +422,8 @@ def _rotate(  # noqa: PLR0913 - one argument for each part
     if owner is None:
         return KeyDenied.ENDED
     line = replace_key(rows, old, new, ends_at=ends_at, at=at)
-    tell_of_key(rows, owner.user, line, "rotated", nonce, since=at, at=at)
+    by = key_actor(key_id)
+    tell_of_key(rows, owner.user, line, "rotated", nonce, since=at, at=at, by=by)
     before = rows.api_keys.get(key_id)
     assert before is not None, "keys are never deleted"
     return line, before
@@ -428,7 +431,7 @@ def _rotate(  # noqa: PLR0913 - one argument for each part
 
 def _own_key_revoke(rows: AccountRows, key: KeyLine, at: UnixMs) -> None:
     rows.api_keys.update(key.key_id, revoked_at=at)
-    note(rows.events, at, user_actor(key.user_id), "revoked", f"key:{key.key_id}")
+    note(rows.events, at, key_actor(key.key_id), "revoked", f"key:{key.key_id}")
 
 
 def _ask(

@@ -147,8 +147,9 @@ class People:
     async def events(
         self, session: Session, before: int | None, limit: int
     ) -> Sequence[tuple[int, Event]]:
-        """Return the events of the account with their numbers, newest first."""
-        wanted = EventFilter(who=f"user:{session.user.user_id}")
+        """Return the events of the account and its keys with their numbers, newest first."""
+        user_id = session.user.user_id
+        wanted = EventFilter(who=f"user:{user_id}", owner=user_id)
         return await self.store.read(lambda rows: rows.events.newest(before, limit, wanted))
 
     async def sessions(self, user_id: UserId) -> Sequence[Session]:

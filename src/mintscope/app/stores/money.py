@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
 from mintscope.accounts.mail.store import SqlEmailRows, SqlProofRows
@@ -72,6 +72,9 @@ class SqlAccountStore:
         return await self._connections.read(lambda db: work(rows_of(db)))
 
 
+OF_OWN_KEYS: Final = """subject IN (SELECT 'key:' || id FROM api_key WHERE "user" = ?)"""
+
+
 class SqlEventRows(Table[int, Event]):
     """Implements EventRows."""
 
@@ -90,8 +93,10 @@ class SqlEventRows(Table[int, Event]):
         conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
         values: list[object] = [before]
         if wanted.who:
-            conditions.append("(actor = ? OR subject = ?)")
+            own = "" if wanted.owner is None else f" OR {OF_OWN_KEYS}"
+            conditions.append(f"(actor = ? OR subject = ?{own})")
             values += [wanted.who, wanted.who]
+            values += [] if wanted.owner is None else [wanted.owner]
         if wanted.action:
             conditions.append("substr(action, 1, length(?)) = ?")
             values += [wanted.action, wanted.action]
