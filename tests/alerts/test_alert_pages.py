@@ -228,6 +228,8 @@ async def test_a_chat_of_telegram_is_linked_under_settings(tmp_path: Path) -> No
     async with website(tmp_path, origin=ORIGIN, signals=bot) as site, Person(site) as alice:
         await alice.sign_up()
         refused = words(await alice.send("/alerts/new", ALERT | {"telegram": "yes"}))
+        lead = words(await alice.open("/alerts"))
+        deletion = words(await alice.open("/settings/account/delete"))
         page = await alice.open("/settings/telegram")
         (code,) = re.findall(r'href="https://t.me/mintscope_bot\?start=([\w-]+)"', page.text)
         assert await site.accounts.signals.telegram.link(code, 7, "@alice<b>")
@@ -237,6 +239,10 @@ async def test_a_chat_of_telegram_is_linked_under_settings(tmp_path: Path) -> No
         unlinked = words(await alice.open("/settings/telegram"))
 
     assert "Link a Telegram chat first, under Settings > Telegram." in refused
+    assert "A text of your own, in e-mails, Telegram messages and webhooks." in refused
+    assert "E-mails and Telegram messages begin with it." in refused
+    assert "Get notified by e-mail, Telegram or webhook" in lead
+    assert "second factors, sessions and the linked Telegram chat are deleted" in deletion
     assert "@alice<b>" in linked
     assert "Notifies on Telegram" in shown
     assert "Not linked" in unlinked
