@@ -28,7 +28,9 @@ APPLICATION: Final = {
     "applicationSecret": FACTS["approved_secret"],
 }
 # Headers that differ from one request to the next.
-OF_THE_MOMENT: Final = {"date", "x-request-id", "x-data-age-ms", "x-ratelimit-reset"}
+# The window of a limit may end between two requests, and then more of it is left.
+OF_THE_LIMIT: Final = {"ratelimit", "x-ratelimit-remaining", "x-ratelimit-reset"}
+OF_THE_MOMENT: Final = {"date", "x-request-id", "x-data-age-ms", *OF_THE_LIMIT}
 MINTS: Final = (FACTS["report"]["data"]["token"], FACTS["mint"])
 
 
