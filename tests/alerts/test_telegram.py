@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Final
 
 import pytest
+from typing_extensions import override
 
+from mintscope.accounts.people.factor_rows import User
 from mintscope.accounts.people.rows import AccountRows
 from mintscope.accounts.people.session import NewSession, Session
 from mintscope.accounts.people.sessions import end_since
@@ -27,6 +29,7 @@ from mintscope.alerts.telegram.chats import (
     CODE_S,
     PAUSE_MS,
     Sent,
+    TelegramChats,
     TelegramMessages,
 )
 from mintscope.kit.credentials import CredentialHash
@@ -108,7 +111,8 @@ async def begin_session(scene: Scene) -> Session:
 
 
 async def test_a_chat_is_linked_by_a_code_of_its_account_and_ends_it(linked: Linked) -> None:
-    scene, clock = linked.scene, linked.scene.clock
+    scene = linked.scene
+    clock = linked.scene.clock
     asked = AlertRule(
         name="up", mint=MINT, field=Field("price.usd"), kind=SignalKind.ABOVE, by_telegram=True
     )
@@ -144,7 +148,8 @@ async def test_a_chat_is_linked_by_a_code_of_its_account_and_ends_it(linked: Lin
 async def test_an_unlink_and_the_end_of_a_session_end_the_codes_shown_before(
     linked: Linked,
 ) -> None:
-    scene, user_id = linked.scene, linked.scene.user_id
+    scene = linked.scene
+    user_id = linked.scene.user_id
     first = await linked.code()
     await linked.says(CHAT, f"/start {first}")
     second = await linked.code()
@@ -167,7 +172,10 @@ async def test_an_unlink_and_the_end_of_a_session_end_the_codes_shown_before(
 
 
 async def test_what_fires_is_sent_once_gathered_and_says_when_it_is_not(linked: Linked) -> None:
-    scene, fake, bot, clock = linked.scene, linked.fake, linked.bot, linked.scene.clock
+    scene = linked.scene
+    fake = linked.fake
+    bot = linked.bot
+    clock = linked.scene.clock
     await linked.says(CHAT, f"/start {await linked.code()}")
     fake.sent.clear()
     signal_id = await scene.make(by_telegram=True, fires=Fires.EACH, message="Sell half.")
@@ -212,7 +220,10 @@ async def test_what_fires_is_sent_once_gathered_and_says_when_it_is_not(linked: 
 
 
 async def test_a_chat_that_blocks_the_bot_gets_nothing_more(linked: Linked) -> None:
-    scene, fake, bot, clock = linked.scene, linked.fake, linked.bot, linked.scene.clock
+    scene = linked.scene
+    fake = linked.fake
+    bot = linked.bot
+    clock = linked.scene.clock
     await linked.says(CHAT, f"/start {await linked.code()}")
     signal_id = await scene.make(by_telegram=True, fires=Fires.EACH)
     await linked.watcher.round()
@@ -239,7 +250,9 @@ async def test_a_chat_that_blocks_the_bot_gets_nothing_more(linked: Linked) -> N
 
 async def test_a_chat_takes_one_message_a_round_and_waits_as_telegram_asks(linked: Linked) -> None:
     """Firings and tests meanwhile change neither that nor a lease; other chats have room."""
-    scene, bot, clock = linked.scene, linked.bot, linked.scene.clock
+    scene = linked.scene
+    bot = linked.bot
+    clock = linked.scene.clock
     await linked.says(CHAT, f"/start {await linked.code()}")
     many = [await scene.make(by_telegram=True, fires=Fires.EACH) for _ in range(3)]
     await linked.watcher.round()
@@ -270,7 +283,8 @@ async def test_a_chat_takes_one_message_a_round_and_waits_as_telegram_asks(linke
 async def test_a_paused_alert_and_one_without_telegram_send_nothing_that_waits(
     linked: Linked,
 ) -> None:
-    scene, bot = linked.scene, linked.bot
+    scene = linked.scene
+    bot = linked.bot
     await linked.says(CHAT, f"/start {await linked.code()}")
     numbers = [await scene.make(by_telegram=True, fires=Fires.EACH) for _ in range(2)]
     await linked.watcher.round()
@@ -296,7 +310,10 @@ async def test_a_paused_alert_and_one_without_telegram_send_nothing_that_waits(
 async def test_updates_are_read_after_a_week_and_only_a_lost_chat_is_blocked(
     linked: Linked,
 ) -> None:
-    scene, fake, bot, clock = linked.scene, linked.fake, linked.bot, linked.scene.clock
+    scene = linked.scene
+    fake = linked.fake
+    bot = linked.bot
+    clock = linked.scene.clock
     await linked.says(CHAT, "/help")
     await bot.answer(0)
     answered = await linked.says(CHAT, f"/start {await linked.code()}")  # its number is lower
@@ -330,7 +347,8 @@ async def test_updates_are_read_after_a_week_and_only_a_lost_chat_is_blocked(
 
 async def test_a_wrong_token_is_never_in_what_is_said(linked: Linked) -> None:
     """A day of refusals gives a firing up; no reason holds the token of the bot."""
-    scene, clock = linked.scene, linked.scene.clock
+    scene = linked.scene
+    clock = linked.scene.clock
     await linked.says(CHAT, f"/start {await linked.code()}")
     signal_id = await scene.make(by_telegram=True, fires=Fires.EACH)
     await linked.watcher.round()
@@ -347,3 +365,25 @@ async def test_a_wrong_token_is_never_in_what_is_said(linked: Linked) -> None:
         state=TelegramState.NOT_SENT, note="it was not accepted within 24 hours"
     )
     assert TOKEN not in repr(bot)
+
+
+class BrokenChats(TelegramChats):
+    """Chats with a bug."""
+
+    @override
+    async def link(self, code: str, chat_id: int, name: str) -> User | None:
+        raise ValueError("a bug")
+
+
+async def test_a_message_that_cannot_be_answered_stops_no_other(linked: Linked) -> None:
+    chats = linked.scene.signals.telegram
+    linked.bot.chats = BrokenChats(
+        store=chats.store, secrets=chats.secrets, clock=chats.clock, bot=chats.bot
+    )
+    linked.fake.write(5, "/start 1-2-3", username="mallory")
+    linked.fake.write(6, "/help", username="alice")
+
+    await linked.bot.answer(0)
+    await linked.bot.answer(0)
+
+    assert [chat_id for chat_id, _ in linked.fake.sent] == [6]

@@ -186,8 +186,13 @@ class TelegramBot:
         if not updates:  # after a week without any, Telegram's next number is a random one
             self._offset = 0
         for update in updates:
-            if update.message is not None:
-                await self._answer(update.message)
+            try:
+                if update.message is not None:
+                    await self._answer(update.message)
+            except ServiceUnavailable:
+                raise  # the update is read again
+            except Exception:  # a message that cannot be answered must not stop later ones
+                log.exception("a Telegram message could not be answered")
             self._offset = update.update_id + 1
 
     async def _answer(self, message: Message) -> None:
@@ -213,19 +218,19 @@ class TelegramBot:
         try:
             await self.api.send(message.chat.chat_id, message.text)
         except Refused as refused:
-            told = refused.parameters
+            parameters = refused.parameters
             log.info(
                 "a Telegram message was not accepted",
                 signal=message.signal.signal_id,
                 reason=str(refused),
             )
-            after_s = told.retry_after
+            after_s = parameters.retry_after
             return Sent(
                 message,
                 reason=str(refused),
                 is_blocked=_is_final(refused),
                 retry_after_s=None if after_s is None else min(max(1, after_s), RETRY_AFTER_S_MAX),
-                new_chat_id=told.migrate_to_chat_id,
+                new_chat_id=parameters.migrate_to_chat_id,
             )
         return Sent(message)
 
