@@ -51,7 +51,7 @@ class EventFilter:
 
     who      did it, or it was done to: `user:7`
     action   what was done begins with
-    owner    of *who* events also those done to an API key of this user, by whomever
+    owner    of *who* events also the events on API keys of this user, by any actor
     """
 
     who: str = ""

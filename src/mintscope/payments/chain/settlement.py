@@ -81,7 +81,7 @@ class RpcTreasury:
         )
 
     async def sponsored(self, signatures: Sequence[Signature]) -> Mapping[Signature, bool | None]:
-        """Say of each whether we have signed it and it paid us; None if that cannot be read."""
+        """Return for each whether we signed it and it paid us; None if that cannot be read."""
         said = await asyncio.gather(
             *(self._is_sponsored(each) for each in signatures), return_exceptions=True
         )
