@@ -24,7 +24,16 @@ from mintscope.alerts.alert import (
 from mintscope.alerts.alerts import AlertBounds, no_symbols
 from mintscope.alerts.conditions import Field, SignalKind
 from mintscope.alerts.evaluator import AlertEvaluator
-from mintscope.alerts.telegram.bot import EXPIRED, HELP, LINKED, STOPPED, BotApi, TelegramBot
+from mintscope.alerts.telegram.bot import (
+    ANSWER_BYTES_MAX,
+    EXPIRED,
+    HELP,
+    LINKED,
+    STOPPED,
+    BotApi,
+    Refused,
+    TelegramBot,
+)
 from mintscope.alerts.telegram.chats import (
     CODE_S,
     PAUSE_MS,
@@ -387,3 +396,10 @@ async def test_a_message_that_cannot_be_answered_stops_no_other(linked: Linked) 
     await linked.bot.answer(0)
 
     assert [chat_id for chat_id, _ in linked.fake.sent] == [6]
+
+
+async def test_an_answer_beyond_its_bound_is_refused() -> None:
+    async with telegram() as fake:
+        fake.answers.append(refusal(400, "x" * ANSWER_BYTES_MAX))
+        with pytest.raises(Refused, match="no answer: Undecodable"):
+            await BotApi(url=fake.url, token=TOKEN).send(5, "hello")

@@ -15,7 +15,8 @@ import structlog
 
 from mintscope.alerts.alerts import AlertWriter, ReadSymbols
 from mintscope.alerts.telegram.chats import DueMessage, Sent, TelegramChats, TelegramMessages
-from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.errors import ServiceUnavailable, Undecodable
+from mintscope.kit.http_client import open_client, read_body
 
 TIMEOUT_S: Final = 10.0
 POLL_S: Final = 25  # as long as Telegram holds a request for updates
@@ -24,6 +25,7 @@ REST_S: Final = 5.0  # after a failure, and while another process reads updates
 AT_ONCE: Final = 20  # messages; Telegram takes about 30 a second from a bot
 RETRY_AFTER_S_MAX: Final = 3_600
 REASON_LENGTH_MAX: Final = 120
+ANSWER_BYTES_MAX: Final = 4 * 1024 * 1024  # 100 updates of at most some kilobytes each
 LINKED: Final = (
     "Linked to the account {}. Its alerts with Telegram switched on are sent here."
     " Send /stop to end this."
@@ -115,10 +117,13 @@ class BotApi:
 
     async def _call(self, method: str, body: Mapping[str, Any], timeout_s: float) -> msgspec.Raw:
         try:
-            async with httpx.AsyncClient(timeout=timeout_s, trust_env=False) as http:
-                response = await http.post(f"{self.url}/bot{self.token}/{method}", json=body)
-            answer = msgspec.json.decode(response.content, type=Answer)
-        except (httpx.HTTPError, httpx.InvalidURL, OSError) as trouble:
+            async with (
+                open_client(timeout_s=timeout_s) as http,
+                http.stream("POST", f"{self.url}/bot{self.token}/{method}", json=body) as response,
+            ):
+                content = await read_body(response, bytes_max=ANSWER_BYTES_MAX)
+            answer = msgspec.json.decode(content, type=Answer)
+        except (httpx.HTTPError, httpx.InvalidURL, OSError, Undecodable) as trouble:
             # The address holds the token, and errors hold the address: the cause is left out.
             raise Refused(f"no answer: {type(trouble).__name__}") from None
         except msgspec.DecodeError:
