@@ -82,7 +82,7 @@ async def test_an_address_changes_when_its_reader_confirms_it(site: Website, ali
     assert f"{NEW} Verified" in words(await alice.open("/settings/account"))
     assert (await alice.send(link)).status_code == 404
     undo = await site.email(ALICE)
-    assert "another e-mail address" in undo
+    assert "e-mail address of your account" in undo
     assert NEW not in undo  # no text of anybody's gets into an e-mail
 
 
@@ -255,7 +255,7 @@ async def test_the_last_administrator_stays(site: Website) -> None:
         ((username,),) = site.rows("SELECT username FROM user")
         refused = await administrator.send(DELETE, {"username": username})
         assert refused.status_code == 422
-        assert "who is the last one" in words(refused)
+        assert "is the last administrator" in words(refused)
         assert (await administrator.open("/admin")).status_code == 200
 
 
@@ -315,7 +315,7 @@ async def test_a_spend_alert_sends_one_email_a_day_and_the_log_shows_each_action
     assert all("Expected a whole number of credits" in words(each) for each in wrong)
     assert 'value="5"' in shown.text
     assert email_counts == [0, 1, 1, 1, 1, 2]
-    assert "Your account spent 5 credits on" in text
+    assert "Your account has spent 5 credits on" in text
     assert re.search("Signed in You .* 5 credits You .*Verified the e-mail address You", log)
     assert "Changed the spend alert none You" in log
     assert "Signed up You" in log

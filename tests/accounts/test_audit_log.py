@@ -225,7 +225,7 @@ async def test_what_an_administrator_expects_is_said(accounts: Accounts) -> None
         await review.reject(agent.signup_id, note="", actor=COMMAND_LINE)
 
     assert [str(each.value).partition("; ") for each in (unknown, early, unconfirmed, decided)] == [
-        ("expected an application", "; ", "there is none with the number 10"),
+        ("there is no application with the number 10", "", ""),
         (
             "expected an application that has got its key",
             "; ",
@@ -279,9 +279,9 @@ async def test_administrators_come_and_go(service: PeopleService, accounts: Acco
         await accounts.review.remove_user(alice.user_id, actor=COMMAND_LINE)
 
     assert str(last.value) == (
-        f"expected another administrator beside {mallory.username}, who is the last one"
+        f"{mallory.username} is the last administrator: make another account administrator first"
     )
-    assert str(gone.value) == "expected an account; there is none with the number 1"
+    assert str(gone.value) == "there is no account with the number 1"
     found = told(service.rows(EVENTS))
     assert [event for event in found if event[2].startswith("user")] == [
         ("user:1", "signed up", "user:1", {}),

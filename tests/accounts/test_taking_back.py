@@ -142,7 +142,7 @@ async def test_an_undo_ends_all_that_a_thief_made_and_changed(
     undo = await undo_in(site, ALICE, "new API key")
     if way == "address":
         await change_address(site, thief, MALLORY)
-        undo = await undo_in(site, ALICE, "another e-mail address")
+        undo = await undo_in(site, ALICE, "e-mail address of your account")
 
     ended = await take_back(site, undo)
 
@@ -303,7 +303,7 @@ async def test_a_thief_cannot_undo_the_undo_of_the_owner(
 ) -> None:
     thief = await session_of(site, ALICE)
     await change_address(site, thief, MALLORY)
-    undo = await undo_in(site, ALICE, "another e-mail address")
+    undo = await undo_in(site, ALICE, "e-mail address of your account")
     site.clock.advance(MINUTE_MS)
     await break_in(site, thief, found)
     theirs = await undo_in(site, MALLORY, "new API key")
@@ -377,7 +377,7 @@ async def test_another_address_takes_a_fresh_sign_in(site: Website, alice: Perso
 async def test_links_of_a_thief_are_void_after_the_undo(site: Website) -> None:
     """One that was sent to the new address would set the password of the owner's account."""
     await change_address(site, await session_of(site, ALICE), MALLORY)
-    undo = await undo_in(site, ALICE, "another e-mail address")
+    undo = await undo_in(site, ALICE, "e-mail address of your account")
     await site.accounts.people.request_reset(EmailAddress(MALLORY), HERE)
     reset = await site.link(MALLORY)
 
@@ -412,7 +412,7 @@ async def test_an_undo_of_an_earlier_version_reaches_back_to_the_change(
     thief = await session_of(site, ALICE)
     await make_key(site, thief)
     await change_address(site, thief, MALLORY)
-    undo = await undo_in(site, ALICE, "another e-mail address")
+    undo = await undo_in(site, ALICE, "e-mail address of your account")
     with closing(apsw.Connection(str(site.folder / MONEY_FILE))) as db:
         db.execute("UPDATE proof SET since = NULL WHERE purpose = 'undo_email'")
 

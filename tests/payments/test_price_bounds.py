@@ -211,7 +211,7 @@ async def test_network_fees_are_compared_with_prices_where_sol_has_one() -> None
         (
             Doubt.SHALLOW,
             (
-                "The payment token has no reliable price just now; nothing was charged."
+                "The payment token has no reliable price right now; nothing was charged."
                 " Credit tokens go on working."
             ),
         ),
@@ -225,7 +225,7 @@ async def test_network_fees_are_compared_with_prices_where_sol_has_one() -> None
         (
             "0.0000000000000001",
             (
-                "The payment token is worth too little just now: a bundle would cost more atoms"
+                "The payment token is worth too little right now: a bundle would cost more atoms"
                 " than a payment can carry. Nothing was charged. Credit tokens go on working."
             ),
         ),

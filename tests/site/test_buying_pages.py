@@ -184,10 +184,10 @@ async def test_what_keeps_us_from_selling_is_told_before_anything_is_signed(
     shop.world.go_wrong()
     shop.price.usd = None
     shop.world.seconds(80)
-    await expect("There is no reliable price just now")
+    await expect("There is no reliable price right now")
     page = await person.open("/buy/10")
     assert state_of(page) == "again"
-    assert "There is no reliable price just now" in words(page)
+    assert "There is no reliable price right now" in words(page)
     assert "$0.025" in words(page)
     assert "no price in SCOPE now" in words(await person.open("/pricing"))
 

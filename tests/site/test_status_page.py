@@ -152,8 +152,8 @@ async def test_sales_that_are_closed_and_books_that_contradict_themselves(tmp_pa
 
 async def test_a_market_that_cannot_be_read_is_no_error(tmp_path: Path) -> None:
     page = await shown(tmp_path, market=None, books=None, is_selling=True)
-    assert page.count("It cannot be read just now.") == 2
-    assert "cannot be read just now" in page
+    assert page.count("It cannot be read right now.") == 2
+    assert "cannot be read right now" in page
 
 
 async def test_it_is_that_of_the_market_that_runs(tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ async def test_while_sales_are_closed_a_402_quotes_nothing_and_credits_go_on(
     assert refusal(unpaid) == (402, "PAYMENT_REQUIRED")
     assert "payment-required" not in unpaid.headers
     assert unpaid.json()["error"]["message"].endswith(
-        "Nothing is sold just now: credits that you have go on, new ones come later."
+        "Nothing is sold right now. Existing credits keep working."
     )
     assert unpaid.json()["error"]["details"]["accepts"] == []
     assert (await shop.client.get(PATH, headers=bearer(token))).status_code == 200

@@ -259,7 +259,7 @@ async def test_a_token_and_a_body_are_two_proofs(shop: SellingApi, world: World)
         (b"[" * 10_000, "expected JSON at most 8 deep"),
         (b'{"wallet":"a","wallet":"b"}', "expected each field once; one is there twice"),
         (b'{"purchase":1,"wallet":""}',
-         "expected the fields purchase, wallet, each of them text, and no other"),
+         "expected the fields purchase, wallet, each a string, and no other field"),
     ],
 )  # fmt: skip
 async def test_a_body_that_cannot_be_read_is_told_as_on_every_route(

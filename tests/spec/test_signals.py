@@ -484,8 +484,8 @@ async def test_a_condition_of_screens_is_made_an_alert(
         ("not price > 1", "one comparison"),
         ("price = 1", "one comparison"),
         ("price * 2 > 1", "one comparison"),
-        ("market_cap > 1", "market_cap is in no report"),
-        ("price > age_s", "age_s is in no report"),
+        ("market_cap > 1", "market_cap is not a field of reports"),
+        ("price > age_s", "age_s is not a field of reports"),
         ("price >", "at character"),
     ],
 )

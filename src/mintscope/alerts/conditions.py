@@ -560,7 +560,9 @@ def _is_crossing(condition: Junction) -> bool:
 def _of_report(name: str) -> Field:
     known = OF_SCREENS.get(name)
     if known is None:
-        raise UnwatchableCondition(f"{name} is in no report, which is what alerts look at")
+        raise UnwatchableCondition(
+            f"{name} is not a field of reports; alerts compare fields of reports"
+        )
     return Field(known)
 
 

@@ -324,7 +324,9 @@ def _read(request: Request, body: bytes, shape: type[T]) -> T:
         raise BadRequest(str(flaw)) from flaw
     names = [each.encode_name for each in msgspec.structs.fields(shape)]
     if set(value) != set(names) or not all(isinstance(each, str) for each in value.values()):
-        raise BadRequest(f"expected the fields {', '.join(names)}, each of them text, and no other")
+        raise BadRequest(
+            f"expected the fields {', '.join(names)}, each a string, and no other field"
+        )
     return msgspec.convert(value, shape)
 
 

@@ -256,7 +256,7 @@ ONLY_CREDITS: Final = (
     "The network's fee is too high now for payments of single requests: buy credits, with POST"
     " /v1/credits/purchase?bundle=10, and send them as Authorization: Bearer svc_credit_<64 hex>."
 )
-CLOSED: Final = "Nothing is sold just now: credits that you have go on, new ones come later."
+CLOSED: Final = "Nothing is sold right now. Existing credits keep working."
 FOR_CREDITS: Final = (
     "No payment is taken for this request itself: buy credits with POST"
     " /v1/credits/purchase?bundle=10, and send their credit token."
@@ -294,10 +294,12 @@ OBSTACLES: Final = {
         " Do not pay again: send the same payment again in a moment."
     ),
     Obstacle.TREASURY: (
-        "No payment can arrive just now: the seller's token account takes none. Nothing was sent,"
-        " nothing was charged; credits go on."
+        "No payment can arrive right now: the seller's token account takes none. Nothing was sent,"
+        " nothing was charged; existing credits keep working."
     ),
-    Obstacle.SALES_CLOSED: "No payments are taken just now. Nothing was charged; credits go on.",
+    Obstacle.SALES_CLOSED: (
+        "No payments are accepted right now. Nothing was charged; existing credits keep working."
+    ),
 }
 
 OBSTACLE_RETRY_S: Final = {

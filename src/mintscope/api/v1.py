@@ -278,7 +278,7 @@ async def read_past_report(
     Raises TokenNotFound, and InsufficientData that says how far back there are some.
     """
     if series is None:
-        raise InsufficientData("No past is kept here.")
+        raise InsufficientData("This service keeps no past reports.")
     past = await series.past(mint, moment)
     if past is None:
         raise TokenNotFound(f"This service does not track {mint}.")
@@ -471,7 +471,7 @@ def each_once(texts: Sequence[str]) -> list[Mint]:
     mints = [mint_of(text) for text in texts]
     doubles = [mint for mint in dict.fromkeys(mints) if mints.count(mint) > 1]
     if doubles:
-        raise BadRequest(f"expected each mint once; {doubles[0]} is there several times")
+        raise BadRequest(f"expected each mint once; {doubles[0]} appears more than once")
     return mints
 
 

@@ -206,7 +206,7 @@ class McpEndpoint:
             async with asyncio.timeout(START_S_MAX):
                 await self._is_ready.wait()
         except TimeoutError as cause:
-            raise ServiceUnavailable("MCP is not served just now") from cause
+            raise ServiceUnavailable("MCP is not available right now") from cause
         pieces: list[Message] = []
         is_told = False
 

@@ -38,7 +38,7 @@ QUOTE_S_MAX: Final = SNAPSHOT_S + 15.0
 STEP_S_MAX: Final = 5.0  # a wall clock that was stepped by more makes us look again at once
 
 NO_PRICE: Final = (
-    "The payment token has no reliable price just now; nothing was charged."
+    "The payment token has no reliable price right now; nothing was charged."
     " Credit tokens go on working."
 )
 NO_CLOCK: Final = (
@@ -46,7 +46,7 @@ NO_CLOCK: Final = (
     " they agree again; nothing was charged. Credit tokens go on working."
 )
 TOO_LOW: Final = (
-    "The payment token is worth too little just now: a bundle would cost more atoms than a payment"
+    "The payment token is worth too little right now: a bundle would cost more atoms than a payment"
     " can carry. Nothing was charged. Credit tokens go on working."
 )
 REASONS: Final[Mapping[Doubt | None, str]] = {Doubt.CLOCK: NO_CLOCK, Doubt.TOO_LOW: TOO_LOW}

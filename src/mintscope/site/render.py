@@ -401,7 +401,7 @@ FAILURES: Final[dict[type[Exception], FailureText]] = {
     RateLimited: FailureText(429, "Too many requests", TOO_FAST),
     TooManyAttempts: FailureText(429, "Too many attempts", TOO_FAST),
     ServiceUnavailable: FailureText(
-        503, "The service is not available just now", "Nothing was changed. Try again in a moment."
+        503, "The service is not available right now", "Nothing was changed. Try again in a moment."
     ),
     InternalError: FailureText(
         500,

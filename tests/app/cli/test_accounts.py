@@ -205,10 +205,10 @@ def test_bad_input_is_one_message_and_exit_2(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("applications", "approve", "7"), "expected an application; there is none"),
+        (("applications", "approve", "7"), "there is no application with the number 7"),
         (("applications", "reset", "1"), "expected an application that has got its key;"),
-        (("applications", "forget", "7"), "expected an application; there is none"),
-        (("users", "remove", "7"), "expected an account; there is none"),
+        (("applications", "forget", "7"), "there is no application with the number 7"),
+        (("users", "remove", "7"), "there is no account with the number 7"),
     ],
 )
 def test_an_impossible_command_prints_one_line_and_exits_1(
@@ -257,7 +257,7 @@ def test_a_store_that_does_not_answer_is_one_line_and_exit_1(folder: Path) -> No
     result = run(folder, "applications", "approve", "1")
 
     assert result.exit_code == 1
-    assert result.stderr.startswith("The accounts cannot be reached just now.")
+    assert result.stderr.startswith("The accounts are not available right now.")
     assert "account_event" in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert result.stdout == ""

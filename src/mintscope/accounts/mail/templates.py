@@ -87,66 +87,68 @@ def _message_id(draft: Draft, origin: str, secrets: AccountSecrets) -> str:
 
 
 TAKE_BACK: Final = """\
-Or take the account back here, until {until}:
+Or take the account back here before {until}:
 
 {link}
 
-That ends every session, and all that was made or changed in the account
-since the session began in which this was done.
+This ends every session and undoes every change made in the account
+since the session behind this change began.
 """
 
 CONFIRM_APPLICATION: Final = """\
-Access to {name} was applied for with this e-mail address.
+Someone applied for access to {name} with this e-mail address.
 
-If it was you, or an agent of yours, please confirm that the address is
-yours. Open this page and press "Yes, confirm the application":
+If it was you or your agent, confirm that the address is yours: open
+this page and press "Yes, confirm the application":
 
 {link}
 
-Or let the agent send this code to {origin}/api/auth/confirm-email :
+Your agent can also send this code to {origin}/api/auth/confirm-email :
 
 {code}
 
-Both are good until {until}.
+Both expire on {until}.
 
 If it was not you, open the page and press "No, this was not me": the
-application is deleted. If you do nothing, it is deleted after three days.
+application is then deleted. Without an answer, it is deleted after
+three days.
 """
 
 APPLICATION_APPROVED: Final = """\
 Your application for access to {name} was approved.
 
-Your agent can now exchange its application secret for the API key, once,
-with POST {origin}/api/auth/exchange-secret
-The key will have these scopes: {scopes}
+Your agent can now exchange its application secret for an API key:
+POST {origin}/api/auth/exchange-secret
+The secret works once. The key has these scopes: {scopes}
 
-You get this e-mail because the application was made with this address.
-If you know nothing of it, please contact the operator of {name}.
+You received this e-mail because the application named this address.
+If you did not expect it, contact the operator of {name}.
 """
 
 APPLICATION_REJECTED: Final = """\
 Thank you for your interest in {name}. Your application for access
 was not approved.
 {because}
-You get this e-mail because the application was made with this address.
-There is nothing you need to do.
+You received this e-mail because the application named this address.
+No action is needed.
 """
 
 NEW_KEY: Final = """\
-There is a new API key for your account at {name}.
+A new API key was created for your account at {name}.
 
 Key:     svc_live_{hint}
 Scopes:  {scopes}
 
-If you or your agent made it, there is nothing you need to do.
+If you or your agent created it, no action is needed.
 
-If not, another person has access. If you sign in here with a password,
-choose a new one at
+If not, someone else has access to your account. If you sign in with a
+password, choose a new one at
 {origin}/forgot
 and revoke the key at
 {origin}/settings/api-keys
 {undo}
-If an agent applied with your address, contact the operator of {name}.
+If an agent applied with your address without your consent, contact the
+operator of {name}.
 """
 
 VERIFY_EMAIL: Final = """\
@@ -155,11 +157,11 @@ browser in which you are signed in to {name}:
 
 {link}
 
-It is good until {until}, once.
+The link works once and expires on {until}.
 
-You get this e-mail because an account was made with this address. If
-it was not you, do not open the link. You can take the account over, and
-shut them out of it, by choosing a password at
+You received this e-mail because an account was created with this address.
+If it was not you, do not open the link. To take the account over and
+lock the other person out, choose a password at
 {origin}/forgot
 """
 
@@ -169,17 +171,17 @@ Someone, probably you, wants to set a new password for your account at
 
 {link}
 
-It is good until {until}, once.
+The link works once and expires on {until}.
 
-If it was not you, there is nothing you need to do: your password stays as
-it is, and no one else can use the link.
+If it was not you, no action is needed: your password stays as it is, and
+no one else can use the link.
 """
 
 LOGIN_CHANGED: Final = """\
 The password of your account at {name} was changed, and all other
 sessions were ended.
 
-If it was you, there is nothing you need to do.
+If it was you, no action is needed.
 
 If it was not you, choose another password at once, at
 {origin}/forgot
@@ -190,15 +192,15 @@ and look for API keys that you do not know, at
 CLAIM_AGENT: Final = """\
 Someone, probably you, wants to take the agent account
 {username} into a personal account at {name}.
-Its API keys go on working, and will be listed with that person's own.
+Its API keys keep working and will be listed with that person's own keys.
 
 To agree, open this link in the browser in which you are signed in:
 
 {link}
 
-It is good until {until}, once.
+The link works once and expires on {until}.
 
-If it was not you, do not open it: everything stays as it is.
+If it was not you, do not open the link: nothing changes.
 """
 
 CHANGE_EMAIL: Final = """\
@@ -207,33 +209,33 @@ at {name}. Open this link in the browser in which you are signed in:
 
 {link}
 
-It is good until {until}, once.
+The link works once and expires on {until}.
 
-If it was not you, there is nothing you need to do: nothing was changed, and
-no one else can use the link.
+If it was not you, no action is needed: nothing was changed, and no one
+else can use the link.
 """
 
 EMAIL_CHANGED: Final = """\
-Your account at {name} has another e-mail address now. The person
-who changed it was signed in with your password, and reads
+The e-mail address of your account at {name} was changed. The person
+who changed it was signed in with your password and has access to
 the new address.
 
-If it was you, there is nothing you need to do.
+If it was you, no action is needed.
 
 If it was not you, take the account back here:
 
 {link}
 
-The link brings this address back, ends every session and all that was
-made or changed since that person signed in, and lets you choose another
-password. It is good until {until}, once; as long as
-it is, no other account can have this address.
+The link restores this address, ends every session, undoes every change
+made since that person signed in, and lets you choose another password.
+It works once and expires on {until}. Until then no
+other account can use this address.
 """
 
 SECOND_FACTOR: Final = """\
 At your account at {name}, {what}.
 
-If it was you, there is nothing you need to do.
+If it was you, no action is needed.
 
 If it was not you, choose another password at once, at
 {origin}/forgot
@@ -242,20 +244,20 @@ and look at your second factors, at
 {undo}"""
 
 WALLET_LINKED: Final = """\
-A wallet was linked to your account at {name}, which can now list
-what the wallet paid here:
+A wallet was linked to your account at {name}. The account can now
+list the payments of this wallet:
 
 {wallet}
 
-If it was you or your agent, there is nothing you need to do.
+If it was you or your agent, no action is needed.
 
-If not, someone uses an API key of your account. Revoke it at
+If not, someone else uses an API key of your account. Revoke it at
 {origin}/settings/api-keys
 {undo}"""
 
 ACCOUNT_REMOVED: Final = """\
-Your account at {name} was deleted, as its owner asked for. Its API keys
-and sessions have ended, and its watchlists are gone.
+Your account at {name} was deleted at its owner's request. Its API keys
+and sessions no longer work, and its watchlists are deleted.
 
 If it was not you, someone knew your password: choose another one wherever
 you use it, and contact the operator of {name}.
@@ -271,8 +273,8 @@ Alert: {alert}
 
 Pause this alert: {pause}
 
-You get this e-mail because your alert "{name_of}" notifies you by
-e-mail. If not, someone uses an API key of your account. Revoke it at
+You received this e-mail because your alert "{name_of}" notifies you by
+e-mail. If you did not create it, revoke the API key that did, at
 {origin}/settings/api-keys
 """
 
@@ -280,24 +282,25 @@ SIGNAL_LIMIT: Final = """\
 E-mails of {what} are paused until {resumes}:
 {limit} were sent within 24 hours, which is the limit.
 
-The alert keeps watching, and webhooks are still sent. Everything that
-fires is listed with its time at
+The alert stays active, and webhooks are still sent. Every firing is
+listed with its time at
 {alert}
 
-There is nothing you need to do. To get fewer e-mails, let the alert fire
-once or once an hour, or give it a re-arm distance.
+No action is needed. To get fewer e-mails, set the alert to fire once or
+once an hour, or give it a re-arm distance.
 
 Pause this alert: {pause}
 """
 
 SPEND_ALERT: Final = """\
-Your account spent {spent} credits on {day} (UTC) so far. Your spend
-alert is set to {level} credits a day. This is the only e-mail for that day.
+Your account has spent {spent} credits on {day} (UTC) so far.
+Your spend alert is set to {level} credits a day.
+You get one such e-mail a day.
 
 See which API key spends them: {origin}/credits
 To limit a key, give it a monthly cap: {origin}/settings/api-keys
 
-Nothing was stopped. There is nothing you need to do.
+Your API keys keep working. No action is needed.
 """
 
 SIGNAL_FIRED_BEFORE: Final = """\
@@ -310,21 +313,21 @@ Slot:   {slot}
 
 Alert: {alert}
 
-You get this e-mail because the alert notifies you by e-mail. If not,
-revoke the API key that made it at
+You received this e-mail because the alert notifies you by e-mail. If you
+did not create it, revoke the API key that did, at
 {origin}/settings/api-keys
 """
 
 WEBHOOK_DISABLED: Final = """\
-The webhook of your alert {signal} at {name} was disabled: it has accepted
-nothing for too long, or has answered that it is gone.
+The webhook of your alert {signal} at {name} was disabled, because
+it failed for too long or answered 410 Gone.
 
-The alert keeps watching. Its firings are listed at
+The alert stays active. Its firings are listed at
 {alert}
 To send webhooks again, press Resume there, or give the alert another
 address.
 
-If nothing is to be sent there any more, there is nothing you need to do.
+If you no longer need the webhook, no action is needed.
 """
 
 TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {

@@ -295,7 +295,7 @@ class Factors:
         """
         known = (await self.state(session)).passkeys
         if self.verifier is None or len(known) >= PASSKEYS_MAX:
-            raise PasskeyRefused("no further passkey can be added here")
+            raise PasskeyRefused("this account cannot have another passkey")
         new = self.verifier.registered(answer, self._challenge(session, known), name)
         codes = make_codes(self.entropy)
         now = self.clock.now()
@@ -389,7 +389,7 @@ def _add_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
 ) -> bool:
     owner = expect_session(rows, session)
     if rows.passkeys.find(new.credential_id) is not None:
-        raise PasskeyRefused("this passkey is known already")
+        raise PasskeyRefused("this passkey is already registered")
     was_on = state_of(rows, owner.user_id).is_on
     rows.passkeys.insert(owner.user_id, new, at)
     _added(rows, session, owner, PASSKEY_ADDED, nonce, at)

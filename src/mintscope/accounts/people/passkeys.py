@@ -226,7 +226,7 @@ class Argon2Hasher:
 
     async def _run(self, work: Callable[[], T]) -> T:
         if not self._places.acquire(blocking=False):
-            raise ServiceUnavailable("Too many people are signing in just now; try again soon.")
+            raise ServiceUnavailable("Too many people are signing in right now; try again soon.")
         future = self._threads.submit(work)
         future.add_done_callback(lambda _: self._places.release())  # not when its client leaves
         return await asyncio.wrap_future(future)

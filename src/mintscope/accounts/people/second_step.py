@@ -94,11 +94,11 @@ class SecondStep:
         if half is None:
             return None
         if self.verifier is None:
-            raise PasskeyRefused("passkeys are not used here")
+            raise PasskeyRefused("this service does not use passkeys")
         credential_id = self.verifier.credential_of(answer)
         passkey = await self.store.read(lambda rows: rows.passkeys.find(credential_id))
         if passkey is None or passkey.user_id != half.user_id:
-            raise PasskeyRefused("this passkey is not one of this account")
+            raise PasskeyRefused("this passkey does not belong to this account")
         count = self.verifier.authenticated(answer, self._challenge(ticket), passkey)
         cookie, session = draw_cookie(self.secrets, self.entropy, browser)
         now = self.clock.now()

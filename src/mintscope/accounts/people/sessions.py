@@ -138,12 +138,12 @@ def expect_removable(rows: AccountRows, user: User) -> None:
     """Raise NotPossible for the last administrator, and while a payment of *user* is under way."""
     if rows.credits.is_paid_for(user.user_id):
         raise NotPossible(
-            f"expected no payment under way for {user.username}; there is one, whose outcome is"
-            " mostly known within three minutes: try again then"
+            f"{user.username} has a payment in progress. Its outcome is usually known within three"
+            " minutes: try again then"
         )
     if user.is_administrator and set(rows.users.administrators()) == {user.user_id}:
         raise NotPossible(
-            f"expected another administrator beside {user.username}, who is the last one"
+            f"{user.username} is the last administrator: make another account administrator first"
         )
 
 
@@ -152,7 +152,7 @@ def remove_user(rows: AccountRows, user_id: UserId, reviewer: Reviewer, at: Unix
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None:
-        raise NotPossible(f"expected an account; there is none with the number {user_id}")
+        raise NotPossible(f"there is no account with the number {user_id}")
     expect_removable(rows, kept.user)
     remove(rows, kept.user, actor, at)
 
@@ -162,7 +162,7 @@ def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, a
     actor = expect_administrator(rows, reviewer)
     kept = rows.users.get(user_id)
     if kept is None or not kept.user.has_second_factor:
-        raise NotPossible(f"expected a person with a second factor; user {user_id} is none")
+        raise NotPossible(f"user {user_id} has no second factor")
     drop_factors(rows, user_id)
     end_sessions(rows, user_id)
     note(rows.events, at, actor, "removed second factor", f"user:{user_id}")

@@ -340,7 +340,7 @@ class SqlSessionRows(Table[SessionId, Session]):
 T = TypeVar("T")
 Work = Callable[[Database], T]
 
-UNAVAILABLE: Final = "The accounts cannot be reached just now."
+UNAVAILABLE: Final = "The accounts are not available right now."
 
 
 class AccountConnections:

@@ -356,7 +356,7 @@ def _reread(rows: AccountRows, signup_id: SignupId) -> Application:
 
 def _unexpected(signup_id: SignupId, was: KeptApplication | None, *, expected: str) -> NotPossible:
     if was is None:
-        return NotPossible(f"expected an application; there is none with the number {signup_id}")
+        return NotPossible(f"there is no application with the number {signup_id}")
     application = was.application
     standing = "belongs to an account that was removed" if application.user_removed else None
     return NotPossible(

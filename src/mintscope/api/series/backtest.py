@@ -346,7 +346,7 @@ class BacktestRoutes:
             if kept is None:
                 raise not_tracked(mint)
             if not has_price(kept):
-                raise InsufficientData("There is no swap of this token yet that sets a price.")
+                raise InsufficientData("No swap has set a price of this token yet.")
             read[timeframe] = (kept, asked)
         tip = min((kept.tip for kept, _ in read.values()), key=lambda tip: tip.time or 0)
         question = BacktestQuestion(

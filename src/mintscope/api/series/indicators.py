@@ -105,7 +105,7 @@ class IndicatorRoutes:
             if kept is None:
                 raise not_tracked(mint)
             if not has_price(kept):
-                raise InsufficientData("There is no swap of this token yet that sets a price.")
+                raise InsufficientData("No swap has set a price of this token yet.")
             if not wanted.asked:
                 page = read_page(mint, wanted, within, kept, asked)
             else:  # twenty of them may take tens of milliseconds: other clients do not wait

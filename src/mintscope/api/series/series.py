@@ -200,7 +200,7 @@ class CandleRoutes:
         if kept is None:
             raise not_tracked(mint)
         if not has_price(kept):
-            raise InsufficientData("There is no swap of this token yet that sets a price.")
+            raise InsufficientData("No swap has set a price of this token yet.")
         return kept
 
     async def _sell_table(

@@ -78,13 +78,13 @@ PAUSED: Final = Told(
     "again",
     503,
     "Sales are paused",
-    "Nothing can be paid for just now, and nothing is charged. Credits that you have go on"
+    "Purchases are closed right now, and nothing is charged. Existing credits keep working"
     " working. Try again in some minutes.",
 )
 NO_PRICE: Final = Told(
     "again",
     503,
-    "There is no reliable price just now",
+    "There is no reliable price right now",
     "The price of the payment token is unknown, so nothing is sold for it. Nothing was paid;"
     " credits that you have go on working. Try again in some minutes.",
 )
@@ -108,7 +108,7 @@ NOT_PROPOSED: Final = {
         "again",
         503,
         "The network does not answer",
-        "Our view of Solana is behind just now. Nothing was paid: try again in a moment.",
+        "Our view of Solana is behind right now. Nothing was paid: try again in a moment.",
     ),
     NotProposed.TREASURY: PAUSED,
 }

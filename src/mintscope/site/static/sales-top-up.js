@@ -18,7 +18,7 @@ const TopUp = (() => {
       return tell("There is no connection. Nothing was paid.");
     }
     const parts = [page.querySelector(".buying"), page.getElementById("sayings")];
-    if (parts.includes(null)) return tell("We cannot answer just now. Nothing was paid.");
+    if (parts.includes(null)) return tell("We cannot answer right now. Nothing was paid.");
     here = address;
     tell("");
     place.querySelector("[data-mark]").textContent = `\u2026${mark}`;
