@@ -70,4 +70,4 @@ def test_an_entry_of_the_changelog_has_two_lines_at_most() -> None:
     kinds = set(re.findall(r"^### (.+)", CHANGELOG, re.MULTILINE))
 
     assert longer == []
-    assert kinds <= {"Added", "Changed", "Fixed", "Removed"}
+    assert kinds <= {"Added", "Changed", "Fixed", "Removed", "For operators"}

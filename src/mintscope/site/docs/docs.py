@@ -185,6 +185,7 @@ def facts_of(guide: Guide, origin: str) -> Mapping[str, str]:
 
 NAME: Final = "CHANGELOG.md"
 PLACE: Final = ("mintscope.site", "docs", NAME)
+FOR_OPERATORS: Final = "For operators"  # changes that no customer notices: not on the page
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,7 @@ class Release:
 
 @cache
 def releases() -> tuple[Release, ...]:
-    """Return the releases with their changes, newest first."""
+    """Return the releases with the changes that customers notice, newest first."""
     package, *names = PLACE
     text = files(package).joinpath(*names).read_text()
     return tuple(Release(name, tuple(_groups(body))) for name, body in _parts(text, "## "))
@@ -213,6 +214,8 @@ def releases() -> tuple[Release, ...]:
 
 def _groups(body: str) -> Iterator[ChangeGroup]:
     for kind, text in _parts(body, "### "):
+        if kind == FOR_OPERATORS:
+            continue
         lines = re.split(r"^- ", text, flags=re.MULTILINE)[1:]
         yield ChangeGroup(kind, tuple(" ".join(line.split()) for line in lines))
 
