@@ -35,7 +35,7 @@ quick: $(VENV)/dev ## run the tests that need neither processes nor a browser, w
 	  -m "not process and not browser and not storm" --ignore tests/e2e --ignore tests/browser $(ARGS)
 
 # Four files at a time, even on two cores: tests of real processes mostly wait.
-test: $(VENV)/browser ## run every test, about ten minutes on two cores
+test: $(VENV)/nginx $(VENV)/promtool $(VENV)/browser ## run every test, about ten minutes on two cores
 	@$(SCRATCH) $(BIN)/pytest --numprocesses 4 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/dev ## check format, lint, English, types and layers, fastest first
@@ -147,20 +147,23 @@ $(VENV)/dev: $(VENV)/compiled requirements/dev.txt $(PACKAGES:=/package-lock.jso
 	done; $(BIN)/python -m compileall -qq -j 0 $(VENV)/lib src || true; for each in $$started; do wait $$each || exit 1; done
 	@touch $@
 
-# Chromium, nginx and promtool come from Debian if possible; without them their tests are skipped.
+# From Debian if possible; without one of them, its tests are skipped.  Each has a stamp: a checkout
+# that has the others gets the one that is new.
+define from_debian
+@PATH="$$PATH:/usr/sbin"; command -v $(1) >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
+  echo "installing $(1) ..."; export DEBIAN_FRONTEND=noninteractive RUNLEVEL=1; apt-get -qq update >/dev/null 2>&1; \
+  for package in $(2); do $(APT_INSTALL) $$package >/dev/null 2>&1 && exit 0; done; echo "$(1) could not be installed"; }
+@touch $@
+endef
+
+$(VENV)/nginx: $(VENV)/dev
+	$(call from_debian,nginx,nginx)
+
+$(VENV)/promtool: $(VENV)/dev
+	$(call from_debian,promtool,prometheus)
+
 $(VENV)/browser: $(VENV)/dev
-	@[ -x /usr/sbin/nginx ] || command -v nginx >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
-	  echo "installing nginx ..."; export DEBIAN_FRONTEND=noninteractive; \
-	  { apt-get -qq update && RUNLEVEL=1 $(APT_INSTALL) nginx; } >/dev/null 2>&1 || echo "nginx could not be installed"; }
-	@command -v promtool >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
-	  echo "installing promtool ..."; export DEBIAN_FRONTEND=noninteractive; \
-	  { apt-get -qq update && RUNLEVEL=1 $(APT_INSTALL) prometheus; } >/dev/null 2>&1 || echo "promtool could not be installed"; }
-	@command -v chromium-headless-shell >/dev/null || { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null || exit 0; \
-	  echo "installing the browser ..."; export DEBIAN_FRONTEND=noninteractive; \
-	  { apt-get -qq update && { $(APT_INSTALL) chromium-headless-shell \
-	  || $(APT_INSTALL) chromium; }; } >/dev/null 2>&1 \
-	  || echo "Chromium could not be installed"; }
-	@touch $@
+	$(call from_debian,chromium-headless-shell,chromium-headless-shell chromium)
 
 # Prometheus comes from Debian, and its own service does not start.
 $(VENV)/prometheus: $(VENV)/dev

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,19 @@ def test_every_make_target_the_readme_names_exists() -> None:
     targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
 
     assert set(re.findall(r"(?:`|^)make ([a-z]+)", README, re.MULTILINE)) <= set(targets)
+
+
+@pytest.mark.process
+def test_a_checkout_that_was_set_up_before_gets_what_tests_need_since(tmp_path: Path) -> None:
+    kept = [tmp_path / name for name in ("dev", "browser")]
+    for stamp in kept:
+        stamp.touch()
+    command = ["make", "-n", "test", f"VENV={tmp_path}", *(f"--old-file={each}" for each in kept)]
+    planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+    assert "in prometheus;" in planned
+    assert "in nginx;" in planned
+    assert "chromium" not in planned
 
 
 def test_every_decision_has_its_own_number_and_says_it() -> None:
