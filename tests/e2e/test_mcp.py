@@ -41,6 +41,7 @@ CALLED_WITH: Final[dict[str, dict[str, Any]]] = {
     "try_token": READ,
     "get_candles": READ | {"tf": "m1", "limit": 10},
     "get_indicators": READ | {"tf": "m1", "names": ["rsi", "macd"], "limit": 10},
+    "show_chart": READ | {"tf": "m1"},
     "get_swaps": READ | {"limit": 10},
     "get_pools": READ,
     "backtest": READ | {"where": "price > 0", "tf": "m1"},

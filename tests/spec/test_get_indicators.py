@@ -57,6 +57,26 @@ async def test_points_have_what_was_asked_for_and_null_while_it_warms_up(
     assert await market.service.left(token) == 0
 
 
+@pytest.mark.parametrize("fill", ["none", "previous"])
+async def test_points_have_the_candles_of_the_page_of_candles(
+    market: SeriesService, fill: str
+) -> None:
+    token = await market.service.issue(3)
+    for n in range(30):
+        await market.trade(90 * n, price(n))
+    asked: dict[str, Any] = {"tf": "m1", "limit": 20, "fill": fill}
+
+    points = (await page(market, token, names="candle,ema9", **asked))["points"]
+    alone = (await page(market, token, names="candle", **asked))["points"]
+    candles = (await market.ask("candles", credit_token=token, **asked)).json()["data"]["candles"]
+
+    assert [set(point) for point in points] == [{"t", "isOpen", "candle", "ema9"}] * 20
+    names = ("o", "h", "l", "c", "volume")
+    expected = [(one["t"], {name: one[name] for name in names}) for one in candles]
+    for found in (points, alone):
+        assert [(point["t"], point["candle"]) for point in found] == expected
+
+
 @pytest.mark.parametrize("tf", ["m1", "m5", "m15", "h1"])
 async def test_the_newest_point_is_the_report_as_of_the_same_slot(
     market: SeriesService, tf: str

@@ -19,8 +19,11 @@ from mcp_types import (
     INTERNAL_ERROR,
     CallToolRequestParams,
     CallToolResult,
+    ListResourcesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
     RequestParamsMeta,
 )
 
@@ -75,6 +78,12 @@ def _server_like(service: Client) -> Server[Any]:
         except (httpx2.HTTPError, OSError, RuntimeError, ExceptionGroup) as cause:
             raise MCPError(INTERNAL_ERROR, f"the service does not answer: {_why(cause)}") from cause
 
+    async def list_resources(_: Any, params: PaginatedRequestParams | None) -> ListResourcesResult:
+        return await service.list_resources(cursor=None if params is None else params.cursor)
+
+    async def read_resource(_: Any, params: ReadResourceRequestParams) -> ReadResourceResult:
+        return await service.read_resource(params.uri)
+
     return Server(
         "mintscope",
         version=__version__,
@@ -82,6 +91,8 @@ def _server_like(service: Client) -> Server[Any]:
         instructions=service.instructions,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=list_resources,
+        on_read_resource=read_resource,
     )
 
 

@@ -62,7 +62,7 @@ def read_arguments(tool: Tool, given: Mapping[str, Any], known: Collection[str])
     if unknown is not None:
         raise BadArguments(f"expected the arguments {', '.join(known)}; was {unknown[:50]!r}")
     path = tool.path
-    query = []
+    query = list(tool.chosen.items())
     for name, value in given.items():
         if name in OWN or tool.body is not None or (name == FIELDS and _chooses(tool)):
             continue

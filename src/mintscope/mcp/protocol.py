@@ -19,9 +19,14 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    ListResourcesResult,
     ListToolsResult,
     PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    Resource,
     TextContent,
+    TextResourceContents,
     ToolAnnotations,
 )
 from mcp_types import Tool as ListedTool
@@ -31,8 +36,9 @@ from mintscope import __version__
 from mintscope.kit.errors import InternalError
 from mintscope.kit.http.request import ClientDisconnected, next_request_id
 from mintscope.mcp.calls import ToolCalls
+from mintscope.mcp.chart import MEDIA_TYPE, META, chart_document
 from mintscope.mcp.results import CallResult, input_schema, output_schema
-from mintscope.mcp.tools import TOOLS, Tool
+from mintscope.mcp.tools import CHART, TOOLS, Tool
 
 log = structlog.get_logger()
 
@@ -86,12 +92,30 @@ def create_manager(
         instructions=INSTRUCTIONS,
         on_list_tools=list_tools,
         on_call_tool=call_tool,
+        on_list_resources=_list_resources,
+        on_read_resource=_read_resource,
     )
     # Nothing here acts for a browser's user by itself, so pages of any origin may ask, as at /v1.
     open_to_all = TransportSecuritySettings(enable_dns_rebinding_protection=False)
     return StreamableHTTPSessionManager(
         server, json_response=True, stateless=True, security_settings=open_to_all
     )
+
+
+async def _list_resources(
+    _: Context, _params: PaginatedRequestParams | None
+) -> ListResourcesResult:
+    chart = Resource(uri=CHART, name="chart", title="Chart of a token", mime_type=MEDIA_TYPE)
+    return ListResourcesResult(resources=[chart], ttl_ms=LIST_TTL_MS, cache_scope="public")
+
+
+async def _read_resource(_: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+    if params.uri != CHART:
+        raise MCPError(INVALID_PARAMS, f"expected {CHART}; was {params.uri[:50]!r}")
+    page = TextResourceContents(
+        uri=CHART, mime_type=MEDIA_TYPE, text=chart_document(), _meta=dict(META)
+    )
+    return ReadResourceResult(contents=[page], ttl_ms=LIST_TTL_MS, cache_scope="public")
 
 
 async def _call(
@@ -142,6 +166,6 @@ def _listed(tool: Tool, schema: dict[str, Any]) -> ListedTool:
         annotations=ToolAnnotations(
             read_only_hint=is_read,
             destructive_hint=None if is_read else False,  # says nothing of what only reads
-            open_world_hint=not is_read,
         ),
+        _meta={"ui": {"resourceUri": tool.app}} if tool.app else None,
     )

@@ -73,7 +73,10 @@ def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPr
     if not answer.is_success:
         return _refused(answer)
     delivered = _delivered(answer, price)
-    return delivered if tool.page is None else _as_rows(delivered, tool.page, arguments.fields)
+    if tool.page is None:
+        return delivered
+    rows = _as_rows(delivered, tool.page, arguments.fields)
+    return _for_app(rows, tool.page) if tool.app else rows
 
 
 def is_charged(answer: ApiAnswer) -> bool:
@@ -114,6 +117,15 @@ def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResul
     data[page.name] = table_of(data[page.name], fields or page.default)
     text = msgspec.json.encode({"data": data, "meta": result.structured["meta"]}).decode()
     return msgspec.structs.replace(result, structured=None, text=text)
+
+
+def _for_app(result: CallResult, page: Page) -> CallResult:
+    """Return *result* with its table for an app, and the newest row of it as text."""
+    told = msgspec.json.decode(result.text)
+    table = told["data"][page.name]
+    newest = {**table, "rows": table["rows"][-1:]}
+    short = {"data": {**told["data"], page.name: newest}, "meta": told["meta"]}
+    return CallResult(told, msgspec.json.encode(short).decode(), meta=result.meta)
 
 
 def _refused(answer: ApiAnswer) -> CallResult:
@@ -159,8 +171,8 @@ def _decoded(header: str | None) -> dict[str, Any] | None:
 
 KEPT: Final = frozenset({"type", "description", "enum", "items", "default", "minimum", "maximum"})
 INT32_MAX: Final = 2**31 - 1
-MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer", "description": "At most."}
-MAX_USD: Final[Mapping[str, Any]] = {"type": "number", "description": "At most."}
+MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer"}  # the names say it
+MAX_USD: Final[Mapping[str, Any]] = {"type": "number"}
 IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "type": "string",
     "description": "Secret, 16 to 128 of A-Za-z0-9-_; reuse on retry.",
@@ -173,6 +185,7 @@ OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 
 # The tools have 15 kB for all descriptions.
 LEFT_OUT: Final = frozenset({"at", "format"})
+OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill"})  # a chart is of now
 SHORTER: Final = {
     "mint": "Its mint, base58.",
     "cursor": "nextCursor of the page before.",
@@ -180,6 +193,8 @@ SHORTER: Final = {
     "from": "Unix seconds, included.",
     "to": "Unix seconds, included.",
     "partial": "true: from the first priced swap on; null for what needs more candles.",
+    "candles": "closed: without the open candle, which still changes.",
+    "order": "asc: the least first.",
     "fill": "previous: a span without trades has a candle of the close before.",
 }
 
@@ -195,7 +210,8 @@ def input_schema(
     properties: dict[str, Any] = {}
     required = []
     for parameter in operation.get("parameters", ()):
-        if parameter["in"] not in {"path", "query"} or parameter["name"] in LEFT_OUT:
+        is_asked = parameter["in"] in {"path", "query"} and parameter["name"] not in tool.chosen
+        if not is_asked or parameter["name"] in LEFT_OUT | (OF_PAGES if tool.app else set()):
             continue
         name = names.get(parameter["name"], parameter["name"])
         description = SHORTER.get(name, parameter["description"])

@@ -14,6 +14,7 @@ from enum import Enum
 from typing import Any, Final, NamedTuple
 
 FREE_ERRORS: Final = "Errors are free."
+CHART: Final = "ui://mintscope/chart"
 ONE_CREDIT: Final = "1 credit, or 0.0025 USD by x402."
 
 
@@ -45,6 +46,9 @@ class Tool(NamedTuple):
     arguments  the names of tool arguments that have another name in the operation
     page       the list that is returned as rows; None if the data is one object
     body       the shape of the body of the request; None: it has none
+    chosen     fields of the query that are always the same, as the API names them
+    app        the resource in which hosts show the result to a person; "": none. Then the rows are
+               for the app, and a model reads the newest of them
     """
 
     name: str
@@ -56,6 +60,8 @@ class Tool(NamedTuple):
     arguments: Mapping[str, str] = {}
     page: Page | None = None
     body: "Body | None" = None
+    chosen: Mapping[str, str] = {}
+    app: str = ""
 
 
 class Body(NamedTuple):
@@ -143,8 +149,8 @@ TOOLS: Final = (
         "GET",
         "/v1/trial/{tokenAddress}",
         ToolCost.NOTHING,
-        "The same report as get_token, free of charge, some times a day and client address; then"
-        f" RATE_LIMITED. Free. {FREE_ERRORS}",
+        "The same report as get_token, some times a day and client address; then RATE_LIMITED."
+        f" Free. {FREE_ERRORS}",
         MINT,
     ),
     Tool(
@@ -171,6 +177,20 @@ TOOLS: Final = (
         f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
         Page("points"),
+    ),
+    Tool(
+        "show_chart",
+        "Chart of a token",
+        "GET",
+        "/v1/token/{tokenAddress}/indicators",
+        ToolCost.CREDIT,
+        "Show a person a chart of one Solana token: 120 candles, EMA 9 and 21, RSI, and a button"
+        " that buys 10 credits for at most max_usd. You get the newest values; hosts without MCP"
+        f" Apps show nothing. {ONE_CREDIT} {FREE_ERRORS}",
+        MINT,
+        Page("points"),
+        chosen={"names": "candle,ema9,ema21,rsi", "limit": "120"},
+        app=CHART,
     ),
     Tool(
         "get_swaps",

@@ -19,6 +19,7 @@ from mintscope.market.indicators import INDICATORS
 from mintscope.market.series.series import AVERAGES, NAMES
 
 NAMES_MAX: Final = 20
+CANDLE: Final = "candle"  # the candle itself, so that one page draws a chart
 # Which parameters an indicator takes, and in what range, a pattern cannot say.
 PARAMETERS: Final = r"\([0-9]{1,12}(\.[0-9]{1,6})?(,[0-9]{1,12}(\.[0-9]{1,6})?){0,2}\)"
 Name = Annotated[
@@ -30,7 +31,7 @@ Name = Annotated[
         examples=["sma(50)"],
         # Not `pattern`, which clients would read instead of the problem.
         extra_json_schema={
-            "pattern": f"^({'|'.join(NAMES)}|({'|'.join(INDICATORS)})({PARAMETERS})?)$"
+            "pattern": f"^({CANDLE}|{'|'.join(NAMES)}|({'|'.join(INDICATORS)})({PARAMETERS})?)$"
         },
     ),
 ]
@@ -105,6 +106,16 @@ class FibonacciPoint(Wire, gc=False):
     ext2618: Annotated[float, Meta(description="261.8 % up from the low, USD.")]
 
 
+class CandlePoint(Wire, gc=False):
+    """The candle of a point."""
+
+    o: Annotated[float, Meta(description="Open, USD.")]
+    h: Annotated[float, Meta(description="High, USD.")]
+    l: Annotated[float, Meta(description="Low, USD.")]  # noqa: E741 - as charts do
+    c: Annotated[float, Meta(description="Close, USD.")]
+    volume: Annotated[float, Meta(description="Traded, USD.")]
+
+
 Asked = UnsetType
 
 
@@ -144,6 +155,9 @@ class IndicatorPoint(Wire, gc=False):
             " or an object of the numbers that the indicator has. Null while they warm up.",
             examples=[{"sma(50)": 0.0231, "adx": {"adx": 31.2, "plusDi": 24.1, "minusDi": 11.9}}],
         ),
+    ] = UNSET
+    candle: Annotated[
+        CandlePoint | Asked, Meta(description="The candle of the point, if it was asked for.")
     ] = UNSET
 
 

@@ -15,7 +15,9 @@ from msgspec.structs import replace
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
 from mintscope.api.series.indicator_wire import (
+    CANDLE,
     BollingerPoint,
+    CandlePoint,
     FibonacciPoint,
     IndicatorPage,
     IndicatorPoint,
@@ -31,7 +33,7 @@ from mintscope.api.wire import encode_cursor, read_query
 from mintscope.kit.errors import BadRequest, InsufficientData
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
-from mintscope.kit.primitives import Mint, UnixS
+from mintscope.kit.primitives import MICRO_USD, Mint, UnixS
 from mintscope.market.engine.kernels import ACC, Floats
 from mintscope.market.indicators import AskedIndicator, read
 from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle
@@ -116,10 +118,11 @@ class IndicatorRoutes:
 
 
 class Indicators(NamedTuple):
-    """The content of a point: plain fields, and indicators with parameters."""
+    """The content of a point: plain fields, indicators with parameters, the candle itself."""
 
     plain: Sequence[str]
     asked: Sequence[AskedIndicator]
+    has_candle: bool
 
     @property
     def lead(self) -> int:
@@ -136,10 +139,10 @@ class Indicators(NamedTuple):
 def _wanted(names: Sequence[str]) -> Indicators:
     """Return the indicators that *names* ask for.  Raises BadRequest for an unknown name."""
     try:
-        asked = [read(name) for name in dict.fromkeys(names) if name not in NAMES]
+        asked = [read(name) for name in dict.fromkeys(names) if name not in {*NAMES, CANDLE}]
     except ValueError as problem:
         raise BadRequest(f"names: {problem}") from None
-    return Indicators([name for name in names if name in NAMES], asked)
+    return Indicators([name for name in names if name in NAMES], asked, CANDLE in names)
 
 
 def _range_of(query: IndicatorsQuery) -> Range:
@@ -175,6 +178,7 @@ def _filled_page(
         page.candles[shown:],
         UnixS(now - within.width.seconds),
         {name: of[shown:] for name, of in values.items()},
+        has_candle=wanted.has_candle,
     )
     is_cut = page.until is None and first > 0 and shown == first
     is_last = shown in {0, since} or is_cut
@@ -208,7 +212,7 @@ def _page(
         first = bisect_left(series.candles, shown[0].bucket, key=BUCKET) - start.first
         values = {name: of[first:] for name, of in values.items()}
         ended = UnixS((kept.tip.time or 0) - within.width.seconds)
-        points = _points(shown, ended, values)
+        points = _points(shown, ended, values, has_candle=wanted.has_candle)
     is_cut = not series.has_older and start.first > 0 and page.candles[0].bucket <= exact
     until = None if is_cut else page.until
     cursor = None if until is None else encode_cursor(Before(within.width.name, until))
@@ -216,7 +220,11 @@ def _page(
 
 
 def _points(
-    candles: Sequence[SeriesCandle], ended: UnixS, values: dict[str, Floats]
+    candles: Sequence[SeriesCandle],
+    ended: UnixS,
+    values: dict[str, Floats],
+    *,
+    has_candle: bool,
 ) -> list[IndicatorPoint]:
     """Return a point for each of *candles*: *values* has a row for each, and may have more.
 
@@ -229,8 +237,14 @@ def _points(
     asked = {name: _asked_column(name, of) for name, of in values.items() if name not in NAMES}
     by_text = [dict(zip(asked, row, strict=True)) for row in zip(*asked.values(), strict=True)]
     columns.append(by_text or repeat(UNSET))
+    columns.append([_candle_of(each) for each in candles] if has_candle else repeat(UNSET))
     rows = zip(candles, *columns, strict=False)  # what was not asked for has no end
     return [IndicatorPoint(c.bucket, c.bucket > ended, *row) for c, *row in rows]
+
+
+def _candle_of(candle: SeriesCandle) -> CandlePoint:
+    volume = candle.buy_volume + candle.sell_volume + (candle.imported_volume or 0)
+    return CandlePoint(candle.open, candle.high, candle.low, candle.close, volume / MICRO_USD)
 
 
 def _asked_column(text: str, values: Floats) -> list[Any]:

@@ -21,6 +21,7 @@ from mintscope.payments.facilitator import Facilitator
 from mintscope.payments.merchant import AcceptedToken, Merchant
 from mintscope.payments.price_cache import PriceCache, PriceSource, SolSource
 from mintscope.payments.pricing import Doubt, Quote
+from support.fakes.series import FakeSeries
 from support.scenes.payments.payment_build import Recipe, as_base64
 from support.scenes.payments.payment_world import SECRETS, TODAY, World, world_at
 from support.scenes.service import Service, running_service
@@ -211,6 +212,7 @@ async def opened(
     api: ApiConfig = RAISED,
     origin: str = ORIGIN,
     limit_clock: Clock | None = None,
+    series: FakeSeries | None = None,
     **changes: Any,
 ) -> AsyncIterator[SellingApi]:
     """Open another process of the shop; *changes* are to its facilitator."""
@@ -231,6 +233,7 @@ async def opened(
         merchant=merchant,
         api=api,
         limit_clock=limit_clock,
+        series=series,
     ) as service:
         yield SellingApi(world, service, facilitator, price, sol, usdc_price, pause)
 

@@ -62,12 +62,23 @@ class StochasticValues(msgspec.Struct, frozen=True):
     d: float | None
 
 
+class PointCandle(msgspec.Struct, frozen=True):
+    """The candle of a point: open, high, low and close, and what was traded, in dollars."""
+
+    o: float
+    h: float
+    l: float  # noqa: E741 - as charts do
+    c: float
+    volume: float
+
+
 class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
     """The values after the candle that begins at *t*, Unix seconds.
 
     None were not asked for, or had too short a history.
     is_open    the candle has not ended, and its values may change
     values     indicators with parameters, by the names that they were asked for
+    candle     the candle itself, if `candle` was among the names
     """
 
     t: int
@@ -84,6 +95,7 @@ class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
     vwap: float | None = None
     stoch_rsi: StochasticValues | None = None
     values: dict[str, float | dict[str, float | None] | None] = {}
+    candle: PointCandle | None = None
 
 
 class IndicatorsPage(msgspec.Struct, frozen=True, rename="camel"):
