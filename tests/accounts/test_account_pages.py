@@ -200,7 +200,7 @@ async def test_who_leaves_leaves_no_name(site: Website, alice: Person) -> None:
     assert isinstance(made, Alert)
     await site.accounts.signals.test(UserId(1), made.signal_id)
     text = words(await alice.open(DELETE))
-    assert "1 alert is deleted, with the record of what fired" in text
+    assert "1 alert is deleted, with all firings" in text
     assert "1 key stops working" in text
     assert "this address may apply again" in text
     ((username,),) = site.rows("SELECT username FROM user")

@@ -40,10 +40,10 @@ async def test_an_application_is_disowned_by_its_other_button(site: Website) -> 
     async with Person(site) as reader:
         assert where(await reader.send(link, {"answer": "not-mine"})) == "/disowned"
         assert await state(site, signup_id) is None
-        assert "Nothing of it is kept" in words(await reader.open("/disowned"))
+        assert "All its data is deleted" in words(await reader.open("/disowned"))
         gone = await reader.open(link)
         assert gone.status_code == 404
-        assert "deleted, and can be made again" in words(gone)
+        assert "deleted; you can apply again" in words(gone)
         assert (await reader.send(link, {"answer": "mine"})).status_code == 404
 
 
@@ -103,7 +103,7 @@ async def test_a_person_claims_an_agent_with_the_same_address(alice: Person) -> 
             assert other.status_code == 404
         refused = await mallory.send(link)
         assert refused.status_code == 404
-        assert "only for the account that asked for it" in words(refused)
+        assert "for the account that requested it" in words(refused)
     assert "Claim an agent" in words(await alice.open(link))
     assert agent.username in words(await alice.open("/settings/account"))
     assert where(await alice.send(link)) == "/settings/api-keys?notice=claimed"

@@ -207,4 +207,4 @@ async def test_pages_of_settings_are_for_those_signed_in(site: Website) -> None:
             assert where(response) == f"/sign-in?next={path.replace('/', '%2F')}"
             assert "set-cookie" not in response.headers
         page = await stranger.open("/sign-in?next=/settings/account")
-        assert "Sign in to go on to where you were." in words(page)
+        assert "Sign in to continue." in words(page)

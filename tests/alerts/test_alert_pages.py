@@ -141,7 +141,7 @@ async def test_the_secret_of_a_webhook_is_shown_once(alice: Person) -> None:
     renewed = words(await alice.send(f"{path}/secret"))
     after = words(await alice.open(path))
 
-    assert "It is shown this once." in shown
+    assert "It is shown only once." in shown
     secrets = {word for page in (shown, renewed) for word in page.split() if "whsec_" in word}
     assert len(secrets) == 2
     assert not any(secret in after for secret in secrets)

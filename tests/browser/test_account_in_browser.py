@@ -49,7 +49,7 @@ async def test_from_signing_up_to_a_new_password(own_site: Website, ann: Visitor
     await ann.reads("You are signed out.")
 
     await ann.open("/settings/sessions")
-    await ann.reads("Sign in to go on to where you were.")
+    await ann.reads("Sign in to continue.")
     await ann.fill(E_mail_address=EMAIL, Password="not my password")
     await ann.press("Sign in")
     await ann.reads("The e-mail address or the password is wrong.")
@@ -94,7 +94,7 @@ async def test_a_session_is_ended_from_another(
         await ann.reads("That session is ended.")
         await expect(ann.page.get_by_role("row")).to_have_count(2)
         await elsewhere.open("/settings/account")
-        await elsewhere.reads("Sign in to go on to where you were.")
+        await elsewhere.reads("Sign in to continue.")
 
 
 async def test_an_application_is_confirmed_or_disowned(own_site: Website, ann: Visitor) -> None:

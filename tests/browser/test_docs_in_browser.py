@@ -84,7 +84,7 @@ async def test_a_page_is_found_by_a_field_that_is_on_it(reader: Visitor) -> None
     await reader.page.get_by_text("pages have it").wait_for(state="attached")
     found = await reader.page.locator(".docs-lists li:not([hidden]) a").all_inner_texts()
     await find.fill("nothing has this")
-    await reader.reads("Nothing here has that in its name.")
+    await reader.reads("No page matches.")
     await find.fill("tokens batch")
     await find.press("Enter")
     await reader.page.wait_for_url("**/docs/api/post-tokens-batch")

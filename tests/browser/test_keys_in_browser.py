@@ -112,7 +112,7 @@ async def test_a_key_is_made_without_scripts(chromium: Browser, live_site: Websi
 
         # Sent once more, as loading the page again does: no second key.
         await visitor.page.reload()
-        await visitor.reads("That was done already")
+        await visitor.reads("This was already done")
         await visitor.follow("See your keys")
         assert await visitor.page.get_by_role("link", name="My bot", exact=True).count() == 1
     assert (await whose(live_site, secret)).status_code == 200
@@ -160,7 +160,7 @@ async def test_a_key_is_rotated_with_an_overlap_and_revoked(
     await visitor.page.get_by_label("After 1 hour").check()
     await visitor.press("Rotate key")
     new = await visitor.page.locator("#secret").inner_text()
-    await visitor.reads("goes on working for an hour")
+    await visitor.reads("keeps working for an hour")
     await visitor.page.get_by_label("I saved it").check()
     await visitor.press("Done")
     await visitor.reads("Replaced")
@@ -192,7 +192,7 @@ async def test_the_password_is_asked_for_again_and_nothing_typed_is_lost(
     await ask_for_key(visitor, "Late & slow")
     live_site.clock.advance(11 * 60_000)
     await visitor.press("Create key")
-    await visitor.reads("The next step needs it once more.")
+    await visitor.reads("The next step needs your password again.")
     password = visitor.page.get_by_label("Password of hal@keys.example", exact=True)
     await password.fill("wrong password")
     await visitor.press("Go on")

@@ -123,5 +123,5 @@ async def test_without_scripts_an_app_is_offered(chromium: Browser, live_site: W
     async with visiting(chromium, live_site.origin, scripts=False) as visitor:
         await visitor.sign_up("plain@people.example")
         await visitor.open(f"{FACTORS}/passkeys/new")
-        await visitor.reads("an authenticator app works without")
+        await visitor.reads("use an authenticator app")
         await expect(visitor.page.get_by_text("Go on", exact=True)).to_be_hidden()

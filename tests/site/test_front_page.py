@@ -98,7 +98,7 @@ async def test_it_says_how_old_its_block_is_and_shows_none_that_is_too_old(shop:
         for path in ("/", "/live"):
             late = await person.open(path)
             assert "SOL the last hour" not in words(late)
-            assert "SOL is not shown: there is no data of it that is fresh enough." in words(late)
+            assert "SOL is not shown, because its data is too old." in words(late)
 
 
 async def test_who_signs_in_sees_credits_keys_and_what_is_watched(shop: Website) -> None:
@@ -108,7 +108,7 @@ async def test_who_signs_in_sees_credits_keys_and_what_is_watched(shop: Website)
         assert "0 credits are left" in new
         assert "None used in the last 30 days." in new
         assert "Make the first key" in new
-        assert "The star beside a token in the list puts it here." in new
+        assert "Tokens that you star in the list appear here." in new
         await person.send("/tokens/watch", {"add": mint_named("WIF")})
         await person.send(f"{REVIEW}?name=Bot&trade=write&lifetime=30d", {"newest": "0"})
         page = words(await person.open("/"))

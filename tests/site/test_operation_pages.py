@@ -103,7 +103,7 @@ async def test_the_overview_adds_up_what_every_process_wrote(
     assert "Fee payer 1.2500 SOL" in text
     assert "peak 3,000 an hour" in text
     assert "Age of the newest block 2.4 s" in text
-    assert "Everything of the last seven days was understood." in text
+    assert "Every call of the last seven days was read." in text
 
 
 async def test_what_was_missed_is_drawn_by_program_over_the_week(

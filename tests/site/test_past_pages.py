@@ -1,4 +1,4 @@
-"""The past of a token, as administrators ask for it."""
+"""The history of a token, as administrators ask for it."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -40,7 +40,7 @@ def asking(mint: str = BONK, days: str = "10") -> dict[str, str]:
 async def test_a_past_is_asked_for_confirmed_and_told_to_its_end(
     administrator: Person, market: Market
 ) -> None:
-    assert "No past was asked for yet." in words(await administrator.open(PASTS))
+    assert "No history was requested yet." in words(await administrator.open(PASTS))
     assert where(await administrator.send(PASTS, asking())).startswith(PASTS)
     asked = await administrator.open(PASTS)
     assert f"{BONK} Being estimated" in words(asked)

@@ -51,7 +51,7 @@ async def test_a_watchlist_is_made_filled_named_emptied_and_deleted(alice: Perso
     assert "1 of 200 tokens" in emptied
     assert "Other 1 token, since" in listed
     assert "Delete Other ?" in asked
-    assert "You have none yet" in words(await alice.open("/watchlists"))
+    assert "You have no watchlists yet" in words(await alice.open("/watchlists"))
     assert (await alice.open(path)).status_code == 404
 
 
@@ -67,7 +67,7 @@ async def test_a_token_is_put_on_it_by_name_once_it_is_chosen(alice: Person) -> 
     for each in (found, named):
         assert f'name="choose" value="{WSOL}"' in each.text
     assert "Choose one of these" in words(named)
-    assert "No tracked token has that name" in words(unknown)
+    assert "No tracked token has this name" in words(unknown)
     assert "0 of 200 tokens" in empty
     assert "1 of 200 tokens" in words(await alice.open(path))
 
@@ -90,7 +90,7 @@ async def test_what_is_known_of_a_token_stands_beside_it(alice: Person) -> None:
         ("", "name", "x" * 65, "Give it a name"),
         ("", "name", "a\nb", "Give it a name"),
         ("/rename", "name", "", "Give it a name"),
-        ("/add", "mint", "nothing", "No tracked token has that name"),
+        ("/add", "mint", "nothing", "No tracked token has this name"),
         ("/add", "mint", "", "Name a token: its name or symbol, or its mint address."),
     ],
 )

@@ -108,7 +108,7 @@ async def test_a_scaled_amount_is_told_beside_the_price(stranger: Person) -> Non
     """And what is announced, with its time."""
     told = words(await stranger.open(f"/token/{RISKY}"))
 
-    assert "Of one unscaled token: wallets show 2.5 for each." in told
+    assert "For one unscaled token: wallets show 2.5 for each." in told
     assert "Wallets show 2.5 for each token" in told
     assert "From 2100-01-01T00:00:00Z on they show 5." in told
     assert "unscaled" not in words(await stranger.open(f"/token/{BONE}"))

@@ -52,7 +52,7 @@ async def test_it_shows_the_facts_of_the_chain(site: Website) -> None:
         assert part in words(page)
     assert "No token has this address on the chain." in wallet
     assert "track it" not in wallet
-    assert "The chain could not be asked now." in unread
+    assert "The chain is not available right now." in unread
     assert "Sign in to track it" in unread
 
 
@@ -61,7 +61,7 @@ async def test_look_ups_of_an_address_are_limited(site: Website) -> None:
         pages = [words(await person.open(f"/token/{UNTRACKED}")) for _ in range(11)]
 
     assert "No more can be made" in pages[9]
-    assert "The chain could not be asked now." in pages[10]
+    assert "The chain is not available right now." in pages[10]
 
 
 async def test_one_is_tracked_at_once_and_the_next_is_a_request(

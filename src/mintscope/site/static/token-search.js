@@ -56,7 +56,7 @@ for (const field of document.querySelectorAll("[data-token-search]")) {
       const answer = await fetch(`/v1/tokens?${query}`, { signal: asked.signal });
       if (!answer.ok) return undefined; // the button still finds
       const { tokens } = (await answer.json()).data;
-      said.textContent = tokens.length ? "" : "No tracked token has that name.";
+      said.textContent = tokens.length ? "" : "No tracked token has this name.";
       return show(tokens);
     } catch {
       return undefined;

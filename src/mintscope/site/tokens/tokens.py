@@ -388,7 +388,7 @@ def _read(text: str) -> ListPlace:
 FOUND_MAX: Final = 6
 NONE_NAMED: Final = "Name a token: its name or symbol, or its mint address."
 CHOOSE_ONE: Final = "Choose one of these: names are not unique."
-NONE_FOUND: Final = "No tracked token has that name. Its mint address works, too."
+NONE_FOUND: Final = "No tracked token has this name. You can also enter a mint address."
 
 
 class TokenSearch:
