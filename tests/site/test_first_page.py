@@ -15,7 +15,7 @@ async def test_payments_are_offered_where_they_are_taken(
     async with website(tmp_path, has_payments=has_payments) as site, Person(site) as person:
         page = await person.open("/")
     shown = words(page)
-    assert "An answer costs one credit" in shown
+    assert "A response costs one credit" in shown
     for offer in ["x402", "A program that pays", "/v1/credits/bundles"]:
         assert (offer in shown) is has_payments
 
