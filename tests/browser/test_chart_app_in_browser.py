@@ -32,7 +32,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 CHART: Final = "ui://mintscope/chart"
 MINUTES: Final = 150
-# What a host does: it shows the resource in a sandbox of no origin, under the policy of the
+# A host shows the resource in a sandbox of no origin, under the policy of the
 # specification, and passes messages on.
 HOST: Final = """<!doctype html><html lang="en"><title>Host</title>
 <iframe title="App" width="720" height="640" sandbox="allow-scripts"></iframe>
@@ -43,8 +43,8 @@ const send = (message) => app.contentWindow.postMessage({ jsonrpc: "2.0", ...mes
 addEventListener("message", async ({ source, data }) => {
   if (source !== app.contentWindow) return;
   window.heard.push(data);
-  const told = data.id !== undefined && JSON.parse(await window.answer(JSON.stringify(data)));
-  if (told) send({ id: data.id, ...told });
+  const reply = data.id !== undefined && JSON.parse(await window.answer(JSON.stringify(data)));
+  if (reply) send({ id: data.id, ...reply });
   if (data.method !== "ui/notifications/initialized") return;
   const { given, result } = JSON.parse(await window.shown());
   send({ method: "ui/notifications/tool-input", params: { arguments: given } });
@@ -87,13 +87,13 @@ class Host:
                 assert params["protocolVersion"] == "2026-01-26"
                 assert params["appInfo"].keys() == {"name", "version"}
                 context = {"theme": "dark", "styles": {"variables": {"--font-sans": "serif"}}}
-                told = {
+                reply = {
                     "protocolVersion": "2026-01-26",
                     "hostInfo": {"name": "host", "version": "1"},
                     "hostCapabilities": {"serverTools": {}},
                     "hostContext": context,
                 }
-                return json.dumps({"result": told})
+                return json.dumps({"result": reply})
             case "ui/message":
                 self.messages.append(params["content"][0]["text"])
                 return json.dumps({"result": {}})

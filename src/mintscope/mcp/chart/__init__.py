@@ -3,7 +3,7 @@
 Source    https://github.com/modelcontextprotocol/ext-apps, specification 2026-01-26
 
 It loads nothing and connects to nothing: its policy allows its own style and script by their
-hashes, and hosts are told that it needs no other origin.
+hashes, and its resource names no other origin.
 """
 
 from base64 import b64encode
@@ -46,5 +46,5 @@ def chart_document() -> str:
 
 
 def _source(content: str) -> str:
-    """Return what a policy calls *content*, which stands in the document itself."""
+    """Return the policy source of *content*, an inline style or script of the document."""
     return f"'sha256-{b64encode(sha256(content.encode()).digest()).decode()}'"

@@ -123,7 +123,7 @@ function keepSecret(token) {
   at("secret").querySelector("input").value = token;
 }
 
-// What is shown.
+// Output.
 
 function say(text) {
   at("said").textContent = text;
