@@ -190,6 +190,7 @@ ELSEWHERE: Final = {
     "/settings/second-factor/passkeys/{passkey}/remove",
     "/sign-in/code",
     "/sign-in/passkey",
+    "/sign-in/passkey-alone",
     "/live",
     "/live/events",
     "/tokens/events",

@@ -9,7 +9,7 @@ from playwright.async_api import Browser, CDPSession, expect
 
 from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.people.page_checks import look_at
-from support.scenes.website import PASSWORD, Website
+from support.scenes.website import MINUTE_MS, PASSWORD, Website
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -18,18 +18,22 @@ FACTORS = "/settings/second-factor"
 
 @asynccontextmanager
 async def with_authenticator(
-    chromium: Browser, site: Website
+    chromium: Browser, site: Website, *, is_phone: bool = False
 ) -> AsyncIterator[tuple[Visitor, CDPSession, str]]:
-    """Open a browser at the site's name, with a device that says yes."""
+    """Open a browser at the site's name, with a device that says yes.
+
+    is_phone   it keeps passkeys with their accounts, and verifies its user
+    """
     origin = site.origin.replace("127.0.0.1", "localhost")
     async with visiting(chromium, origin) as visitor:
         device = await visitor.page.context.new_cdp_session(visitor.page)
         await device.send("WebAuthn.enable")
         options = {
             "protocol": "ctap2",
-            "transport": "usb",
-            "hasResidentKey": False,
-            "hasUserVerification": False,
+            "transport": "internal" if is_phone else "usb",
+            "hasResidentKey": is_phone,
+            "hasUserVerification": is_phone,
+            "isUserVerified": is_phone,
             "automaticPresenceSimulation": True,
         }
         added = await device.send("WebAuthn.addVirtualAuthenticator", {"options": options})
@@ -102,10 +106,40 @@ async def test_a_copied_passkey_lets_no_one_in(chromium: Browser, live_site: Web
         await device.send("WebAuthn.clearCredentials", named)
         await device.send("WebAuthn.addCredential", named | {"credential": copied})
         await visitor.press("Use a passkey")
-        await visitor.reads("The passkey did not prove itself")
+        await visitor.reads("This passkey may be a copy")
         await expect(visitor.page.get_by_role("button", name="Use a passkey")).to_be_visible()
         await visitor.open("/settings/account")
         assert visitor.path.startswith("/sign-in")
+
+
+async def test_a_phone_signs_in_alone(chromium: Browser, live_site: Website) -> None:
+    email = "phone@people.example"
+    async with with_authenticator(chromium, live_site, is_phone=True) as (visitor, device, phone):
+        await visitor.sign_up(email)
+        await visitor.open(f"{FACTORS}/passkeys/new")
+        await add_passkey(visitor, "My phone")
+        await visitor.press("Sign out")
+        live_site.clock.advance(MINUTE_MS)
+        named = {"authenticatorId": phone}
+        # Else the device answers before a button is pressed: the browser suggests its passkey.
+        away = await device.send("WebAuthn.getCredentials", named)
+        await device.send("WebAuthn.clearCredentials", named)
+        await visitor.open("/sign-in?next=/settings/account")
+        faults = await look_at(visitor.page, "sign-in-by-passkey")
+        await visitor.page.get_by_role("button", name="Sign in with a passkey").click()
+        await visitor.reads("That was cancelled, or took too long")
+        for each in away["credentials"]:
+            await device.send("WebAuthn.addCredential", named | {"credential": each})
+        await visitor.press("Sign in with a passkey")
+        await visitor.reads(email)
+        assert visitor.path == "/settings/account"
+        await visitor.press("Sign out")
+        live_site.clock.advance(MINUTE_MS)
+        # The device of the test takes the browser's suggestion at once.
+        await visitor.page.goto(visitor.origin + "/sign-in?next=/settings/log", wait_until="commit")
+        await visitor.page.wait_for_url("**/settings/log")
+        await expect(visitor.page.get_by_text("Signed in with a passkey")).to_have_count(2)
+    assert faults == []
 
 
 async def test_at_another_address_of_the_site_the_page_says_where_to_go(

@@ -29,6 +29,7 @@ OPEN_FORMS = {
     "/sign-in",
     "/sign-in/code",
     "/sign-in/passkey",
+    "/sign-in/passkey-alone",
     "/sign-up",
     "/forgot",
     "/reset/{link}",

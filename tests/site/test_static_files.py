@@ -128,7 +128,8 @@ def test_a_page_that_htmx_makes_quicker_takes_it() -> None:
 
 
 def test_every_form_that_changes_something_carries_the_text_of_the_session() -> None:
-    open_forms = {"/sign-up", "/sign-in", "/forgot", "/sign-in/code", "/sign-in/passkey"}
+    signing_in = {"/sign-in", "/sign-in/code", "/sign-in/passkey", "/sign-in/passkey-alone"}
+    open_forms = {"/sign-up", "/forgot"} | signing_in
     links = {"reset.html", "confirm.html", "undo_email.html", "pause.html"}
     for template in TEMPLATES:
         for tag, inside in re.findall(

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
 import structlog
@@ -57,7 +57,6 @@ from mintscope.site.routes import SentEmail
 from mintscope.watchlists.watchlists import Watchlists
 
 NAME: Final = "mintscope"
-FactorsT = TypeVar("FactorsT", Factors, SecondStep)
 
 Compose: TypeAlias = Callable[[Draft], Email]
 
@@ -157,8 +156,23 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             exchange=Exchanges(store, secrets=secrets, clock=clock, entropy=os.urandom),
             review=Reviews(store, clock=clock, entropy=os.urandom),
             people=_people(config.web, store, secrets, hashing, limits, clock),
-            factors=_factors(Factors, origin, store, secrets, limits, clock),
-            second_step=_factors(SecondStep, origin, store, secrets, limits, clock),
+            factors=Factors(
+                store=store,
+                secrets=secrets,
+                verifier=passkeys_at(_origins(origin), NAME),
+                limits=limits,
+                clock=clock,
+                entropy=os.urandom,
+            ),
+            second_step=SecondStep(
+                store=store,
+                secrets=secrets,
+                verifier=passkeys_at(_origins(origin), NAME),
+                limits=limits,
+                clock=clock,
+                entropy=os.urandom,
+                guesses=_guesses(config.web),
+            ),
             addresses=_addresses(store, secrets, limits, clock),
             leaving=AccountDeletion(store=store, clock=clock),
             keys=keys,
@@ -190,24 +204,6 @@ def _addresses(
 ) -> AddressChanges:
     return AddressChanges(
         store=store, secrets=secrets, limits=limits, clock=clock, entropy=os.urandom
-    )
-
-
-def _factors(  # noqa: PLR0913, PLR0917 - one argument for each part
-    kind: type[FactorsT],
-    origin: str,
-    store: AccountStore,
-    secrets: AccountSecrets,
-    limits: Limits,
-    clock: Clock,
-) -> FactorsT:
-    return kind(
-        store=store,
-        secrets=secrets,
-        verifier=passkeys_at(_origins(origin), NAME),
-        limits=limits,
-        clock=clock,
-        entropy=os.urandom,
     )
 
 

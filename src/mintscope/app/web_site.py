@@ -127,7 +127,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
     """Yield every group of pages that is served with *features*."""
     people = parts.people
     yield from _market_pages(parts, features, origins[0])
-    second_step = SecondStepPages(parts.second_step)
+    second_step = SecondStepPages(parts.second_step, asks_passkeys=features.has_people)
     yield EntryPages(people, second_step, may_sign_up=features.has_people)
     yield second_step
     if features.has_people:

@@ -19,7 +19,7 @@ from mintscope.kit.http.rate_limit import AddressLimit, WriteBudget
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import AnyResponse, Response
 from mintscope.kit.http.routes import Route, Router
-from mintscope.site.page import COOKIE, END_SESSION, Page, Pushed, Redirect, WholeResponse
+from mintscope.site.page import COOKIE, END_SESSION, VISIT, Page, Pushed, Redirect, WholeResponse
 from mintscope.site.render import PageContext, PageWriter, failure_headers, failure_page
 from mintscope.site.routes import (
     SEGMENT,
@@ -110,6 +110,7 @@ class PageEndpoints:
                 form=form,
                 next_path=self._own_page(form.text("next") or query.text("next")),
                 bearer=request.bearer() or "",
+                visit=_cookie(request, VISIT) or "",
             )
         )
         if isinstance(response, Pushed):
@@ -187,10 +188,14 @@ class PageEndpoints:
 
 def session_cookie(request: Request) -> str | None:
     """Return the session's cookie, or None if there is none or more than one."""
+    return _cookie(request, COOKIE)
+
+
+def _cookie(request: Request, wanted: str) -> str | None:
     found = [
         value
         for header in request.values(b"cookie")
         for name, value in cookie_parser(header).items()
-        if name == COOKIE
+        if name == wanted
     ]
     return found[0] if len(found) == 1 else None

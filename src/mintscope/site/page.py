@@ -19,6 +19,7 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS, HOUR_S, MINUTE_MS, MINUTE_S, SECOND_MS, utc
 
 COOKIE: Final = "__Host-mintscope"
+VISIT: Final = "__Host-mintscope-visit"
 NO_ERRORS: Final[Mapping[str, str]] = {}
 END_SESSION: Final = ""  # as a cookie: the browser forgets it
 GONE: Final = 404
@@ -92,6 +93,7 @@ class Page:
     status  by default 422 with errors and 200 without
     kept_as names its text where that is the same for everybody, so that it is made once
     cookie  that of a new session, or END_SESSION
+    visit   the text that names this browser in the question for a passkey, to be kept by it
     """
 
     template: str
@@ -101,6 +103,7 @@ class Page:
     status: int | None = None
     cookie: str | None = None
     kept_as: str = ""
+    visit: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

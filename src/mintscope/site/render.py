@@ -9,7 +9,7 @@ The static files: few, small, in memory, and kept by browsers until they change.
 Pages for requests that fail: one for each way.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from http import HTTPStatus
@@ -44,6 +44,7 @@ from mintscope.site.page import (
     COOKIE,
     END_SESSION,
     NOTICES,
+    VISIT,
     Markdown,
     NoContent,
     Page,
@@ -209,8 +210,8 @@ class PageWriter:
         response.headers += (NO_STORE, *headers, *GUARDS)
         if self._is_secure:
             response.headers += (SECURE_GUARD,)
-        if isinstance(page, Page | Redirect) and page.cookie is not None:
-            response.headers += ((b"set-cookie", _cookie(page.cookie).encode()),)
+        if isinstance(page, Page | Redirect):
+            response.headers += tuple((b"set-cookie", each.encode()) for each in _cookies(page))
         return response
 
     def push(self, page: Pushed) -> PushedResponse:
@@ -289,11 +290,14 @@ def _location(redirect: Redirect) -> str:
     return f"{redirect.path}{mark}{urlencode({'notice': redirect.notice})}"
 
 
-def _cookie(value: str) -> str:
-    """Return the header of a cookie that ends with the browser; END_SESSION deletes it."""
-    if value == END_SESSION:
-        return f"{COOKIE}=; {COOKIE_FORM}; Max-Age=0"
-    return f"{COOKIE}={value}; {COOKIE_FORM}"
+def _cookies(page: Page | Redirect) -> Iterator[str]:
+    """Yield the cookies of *page*, which end with the browser; END_SESSION deletes its session."""
+    if page.cookie == END_SESSION:
+        yield f"{COOKIE}=; {COOKIE_FORM}; Max-Age=0"
+    elif page.cookie is not None:
+        yield f"{COOKIE}={page.cookie}; {COOKIE_FORM}"
+    if isinstance(page, Page) and page.visit is not None:
+        yield f"{VISIT}={page.visit}; {COOKIE_FORM}"
 
 
 FOREVER: Final[Header] = (b"cache-control", b"public, max-age=%d, immutable" % YEAR_S)

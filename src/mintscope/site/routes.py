@@ -154,6 +154,7 @@ class PageRequest:
     browser       where it comes from
     bearer        the credential of the Authorization header, which pages are sent by one purchase
                   alone: a top-up; "" without
+    visit         names a browser without a session in the question for a passkey; "": no cookie
     next_path     the page of this site to go to when done: from `next`, never another site's
     """
 
@@ -165,6 +166,7 @@ class PageRequest:
     form: FormData = field(default_factory=FormData)
     next_path: str = START
     bearer: str = ""
+    visit: str = ""
 
     @property
     def signed_in(self) -> Session:

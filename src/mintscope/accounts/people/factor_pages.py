@@ -192,15 +192,46 @@ def _done(codes: Sequence[str], *, notice: str) -> PageResponse:
 
 
 SIGN_IN: Final = "/sign-in"
+ALONE: Final = "passkey-alone"
 WRONG_SIGN_IN: Final = "That code is not right, or was used before."
 OVER: Final = "That took too long, or was done already. Sign in once more."
 
 
 class SecondStepPages:
-    """Pages of the second sign-in step; only the form holds the ticket."""
+    """Pages of the second sign-in step; only the form holds the ticket.
 
-    def __init__(self, step: SecondStep) -> None:
+    asks_passkeys   the page of the first step asks for a passkey, too: only at the address that
+                    passkeys belong to
+    """
+
+    def __init__(self, step: SecondStep, *, asks_passkeys: bool) -> None:
         self._step = step
+        self._asks_passkeys = asks_passkeys
+
+    def entry(
+        self,
+        request: PageRequest,
+        errors: Mapping[str, str] = NO_ERRORS,
+        values: Mapping[str, str] = NO_ERRORS,
+    ) -> Page:
+        """Return the page that asks for a password, or for a passkey."""
+        visit = self._step.visit(request.visit)
+        question = self._step.question(visit) if self._asks_passkeys else None
+        facts = {"after": request.next_path, "question": question}
+        new = None if visit == request.visit or question is None else visit
+        return Page("sign_in.html", facts, errors, values, visit=new)
+
+    async def by_passkey_alone(self, request: PageRequest) -> PageResponse:
+        """Start a new session if a passkey of any account has answered the question."""
+        begun = request.form.text("begun")
+        answer = request.form.text("answer")
+        try:
+            cookie = await self._step.by_passkey_alone(
+                request.visit, begun, answer, request.browser
+            )
+        except PasskeyRefused as refused:
+            return self.entry(request, {"": sentence(refused)})
+        return self._entered(request, cookie)
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -220,7 +251,7 @@ class SecondStepPages:
             cookie = await self._step.by_code(ticket, code, request.browser)
         except WrongCode:
             return await self._page(request, ticket, {"code": WRONG_SIGN_IN})
-        return _entered(request, cookie)
+        return self._entered(request, cookie)
 
     async def by_passkey(self, request: PageRequest) -> PageResponse:
         """Start a new session if the passkey's signature is right."""
@@ -230,21 +261,18 @@ class SecondStepPages:
             cookie = await self._step.by_passkey(ticket, answer, request.browser)
         except PasskeyRefused as refused:
             return await self._page(request, ticket, {"": sentence(refused)})
-        return _entered(request, cookie)
+        return self._entered(request, cookie)
 
     async def _page(
         self, request: PageRequest, ticket: str, errors: Mapping[str, str] = NO_ERRORS
     ) -> PageResponse:
         waiting = await self._step.waiting(ticket)
         if waiting is None:
-            return _over(request)
+            return self.entry(request, {"": OVER})
         facts = {"waiting": waiting, "ticket": ticket, "after": request.next_path}
         return Page("factors/sign_in.html", facts, errors)
 
-
-def _entered(request: PageRequest, cookie: str | None) -> PageResponse:
-    return _over(request) if cookie is None else Redirect(request.next_path, cookie=cookie)
-
-
-def _over(request: PageRequest) -> Page:
-    return Page("sign_in.html", {"after": request.next_path}, {"": OVER})
+    def _entered(self, request: PageRequest, cookie: str | None) -> PageResponse:
+        if cookie is None:
+            return self.entry(request, {"": OVER})
+        return Redirect(request.next_path, cookie=cookie)

@@ -308,6 +308,25 @@ class PasskeyOwner:
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class PasskeyProof:
+    """The right signature of a passkey.
+
+    sign_count   how often the device has signed with it; 0: the device does not count
+    is_verified  the device has verified its user, by a PIN, a finger or a face
+    handle       the user handle that the device stores with the passkey; None: it sent none
+    """
+
+    sign_count: int
+    is_verified: bool
+    handle: bytes | None
+
+    def is_of_copy(self, passkey: Passkey) -> bool:
+        """Return whether *passkey* has signed as often before: then two devices hold it."""
+        counts = self.sign_count > 0 or passkey.sign_count > 0
+        return counts and self.sign_count <= passkey.sign_count
+
+
 class PasskeyVerifier(Protocol):
     """Creates passkey requests for browsers, and checks the responses; both are JSON.
 
@@ -323,14 +342,20 @@ class PasskeyVerifier(Protocol):
     def authentication(self, challenge: bytes, known: Sequence[Passkey]) -> str:
         """Return the request for a signature by one of *known*."""
 
+    def authentication_by_any(self, challenge: bytes) -> str:
+        """Return the request for a signature by any passkey of this site, with its user verified.
+
+        The device shows which accounts it holds a passkey of.
+        """
+
     def credential_of(self, answer: str) -> bytes:
         """Return the id of the credential that *answer* claims to come from.
 
         Raises PasskeyRefused.
         """
 
-    def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> int:
-        """Verify *answer* with *passkey*, and return its new `sign_count`.
+    def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> PasskeyProof:
+        """Verify the signature in *answer* by *passkey*; its count is not compared.
 
-        Raises    PasskeyRefused, also for a count that went back: the passkey was copied
+        Raises PasskeyRefused.
         """

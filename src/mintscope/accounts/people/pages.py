@@ -13,12 +13,11 @@ Deleting the account: what goes with it, in words, then the deed.
 
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from functools import partial
 from typing import Final
 
 from mintscope.accounts.people.changes import AccountDeletion, AddressChanges
 from mintscope.accounts.people.email_address import EmailAddress, UnusableEmailAddress, parse_email
-from mintscope.accounts.people.factor_pages import SecondStepPages
+from mintscope.accounts.people.factor_pages import ALONE, SecondStepPages
 from mintscope.accounts.people.factor_rows import UnusableName
 from mintscope.accounts.people.people import People
 from mintscope.accounts.people.session import SecondFactorDue, SessionEnded, SessionId
@@ -62,19 +61,25 @@ class EntryPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         if self._may_sign_up:
-            yield get("/sign-up", partial(self._ask, "sign_up.html"))
+            yield get("/sign-up", self.ask_sign_up)
             yield post("/sign-up", self.sign_up)
-        yield get("/sign-in", partial(self._ask, "sign_in.html"))
+            yield get(f"/sign-in/{ALONE}", shows(Redirect("/sign-in")))
+            yield post(f"/sign-in/{ALONE}", self.sign_in_by_passkey)
+        yield get("/sign-in", self.ask_sign_in)
         yield post("/sign-in", self.sign_in)
         yield post("/sign-out", self.sign_out, Access.SIGNED_IN)
         yield get("/prove", self.ask_prove, Access.SIGNED_IN)
         yield post("/prove", self.prove, Access.SIGNED_IN)
 
-    async def _ask(self, template: str, request: PageRequest) -> PageResponse:
-        """Show a form to visitors; redirect people who are signed in."""
+    async def ask_sign_up(self, request: PageRequest) -> PageResponse:
+        """Show the form to visitors; redirect people who are signed in."""
         if request.session:
             return Redirect(request.next_path)
-        return Page(template, {"after": request.next_path})
+        return Page("sign_up.html", {"after": request.next_path})
+
+    async def ask_sign_in(self, request: PageRequest) -> PageResponse:
+        """Show the form to visitors; redirect people who are signed in."""
+        return Redirect(request.next_path) if request.session else self._second_step.entry(request)
 
     async def sign_up(self, request: PageRequest) -> PageResponse:
         """Create the account, and start a session."""
@@ -91,7 +96,8 @@ class EntryPages:
             errors["password"] = sentence(flaw)
         except EmailTaken:
             errors["email"] = TAKEN
-        return _again("sign_up.html", request, address, errors)
+        facts = {"after": request.next_path}
+        return Page("sign_up.html", facts, errors=errors, values={"email": address})
 
     async def _welcome(self, request: PageRequest, cookie: str) -> PageResponse:
         """Start the session, and write a link that verifies the mailbox, which is optional."""
@@ -120,7 +126,14 @@ class EntryPages:
         except SecondFactorDue as due:
             await self._leave(request)
             return await self._second_step.ask(request, due.ticket)
-        return _again("sign_in.html", request, address, errors)
+        return self._second_step.entry(request, errors, {"email": address})
+
+    async def sign_in_by_passkey(self, request: PageRequest) -> PageResponse:
+        """Start a new session if a passkey alone has proven who it is."""
+        response = await self._second_step.by_passkey_alone(request)
+        if isinstance(response, Redirect):
+            await self._leave(request)
+        return response
 
     async def _leave(self, request: PageRequest) -> None:
         """End the session that a new one replaces; if that fails now, it expires by itself."""
@@ -157,11 +170,6 @@ def _email(address: str, errors: dict[str, str]) -> EmailAddress:
         return EmailAddress("")
 
 
-def _again(template: str, request: PageRequest, address: str, errors: dict[str, str]) -> Page:
-    facts = {"after": request.next_path}
-    return Page(template, facts, errors=errors, values={"email": address})
-
-
 ACCOUNT: Final = "/settings/account"
 SESSIONS: Final = "/settings/sessions"
 LOG: Final = "/settings/log"
@@ -169,6 +177,8 @@ LOG_LENGTH: Final = 50
 ACTIONS: Final[Mapping[str, str]] = {  # of the audit log, for the person of the account
     "signed up": "Signed up",
     "signed in": "Signed in",
+    "signed in with passkey": "Signed in with a passkey",
+    "used copied passkey": "Refused a passkey that may be a copy",
     "used recovery code": "Signed in with a recovery code",
     "changed password": "Changed the password",
     "reset password": "Set a new password by e-mail",

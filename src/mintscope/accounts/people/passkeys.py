@@ -15,10 +15,12 @@ else.
 
 import asyncio
 import ctypes
+import json
 import os
 import sys
 import threading
 import unicodedata
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
@@ -30,7 +32,13 @@ from urllib.parse import urlsplit
 from argon2 import PasswordHasher, Type
 from argon2.exceptions import InvalidHashError, VerificationError
 
-from mintscope.accounts.people.factor_rows import NewPasskey, Passkey, PasskeyOwner, PasskeyRefused
+from mintscope.accounts.people.factor_rows import (
+    NewPasskey,
+    Passkey,
+    PasskeyOwner,
+    PasskeyProof,
+    PasskeyRefused,
+)
 from mintscope.kit.errors import ServiceUnavailable, Undecodable, parsed_by_others
 
 # ruff: noqa: PLC0415 - see above
@@ -73,8 +81,9 @@ class WebAuthn:
             timeout=TIMEOUT_MS,
             exclude_credentials=_described(known),
             authenticator_selection=AuthenticatorSelectionCriteria(
-                resident_key=ResidentKeyRequirement.DISCOURAGED,
-                user_verification=UserVerificationRequirement.DISCOURAGED,
+                # Preferred: with both it signs in alone; without, it is a second factor.
+                resident_key=ResidentKeyRequirement.PREFERRED,
+                user_verification=UserVerificationRequirement.PREFERRED,
             ),
         )
         return options_to_json(options)
@@ -112,6 +121,20 @@ class WebAuthn:
         )
         return options_to_json(options)
 
+    def authentication_by_any(self, challenge: bytes) -> str:
+        """Return the request for a signature by any passkey of this site, with its user verified.
+
+        Made without the library, which a page that strangers open need not load.
+        """
+        request = {
+            "challenge": urlsafe_b64encode(challenge).decode().rstrip("="),
+            "timeout": TIMEOUT_MS,
+            "rpId": self._host,
+            "allowCredentials": [],
+            "userVerification": "required",
+        }
+        return json.dumps(request)
+
     def credential_of(self, answer: str) -> bytes:
         """Return the id of the credential that *answer* claims to come from.
 
@@ -123,24 +146,29 @@ class WebAuthn:
         with _proving():
             return parse_authentication_credential_json(credential).raw_id
 
-    def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> int:
-        """Verify *answer* with *passkey*, and return its new `sign_count`.
+    def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> PasskeyProof:
+        """Verify the signature in *answer* by *passkey*; its count is not compared.
 
-        Raises    PasskeyRefused, also for a count that went back: the passkey was copied
+        The library compares counts before it verifies the signature, so that anyone could have a
+        passkey taken for copied.
+        Raises PasskeyRefused.
         """
         from webauthn import verify_authentication_response
+        from webauthn.helpers import parse_authentication_credential_json
 
-        credential = _expect_short(answer)
+        text = _expect_short(answer)
         with _proving():
+            credential = parse_authentication_credential_json(text)
             verified = verify_authentication_response(
                 credential=credential,
                 expected_challenge=challenge,
                 expected_rp_id=self._host,
                 expected_origin=self._origins,
                 credential_public_key=passkey.public_key,
-                credential_current_sign_count=passkey.sign_count,
+                credential_current_sign_count=0,
             )
-        return verified.new_sign_count
+        handle = credential.response.user_handle
+        return PasskeyProof(verified.new_sign_count, verified.user_verified, handle)
 
 
 @contextmanager

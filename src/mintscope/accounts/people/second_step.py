@@ -1,12 +1,16 @@
-"""The second step of sign-in: after the right password, a code or a passkey."""
+"""Sign-in by passkey alone, and the second step: after the right password, a code or a passkey."""
 
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass
+from enum import Enum, auto
+from typing import Final
 
 from mintscope.accounts.mail.email import EmailKind, tell_owner
 from mintscope.accounts.people.factor_rows import (
+    WAIT_MS,
     HalfSignIn,
     Passkey,
+    PasskeyProof,
     PasskeyRefused,
     PasskeyVerifier,
 )
@@ -19,13 +23,34 @@ from mintscope.accounts.people.factors import (
 )
 from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.secrets import AccountSecrets
-from mintscope.accounts.people.session import Browser, NewSession, draw_cookie
-from mintscope.accounts.people.user import keep_session
+from mintscope.accounts.people.session import (
+    COOKIE_LENGTH,
+    Browser,
+    NewSession,
+    draw_cookie,
+    draw_text,
+)
+from mintscope.accounts.people.sessions import TOLD_MAX
+from mintscope.accounts.people.user import LoginLimit, LoginLimits, keep_session
 from mintscope.kit.audit import UserId, note, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS
+
+NOT_KNOWN: Final = "this passkey is not registered here"
+NOT_VERIFIED: Final = (
+    "the device did not verify you by a PIN, a finger or a face; sign in with your password, and"
+    " use the passkey then"
+)
+COPIED: Final = (
+    "this passkey may be a copy, because it has been used since this device used it last; sign in"
+    " another way, and remove the passkey"
+)
+COPY_REFUSED: Final = "a passkey was refused that may be a copy of yours"
+NOT_USED_HERE: Final = "this service does not use passkeys"
+TIME_DIGITS_MAX: Final = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +61,29 @@ class Waiting:
     question: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class PasskeyQuestion:
+    """A question for any passkey of the site: *text* is JSON; the answer names *begun_at*."""
+
+    begun_at: UnixMs
+    text: str
+
+
+class _Outcome(Enum):
+    """The end of a transaction about a passkey."""
+
+    DONE = auto()
+    OVER = auto()
+    COPIED = auto()
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class SecondStep:
     """Completes sign-ins by a second factor; a ticket names the sign-in for ten minutes.
+
+    A passkey whose device verifies its user signs in alone: the device is one factor, its PIN or
+    finger the other.  A *visit* is a random text in a cookie of the browser: the challenge is
+    derived from it and from the time, so nothing is stored of it, and no other browser can answer.
 
     Raises ServiceUnavailable.
     """
@@ -49,9 +94,57 @@ class SecondStep:
     limits: InitVar[Limits]
     clock: Clock
     entropy: Callable[[int], bytes]
+    guesses: InitVar[LoginLimits]
 
-    def __post_init__(self, limits: Limits) -> None:
+    def __post_init__(self, limits: Limits, guesses: LoginLimits) -> None:
         self._code_limit = CodeLimit(limits)
+        self._login_limit = LoginLimit(guesses, limits)
+
+    def visit(self, known: str) -> str:
+        """Return *known* if it is a visit, else a new one."""
+        is_visit = len(known) == COOKIE_LENGTH and known.isascii()
+        return known if is_visit else draw_text(self.entropy)
+
+    def question(self, visit: str) -> PasskeyQuestion | None:
+        """Return a question for any passkey, which can be answered for ten minutes, once."""
+        if self.verifier is None:
+            return None
+        now = self.clock.now()
+        return PasskeyQuestion(now, self.verifier.authentication_by_any(self._asked(visit, now)))
+
+    async def by_passkey_alone(
+        self, visit: str, begun: str, answer: str, browser: Browser
+    ) -> str | None:
+        """Return the cookie of a new session if *answer* is the right one to a question.
+
+        None: the question is too old, was answered before, or was another browser's.
+        Raises    PasskeyRefused, TooManyAttempts
+        """
+        if self.verifier is None:
+            raise PasskeyRefused(NOT_USED_HERE)
+        begun_at = self._expect_recent(begun)
+        if begun_at is None or not visit:
+            return None
+        await self._login_limit.begin_passkey(browser.address)
+        try:
+            passkey = await self._find_passkey(answer)
+            proof = self.verifier.authenticated(answer, self._asked(visit, begun_at), passkey)
+            if proof.handle != self.secrets.passkey_handle(passkey.user_id):
+                raise PasskeyRefused(NOT_KNOWN)
+            if not proof.is_verified:
+                raise PasskeyRefused(NOT_VERIFIED)
+            cookie, session = draw_cookie(self.secrets, self.entropy, browser)
+            now = self.clock.now()
+            outcome = await self.store.transact(
+                lambda rows: _alone(rows, passkey, proof, begun_at, session, now)
+            )
+        except ServiceUnavailable:
+            await self._login_limit.forgive_passkey(browser.address)
+            raise
+        if outcome is _Outcome.COPIED:
+            raise PasskeyRefused(COPIED)
+        await self._login_limit.forgive_passkey(browser.address)
+        return cookie if outcome is _Outcome.DONE else None
 
     async def waiting(self, ticket: str) -> Waiting | None:
         """Return the sign-in waiting for its second step; None if it ended or never began."""
@@ -94,18 +187,38 @@ class SecondStep:
         if half is None:
             return None
         if self.verifier is None:
-            raise PasskeyRefused("this service does not use passkeys")
-        credential_id = self.verifier.credential_of(answer)
-        passkey = await self.store.read(lambda rows: rows.passkeys.find(credential_id))
-        if passkey is None or passkey.user_id != half.user_id:
+            raise PasskeyRefused(NOT_USED_HERE)
+        passkey = await self._find_passkey(answer)
+        if passkey.user_id != half.user_id:
             raise PasskeyRefused("this passkey does not belong to this account")
-        count = self.verifier.authenticated(answer, self._challenge(ticket), passkey)
+        proof = self.verifier.authenticated(answer, self._challenge(ticket), passkey)
         cookie, session = draw_cookie(self.secrets, self.entropy, browser)
         now = self.clock.now()
-        is_done = await self.store.transact(
-            lambda rows: _by_passkey(rows, half, passkey, count, session, now)
+        outcome = await self.store.transact(
+            lambda rows: _by_passkey(rows, half, passkey, proof, session, now)
         )
-        return cookie if is_done else None
+        if outcome is _Outcome.COPIED:
+            raise PasskeyRefused(COPIED)
+        return cookie if outcome is _Outcome.DONE else None
+
+    async def _find_passkey(self, answer: str) -> Passkey:
+        """Return the passkey that *answer* claims to come from.  Raises PasskeyRefused."""
+        assert self.verifier is not None
+        credential_id = self.verifier.credential_of(answer)
+        passkey = await self.store.read(lambda rows: rows.passkeys.find(credential_id))
+        if passkey is None:
+            raise PasskeyRefused(NOT_KNOWN)
+        return passkey
+
+    def _asked(self, visit: str, begun_at: UnixMs) -> bytes:
+        return self.secrets.challenge("visit", f"{visit} {begun_at}")
+
+    def _expect_recent(self, begun: str) -> UnixMs | None:
+        """Return the time in *begun* if a question of then can still be answered."""
+        if not (begun.isascii() and begun.isdigit() and len(begun) <= TIME_DIGITS_MAX):
+            return None
+        begun_at = UnixMs(int(begun))
+        return begun_at if self.clock.now() - begun_at < WAIT_MS else None
 
     def _challenge(self, ticket: str) -> bytes:
         return self.secrets.challenge("sign-in", ticket)
@@ -140,15 +253,70 @@ def _by_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
     rows: AccountRows,
     half: HalfSignIn,
     passkey: Passkey,
-    sign_count: int,
+    proof: PasskeyProof,
     session: NewSession,
     at: UnixMs,
-) -> bool:
-    if rows.passkeys.find(passkey.credential_id) is None or not _use(rows, half):
-        return False
-    rows.passkeys.update(passkey.passkey_id, sign_count=sign_count, last_used_at=at)
-    keep_session(rows, half.user_id, session, at)
-    return True
+) -> _Outcome:
+    kept = rows.passkeys.find(passkey.credential_id)
+    if kept is None:
+        return _Outcome.OVER
+    if proof.is_of_copy(kept):
+        return _refuse_copy(rows, kept, at)
+    if not _use(rows, half):
+        return _Outcome.OVER
+    _open(rows, kept, proof, session, at)
+    return _Outcome.DONE
+
+
+def _alone(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows,
+    passkey: Passkey,
+    proof: PasskeyProof,
+    begun_at: UnixMs,
+    session: NewSession,
+    at: UnixMs,
+) -> _Outcome:
+    """Open a session, unless the passkey has signed since the question: each is answered once."""
+    kept = rows.passkeys.find(passkey.credential_id)
+    if kept is None or rows.users.get(kept.user_id) is None:
+        return _Outcome.OVER
+    if kept.last_used_at is not None and kept.last_used_at >= begun_at:
+        return _Outcome.OVER
+    if proof.is_of_copy(kept):
+        return _refuse_copy(rows, kept, at)
+    # Not before the question, whose time may be of a process with a faster clock.
+    _open(rows, kept, proof, session, at, used_at=max(at, begun_at))
+    return _Outcome.DONE
+
+
+def _open(  # noqa: PLR0913 - one argument for each part
+    rows: AccountRows,
+    passkey: Passkey,
+    proof: PasskeyProof,
+    session: NewSession,
+    at: UnixMs,
+    *,
+    used_at: UnixMs | None = None,
+) -> None:
+    count = proof.sign_count
+    rows.passkeys.update(passkey.passkey_id, sign_count=count, last_used_at=used_at or at)
+    keep_session(rows, passkey.user_id, session, at, passkey_id=passkey.passkey_id)
+
+
+def _refuse_copy(rows: AccountRows, passkey: Passkey, at: UnixMs) -> _Outcome:
+    """Log a passkey that may be copied, and write to its owner."""
+    user_id = passkey.user_id
+    kept = rows.users.get(user_id)
+    if kept is None:
+        return _Outcome.OVER
+    actor = user_actor(user_id)
+    number = str(passkey.passkey_id)
+    note(rows.events, at, actor, "used copied passkey", f"user:{user_id}", passkey=number)
+    since = UnixMs(at - DAY_MS)
+    kind = EmailKind.SECOND_FACTOR
+    if len(rows.emails.written_to(kept.user.email, kind, since)) < TOLD_MAX:
+        tell_owner(rows.emails, kept.user, kind, {"what": COPY_REFUSED}, at)
+    return _Outcome.COPIED
 
 
 def _use(rows: AccountRows, half: HalfSignIn) -> bool:

@@ -83,11 +83,16 @@ class NewSession:
     agent: str
 
 
+def draw_text(entropy: Callable[[int], bytes]) -> str:
+    """Return a random text for a cookie: 43 base64url characters."""
+    return urlsafe_b64encode(entropy(COOKIE_BYTES)).rstrip(b"=").decode()
+
+
 def draw_cookie(
     secrets: AccountSecrets, entropy: Callable[[int], bytes], browser: Browser
 ) -> tuple[str, NewSession]:
     """Return a cookie of 43 base64url characters, and the row of its session."""
-    cookie = urlsafe_b64encode(entropy(COOKIE_BYTES)).rstrip(b"=").decode()
+    cookie = draw_text(entropy)
     agent = browser.agent[:AGENT_LENGTH_MAX]
     return cookie, NewSession(secrets.hash(cookie), browser.address, agent)
 

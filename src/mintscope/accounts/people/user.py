@@ -17,6 +17,7 @@ from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.accounts.people.factor_rows import (
     KeptUser,
     NewUser,
+    PasskeyId,
     UnusableName,
     User,
     UserKind,
@@ -147,6 +148,14 @@ class LoginLimit:
         await self._all.give_back(client_address)
         await self._one.give_back(_pair(email, client_address))
 
+    async def begin_passkey(self, client_address: str) -> None:
+        """Count a sign-in by passkey alone, as a guess of a client.  Raises TooManyAttempts."""
+        await _expect_room((self._all, client_address))
+
+    async def forgive_passkey(self, client_address: str) -> None:
+        """Undo the count of a sign-in by passkey that was right or was not checked."""
+        await self._all.give_back(client_address)
+
     async def sign_up(self, client_address: str) -> None:
         """Count an account made from *client_address*.  Raises TooManyAttempts."""
         await _expect_room((self._site, site_key(client_address)), (self._signups, client_address))
@@ -194,12 +203,25 @@ def open_session(rows: AccountRows, kept: KeptUser, session: NewSession, at: Uni
     return True
 
 
-def keep_session(rows: AccountRows, user_id: UserId, session: NewSession, at: UnixMs) -> None:
-    """Store a session, and delete the oldest ones beyond SESSIONS_PER_USER_MAX."""
+def keep_session(
+    rows: AccountRows,
+    user_id: UserId,
+    session: NewSession,
+    at: UnixMs,
+    *,
+    passkey_id: PasskeyId | None = None,
+) -> None:
+    """Store a session, and delete the oldest ones beyond SESSIONS_PER_USER_MAX.
+
+    passkey_id   of the passkey that signed; None: none did
+    """
     rows.sessions.insert(user_id, session, at)
     newest = sorted(each.session_id for each in rows.sessions.of_user(user_id))
     rows.sessions.delete(newest[:-SESSIONS_PER_USER_MAX])
-    _note(rows, user_id, "signed in", at)
+    if passkey_id is None:
+        _note(rows, user_id, "signed in", at)
+    else:
+        _note(rows, user_id, "signed in with passkey", at, passkey=str(passkey_id))
 
 
 def note_use(rows: AccountRows, session_id: SessionId, at: UnixMs) -> None:

@@ -1,5 +1,6 @@
 // Passkeys: puts the question of a form to the device, and sends the answer with the form.
 //   <form data-passkey="create" or "get" data-question="JSON of WebAuthn">, with a field `answer`
+//   data-suggested: the browser also suggests passkeys where the e-mail address is typed
 "use strict";
 
 const CANCELLED = "That was cancelled, or took too long. Try again.";
@@ -42,15 +43,33 @@ function problemOf(error) {
   return error.name === "InvalidStateError" ? KNOWN : CANCELLED;
 }
 
+async function send(form, options) {
+  const publicKey = prepared(JSON.parse(form.dataset.question));
+  const answer = await navigator.credentials[form.dataset.passkey]({ publicKey, ...options });
+  form.elements.answer.value = told(answer);
+  form.submit();
+}
+
+let suggestion = null;
+
+async function suggest(form) {
+  if (!(await PublicKeyCredential.isConditionalMediationAvailable?.())) return;
+  suggestion = new AbortController();
+  try {
+    await send(form, { mediation: "conditional", signal: suggestion.signal });
+  } catch {
+    // Nothing was asked for: the button says what is wrong.
+  }
+}
+
 async function ask(form) {
   const problem = form.querySelector("[data-passkey-problem]");
   const button = form.querySelector("button");
   problem.hidden = true;
   button.disabled = true;
+  suggestion?.abort(); // a browser asks one question at a time
   try {
-    const publicKey = prepared(JSON.parse(form.dataset.question));
-    form.elements.answer.value = told(await navigator.credentials[form.dataset.passkey]({ publicKey }));
-    form.submit();
+    await send(form, {});
   } catch (error) {
     problem.textContent = problemOf(error);
     problem.hidden = false;
@@ -66,5 +85,6 @@ if (window.PublicKeyCredential) {
       event.preventDefault();
       if (form.reportValidity()) ask(form);
     });
+    if ("suggested" in form.dataset) suggest(form);
   }
 }

@@ -1,0 +1,240 @@
+"""Sign-in by passkey alone, at the border: pages, forms, and a device written by hand."""
+
+import json
+from collections.abc import AsyncIterator
+
+import httpx
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
+
+from mintscope.accounts.people.session import FRESH_MS
+from mintscope.accounts.people.sessions import TOLD_MAX
+from mintscope.app.config.config import WebConfig
+from mintscope.kit.time import MINUTE_MS
+from support.scenes.people.authenticator import Authenticator
+from support.scenes.people.web_person import (
+    ALICE,
+    MALLORY,
+    ORIGIN,
+    Person,
+    expect_harmless,
+    tags,
+    where,
+    words,
+)
+from support.scenes.website import PAGES, PASSWORD, Website, website
+
+FACTORS = "/settings/second-factor"
+ALONE = "/sign-in/passkey-alone"
+OVER = "That took too long, or was done already"
+VISIT = "__Host-mintscope-visit"
+
+
+def question(page: httpx.Response) -> str:
+    """Return the question of the page's only form for a passkey."""
+    (found,) = [each["data-question"] for _, each in tags(page) if "data-question" in each]
+    return found
+
+
+def fields(page: httpx.Response, device: Authenticator, **changes: str) -> dict[str, str]:
+    """Return the fields that the page's script sends: the answer of *device* to its question."""
+    (begun,) = [each["value"] for _, each in tags(page) if each.get("name") == "begun"]
+    return {"begun": begun, "answer": device.sign(question(page), **changes)}
+
+
+async def add_passkey(person: Person, device: Authenticator, name: str = "phone") -> None:
+    page = await person.open(f"{FACTORS}/passkeys/new")
+    sent = {"name": name, "answer": device.create(question(page))}
+    assert (await person.send(f"{FACTORS}/passkeys/new", sent)).status_code in {200, 303}
+
+
+async def told_of_copies(site: Website) -> int:
+    assert site.accounts.mailbox is not None
+    sent = await site.accounts.mailbox.recent(limit=100)
+    return sum("may be a copy" in " ".join(each.email.text.split()) for each in sent)
+
+
+@pytest.fixture
+def device() -> Authenticator:
+    return Authenticator("shop.example", ORIGIN)
+
+
+@pytest.fixture
+async def owner(site: Website, alice: Person, device: Authenticator) -> AsyncIterator[Person]:
+    """Alice at another browser, not signed in; her device has a passkey."""
+    await add_passkey(alice, device)
+    site.clock.advance(MINUTE_MS)
+    async with Person(site, address="198.51.100.2") as person:
+        yield person
+
+
+async def test_a_passkey_signs_in_alone(
+    site: Website, owner: Person, device: Authenticator
+) -> None:
+    page = await owner.open("/sign-in?next=/settings/account")
+    expect_harmless(page)
+    asked = json.loads(question(page))
+    assert asked["userVerification"] == "required"
+    assert asked["allowCredentials"] == []
+    assert asked["rpId"] == "shop.example"
+    assert "no-store" in page.headers["cache-control"]
+    (kept,) = page.headers.get_list("set-cookie")
+    assert kept.startswith(f"{VISIT}=")
+    assert kept.endswith("; Path=/; Secure; HttpOnly; SameSite=Lax")
+    assert "set-cookie" not in (await owner.open("/sign-in")).headers
+
+    entered = await owner.send(ALONE, fields(page, device) | {"next": "/settings/account"})
+
+    assert where(entered) == "/settings/account"
+    assert ALICE in words(await owner.open("/settings/account"))
+    assert (await owner.open(f"{FACTORS}/passkeys/new")).status_code == 200, "it is a fresh proof"
+    log = words(await owner.open("/settings/log"))
+    assert "Signed in with a passkey" in log
+    assert "A passkey was added" in log
+    detail = site.rows("SELECT detail FROM account_event WHERE action = 'signed in with passkey'")
+    assert detail == [('{"passkey":"1"}',)], "no name is kept for ever"
+    ((count, used_at),) = site.rows("SELECT sign_count, last_used_at FROM passkey")
+    assert (count, used_at) == (1, site.clock.now())
+    site.clock.advance(FRESH_MS)
+    assert where(await owner.open(f"{FACTORS}/passkeys/new")).startswith("/prove")
+
+
+async def test_an_answer_is_good_once_in_its_browser_for_ten_minutes(
+    site: Website, owner: Person, device: Authenticator
+) -> None:
+    page = await owner.open("/sign-in")
+    sent = fields(page, device)
+    async with Person(site, address="198.51.100.3") as thief:
+        await thief.open("/sign-in")
+        assert (await thief.send(ALONE, sent)).status_code == 422
+        thief.client.cookies.delete(VISIT)
+        assert OVER in words(await thief.send(ALONE, sent))
+        assert thief.cookie is None
+    assert where(await owner.send(ALONE, sent)) == "/"
+    owner.client.cookies.delete("__Host-mintscope")
+    assert OVER in words(await owner.send(ALONE, sent))
+    assert owner.cookie is None
+
+    site.clock.advance(1)
+    page = await owner.open("/sign-in")
+    late = fields(page, device)
+    site.clock.advance(10 * MINUTE_MS)
+    again = await owner.send(ALONE, late)
+    assert OVER in words(again)
+    fresh = fields(again, device)
+    early = fresh | {"begun": str(int(fresh["begun"]) + 1)}
+    assert (await owner.send(ALONE, early)).status_code == 422, "another time, another challenge"
+    assert OVER in words(await owner.send(ALONE, fresh | {"begun": "soon"}))
+    assert where(await owner.send(ALONE, fresh)) == "/"
+
+
+async def test_what_proves_too_little_is_refused(
+    site: Website, owner: Person, device: Authenticator
+) -> None:
+    page = await owner.open("/sign-in")
+    (held,) = device.held
+
+    async def refused(sent: dict[str, str], text: str) -> None:
+        answer = await owner.send(ALONE, sent)
+        assert answer.status_code == 422
+        assert text in words(answer)
+        expect_harmless(answer)
+
+    device.verifies = False
+    await refused(fields(page, device), "did not verify you")
+    device.verifies = True
+    handle, held.handle = held.handle, b"of another account"
+    await refused(fields(page, device), "not registered here")
+    held.handle = handle
+    await refused(fields(page, device, origin="https://shop.example.net"), "did not prove itself")
+    await refused(fields(page, device, challenge="AAAA"), "did not prove itself")
+    stranger = Authenticator("shop.example", ORIGIN)
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        stranger.create(question(await mallory.open(f"{FACTORS}/passkeys/new")))
+    await refused(fields(page, stranger), "not registered here")
+    stranger.held[0].credential_id = held.credential_id
+    await refused(fields(page, stranger), "did not prove itself")
+    for answer in ("", "{}", "null"):
+        await refused(fields(page, device) | {"answer": answer}, "did not prove itself")
+    assert owner.cookie is None
+    assert site.rows("SELECT sign_count FROM passkey") == [(0,)]
+    assert where(await owner.send(ALONE, fields(page, device))) == "/"
+
+
+async def test_a_copy_is_refused_and_told_but_a_forged_count_is_not(
+    site: Website, owner: Person, device: Authenticator
+) -> None:
+    (held,) = device.held
+    held.count = 7
+    assert where(await owner.send(ALONE, fields(await owner.open("/sign-in"), device))) == "/"
+    site.clock.advance(MINUTE_MS)
+    async with Person(site, address="198.51.100.3") as thief:
+        page = await thief.open("/sign-in")
+        held.count = 7
+        own, held.private_key = held.private_key, generate_private_key(SECP256R1())
+        assert "did not prove itself" in words(await thief.send(ALONE, fields(page, device)))
+        held.private_key = own
+        held.count = 7
+        assert "may be a copy" in words(await thief.send(ALONE, fields(page, device)))
+        assert thief.cookie is None
+        assert await told_of_copies(site) == 1
+        for _ in range(TOLD_MAX + 5):
+            held.count = 0
+            await thief.send(ALONE, fields(page, device))
+        assert await told_of_copies(site) < TOLD_MAX, "few while the address is not verified"
+    assert "Refused a passkey that may be a copy" in words(await owner.open("/settings/log"))
+
+
+async def test_a_removed_passkey_opens_nothing(
+    site: Website, alice: Person, owner: Person, device: Authenticator
+) -> None:
+    page = await owner.open("/sign-in")
+    await alice.send(f"{FACTORS}/passkeys/1/remove")
+    assert "not registered here" in words(await owner.send(ALONE, fields(page, device)))
+
+    await add_passkey(alice, device)
+    page = await owner.open("/sign-in")
+    name = site.rows('SELECT username FROM "user"')[0][0]
+    await alice.send("/settings/account/delete", {"username": name})
+    assert "not registered here" in words(await owner.send(ALONE, fields(page, device)))
+
+
+async def test_a_reset_of_an_unproven_address_removes_the_passkeys_of_a_stranger(
+    site: Website, owner: Person, device: Authenticator
+) -> None:
+    await owner.send("/forgot", {"email": ALICE})
+    link = await site.link(ALICE)
+    assert where(await owner.send(link, {"password": "another good password"}))
+    page = await owner.open("/sign-in")
+    assert "not registered here" in words(await owner.send(ALONE, fields(page, device)))
+
+
+async def test_wrong_passkeys_of_a_client_are_limited_like_wrong_passwords(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    web = PAGES.model_copy(update={"client_guesses_max": 3})
+    assert isinstance(web, WebConfig)
+    device = Authenticator("shop.example", ORIGIN)
+    async with (
+        website(tmp_path_factory.mktemp("site"), web=web, origin=ORIGIN) as site,
+        Person(site) as alice,
+        Person(site, address="198.51.100.2") as owner,
+    ):
+        await alice.sign_up()
+        await add_passkey(alice, device)
+        site.clock.advance(MINUTE_MS)
+        for _ in range(4):
+            page = await owner.open("/sign-in")
+            assert where(await owner.send(ALONE, fields(page, device))) == "/"
+            owner.client.cookies.delete("__Host-mintscope")
+            site.clock.advance(1)
+        assert (await owner.sign_in(password="wrong password")).status_code == 422
+        page = await owner.open("/sign-in")
+        for _ in range(2):
+            wrong = await owner.send(ALONE, fields(page, device, challenge="AAAA"))
+            assert wrong.status_code == 422
+        late = await owner.send(ALONE, fields(page, device))
+        assert late.status_code == 429
+        assert "retry-after" in late.headers
+        assert (await owner.sign_in(password=PASSWORD)).status_code == 429
