@@ -70,6 +70,7 @@ RICH: Final[dict[str, Callable[[float], tuple[Sequence[Trade], int]]]] = {
     "after its fee fell, in 35 s of quiet": partial(after_a_fee_that_falls, quiet_s=35),
     "in four pools while it trades every 2 s, by a sum in eight": puts_out,
     "in four pools in 35 s of quiet, by a sum in eight": partial(puts_out, quiet_s=35),
+    "in nine pools in 35 s of quiet, by a sum in eight": partial(puts_out, quiet_s=35, pools=9),
     "in 35 s of quiet": partial(rich, quiet_s=35),
     "in 5 minutes of quiet": partial(rich, quiet_s=300),
     "in an hour of quiet": partial(rich, quiet_s=3_600),

@@ -209,9 +209,16 @@ BOUGHT: Final = Recipe(
         Mutant(
             "money of a moment puts out pools that decide",
             STANDING,
-            "others = by_weight[HEAVY_MAX:]",
-            "others = by_weight[1:]",
+            "others = by_proof[PROVEN_MAX:]",
+            "others = by_proof[1:]",
             ("market/test_standing_weights.py",),
+        ),
+        Mutant(
+            "a pool that trades puts out honest ones in their pause",
+            STANDING,
+            "proven = [_proven(pool, offer.time) for pool in pools]",
+            "proven = weights(pools, offer.time)",
+            ("market/test_price_rules.py",),
         ),
         Mutant(
             "a fee that falls is a move",

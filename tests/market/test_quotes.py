@@ -298,13 +298,13 @@ class TestAQuoteOfOnesOwn:
 
 def test_what_stands_in_a_pool_is_bounded_by_what_is_behind_its_quote() -> None:
     deep = market({OTHER: 0.5, JITOSOL: 187.5})
-    assert deep.behind(OTHER) == 10**15 // 8
+    assert deep.behind(OTHER) == 10**15 // 10
     assert deep.behind(JITOSOL) is None
     pools = Standings()
     for slot in range(1_801):
         pools.begin(Slot(slot))
         told = offer(0.5, UnixS(NOW + 2 * slot))
-        pools.sets_price(OTHER, replace(told, depth=8_000 * 10**6))
+        pools.sets_price(OTHER, replace(told, depth=10_000 * 10**6))
         far = replace(told, pool="far", usd=0.6, depth=1_000 * 10**6)
         pools.sets_price(OTHER, far)
         pools.finalize(Slot(slot))

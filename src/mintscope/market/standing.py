@@ -50,8 +50,8 @@ LULLS_OF_RIVAL: Final = 3  # that a pool must have stood to replace a silent one
 RIVAL_LEAD_S: Final = 5
 PAUSES_OF_DEATH: Final = 100
 PAUSE_WEIGHT: Final = 4  # of the pauses so far, the newest counts a quarter
-POOLS_MAX: Final = 8
-HEAVY_MAX: Final = POOLS_MAX - 2  # pools that no new one puts out, by weight
+POOLS_MAX: Final = 10
+PROVEN_MAX: Final = POOLS_MAX - 2  # pools that no new one puts out: see `_proven`
 MOVE_MIN: Final = 0.05  # of a price, that cannot be a fee
 DUST: Final = 10_000  # a swap of less than this part of the depth cannot have moved it
 ODD_MICRO_USD: Final = 100_000  # ten cents: what wallets record of more is off by fees and rent
@@ -435,7 +435,7 @@ def _is_near(usd: float, middle: float, agreement: float = AGREEMENT) -> bool:
 def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
     """Return *pools* after *offer*, and the place of its pool among them.
 
-    A new one puts out the less deep of the two of too many that weigh least.
+    A new one puts out the less deep of the two of too many that have proven least.
     """
     if len(pools) == 1 and pools[0].pool == offer.pool:  # most mints have one
         return (_trade(pools[0], offer),), 0
@@ -444,13 +444,24 @@ def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[Standi
             return (*pools[:place], _trade(pool, offer), *pools[place + 1 :]), place
     if len(pools) < POOLS_MAX:
         return (*pools, _fresh(offer)), len(pools)
-    # By weight: money that stands for a moment in many pools must put out none that decides.  The
-    # last two by what stands alone: many old small pools must not put out a deep one that is new.
-    weighed = weights(pools, offer.time)
-    by_weight = sorted(range(len(pools)), key=weighed.__getitem__, reverse=True)
-    others = by_weight[HEAVY_MAX:]
+    # Money that stands for a moment in many pools must put out none that decides.  The last two by
+    # what stands alone: many old small pools must not put out a deep one that is new.
+    proven = [_proven(pool, offer.time) for pool in pools]
+    by_proof = sorted(range(len(pools)), key=proven.__getitem__, reverse=True)
+    others = by_proof[PROVEN_MAX:]
     place = min(others, key=lambda at: (pools[at].ready(offer.time), -at))
     return (*pools[:place], *pools[place + 1 :], _fresh(offer)), len(pools) - 1
+
+
+def _proven(pool: StandingPool, time: UnixS) -> float:
+    """Return the depth of *pool* times its age, by which pools are kept, less if it is abandoned.
+
+    Silence costs nothing before: in a pause of all honest pools, one that trades must not count
+    more than they do, or it puts them out.
+    """
+    proven = float(pool.depth * pool.stood_s * len(pool.signers))
+    silent_s = time - pool.at
+    return proven * min(1.0, pool.dead_s / silent_s) if silent_s else proven
 
 
 def _fresh(offer: Offer) -> StandingPool:

@@ -67,7 +67,7 @@ DEFINITIONS: Final = (
         " 5 % off the last price of a pool with more than 10,000 times as much. The quote may be a"
         " dollar (USDC, USDT or another within 1 % of the median of all), SOL, a liquid staking"
         " token worth 0.8 to 2 SOL, or a token whose own price is robust: then no more counts of"
-        " what stands in the pool than an eighth of what stands in the pools of that token."
+        " what stands in the pool than a tenth of what stands in the pools of that token."
         " In each pool of SOL and dollars the newest prices of its three newest signers within a"
         " minute are votes, one for each slot. A pool weighs the least dollars that stood in it"
         " meanwhile; of three pools or signers or more none has more than a third of all weight."
