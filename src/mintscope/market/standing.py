@@ -140,12 +140,8 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     @property
     def depth(self) -> int:
         """Micro-USD in the pool, whether it trades or not."""
-        low_before = self.low_before
-        depth = self.low
-        depth = min(depth, low_before)
-        if self.shown is not None and self.shown < depth:
-            depth = self.shown
-        return depth
+        depth = min(self.low, self.low_before)
+        return depth if self.shown is None else min(self.shown, depth)
 
     def is_silent(self, time: UnixS) -> bool:
         """Return whether the pool has not traded for longer than usual."""
@@ -236,15 +232,9 @@ def stand(standing: Standing | None, offer: Offer) -> tuple[Standing | None, boo
         return _succeeded(standing, offer.succeeds, offer.pool), False
     pools, place = _traded(standing.pools, offer)
     if not _sets(pools, place, offer):
-        return Standing(
-            pools,
-            standing.pool,
-            standing.usd,
-            standing.at,
-            standing.since,
-            standing.is_direct,
-            _flowed(standing.flow, offer, sets=False),
-        ), False
+        flow = _flowed(standing.flow, offer, sets=False)
+        last = standing.pool, standing.usd, standing.at, standing.since, standing.is_direct
+        return Standing(pools, *last, flow), False
     since = standing.since
     if offer.pool != standing.pool and offer.time - standing.at > HOUR_S:
         since = offer.time
