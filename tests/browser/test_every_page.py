@@ -196,6 +196,7 @@ ELSEWHERE: Final = {
     "/tokens/events",
     "/token/{mint}/live",
     "/token/{mint}/older",
+    "/token/{mint}/chart.png",
     "/tokens.csv",
 }
 MARKET_SEEN_BY: Final = {"stranger", "person"}

@@ -277,8 +277,8 @@ def _prices(points: Sequence[ChartPoint], panes: _Panes, levels: Mapping[str, fl
     ) + Markup('<svg class="levels" aria-hidden="true">{}</svg>').format(Markup("").join(names))
 
 
-def _times(points: Sequence[ChartPoint], width_s: int) -> Markup:
-    """Return the times below the plot, for candles that begin at a round time."""
+def time_marks(points: Sequence[ChartPoint], width_s: int) -> list[tuple[int, str]]:
+    """Return the candles that begin at a round time, and that time, TIMES_MAX at most."""
     step_s = next(
         (
             each
@@ -287,11 +287,19 @@ def _times(points: Sequence[ChartPoint], width_s: int) -> Markup:
         ),
         TIME_STEPS[-1],
     )
-    step = 100 / max(1, len(points))
-    texts = [
-        _text("tick", f"{(place + 0.5) * step:.2f}%", 50, _clock(UnixS(point.t)))
+    return [
+        (place, _clock(UnixS(point.t)))
         for place, point in enumerate(points)
         if point.t % step_s == 0
+    ]
+
+
+def _times(points: Sequence[ChartPoint], width_s: int) -> Markup:
+    """Return the times below the plot, for candles that begin at a round time."""
+    step = 100 / max(1, len(points))
+    texts = [
+        _text("tick", f"{(place + 0.5) * step:.2f}%", 50, clock)
+        for place, clock in time_marks(points, width_s)
     ]
     return Markup('<svg class="times" aria-hidden="true">{}</svg>').format(Markup("").join(texts))
 

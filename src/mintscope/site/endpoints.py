@@ -19,7 +19,16 @@ from mintscope.kit.http.rate_limit import AddressLimit, WriteBudget
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import AnyResponse, Response
 from mintscope.kit.http.routes import Route, Router
-from mintscope.site.page import COOKIE, END_SESSION, VISIT, Page, Pushed, Redirect, WholeResponse
+from mintscope.site.page import (
+    COOKIE,
+    END_SESSION,
+    VISIT,
+    Page,
+    Picture,
+    Pushed,
+    Redirect,
+    WholeResponse,
+)
 from mintscope.site.render import PageContext, PageWriter, failure_headers, failure_page
 from mintscope.site.routes import (
     SEGMENT,
@@ -115,6 +124,8 @@ class PageEndpoints:
         )
         if isinstance(response, Pushed):
             return self.writer.push(response)
+        if isinstance(response, Picture):
+            return self.writer.send(response)
         return self._write(request, response)
 
     def _write(self, request: Request, page: WholeResponse) -> Response:

@@ -140,6 +140,14 @@ class TextFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Picture:
+    """A PNG, shown on other sites too, and kept by browsers and proxies for *fresh_s* seconds."""
+
+    png: bytes
+    fresh_s: int
+
+
+@dataclass(frozen=True, slots=True)
 class NoContent:
     """There is no news, so that the browser keeps the current page."""
 
@@ -160,7 +168,7 @@ class Pushed:
 
 
 WholeResponse = Page | Redirect | PlainText | Markdown | TextFile | NoContent
-PageResponse = WholeResponse | Pushed
+PageResponse = WholeResponse | Picture | Pushed
 
 
 def link_gone(purpose: str) -> Page:

@@ -48,6 +48,7 @@ from mintscope.site.page import (
     Markdown,
     NoContent,
     Page,
+    Picture,
     PlainText,
     Pushed,
     Redirect,
@@ -221,6 +222,12 @@ class PageWriter:
             await page.push(outlet, self._macros)
 
         return PushedResponse(HTTPStatus.OK, push, (*EVENTS, NO_STORE, *GUARDS))
+
+    def send(self, picture: Picture) -> Response:
+        """Return the response for *picture*."""
+        caching = b"public, max-age=%d" % picture.fresh_s
+        headers = ((b"content-type", b"image/png"), (b"cache-control", caching), *SHOWN_ELSEWHERE)
+        return Response(HTTPStatus.OK, picture.png, headers)
 
     def _macros(self, template: str) -> Any:
         return self._environment.get_template(template).module

@@ -44,7 +44,7 @@ from mintscope.market.series.series import WIDTHS, Width
 from mintscope.site.admin.operations import OperationParts
 from mintscope.site.docs.definitions import DEFINITIONS
 from mintscope.site.live import OpenPages
-from mintscope.site.page import NoContent, Page, PageResponse, PlainText, Redirect
+from mintscope.site.page import NoContent, Page, PageResponse, Picture, PlainText, Redirect
 from mintscope.site.render import static_files
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post, sentence
 from mintscope.site.sol import MarketParts
@@ -56,7 +56,10 @@ from mintscope.site.token.facts import (
     supply_of,
 )
 from mintscope.site.token.live import LivePages
+from mintscope.site.token.picture import PIXELS, PictureFacts, draw_picture
+from mintscope.site.token.pictures import PictureKey, Pictures, has_rasteriser
 from mintscope.site.token.shown import (
+    NAMES,
     TokenReading,
     ToldReport,
     figures_of,
@@ -303,6 +306,7 @@ class _Known:
     """The values of a token that are shown even without its numbers.
 
     watched   what who is signed in watches; None for a stranger
+    picture   the address of its picture; None if none can be drawn
     """
 
     mint: Mint
@@ -311,22 +315,31 @@ class _Known:
     line: ListLine | None
     watched: Sequence[Mint] | None
     now: UnixS
+    picture: str | None = None
+
+    @property
+    def name(self) -> str | None:
+        name = None if self.facts is None else cleaned(self.facts.name)
+        if self.line is not None:
+            name = name or self.line.listed.name
+        return name or ("Wrapped SOL" if self.mint == WSOL else None)  # not every chain names it
+
+    @property
+    def symbol(self) -> str | None:
+        symbol = None if self.facts is None else cleaned(self.facts.symbol)
+        if self.line is not None:
+            symbol = symbol or self.line.listed.symbol
+        return symbol or ("SOL" if self.mint == WSOL else None)
 
     @property
     def shown(self) -> dict[str, Any]:
-        name = None if self.facts is None else cleaned(self.facts.name)
-        symbol = None if self.facts is None else cleaned(self.facts.symbol)
-        if self.line is not None:
-            name = name or self.line.listed.name
-            symbol = symbol or self.line.listed.symbol
-        if self.mint == WSOL:  # not every chain keeps a name of it
-            name = name or "Wrapped SOL"
-            symbol = symbol or "SOL"
         return {
             "mint": self.mint,
             "timeframe": self.width.name,
-            "name": name,
-            "symbol": symbol,
+            "name": self.name,
+            "symbol": self.symbol,
+            "picture": self.picture,
+            "picture_size": PIXELS,
             "line": self.line,
             "figures": None if self.line is None else figures_of(self.line),
             "watched": self.watched,
@@ -367,6 +380,7 @@ class TokenPages:
         self._untracked = untracked
         self._reading = TokenReading(market)
         self._live = LivePages(market, self._reading, pages)
+        self._pictures = Pictures(market.limits) if has_rasteriser() else None
         self._origin = origin
 
     def routes(self) -> Iterable[PageRoute]:
@@ -376,6 +390,7 @@ class TokenPages:
         yield post(f"{PATH}/track", self.track, Access.SIGNED_IN)
         yield get(f"{PATH}/live", self.live)
         yield get(f"{PATH}/older", self.older)
+        yield get(f"{PATH}/chart.png", self.picture)
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show everything about a token that the visitor may see."""
@@ -387,7 +402,8 @@ class TokenPages:
             return await self._untracked.page(request, request.path_params["mint"])
         watched = await self._watching.mints(request.session)
         now = UnixS(request.now // SECOND_MS)
-        known = _Known(mint, width, facts, await self._listed(mint), watched, now)
+        picture = None if self._pictures is None else f"{self._origin}{_picture(mint, width)}"
+        known = _Known(mint, width, facts, await self._listed(mint), watched, now, picture)
         try:
             told = await self._reading.report(mint)
         except TokenNotFound:  # tracked since the newest block
@@ -442,6 +458,51 @@ class TokenPages:
             raise NotFound from None
         return PlainText(msgspec.json.encode(drawn._asdict()).decode())
 
+    async def picture(self, request: PageRequest) -> PageResponse:
+        """Send the picture of a token that links are shown with; everyone may see it."""
+        mint = _mint(request)
+        width = _width(request)
+        if self._pictures is None:
+            raise NotFound
+        try:
+            told = await self._reading.report(mint)
+        except (TokenNotFound, InsufficientData):
+            raise NotFound from None
+        except DataStale as stale:
+            raise ServiceUnavailable(str(stale)) from stale
+
+        async def svg() -> str:
+            return await self.draw(mint, width)
+
+        key = PictureKey(mint, width.name)
+        minute = told.report.data_span.to // MINUTE_S
+        png = await self._pictures.get(key, minute, request.browser.address, svg)
+        return Picture(png, fresh_s=MINUTE_S)
+
+    async def draw(self, mint: Mint, width: Width) -> str:
+        """Return the picture of *mint* as SVG, with the numbers of its page."""
+        told = await self._reading.report(mint)
+        facts = await self._reading.facts(mint)
+        line = await self._listed(mint)
+        now = UnixS(told.report.data_span.to)
+        known = _Known(mint, width, facts, line, None, now)
+        drawn = await self._reading.points(mint, width)
+        return draw_picture(
+            PictureFacts(
+                mint=mint,
+                symbol=known.symbol,
+                name=known.name,
+                usd=told.report.price.usd,
+                change=None if line is None else line.changes[2],
+                slot=told.slot,
+                as_of=now,
+                timeframe=NAMES[width.name],
+                host=self._origin.partition("://")[2],
+            ),
+            drawn.points,
+            width.seconds,
+        )
+
     async def _listed(self, mint: Mint) -> ListLine | None:
         try:
             return await self._reading.listed(mint)
@@ -495,6 +556,10 @@ def _mint(request: PageRequest) -> Mint:
 def _width(request: PageRequest) -> Width:
     """Return the requested width of candles, or the default for any other text."""
     return WIDTHS.get(request.query_params.text("tf") or request.form.text("tf"), USUAL)
+
+
+def _picture(mint: Mint, width: Width) -> str:
+    return f"/token/{mint}/chart.png?tf={width.name}"
 
 
 def _address(mint: Mint, width: Width) -> str:

@@ -1,0 +1,214 @@
+"""The picture of a token that links are shown with: its price, change and candles, as SVG.
+
+It has no styles and one font, so that a rasteriser without a browser draws it: PIXELS, in light
+colours.  Averages, RSI and MACD are not in it: everyone may see it.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from markupsafe import Markup
+
+from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
+from mintscope.kit.time import DAY_S, SECOND_MS, utc
+from mintscope.site.chart import BODY, ChartPoint, time_marks, volume_top
+from mintscope.site.figures import nice_steps, percent, short_price
+from mintscope.site.page import utc_text
+
+PIXELS: Final = (1200, 630)
+FONT: Final = "DejaVu Sans"
+NAME_MAX: Final = 24  # characters; longer names are cut
+PLOT: Final = (48, 1060)  # left and right, in pixels
+PRICES: Final = (164, 468)  # top and bottom of the candles
+VOLUMES: Final = (484, 548)
+INK: Final = "#16202b"
+QUIET: Final = "#566472"
+LINE: Final = "#dde3e9"
+RISE: Final = "#0a7d55"
+FALL: Final = "#b3372f"
+NOTHING_YET: Final = "No candles yet"
+
+
+class PictureFacts(NamedTuple):
+    """The facts of a picture, all as of *slot*, except *change*, which the list of tokens has.
+
+    symbol, name   cleaned; None if the chain has none
+    change         of a day, as a fraction; None if it is not known
+    as_of          block time of *slot*
+    timeframe      as people read it: 5m
+    host           the site
+    """
+
+    mint: Mint
+    symbol: str | None
+    name: str | None
+    usd: float
+    change: float | None
+    slot: Slot
+    as_of: UnixS
+    timeframe: str
+    host: str
+
+
+def draw_picture(facts: PictureFacts, points: Sequence[ChartPoint], width_s: int) -> str:
+    """Return the picture of *facts* and *points*, oldest first, each *width_s* seconds wide."""
+    width, height = PIXELS
+    parts = [
+        _rect("#ffffff", (0, 0), PIXELS),
+        *_head(facts, points),
+        *_grid(points, width_s),
+        *_candles(points),
+        *_volumes(points),
+        _text("as-of", (PLOT[0], height - 26), 20, _as_of(facts), QUIET),
+        _text("host", (width - 40, height - 26), 20, facts.host, QUIET, "end"),
+    ]
+    return Markup(
+        '<svg xmlns="http://www.w3.org/2000/svg" width="{w}" height="{h}" viewBox="0 0 {w} {h}"'
+        ' font-family="{font}">{parts}</svg>'
+    ).format(w=width, h=height, font=FONT, parts=Markup("").join(parts))
+
+
+def title_of(facts: PictureFacts) -> str:
+    """Return its symbol or name if the font has every sign of it, else the ends of its mint."""
+    for text in (facts.symbol, facts.name):
+        if text and _is_drawn(text):
+            return _cut(text)
+    return _ends(facts.mint)
+
+
+def _head(facts: PictureFacts, points: Sequence[ChartPoint]) -> Iterator[Markup]:
+    left, _ = PLOT
+    title = title_of(facts)
+    yield _text("title", (left, 78), 44, title, INK)
+    below = [_ends(facts.mint)] if title != _ends(facts.mint) else []
+    if facts.name and _is_drawn(facts.name) and facts.name != title:
+        below.insert(0, _cut(facts.name))
+    yield _text("name", (left, 112), 22, " \N{MIDDLE DOT} ".join(below), QUIET)
+    right = PIXELS[0] - 40
+    yield _text("usd", (right, 82), 54, f"${short_price(facts.usd)}", INK, "end")
+    last = points[-1].t if points else facts.as_of
+    if facts.as_of - last >= DAY_S:
+        moment = utc(UnixMs(last * SECOND_MS))
+        quiet = f"Last trade {moment.day} {moment:%b %Y}"
+        yield _text("change", (right, 122), 28, quiet, QUIET, "end")
+    elif facts.change is not None:
+        shown = f"{_plain(percent(facts.change))} in 24 h"
+        colour = RISE if facts.change > 0 else FALL if facts.change < 0 else QUIET
+        yield _text("change", (right, 122), 28, shown, colour, "end")
+
+
+def _grid(points: Sequence[ChartPoint], width_s: int) -> Iterator[Markup]:
+    left, right = PLOT
+    low, high = _range(points)
+    for value in nice_steps(low, high, 5) if points else ():
+        y = _y(value, low, high)
+        yield _path(f"M{left} {y:.1f}H{right}", LINE)
+        yield _text("tick", (right + 10, y + 6), 18, short_price(value), QUIET)
+    yield _path(f"M{left} {VOLUMES[1]}H{right}", LINE)
+    step = _step(points)
+    for place, clock in time_marks(points, width_s):
+        x = left + (place + 0.5) * step
+        if left + 30 < x < right - 30:  # the text stays within the plot
+            yield _text("time", (x, VOLUMES[1] + 24), 18, clock, QUIET, "middle")
+    if not points:
+        middle = ((left + right) / 2, sum(PRICES) / 2)
+        yield _text("none", middle, 28, NOTHING_YET, QUIET, "middle")
+
+
+def _candles(points: Sequence[ChartPoint]) -> Iterator[Markup]:
+    low, high = _range(points)
+    step = _step(points)
+    for colour in (RISE, FALL):
+        wicks = []
+        bodies = []
+        for place, each in enumerate(points):
+            if (each.close >= each.open) is not (colour == RISE):
+                continue
+            x = PLOT[0] + (place + 0.5) * step
+            wicks.append(f"M{x:.1f} {_y(each.high, low, high):.1f}V{_y(each.low, low, high):.1f}")
+            top, bottom = sorted((_y(each.open, low, high), _y(each.close, low, high)))
+            bodies.append(_bar(x, step * BODY, top, max(bottom, top + 2)))
+        yield _path("".join(wicks), colour)
+        yield _path("".join(bodies), "none", colour)
+
+
+def _volumes(points: Sequence[ChartPoint]) -> Iterator[Markup]:
+    most, _ = volume_top(points)
+    step = _step(points)
+    top, bottom = VOLUMES
+    bars = []
+    for place, each in enumerate(points):
+        size = min(1.0, (each.unsided or each.bought + each.sold) / (2 * most))
+        if size > 0:
+            x = PLOT[0] + (place + 0.5) * step
+            bars.append(_bar(x, step * BODY, bottom - size * (bottom - top), bottom))
+    yield _path("".join(bars), "none", "#9fb0c0")
+
+
+def _range(points: Sequence[ChartPoint]) -> tuple[float, float]:
+    low = min((each.low for each in points), default=0.0)
+    high = max((each.high for each in points), default=1.0)
+    margin = (high - low) * 0.05 or high * 0.01
+    return low - margin, high + margin
+
+
+def _step(points: Sequence[ChartPoint]) -> float:
+    return (PLOT[1] - PLOT[0]) / max(1, len(points))
+
+
+def _y(value: float, low: float, high: float) -> float:
+    top, bottom = PRICES
+    return bottom - (value - low) / (high - low) * (bottom - top)
+
+
+def _as_of(facts: PictureFacts) -> str:
+    at = utc_text(UnixMs(facts.as_of * SECOND_MS))
+    return f"{facts.timeframe} candles, as of {at}, slot {facts.slot:,}"
+
+
+def _ends(mint: Mint) -> str:
+    return f"{mint[:4]}\N{HORIZONTAL ELLIPSIS}{mint[-4:]}"
+
+
+def _is_drawn(text: str) -> bool:
+    """Return whether the font has each character of *text*: Latin-1, as it was reduced."""
+    return all("!" <= each <= "~" or "\xa1" <= each <= "\xff" or each == " " for each in text)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= NAME_MAX else f"{text[: NAME_MAX - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _plain(shown: Markup) -> str:
+    return str(shown.striptags()).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def _rect(colour: str, place: tuple[float, float], size: tuple[float, float]) -> Markup:
+    return Markup('<rect x="{}" y="{}" width="{}" height="{}" fill="{}"/>').format(
+        *place, *size, colour
+    )
+
+
+def _bar(middle: float, width: float, top: float, bottom: float) -> str:
+    return f"M{middle - width / 2:.1f} {top:.1f}h{width:.1f}V{bottom:.1f}h{-width:.1f}z"
+
+
+def _path(drawn: str, stroke: str, fill: str = "none") -> Markup:
+    if not drawn:
+        return Markup("")
+    return Markup('<path d="{}" stroke="{}" stroke-width="1.5" fill="{}"/>').format(
+        drawn, stroke, fill
+    )
+
+
+def _text(  # noqa: PLR0913, PLR0917 - one argument for each attribute
+    kind: str,
+    place: tuple[float, float],
+    size: int,
+    text: str,
+    colour: str,
+    anchor: str = "start",
+) -> Markup:
+    return Markup(
+        '<text class="{}" x="{:.1f}" y="{:.1f}" font-size="{}" fill="{}" text-anchor="{}">{}</text>'
+    ).format(kind, *place, size, colour, anchor, text)
