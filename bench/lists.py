@@ -131,6 +131,9 @@ class KeptInMemory:
     async def newest(self, _form: str) -> SnapshotMark | None:
         return self._mark
 
+    async def is_due(self, _form: str, _mints_min: int) -> bool:
+        return self._mark is None
+
     async def piece(self, _number: int, place: int) -> bytes | None:
         return self.pieces[place]
 

@@ -1,5 +1,6 @@
 """A list restored from its snapshot equals the list that went on, to the last bit."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 from random import Random
@@ -13,7 +14,14 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_MS, MINUTE_MS
 from mintscope.market.follow.chunk_files import ChunkFiles
-from mintscope.market.follow.list_cache import EVERY_S, ListCache, ListKeeper, store_list
+from mintscope.market.follow.list_cache import (
+    DUE_EVERY_S,
+    EVERY_S,
+    ListCache,
+    ListKeeper,
+    keep_snapshot,
+    store_list,
+)
 from mintscope.market.follow.tailer import look_again_soon
 from mintscope.market.listing.chunks import ChunkInMemory, KeepChunk
 from mintscope.market.listing.listed import ListLine, ListQuestion, Sort
@@ -239,6 +247,56 @@ async def test_one_that_is_older_than_the_log_is_not_read(market: KeptMarket) ->
     await process.look()  # which finds that the log does not reach back so far
     await process.look()
     assert [line.swaps for line in process.lines()] == [7]
+
+
+async def test_one_that_the_log_will_soon_not_reach_back_to_is_due(market: KeptMarket) -> None:
+    clock = ManualClock(UnixMs(START * 1000))
+    snapshots = market.market.list_snapshots
+    stored: list[int | None] = []
+
+    async def store() -> bool:
+        lists = market.market.lists
+        stored.append(await store_list(lists, snapshots, clock, mints_min=1, again=True))
+        return stored[-1] is not None
+
+    async def look(mints_min: int = 1) -> int:
+        """Return the number of snapshots that are stored in two looks."""
+        before = len(stored)
+        waits = iter((DUE_EVERY_S, DUE_EVERY_S))
+
+        async def sleep(seconds: float) -> None:
+            if next(waits, None) != seconds:
+                raise asyncio.CancelledError
+
+        with pytest.raises(asyncio.CancelledError):
+            await keep_snapshot(snapshots, store, mints_min=mints_min, sleep=sleep)
+        return len(stored) - before
+
+    assert await look() == 0  # nothing is folded
+    await market.append(1, START)
+    await market.track(A)
+    await market.append(2, START + 1, trade(A, 2.0, 5, 0))
+    assert await look(mints_min=2) == 0
+    assert await look() == 1  # there is none
+    first = await snapshots.newest(FORM)
+    for slot in range(3, 40):
+        await market.append(slot, START + slot * 60, trade(A, 1.0, 5, 0))
+        await market.trim()
+        await look()
+        process = Process(market, clock)
+        await process.lister.refresh()
+        assert process.lister.is_loaded, "the snapshot is older than the log"
+    assert await snapshots.newest(FORM) != first
+    assert len(stored) < 12
+    assert stored == [1] * len(stored)
+    assert await look() == 0
+    count = len(stored)
+    await snapshots.begin(UnixMs(clock.now()))  # another process stores one
+    for slot in range(40, 80):
+        await market.append(slot, START + slot * 60, trade(A, 1.0, 5, 0))
+    await market.trim()
+    assert await look() == 1
+    assert stored[count:] == [None]
 
 
 async def test_other_versions_keep_their_snapshots_for_a_day(market: KeptMarket) -> None:

@@ -17,6 +17,11 @@ def is_shared(config: Config) -> bool:
     return config.store is not None
 
 
+def address_of(config: Config) -> str | None:
+    """Return the address of the shared store, with its password; None if the stores are files."""
+    return None if config.store is None else config.store.get_secret_value()
+
+
 def engine_of(config: Config) -> "Engine":
     """Return the engine of *config*.  Raises UnusableStore if its package is not installed."""
     if config.store is not None:

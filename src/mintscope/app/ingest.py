@@ -12,6 +12,7 @@ import structlog
 
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config, MarketConfig
+from mintscope.app.engine import address_of
 from mintscope.app.maintenance import (
     machine_checks,
     run_until_signalled,
@@ -22,7 +23,8 @@ from mintscope.app.maintenance import (
 from mintscope.app.running.decode_worker import decoding_ahead
 from mintscope.app.running.decoding import decoder, programs_read
 from mintscope.app.running.kernels import load_ingest_kernels, telling_what_is_compiled
-from mintscope.app.running.logging import set_level
+from mintscope.app.running.list_worker import Order, store_apart
+from mintscope.app.running.logging import logs_json, set_level
 from mintscope.app.running.processes import Apply, Backoff, Reread, held, reloading
 from mintscope.app.sources import backfills_beside, following, mending_gaps, reading_backfills
 from mintscope.app.stores.stores import Market, expect_own_stores, open_market, turn
@@ -33,6 +35,7 @@ from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.errors import StoreUnavailable
 from mintscope.kit.machine import expect_batches
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot
+from mintscope.market.follow.list_cache import keep_snapshot
 from mintscope.market.mint_accounts import keep_facts
 from mintscope.market.ports import Floor
 from mintscope.market.quotes import QuoteMints
@@ -130,6 +133,7 @@ async def _ingest(config: Config, progress: Progress, clock: Clock, epoch: int |
     async with (
         open_market(config, epoch=epoch) as market,
         _keeping_facts(config.chain, market, clock),
+        _keeping_list(config, market),
         reading_backfills(config, market, clock),
         mending_gaps(config, market, clock),
         _source(config, clock, progress, meter) as (source, checks),
@@ -192,6 +196,19 @@ async def _keeping_facts(chain: ChainConfig, market: Market, clock: Clock) -> As
         Rpc(backfills_beside(chain), clock=clock) as rpc,
         running(partial(keep_facts, rpc, market.facts, clock), "mint facts"),
     ):
+        yield
+
+
+@asynccontextmanager
+async def _keeping_list(config: Config, market: Market) -> AsyncIterator[None]:
+    """Store the list while no api does, so that an api which starts finds one to start from."""
+    if config.chain.source == "files":
+        yield
+        return
+    is_json = logs_json(config.log)
+    order = Order(str(config.data_dir), address_of(config), config.log.level, is_json)
+    keep = partial(keep_snapshot, market.list_snapshots, partial(store_apart, order))
+    async with running(keep, "list"):
         yield
 
 

@@ -14,6 +14,8 @@ from typing import Any, Final, TypeAlias
 import structlog
 from typing_extensions import override
 
+from mintscope.app.config.config import LogConfig
+
 Line: TypeAlias = MutableMapping[str, Any]
 Render: TypeAlias = Callable[[Any, str, Line], str | bytes]
 
@@ -74,6 +76,13 @@ def configure_logging(level: str, *, json_lines: bool) -> None:
         *(each for each in logging.root.handlers if not isinstance(each, _OfLibraries)),
         _OfLibraries(logging.WARNING),
     ]
+
+
+def logs_json(log_config: LogConfig) -> bool:
+    """Return whether lines are JSON: by default, if stderr is not a terminal."""
+    if log_config.format == "auto":
+        return not sys.stderr.isatty()
+    return log_config.format == "json"
 
 
 def announce(event: str, **fields: object) -> None:

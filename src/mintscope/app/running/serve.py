@@ -31,12 +31,11 @@ import typer
 from mintscope import __version__
 from mintscope.app.cli.config import ConfigFile, configured, shown
 from mintscope.app.cli.output import stop
-from mintscope.app.config.config import LogConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import Loaded, load, settings
 from mintscope.app.config.load import settings as settings_of_all
 from mintscope.app.engine import is_shared
-from mintscope.app.running.logging import configure_logging, set_level
+from mintscope.app.running.logging import configure_logging, logs_json, set_level
 from mintscope.app.running.processes import (
     Apply,
     Backoff,
@@ -79,13 +78,6 @@ class ChildEnded(Exception):
     def __init__(self, message: str, *, needs_operator: bool) -> None:
         super().__init__(message)
         self.needs_operator = needs_operator
-
-
-def logs_json(log_config: LogConfig) -> bool:
-    """Return whether lines are JSON: by default, if stderr is not a terminal."""
-    if log_config.format == "auto":
-        return not sys.stderr.isatty()
-    return log_config.format == "json"
 
 
 @dataclass(slots=True)

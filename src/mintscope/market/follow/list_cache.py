@@ -158,6 +158,7 @@ NEWS_S: Final = 0.05  # as often the follower looks at where the log stands
 LOOK_COST: Final = 4  # times as long as a look took is waited after it
 LIST_LATE_S: Final = 60.0
 LOADS_MAX: Final = 3
+DUE_EVERY_S: Final = 20.0
 LOADING: Final = "The list of tokens is still being loaded; try again shortly."
 
 Sleep: TypeAlias = Callable[[float], Awaitable[None]]
@@ -390,12 +391,18 @@ class ListCache:
 
 
 async def store_list(
-    reader: ListReader, snapshots: ListSnapshots, clock: Clock, *, mints_min: int = MINTS_MIN
+    reader: ListReader,
+    snapshots: ListSnapshots,
+    clock: Clock,
+    *,
+    mints_min: int = MINTS_MIN,
+    again: bool = False,
 ) -> int | None:
     """Store a snapshot of the list for the next start of an api; return its number of mints.
 
+    again   replace a snapshot of this version that the log reaches back to
     None: no slot was folded yet, the list has fewer than *mints_min* mints, which load as fast
-    without a snapshot, or there is one of this version that the log reaches back to.
+    without a snapshot, another process stores one, or there is one that need not be replaced.
     Raises ServiceUnavailable
     """
     folded, _ = await reader.folded()
@@ -407,7 +414,32 @@ async def store_list(
         await lister.refresh()
         if lister.is_loaded:
             break
+    if again:
+        keeper.forget()
     before = await snapshots.newest(FORM)
     await lister.keep()
     after = await snapshots.newest(FORM)
     return None if after is None or after == before else len(lister.newest())
+
+
+async def keep_snapshot(
+    snapshots: ListSnapshots,
+    store: Callable[[], Awaitable[bool]],
+    *,
+    mints_min: int = MINTS_MIN,
+    sleep: Sleep = asyncio.sleep,
+) -> None:
+    """Store the list, until cancelled, whenever the log may soon not reach back to its snapshot.
+
+    While an api runs, it stores snapshots, and nothing is due.
+
+    store   stores one, and returns whether it did
+    """
+    while True:
+        await sleep(DUE_EVERY_S)
+        try:
+            is_due = await snapshots.is_due(FORM, mints_min)
+        except ServiceUnavailable:  # ingest logs what its store does
+            continue
+        if is_due and not await store():
+            await sleep(EVERY_S)

@@ -187,6 +187,13 @@ class ListSnapshots(Protocol):
     async def newest(self, form: str) -> SnapshotMark | None:
         """Return the newest complete snapshot of *form*, or None if there is none."""
 
+    async def is_due(self, form: str, mints_min: int) -> bool:
+        """Return whether the log may soon not reach back to the newest snapshot of *form*.
+
+        That is: it is in the oldest third of the log, or there is none; always False while fewer
+        than *mints_min* mints are followed.
+        """
+
     async def piece(self, number: int, place: int) -> bytes | None:
         """Return piece *place*, from 0 on, of snapshot *number*; None if a newer one is whole."""
 

@@ -334,11 +334,24 @@ WRITE_TIMEOUT_S: Final = 30.0
 # A snapshot that is incomplete by then belongs to a process that has ended.
 LEFT_BEHIND_MS: Final = 5 * MINUTE_MS
 PIECES_A_STEP: Final = 4
+OLDEST_PART: Final = 3  # of the log: a third
 
 NEWEST: Final = """
 SELECT number, form, folded_seq, piece_count FROM list_snapshot
  WHERE piece_count IS NOT NULL AND form = ? ORDER BY number DESC LIMIT 1
 """
+# A count ends at what is asked for, so that it costs the same for any number of mints.
+DUE: Final = f"""
+SELECT folded_seq > 0
+       AND (SELECT count(*) FROM (
+                SELECT id FROM mint WHERE since_slot IS NOT NULL LIMIT :mints_min) AS followed)
+           >= :mints_min
+       AND coalesce((
+               SELECT folded_seq FROM list_snapshot
+                WHERE piece_count IS NOT NULL AND form = :form ORDER BY number DESC LIMIT 1), -1)
+           < trimmed_seq + (folded_seq - trimmed_seq) / {OLDEST_PART}
+  FROM progress
+"""  # noqa: S608 - constants
 PIECE: Final = "SELECT content FROM list_snapshot_piece WHERE snapshot = ? AND place = ?"
 UNDER_WAY: Final = """
 SELECT coalesce(max(number), 0),
@@ -383,6 +396,11 @@ class SqlListSnapshots:
         """Return the newest complete snapshot of *form*, or None if there is none."""
         found = await self._reading.run(lambda db: db.execute(NEWEST, (form,)).fetchone())
         return None if found is None else SnapshotMark(*found)
+
+    async def is_due(self, form: str, mints_min: int) -> bool:
+        """Return whether the newest snapshot of *form* is in the oldest part of the log."""
+        values = {"form": form, "mints_min": mints_min}
+        return bool(await self._reading.run(lambda db: db.execute(DUE, values).get))
 
     async def piece(self, number: int, place: int) -> bytes | None:
         """Return piece *place* of snapshot *number*; None once a newer one is complete."""

@@ -1,0 +1,89 @@
+"""The process that stores the list for ingest while no api does, and its start.
+
+The list needs hundreds of megabytes and the interpreter for seconds, which ingest should not give.
+It is run as `python -m` this module, with an `Order` on standard input.
+"""
+
+import asyncio
+import os
+import sys
+from subprocess import PIPE
+from typing import Final
+
+import msgspec
+import structlog
+
+from mintscope.app.config.groups import Config
+from mintscope.app.running.logging import configure_logging
+from mintscope.app.stores.stores import open_market
+from mintscope.kit.clock import SystemClock
+from mintscope.market.follow.list_cache import MINTS_MIN, store_list
+
+MODULE: Final = "mintscope.app.running.list_worker"
+NICE: Final = 10
+STORED_S_MAX: Final = 900.0
+EXIT_NOT_STORED: Final = 1
+
+log = structlog.get_logger()
+
+
+class Order(msgspec.Struct, frozen=True):
+    """The store whose list is stored, and the form of the log lines."""
+
+    data_dir: str
+    store: str | None
+    level: str
+    is_json: bool
+    mints_min: int = MINTS_MIN
+
+
+async def store_apart(order: Order) -> bool:
+    """Store the list in a process of its own; return whether it did.  Cancelled: the process ends.
+
+    Raises OSError
+    """
+    command = [sys.executable, "-m", MODULE]
+    process = await asyncio.create_subprocess_exec(  # Ctrl-C reaches ingest alone, which ends it
+        *command, stdin=PIPE, start_new_session=True
+    )
+    try:
+        async with asyncio.timeout(STORED_S_MAX):
+            await process.communicate(msgspec.json.encode(order))
+    except TimeoutError:
+        log.warning("list_not_kept", error=f"not within {STORED_S_MAX:.0f} s")
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    return process.returncode == 0
+
+
+async def _store(order: Order) -> bool:
+    config = Config.model_validate({"data_dir": order.data_dir, "store": order.store})
+    async with open_market(config) as market:
+        count = await store_list(
+            market.lists,
+            market.list_snapshots,
+            SystemClock(),
+            mints_min=order.mints_min,
+            again=True,
+        )
+    return count is not None
+
+
+def main() -> int:
+    """Store the list of the order on standard input; return the exit code."""
+    order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    os.nice(NICE)
+    configure_logging(order.level, json_lines=order.is_json)
+    with structlog.contextvars.bound_contextvars(process="ingest, list"):
+        try:
+            is_stored = asyncio.run(_store(order))
+        except Exception as trouble:  # noqa: BLE001 - ingest tries again, and a trace is no log line
+            log.warning("list_not_kept", error=repr(trouble))
+            return EXIT_NOT_STORED
+    return 0 if is_stored else EXIT_NOT_STORED
+
+
+if __name__ == "__main__":
+    sys.exit(main())
