@@ -28,6 +28,7 @@ from prove.prices.scenarios import (
     rich,
     second_market,
     stranger_in_first_minutes,
+    turned_over,
     washed,
 )
 
@@ -56,6 +57,7 @@ RESISTED: Final[dict[str, Made]] = {
     "ten cents at +4.9 %, 200 times": cents_near,
     "35 s of quiet, 0.002 SOL at x20": cents_after_quiet,
     "5 x 10,000 SOL at x500": washed,
+    "600 x 600,000,000 USD of a made-up quote at x3": turned_over,
     "500 pools of 10 USD at x3": junk,
     "1,000,000 USD for one second at +50 %": for_a_second,
     "1,000,000 USD in ten pools within a second at +50 %": for_a_second_in_many,

@@ -169,6 +169,14 @@ def washed(seed: int) -> Scenario:
     return Scenario(in_order(honest, own), 900)
 
 
+def turned_over(seed: int) -> Scenario:
+    """Return trades of 600,000,000 USD each, in a made-up quote, that move a pool of ten by 7 %."""
+    honest, _ = _honest(seed, 1_800)
+    own = [_own(900.0 + n, 3.0, 6e8, 10.0, signer=f"own-{n % 3}") for n in range(600)]
+    moved = [_own(1_500.0 + n, 3.2, 6e8, 10.0) for n in range(3)]
+    return Scenario(in_order(honest, own, moved), 900)
+
+
 def junk(seed: int) -> Scenario:
     """Five hundred pools of ten dollars at three times the price, one after the other."""
     honest, _ = _honest(seed, 1_800)

@@ -213,6 +213,21 @@ def test_packed_and_unpacked_it_is_the_same() -> None:
     assert basis_of(None) is None
 
 
+def test_what_changes_hands_for_years_is_kept_in_64_bits() -> None:
+    """A quote that is made up costs nothing: swaps of a billion dollars, as often as one likes."""
+    most = 10**9  # of one swap
+    offers = [offer(at // 20, volume=most) for at in range(18_500)]
+    offers += [offer(1_000 + at, usd=2.4, volume=most) for at in range(2)]
+    offers += [offer(1_010, 9.0, pool="private", depth=5, volume=most) for _ in range(18_500)]
+    standing = stood(offers)
+
+    assert unpack(pack(standing)) == standing
+    shown = standing.pools[0].shown
+    assert shown is not None
+    assert shown > 10**9 * USD
+    assert basis_by(standing).rejected_share(UnixS(START + 1_010)) == 0.5
+
+
 def test_pools_of_an_earlier_version_have_no_flow() -> None:
     standing = stood(traded(900))
     fields = msgspec.structs.astuple(standing)

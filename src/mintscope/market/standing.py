@@ -58,6 +58,7 @@ ODD_MICRO_USD: Final = 100_000  # ten cents: what wallets record of more is off 
 SLACK: Final = 8  # what is traded for a move shows depth, give or take this factor
 SIGNER_CHARS: Final = 8
 DEPTH_UNKNOWN: Final = 10**15  # micro-USD, more than any pool has
+SUM_MAX: Final = 10**18  # micro-USD: sums grow for years, and the log has 64 bits for each
 
 
 class Trip(IntEnum):
@@ -251,9 +252,9 @@ def _flowed(flow: HourFlow, offer: Offer, *, sets: bool) -> HourFlow:
     taken = flow.taken
     rejected = flow.rejected
     if sets:
-        taken += offer.volume
+        taken = min(taken + offer.volume, SUM_MAX)
     else:
-        rejected += offer.volume
+        rejected = min(rejected + offer.volume, SUM_MAX)
     return HourFlow(hour, taken, rejected, flow.taken_before, flow.rejected_before)
 
 
@@ -506,7 +507,7 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
         from_usd = pool.from_usd
         from_sol = pool.from_sol
         shown = pool.shown
-        flow = pool.flow + offer.volume
+        flow = min(pool.flow + offer.volume, SUM_MAX)
     else:
         from_usd, from_sol, flow, shown = _moved(pool, offer)
         if is_buy != from_is_buy:
@@ -569,7 +570,7 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     Purchases that raise the price and sales that lower it count at once.  A move against the side
     that trades may be a fee that falls, so the other side must have seen it, too.
     """
-    flow = pool.flow + offer.volume
+    flow = min(pool.flow + offer.volume, SUM_MAX)
     is_of_one_side = offer.is_buy == pool.is_buy == pool.from_is_buy
     if not is_of_one_side or offer.volume * DUST < pool.low:
         return pool.from_usd, pool.from_sol, flow, pool.shown
@@ -587,7 +588,7 @@ def _moved(pool: StandingPool, offer: Offer) -> tuple[float, float, int, int | N
     if move < MOVE_MIN:
         return offer.usd, offer.sol, 0, pool.shown
     # Constant product: to multiply the price by m takes (sqrt(m) - 1) of the quote.
-    shown = int(SLACK * flow / (sqrt(1 + move) - 1))
+    shown = min(int(SLACK * flow / (sqrt(1 + move) - 1)), SUM_MAX)
     if pool.shown is not None:
         shown = max(shown, pool.shown // 2)
     return offer.usd, offer.sol, 0, shown
