@@ -64,9 +64,9 @@ async def test_rows_change_in_place_and_nothing_moves(chromium: Browser, shop: W
         await expect(page.locator("#late")).to_be_hidden()
 
         async with page.expect_navigation():
-            await page.get_by_label("Volume").select_option("1m")
+            await page.get_by_role("combobox", name="Volume").select_option("1m")
         await page.go_back()
-        await expect(page.get_by_label("Volume")).to_have_value("")
+        await expect(page.get_by_role("combobox", name="Volume")).to_have_value("")
 
 
 async def test_a_line_that_comes_has_its_star(chromium: Browser, shop: Website) -> None:
@@ -164,7 +164,7 @@ async def test_print_and_forced_colours_show_what_is_read(chromium: Browser, sho
         await visitor.open("/tokens")
         await page.emulate_media(media="print")
         await expect(page.get_by_role("navigation", name="Main")).to_be_hidden()
-        await expect(page.get_by_label("Volume")).to_be_hidden()
+        await expect(page.get_by_role("combobox", name="Volume")).to_be_hidden()
         await expect(page.locator(f'tr[data-mint="{JUP}"]')).to_be_visible()
         await page.emulate_media(media="screen", forced_colors="active")
         current = page.get_by_role("link", name="Most traded")
@@ -235,3 +235,27 @@ async def test_a_token_is_a_line_of_64_px_on_a_phone_and_a_row_on_a_tablet(
         assert max(await visitor.page.evaluate(HEIGHTS)) <= 70  # a name as long as can be
         await expect(visitor.page.get_by_role("columnheader", name="RSI 1 h")).to_be_visible()
         assert await visitor.page.evaluate(OVERFLOW) == 0
+
+
+async def test_chosen_columns_are_kept_and_the_list_comes_with_them(
+    chromium: Browser, shop: Website
+) -> None:
+    heads = "#list thead th:not(.star-cell)"
+    async with visiting(chromium, shop.origin) as visitor:
+        page = visitor.page
+        await visitor.open("/tokens")
+        await page.locator(".choice summary").click()
+        for name in ("5 min", "1 h", "Market cap", "Last day", "Age"):
+            await page.get_by_role("checkbox", name=name, exact=True).uncheck()
+        await page.get_by_role("button", name="Show", exact=True).click()
+        await page.wait_for_url("**/tokens?columns=*")
+        assert await page.locator(heads).count() == 6
+        await page.add_init_script(MOVED)
+        await visitor.open("/tokens")
+        await page.wait_for_url("**/tokens?columns=*")
+        assert await page.locator(heads).count() == 6
+        await page.set_viewport_size({"width": 820, "height": 900})
+        assert await page.locator(f"{heads}:visible").count() == 6
+        assert await page.evaluate(OVERFLOW) == 0
+        await visitor.open("/tokens?columns=price")
+        assert await page.locator(heads).count() == 2

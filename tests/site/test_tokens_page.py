@@ -28,6 +28,7 @@ from mintscope.site.routes import PageRequest, parse_form
 from mintscope.site.tokens.live import TokensPages
 from mintscope.site.tokens.tokens import (
     AGES,
+    COLUMNS,
     SORTS,
     VOLUMES,
     TokenLines,
@@ -366,3 +367,25 @@ async def test_numbers_of_the_form_are_read_as_written_or_refused(shop: Website)
     assert "unknown field 'rsi_h2'" in words(wrong)
     assert [each.status_code for each in too_many] == [422, 400, 400]
     assert "expected at most 4 different fields in crossings; were 5" in words(too_many[0])
+
+
+async def test_columns_are_chosen_by_the_form_and_kept_in_the_address(shop: Website) -> None:
+    async with Person(shop) as person:
+        sent = await person.open("/tokens?q=&column=price&column=rsi&column=nonsense&rows=200")
+        address = where(sent)
+        page = await person.open(address)
+        table = (await person.open(address.replace("/tokens?", "/tokens.csv?"))).text
+        whole = await person.open("/tokens?" + "&".join(f"column={key}" for key in COLUMNS))
+        unknown = await person.open("/tokens?columns=of-no-one")
+
+    assert address == "/tokens?rows=200&columns=price%2Crsi"
+    assert {tuple(cells) for cells in rows(page).values()} == {("Price", "RSI 1 h")}
+    assert page.text.count('<th scope="col"') == 3
+    assert re.findall('name="column" value="([a-z0-9]+)" checked', page.text) == ["price", "rsi"]
+    for path in ("/tokens?sort=price&", "/tokens.csv?"):
+        assert f'href="{path}rows=200&columns=price%2Crsi"' in unescape(page.text)
+    read = list(csv.reader(StringIO(table)))
+    assert read[0] == ["mint", "symbol", "name", "price_usd", "rsi_h1", "look_alike_of", "slot"]
+    assert {len(each) for each in read} == {7}
+    assert where(whole) == "/tokens"
+    assert len(next(iter(rows(unknown).values()))) == len(COLUMNS) - 1  # a day has no label

@@ -154,6 +154,19 @@ document.addEventListener("submit", async (event) => {
   again?.(); // of what is watched now
 });
 
+// The columns that are chosen are kept for other visits; all of them are no choice.
+document.querySelector(".narrowing")?.addEventListener("submit", (event) => {
+  const boxes = [...event.target.querySelectorAll('[name="column"]')];
+  const ticked = boxes.filter((box) => box.checked).map((box) => box.value);
+  const isAll = ticked.length === 0 || ticked.length === boxes.length;
+  try {
+    if (isAll) localStorage.removeItem("mintscope.columns");
+    else localStorage.setItem("mintscope.columns", ticked.join(","));
+  } catch {
+    // This browser keeps nothing: the choice lasts as long as the address.
+  }
+});
+
 for (const choice of document.querySelectorAll(".narrowing select")) {
   choice.addEventListener("change", () => choice.form.requestSubmit());
 }

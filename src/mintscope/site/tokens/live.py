@@ -29,8 +29,10 @@ from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
 from mintscope.site.sol import MarketParts
 from mintscope.site.tokens.tokens import (
     AGES,
+    COLUMNS,
     LENGTHS,
     LIMITS,
+    SORTS,
     VOLUMES,
     LinePage,
     ShownToken,
@@ -43,11 +45,13 @@ from mintscope.site.tokens.tokens import (
     has_empty_fields,
     has_limits,
     question_of,
+    with_columns,
     with_limits,
 )
 from mintscope.site.tokens.tokens import QUESTION_PATH as PATH
 
 PAUSE_S: Final = 1.0  # between two looks
+PLACES: Final = {key: place for place, key in enumerate(COLUMNS, 1)}  # of cells; the name is first
 CELL: Final = re.compile(r"(?=<t[hd][ >])")
 
 
@@ -126,7 +130,11 @@ class LiveLists:
 
     def _news(self, macros: Macros, view: ListView, page: LinePage) -> News:
         drawn = macros("tokens/macros.html")
-        rows = {each.mint: self._cells_of(drawn, each) for each in page.lines}
+        places = [0, *(PLACES[key] for key in view.asked.shown)]
+        rows = {}
+        for each in page.lines:
+            cells = self._cells_of(drawn, each)
+            rows[each.mint] = [cells[place] for place in places]
         mark = str(page.slot)
         before = self._newest.get(view)
         if before is not None and before.mark == mark:
@@ -171,19 +179,6 @@ def _changed(cells: Sequence[str], before: Sequence[str]) -> list[tuple[int, str
 UNAVAILABLE: Final = 503
 WRONG: Final = 422
 LATE: Final = 2  # times the age from which a report is late: blocks of the list are final
-# Sort keys of a list, "" for a column without one, and the text above the column.
-COLUMNS: Final = (
-    ("price", "Price"),
-    ("m5", "5 min"),
-    ("h1", "1 h"),
-    ("d1", "1 day"),
-    ("volume", "Volume"),
-    ("cap", "Market cap"),
-    ("rsi", "RSI 1 h"),
-    ("buys", "Buys 1 h"),
-    ("", "Last day"),
-    ("age", "Age"),
-)
 
 
 def _preset(sort: str, *, is_rising: bool = False, volume: str = "", where: str = "") -> ListPreset:
@@ -197,6 +192,7 @@ PRESETS: Final = (
     ("Newest", _preset("age", is_rising=True)),
     ("Oversold", _preset("rsi", is_rising=True, volume="10k", where="rsi_h1 < 30")),
 )
+NARROW: Final = 6  # columns that fit a tablet
 STARRED_AT: Final = (PATH, "/token/")  # who presses a star goes back there
 
 
@@ -228,7 +224,8 @@ class TokensPages:
             values = {name: query.line(name) for name in LIMITS}
             return replace(form, errors=flaws, values=values, status=WRONG)
         if has_empty_fields(query) or has_limits(query):
-            return Redirect(with_limits(asked, query).address(after=asked.after))
+            chosen = with_columns(with_limits(asked, query), query)
+            return Redirect(chosen.address(after=asked.after))
         if asked.is_watched and request.session is None:
             return Redirect(f"/sign-in?next={PATH}")
         watched = await self._watching.mints(request.session)
@@ -250,7 +247,7 @@ class TokensPages:
         if asked.is_watched and watched is None:
             return Redirect(f"/sign-in?next={PATH}")
         page = await self._lines.page(asked.of_list(watched, UnixS(request.now // SECOND_MS)))
-        return TextFile("mintscope-tokens.csv", "text/csv", table_of(page))
+        return TextFile("mintscope-tokens.csv", "text/csv", table_of(page, asked.shown))
 
     async def watch(self, request: PageRequest) -> PageResponse:
         """Put a token on the signed-in user's watchlist, or take it off."""
@@ -285,7 +282,10 @@ class TokensPages:
             "now": now,
             "late_ms": int(LATE * self._market.degraded_after_s * SECOND_MS),
             "mark": "" if page is None else _mark(page, is_stale=is_stale),
-            "columns": COLUMNS,
+            "columns": [(key, COLUMNS[key]) for key in asked.shown],
+            "all_columns": COLUMNS,
+            "sorts": SORTS,
+            "is_narrow": len(asked.shown) <= NARROW,
             "volumes": VOLUMES,
             "ages": AGES,
             "presets": [
@@ -301,32 +301,44 @@ class TokensPages:
         return Page("tokens/list.html", facts, status=status)
 
 
-FIELDS: Final = (
-    *(
-        "mint",
-        "symbol",
-        "name",
-        "price_usd",
-        "change_m5",
-        "change_h1",
-        "change_d1",
-        "volume_d1_usd",
-    ),
-    *("market_cap_usd", "rsi_h1", "buy_share_h1", "age_s", "look_alike_of", "slot"),
-)
+# Columns of the file, by those of the page; a day of prices has none.
+FIELDS: Final = {
+    "price": "price_usd",
+    "m5": "change_m5",
+    "h1": "change_h1",
+    "d1": "change_d1",
+    "volume": "volume_d1_usd",
+    "cap": "market_cap_usd",
+    "rsi": "rsi_h1",
+    "buys": "buy_share_h1",
+    "age": "age_s",
+}
 
 
-def table_of(page: LinePage) -> str:
-    """Return *page* as CSV: numbers as the API has them, "" for null."""
+def table_of(page: LinePage, shown: Sequence[str]) -> str:
+    """Return *page* as CSV with the columns *shown*: numbers as the API has them, "" for null."""
     text = StringIO()
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(FIELDS)
+    fields = [key for key in FIELDS if key in shown]
+    numbered = [FIELDS[key] for key in fields]
+    table.writerow(["mint", "symbol", "name", *numbered, "look_alike_of", "slot"])
     for each in page.lines:
         line = each.line
         names = [_plain(line.listed.symbol), _plain(line.listed.name)]
-        numbers = [line.usd, *line.changes, line.volume / MICRO_USD, line.market_cap, line.rsi]
-        beside = [line.pressure, line.age_s, line.look_alike_of, page.slot]
-        table.writerow([each.mint, *names, *numbers, *beside])
+        m5, h1, d1 = line.changes
+        values = {
+            "price": line.usd,
+            "m5": m5,
+            "h1": h1,
+            "d1": d1,
+            "volume": line.volume / MICRO_USD,
+            "cap": line.market_cap,
+            "rsi": line.rsi,
+            "buys": line.pressure,
+            "age": line.age_s,
+        }
+        numbers = [values[key] for key in fields]
+        table.writerow([each.mint, *names, *numbers, line.look_alike_of, page.slot])
     return text.getvalue()
 
 

@@ -163,6 +163,20 @@ WATCHED_SHOWN: Final = 12  # on the first page
 TEXT_LENGTH_MAX: Final = 64
 PLACE: Final = re.compile(r"(-?[0-9.]{1,24}(?:e[+-]?[0-9]{1,3})?)?~([1-9A-HJ-NP-Za-km-z]{32,44})")
 FIELDS: Final = ("q", "sort", "order", "volume", "age", "where", "rows")  # of the form
+# Columns beside the name, in their order, and what is above each.
+COLUMNS: Final[Mapping[str, str]] = {
+    "price": "Price",
+    "m5": "5 min",
+    "h1": "1 h",
+    "d1": "1 day",
+    "volume": "Volume",
+    "cap": "Market cap",
+    "rsi": "RSI 1 h",
+    "buys": "Buys 1 h",
+    "day": "Last day",
+    "age": "Age",
+}
+TICKED: Final = "column"  # of the form, once for each column
 SORTS: Final = {
     "volume": Sort.VOLUME,
     "price": Sort.PRICE,
@@ -225,6 +239,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
     volume, age  a value of VOLUMES and of AGES
     where        a condition of screens, not checked yet; "": none
     rows         a key of LENGTHS
+    columns      keys of COLUMNS with commas between, in their order; "": all
     is_watched   nothing but what the reader watches
     after        where the page before ended
     """
@@ -236,6 +251,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
     age: str = ""
     where: str = ""
     rows: str = ""
+    columns: str = ""
     is_watched: bool = False
     after: ListPlace | None = None
 
@@ -243,6 +259,11 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
     def length(self) -> int:
         """The number of rows of a page."""
         return LENGTHS[self.rows]
+
+    @property
+    def shown(self) -> list[str]:
+        """The columns that are shown, in their order."""
+        return [key for key in COLUMNS if key in self.columns.split(",")] or list(COLUMNS)
 
     def address(self, path: str = QUESTION_PATH, /, **changes: Any) -> str:
         """Return the address of this list with *changes*; another list starts at its first page."""
@@ -255,6 +276,7 @@ class TokensQuestion(msgspec.Struct, frozen=True, kw_only=True):
             "age": asked.age,
             "where": asked.where,
             "rows": asked.rows,
+            "columns": asked.columns,
             "watched": "1" if asked.is_watched else "",
             "after": "" if asked.after is None else _written(asked.after),
         }
@@ -299,9 +321,22 @@ def question_of(query: FormData) -> TokensQuestion:
         age=age,
         where=query.line("where")[: TEXT_MAX + 1],
         rows=rows,
+        columns=_columns(query.text("columns").split(",")),
         is_watched=query.text("watched") == "1",
         after=_read(after) if after else None,
     )
+
+
+def with_columns(asked: TokensQuestion, query: FormData) -> TokensQuestion:
+    """Return *asked* with the columns that are ticked in the form; none of them is all of them."""
+    ticked = query.texts(TICKED)
+    return msgspec.structs.replace(asked, columns=_columns(ticked)) if ticked else asked
+
+
+def _columns(keys: Sequence[str]) -> str:
+    """Return *keys* as an address has them; what is no column is left out."""
+    known = [key for key in COLUMNS if key in keys]
+    return "" if len(known) == len(COLUMNS) else ",".join(known)
 
 
 def flaw_of(asked: TokensQuestion) -> str | None:
@@ -357,8 +392,8 @@ def read_number(text: str) -> float | None:
 
 
 def has_limits(query: FormData) -> bool:
-    """Return whether *query* has numbers of the form, as it is sent."""
-    return any(query.texts(name) for name in LIMITS)
+    """Return whether *query* has numbers or columns of the form, as it is sent."""
+    return any(query.texts(name) for name in (*LIMITS, TICKED))
 
 
 def has_empty_fields(query: FormData) -> bool:
