@@ -208,8 +208,8 @@ BROKEN: Final = Recipe(
         Mutant(
             "what a dead process took on PostgreSQL is given back without its name",
             "credits/store/postgres.py",
-            "return Reversal(account, -delta, key, None if key is None else month, once=once)",
-            "return Reversal(account, -delta, key, None if key is None else month)",
+            "return Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)",
+            "return Reversal(account, -delta, key, counted_in, endpoint=endpoint)",
             ("contract/test_debit_ledger.py",),
         ),
         Mutant(

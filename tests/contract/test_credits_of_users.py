@@ -1,5 +1,6 @@
 """Credits of users, on every engine: what is moved is neither made nor lost."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -9,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mintscope.accounts.keys.key import NewKey
 from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.accounts.people.factor_rows import NewUser, UserKind
 from mintscope.accounts.people.rows import AccountRows, AccountStore
@@ -29,7 +31,7 @@ from mintscope.credits.rotation import RotationDenied
 from mintscope.credits.store.ledger import GroupCreditLedger
 from mintscope.credits.store.postgres import PostgresCreditLedger
 from mintscope.credits.store.sqlite import SqliteCreditLedger
-from mintscope.kit.audit import COMMAND_LINE, UserId
+from mintscope.kit.audit import COMMAND_LINE, KeyId, UserId
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash, hash_credential, hint
 from mintscope.kit.primitives import CreditAccount, UnixMs, Wallet
@@ -66,6 +68,13 @@ class Scene:
             created_at=NOW,
         )
         return await self.store.transact(lambda rows: rows.users.insert(new))
+
+    async def key(self, user_id: UserId) -> KeyId:
+        digest = CredentialHash(user_id.to_bytes(32))
+        new = NewKey(key_hash=digest, hint="...", name="", scopes=frozenset(), expires_at=None)
+        return await self.store.transact(
+            lambda rows: rows.api_keys.insert(user_id, new, NOW, signup_id=None).key_id
+        )
 
     async def balance(self, user_id: UserId) -> int:
         return (await self.credits.holdings(user_id)).balance
@@ -169,6 +178,50 @@ async def test_what_is_spent_is_told_by_day_however_far_it_is_added_up(scene: Sc
     assert await told(mine) == [*days, (FIRST_DAY + 3, 1)]
 
 
+async def test_use_is_told_by_day_key_and_endpoint_however_far_it_is_added_up(
+    scene: Scene,
+) -> None:
+    user_id, other = await scene.user(1), await scene.user(2)
+    token = await scene.ledger.issue(credit_token(1), 100, "")
+    await scene.credits.deposit(user_id, token, 80, None)
+    mine, key = await scene.credits.open(user_id), await scene.key(user_id)
+
+    async def fold(entries_max: int = 100) -> bool:
+        before = UnixMs(scene.clock.now() - 1)
+        return await scene.store.transact(lambda rows: rows.credits.fold_days(before, entries_max))
+
+    async def told(since: int = 0, limit: int = 100) -> list[tuple[int | None, ...]]:
+        found = await scene.store.read(lambda rows: rows.spending.usage(user_id, since, limit))
+        return [(day - FIRST_DAY, *others) for day, *others in found]
+
+    await asyncio.gather(*(scene.ledger.spend(mine) for _ in range(4)))
+    for endpoint, count in ((3, 5), (3, 6), (11, 7)):
+        await scene.ledger.debit(Debit(mine, count, key, endpoint=endpoint))
+    named = Debit(mine, 2, key, "an answer", 3)
+    await scene.ledger.debit(named)
+    await scene.ledger.debit(named)  # is a repeat: it takes nothing
+    scene.clock.advance(2 * DAY_MS)
+    minute = await scene.ledger.prepay(Debit(mine, 10, key, endpoint=14))
+    assert isinstance(minute, Debited)
+    await scene.ledger.give_back(minute, 4)
+    await scene.ledger.spend(token)  # is no user's
+    today, before = (
+        [(2, key, 14, 1, 6)],
+        [(0, None, 0, 4, 4), (0, key, 3, 3, 13), (0, key, 11, 1, 7)],
+    )
+    assert await told() == [*today, *before]
+    scene.clock.advance(DAY_MS)
+    while await fold(3):
+        assert await told() == [*today, *before]
+    assert await told() == [*today, *before]
+    assert await told(FIRST_DAY + 1) == today
+    assert await told(limit=2) == [*today, before[0]]
+    assert await scene.store.read(lambda rows: rows.spending.usage(other, 0, 9)) == []
+    await scene.store.transact(lambda rows: rows.spending.forget_usage(FIRST_DAY + 2))
+    assert await told() == today
+    await scene.expect_sound()
+
+
 async def test_who_claims_an_agent_has_its_credits_and_what_it_still_buys(scene: Scene) -> None:
     agent, person = await scene.user(1), await scene.user(2)
     token = await scene.ledger.issue(credit_token(1), 20, "")
@@ -247,7 +300,7 @@ async def test_an_account_is_not_deleted_while_its_payment_is_under_way(scene: S
     def remove(who: UserId) -> Callable[[AccountRows], None]:
         return lambda rows: remove_user(rows, who, COMMAND_LINE, UnixMs(NOW + 1))
 
-    with pytest.raises(NotPossible, match="expected no payment under way for 1"):
+    with pytest.raises(NotPossible, match="1 has a payment in progress"):
         await scene.store.transact(remove(user_id))
     await scene.store.transact(remove(other))
     landed = Landed(paid=pending.payment.amount, final=True)

@@ -71,6 +71,7 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "API keys in force of an account": (KEYS_PER_USER_MAX,),
     "addresses kept of an API key": (ADDRESSES_MAX,),
     "firings of an alert rule in an hour": (SignalsConfig().firings_per_hour_max,),
+    "days of usage by key and endpoint": (AccountsConfig().usage_kept_days,),
     "firings that are kept of an alert rule": (SignalsConfig().firings_kept_max,),
     "webhooks to a host, or an address, in a minute": (SignalsConfig().webhooks_per_minute_max,),
     "changes of an account in 24 hours that are not money": (AccountsConfig().writes_per_day_max,),

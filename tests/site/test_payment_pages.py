@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.kit.primitives import Mint
+from mintscope.credits.endpoints import NUMBERS
+from mintscope.credits.ledger import Debit, DebitLedger
+from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.time import iso_time
 from mintscope.payments.history import Assets, Coin, price_usd
 from mintscope.site.render import Operator
 from mintscope.solana.blocks import USDC, WSOL
 from support.scenes.payments.paid_rows import PaidRow, insert
 from support.scenes.people.web_person import ALICE, MALLORY, ORIGIN, Person, words
+from support.scenes.service import credit_token
 from support.scenes.website import ADMINISTRATOR, Website, website
 
 DAY_MS = 86_400_000
@@ -68,6 +72,49 @@ async def test_a_customer_sees_each_purchase_and_its_receipt(site: Website, alic
         ("10", "0.025", "USDC", "failed"),
     ]
     assert failed.signature in table[2]
+
+
+async def test_a_customer_sees_what_each_key_used_of_each_endpoint(
+    site: Website, alice: Person
+) -> None:
+    ledger, review = site.ledger, site.accounts.review
+    assert isinstance(ledger, DebitLedger)
+    user = next(each for each in await review.users(limit=9) if each.email == ALICE)
+    session = await site.accounts.people.session(alice.cookie or "")
+    assert session is not None
+    bot = await site.accounts.keys.create(
+        session, name="=Bot <1>", scopes=frozenset(), lifetime_ms=None
+    )
+    given = await ledger.issue(credit_token(1), 100, "")
+    await site.accounts.credits.deposit(user.user_id, given, None, None)
+    account = await site.accounts.credits.open(user.user_id)
+    key, candles = bot.line.key_id, NUMBERS["GET /v1/token/{tokenAddress}/candles"]
+    for days, count in ((0, 5), (10, 7), (0, 8)):
+        site.clock.advance(days * DAY_MS)
+        await ledger.debit(Debit(account, count, key, endpoint=candles))
+    await ledger.spend(account)
+    today, first = (iso_time(UnixMs(site.clock.now() - days * DAY_MS))[:10] for days in (0, 10))
+    async with Person(site) as again:
+        await again.sign_in(ALICE)
+        month = words(await again.open("/credits/usage"))
+        week = words(await again.open("/credits/usage?days=7"))
+        table = (await again.open("/credits/usage.csv")).text
+    await site.make_administrator()
+    async with Person(site, address="198.51.100.8") as admin:
+        await admin.sign_in(ADMINISTRATOR)
+        customer = words(await admin.open(f"/admin/users/{user.user_id}"))
+
+    assert "21 credits for 4 requests since" in month
+    used = "=Bot <1> GET /v1/token/{tokenAddress}/candles"
+    assert f"{used} 3 20 None Views of token pages 1 1" in month
+    assert "16 credits for 3 requests since" in week
+    assert f"{used} 3 20" in customer
+    assert table.splitlines() == [
+        "day,key,key_id,endpoint,requests,credits",
+        f"{today},,,Views of token pages,1,1",
+        f"{today},'=Bot <1>,{key},GET /v1/token/{{tokenAddress}}/candles,2,15",
+        f"{first},'=Bot <1>,{key},GET /v1/token/{{tokenAddress}}/candles,1,5",
+    ]
 
 
 async def test_payments_of_others_do_not_exist(site: Website, alice: Person) -> None:

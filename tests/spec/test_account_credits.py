@@ -7,6 +7,7 @@ import httpx
 import pytest
 
 from mintscope.accounts.keys.scope import Scope
+from mintscope.credits.endpoints import NUMBERS
 from mintscope.kit.credentials import CredentialKind, is_well_formed
 from mintscope.kit.time import HOUR_MS, month_end, month_of
 from support.fakes.reports import TRACKED
@@ -51,6 +52,8 @@ async def test_an_account_is_told_with_what_each_key_spent(service: Service, key
 
     after = await account(service, key)
     me = (await service.client.get("/v1/me", headers=bearer(key))).json()["data"]
+    rows = service.accounts.rows("SELECT endpoint FROM credit_entry WHERE kind = 'spend'")
+    assert rows == [(NUMBERS["GET /v1/token/{tokenAddress}"],)]
     assert after == before | {"balance": 4, "keys": after["keys"]}
     assert (after["userId"], after["username"]) == (me["userId"], me["username"])
     assert after["keys"] == [

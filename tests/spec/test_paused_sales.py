@@ -8,6 +8,7 @@ import pytest
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.series.wire import TIME_MAX
+from mintscope.credits.endpoints import NAMES, NUMBERS
 from mintscope.payments.audit import Closure
 from support.fakes.reports import TRACKED
 from support.scenes.conversations import append_swap
@@ -64,6 +65,11 @@ async def test_every_route_that_is_charged_is_asked(shop: SellingApi) -> None:
         (method, router.find(method, path.partition("?")[0])[0].path) for method, path in ROUTES
     }
     assert asked >= charged
+    of_credits = {f"{method} {path}" for method, path in charged}
+    assert of_credits - {"POST /v1/credits/purchase"} == set(NUMBERS), (
+        "each endpoint has a number in the rows of its debits"
+    )
+    assert len(NAMES) == len(NUMBERS)
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)

@@ -105,7 +105,7 @@ def test_no_plan_reads_a_growing_table_from_end_to_end_or_grows_with_it(
         for table, rows in FILL.items():
             series = f"generate_series({begin}::bigint, {age}) AS n"
             filled.execute(f"INSERT INTO {table} {rows} FROM {series}".encode())
-        for mark in ("credit_day_mark", "credit_received_mark"):
+        for mark in ("credit_day_mark", "credit_received_mark", "usage_day_mark"):
             filled.execute(f"UPDATE {mark} SET entry = {age - 10}".encode())
         filled.execute("ANALYZE")
         begin = age + 1

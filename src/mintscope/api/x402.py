@@ -33,6 +33,7 @@ from mintscope.api.gate import Caller, Gate, KeptAnswers, SignIns, name_of
 from mintscope.api.series.indicator_wire import IndicatorsQuery
 from mintscope.api.series.wire import CandlesQuery, SwapsQuery
 from mintscope.api.wire import AcceptedAsset, HowToPay
+from mintscope.credits.endpoints import NUMBERS
 from mintscope.credits.ledger import CreditLedger, Debited, Reversal
 from mintscope.kit.errors import (
     BadRequest,
@@ -43,6 +44,7 @@ from mintscope.kit.errors import (
 )
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Header
+from mintscope.kit.http.routes import Route
 from mintscope.kit.metrics import PAYMENTS
 from mintscope.kit.primitives import Mint
 from mintscope.kit.time import iso_time
@@ -336,7 +338,8 @@ class ResourceServer:
             raise self._told(request, order, await self._unpaid(order), unpaid=NO_CREDITS_PRESENTED)
         payer = self._gate.payer(caller)
         try:
-            return await self._checkout.authorize_credit(order, payer).prepay(credit_count)
+            charge = self._checkout.authorize_credit(order, payer, endpoint=_number(request))
+            return await charge.prepay(credit_count)
         except CheckoutRefused as refused:
             raise self._told(request, order, refused, unpaid=NOTHING_PRESENTED) from refused
 
@@ -386,7 +389,7 @@ class ResourceServer:
         once = None
         if key is not None and payer.account is not None:
             once = await name_of(request, payer.account, key)
-        return self._checkout.authorize_credit(order, payer, once=once)
+        return self._checkout.authorize_credit(order, payer, once=once, endpoint=_number(request))
 
     async def _unpaid(self, order: Order) -> CheckoutRefused:
         return CheckoutRefused(NothingPresented(), option=await self._checkout.option(order))
@@ -521,6 +524,12 @@ def _signs_in(request: Request, caller: Caller) -> bool:
     if caller.bearer is not None:
         raise BadRequest("expected Authorization or SIGN-IN-WITH-X; there were both")
     return True
+
+
+def _number(request: Request) -> int | None:
+    """Return the number of the endpoint of *request*, for the row of its debit."""
+    found = request.found
+    return NUMBERS.get(f"{found.method} {found.path}") if isinstance(found, Route) else None
 
 
 def _presented(request: Request) -> Presented:

@@ -5,7 +5,8 @@
 1 h      delete unconfirmed applications after three days, sessions that have expired, expired
          proofs of strangers without an account, and after a month e-mails that were sent or given
          up, proofs that were used or have expired, firings of signals, and results kept by
-         Idempotency-Key; of each signal all but the newest firings
+         Idempotency-Key; of each signal all but the newest firings; use by key and endpoint after
+         `usage_kept_days`
 """
 
 import asyncio
@@ -49,6 +50,7 @@ class AccountMaintenance:
     lifetimes: Lifetimes
     clock: Clock
     firings_kept_max: int = 1_000
+    usage_kept_days: int = 400
     _swept_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
@@ -89,6 +91,8 @@ class AccountMaintenance:
         with _logged():
             await self.signups.forget_lapsed()
             await self.store.transact(lambda rows: _purge(rows, self.lifetimes, now))
+            first_day = now // DAY_MS - self.usage_kept_days + 1
+            await self.store.transact(lambda rows: rows.spending.forget_usage(first_day))
             last: SignalId | None = SignalId(0)
             while last is not None:
                 last = await self._trim(last)

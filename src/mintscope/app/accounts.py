@@ -190,6 +190,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
                 lifetimes=lifetimes,
                 clock=clock,
                 firings_kept_max=config.signals.firings_kept_max,
+                usage_kept_days=config.accounts.usage_kept_days,
             ),
             writes=write_budget(config.accounts, limits),
         )

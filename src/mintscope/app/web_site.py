@@ -78,6 +78,7 @@ from mintscope.site.routes import (
 from mintscope.site.sales.buying import BuyPages
 from mintscope.site.sales.payments import PaymentPages
 from mintscope.site.sales.selling import CreditSales, PricingPages, StatementPages
+from mintscope.site.sales.usage import UsagePages
 from mintscope.site.sol import MarketParts
 from mintscope.site.status import ReadStatus, StatusPages
 from mintscope.site.token.pages import TokenPages, UntrackedTokens, Views
@@ -193,6 +194,7 @@ def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
     yield PricingPages(parts.sales, read_reference)
     if parts.ledger is not None:
         yield StatementPages(parts.credits, parts.ledger, origin=origin)
+        yield UsagePages(parts.credits)
         operations = parts.operations
         if operations is not None and operations.payments is not None:
             yield PaymentPages(parts.credits, parts.wallets, operations.payments, operations.assets)

@@ -160,12 +160,14 @@ class Debit(msgspec.Struct, frozen=True, gc=False):
 
     once    the name of the answer that they buy, of this account: while it is kept, KEPT_MS, no
             more credits are taken for it; None: it has none
+    endpoint   the number of what was asked, as in `credits.endpoints`; None: it has none
     """
 
     account: CreditAccount
     credit_count: int
     key: int | None = None
     once: str | None = None
+    endpoint: int | None = None
 
 
 class Reversal(msgspec.Struct, frozen=True, gc=False):
@@ -174,6 +176,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
     minute    the number of the minute they were taken for in advance: they are given back only
               while it is under way in the store, and so once
     once      the name of the answer they were taken for, which is not kept any longer
+    endpoint   that of the debit
     """
 
     account: CreditAccount
@@ -182,6 +185,7 @@ class Reversal(msgspec.Struct, frozen=True, gc=False):
     month: Month | None = None
     minute: int | None = None
     once: str | None = None
+    endpoint: int | None = None
 
 
 class Debited(msgspec.Struct, frozen=True, gc=False):
@@ -207,7 +211,9 @@ class Debited(msgspec.Struct, frozen=True, gc=False):
         assert 1 <= count <= taken.credit_count
         assert not self.is_repeat
         month = None if taken.key is None else self.month
-        return Reversal(taken.account, count, taken.key, month, self.minute, taken.once)
+        return Reversal(
+            taken.account, count, taken.key, month, self.minute, taken.once, taken.endpoint
+        )
 
 
 class TooFew(msgspec.Struct, frozen=True, gc=False):

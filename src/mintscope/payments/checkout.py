@@ -192,13 +192,15 @@ UNPAYABLE: Final = 1 << 52  # credits that no account has: a debit of them asks 
 class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     """Credits of an account, not taken yet.
 
-    once    the name of the answer that they buy, as in Debit
+    once, endpoint   the name of the answer that they buy and the number of what is asked, as in
+                     Debit
     """
 
     checkout: "Checkout"
     order: Order
     payer: Payer
     once: str | None = None
+    endpoint: int | None = None
 
     async def settle(self, work: Work) -> Receipt:
         """Do *work*, then take the credits that it costs, all or none.
@@ -259,9 +261,11 @@ class CreditCharge(msgspec.Struct, frozen=True, gc=False):
     async def _take(
         self, take: Callable[[Debit], Awaitable[DebitOutcome]], credit_count: int
     ) -> Debited:
-        if self.payer.account is None:
+        account = self.payer.account
+        if account is None:
             raise await self._refuse(NoCredits(0, credit_count))
-        match await take(Debit(self.payer.account, credit_count, self.payer.key, self.once)):
+        debit = Debit(account, credit_count, self.payer.key, self.once, self.endpoint)
+        match await take(debit):
             case Debited() as debited:
                 return debited
             case TooFew(balance):
@@ -336,10 +340,10 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
     on_outcome: Callable[[Outcome], None]
 
     def authorize_credit(
-        self, order: Order, payer: Payer, *, once: str | None = None
+        self, order: Order, payer: Payer, *, once: str | None = None, endpoint: int | None = None
     ) -> CreditCharge:
-        """Return a charge of credits of *payer*, for an answer named *once*."""
-        return CreditCharge(self, order, payer, once)
+        """Return a charge of credits of *payer*, for an answer of *endpoint* named *once*."""
+        return CreditCharge(self, order, payer, once, endpoint)
 
     def expect_debits(self) -> DebitLedger:
         """Return the ledger for debits of several credits at once."""

@@ -345,6 +345,11 @@ def day_text(day: int) -> str:
     return f"{moment.day} {moment:%b}"
 
 
+def spreadsheet_text(text: str) -> str:
+    """Return *text*, with an apostrophe before it if a spreadsheet would read it as a formula."""
+    return f"'{text}" if text[:1] in set("=+-@") else text
+
+
 def day_bars(credits_by_day: Mapping[int, int], today: int) -> Markup:
     """Return the DAYS days up to *today* as SVG, each with its date and number on hover."""
     days = range(today - DAYS + 1, today + 1)

@@ -21,6 +21,7 @@ from mintscope.accounts.wallets.wallets import (
     LinkDenied,
     LinkedWallet,
     MoveKind,
+    UsedLine,
     WalletPayment,
 )
 from mintscope.kit.audit import KeyId, UserId, key_actor, note, user_actor
@@ -30,6 +31,8 @@ from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS, Month, month_of, utc
 
 GENERATED_KEY_BYTES: Final = 24
+USAGE_LINES_MAX: Final = 10_000
+USAGE_KEYS_MAX: Final = 200  # whose names are read
 KNOWN_MAX: Final = 100_000
 NOTIFIED_AT_ONCE: Final = 100  # of spending, in one transaction
 
@@ -81,6 +84,17 @@ class Holdings:
     spend_level: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The newest USAGE_LINES_MAX lines of use, and the keys that they name, if these still exist.
+
+    The credits of a line are of all its requests, less what was given back since.
+    """
+
+    lines: Sequence[UsedLine]
+    keys: Mapping[KeyId, KeyLine]
+
+
 @dataclass(kw_only=True, eq=False, repr=False)
 class AccountCredits:
     """The credits of all users; each operation is one transaction.
@@ -118,6 +132,10 @@ class AccountCredits:
         """Return the credits of a user, and what the active keys have spent this month."""
         now = self.clock.now()
         return await self.store.read(lambda rows: _holdings(rows, user_id, now))
+
+    async def usage(self, user_id: UserId, since: int) -> Usage:
+        """Return the use of the account of a user from the day *since*, UTC, since 1970-01-01."""
+        return await self.store.read(lambda rows: _usage(rows, user_id, since))
 
     async def set_spend_level(self, user_id: UserId, level: int | None) -> None:
         """Write an e-mail on each day on which *level* credits are spent; None: on none."""
@@ -229,6 +247,13 @@ def _holdings(rows: AccountRows, user_id: UserId, now: UnixMs) -> Holdings:
         month=month,
         spend_level=rows.spending.spend_level(user_id),
     )
+
+
+def _usage(rows: AccountRows, user_id: UserId, since: int) -> Usage:
+    lines = rows.spending.usage(user_id, since, USAGE_LINES_MAX)
+    used = sorted({line.key_id for line in lines if line.key_id is not None}, reverse=True)
+    found = [rows.api_keys.get(key_id) for key_id in used[:USAGE_KEYS_MAX]]
+    return Usage(lines, {each.key_id: each for each in found if each is not None})
 
 
 def notify_of_spending(rows: AccountRows, now: UnixMs) -> None:

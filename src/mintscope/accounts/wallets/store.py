@@ -9,6 +9,7 @@ from mintscope.accounts.wallets.wallets import (
     LinkedWallet,
     MoveKind,
     Overspent,
+    UsedLine,
     WalletPayment,
 )
 from mintscope.credits.store.statements import (
@@ -17,9 +18,15 @@ from mintscope.credits.store.statements import (
     FOLD_FROM,
     FOLD_RECEIVED,
     FOLD_TO,
+    FOLD_USAGE,
     FOLDED,
+    FORGET_USAGE,
     RECEIVED_FROM,
     RECEIVED_TO,
+    USAGE,
+    USAGE_FROM,
+    USAGE_MARK,
+    USAGE_TO,
 )
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
@@ -121,11 +128,12 @@ class SqlCreditRows:
         return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up spends and other entries older than *before*; return whether more remain."""
+        """Add up entries older than *before*; return whether more remain."""
         is_more = False
         for start, fold, fold_until in (
             (FOLD_FROM, FOLD, FOLDED),
             (RECEIVED_FROM, FOLD_RECEIVED, RECEIVED_TO),
+            (USAGE_FROM, FOLD_USAGE, USAGE_TO),
         ):
             after = int(self._db.execute(start).get)
             last = self._db.execute(FOLD_TO, (after, entries_max, before)).get
@@ -134,6 +142,24 @@ class SqlCreditRows:
                 self._db.execute(fold_until, (last,))
                 is_more = is_more or int(last) - after >= entries_max
         return is_more
+
+    def usage(self, user_id: UserId, since: int, limit: int) -> Sequence[UsedLine]:
+        """Return up to *limit* lines of the day *since* and later, newest first."""
+        account = self.find(user_id)
+        if account is None:
+            return []
+        seen = None
+        while (mark := int(self._db.execute(USAGE_MARK).get)) != seen:  # it was moved meanwhile
+            seen = mark
+            found = list(self._db.execute(USAGE, (account, since, limit, mark)))
+        return [
+            UsedLine(day, KeyId(key) if key else None, endpoint, requests, spent)
+            for day, key, endpoint, requests, spent in found
+        ]
+
+    def forget_usage(self, before: int) -> None:
+        """Delete what was used before the day *before*."""
+        self._db.execute(FORGET_USAGE, (before,))
 
     def spend_level(self, user_id: UserId) -> int | None:
         """Return the credits of a day at which the user is notified; None: at none."""

@@ -119,6 +119,22 @@ class Overspent(NamedTuple):
     level: int
 
 
+class UsedLine(NamedTuple):
+    """The use of an account on one day, UTC, since 1970-01-01, by one key of one endpoint.
+
+    key_id     None: views of pages
+    endpoint   the number in `credits.endpoints`; 0: none is noted
+    requests   that cost credits
+    credits    less what was given back
+    """
+
+    day: int
+    key_id: KeyId | None
+    endpoint: int
+    requests: int
+    credits: int
+
+
 class CreditRows(Protocol):
     """Credit accounts inside one transaction."""
 
@@ -145,12 +161,18 @@ class CreditRows(Protocol):
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
         """Add up spends older than *before* by account and day, and other entries by account.
 
-        Return whether more is left to add up.
+        Also add up spends of users by day, key and endpoint.  Return whether more is left.
         """
 
 
 class SpendRows(Protocol):
-    """Spend alerts inside one transaction."""
+    """Usage and spend alerts inside one transaction."""
+
+    def usage(self, user_id: UserId, since: int, limit: int) -> Sequence[UsedLine]:
+        """Return up to *limit* lines of the day *since* and later, newest first."""
+
+    def forget_usage(self, before: int) -> None:
+        """Delete what was used before the day *before*."""
 
     def spend_level(self, user_id: UserId) -> int | None:
         """Return the credits of a day at which the user is notified; None: at none."""

@@ -186,6 +186,8 @@ class AccountsConfig(Section):
     alert rules, watchlists, wallets, keys, addresses."""
     writes_per_minute_max: values.Count = 600
     """Such changes that all accounts together may make in any 60 seconds."""
+    usage_kept_days: int = Field(default=400, ge=31, le=36_500)
+    """Days for which the requests and credits of each day, API key and endpoint are kept."""
 
 
 class WebConfig(Section):

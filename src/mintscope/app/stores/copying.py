@@ -29,7 +29,12 @@ NOT_COPIED: Final = {
     *("replica_settings", "token_price", "backup_taken", "list_snapshot", "list_snapshot_piece"),
 }
 # Rows that a new schema holds already.
-MADE_BY_MIGRATIONS: Final = {"progress", "credit_day_mark", "credit_received_mark"}
+MADE_BY_MIGRATIONS: Final = {
+    "progress",
+    "credit_day_mark",
+    "credit_received_mark",
+    "usage_day_mark",
+}
 
 
 class Relation(NamedTuple):

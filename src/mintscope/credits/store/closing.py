@@ -122,6 +122,7 @@ SELECT min(entry) FROM (
     SELECT coalesce(max(last_entry), 0) AS entry FROM closed_month
      WHERE month < :month AND closed_at < :closed_before
      UNION ALL SELECT entry FROM credit_day_mark
+     UNION ALL SELECT entry FROM usage_day_mark
      UNION ALL SELECT coalesce(max(id), 0) - 1 FROM credit_entry) AS bounds
 """
 FORGOTTEN: Final = "SELECT forgotten FROM audit_walk /* FOR UPDATE */"

@@ -96,16 +96,8 @@ DEBIT: Final = """
 WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
 INSERT INTO credit_batch (id, at, writer, spent, debited)
 VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
-        debit(?1::bigint[], ?6::bigint[], ?7::bigint[], ?2::bigint, ?8::bigint))
-RETURNING debited
-"""
-
-DEBIT_ONCE: Final = """
-WITH answered AS (DELETE FROM credit_batch WHERE id = ANY(?5::bigint[]))
-INSERT INTO credit_batch (id, at, writer, spent, debited)
-VALUES (?3::bigint, ?2::bigint, ?4::bigint, '[]',
-        debit_once(?1::bigint[], ?6::bigint[], ?7::bigint[], ?2::bigint, ?8::bigint,
-                   ?9::text[], ?10::bigint))
+        debit_for(?1::bigint[], ?6::bigint[], ?7::bigint[], ?8::bigint[], ?2::bigint, ?9::bigint,
+                  ?10::text[], ?11::bigint))
 RETURNING debited
 """
 
@@ -141,10 +133,9 @@ SEEN_EVERY_S: Final = 10.0
 GAP_MS: Final = 30_000  # several of those
 DEAD_MS: Final = 60_000  # longer than a look-up takes
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
-decode_debited: Final = msgspec.json.Decoder(list[tuple[int, int, int, int | None, Month]]).decode
-decode_once: Final = msgspec.json.Decoder(
-    list[tuple[int, int, int, int | None, Month, str, bool]]
-).decode
+# Account, delta, balance, key, month, name, whether it is a repeat, endpoint.
+Taken = tuple[int, int, int, int | None, Month, str | None, bool, int | None]
+decode_debited: Final = msgspec.json.Decoder(list[Taken]).decode
 decode_taken: Final = msgspec.json.Decoder(list[list[Any]]).decode
 
 log = structlog.get_logger()
@@ -169,22 +160,13 @@ class CreditBatches:
         return decode_spent(self._take(SPEND, list(accounts), at))
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Take all credits of each debit or none, in one commit."""
-        taken = self._take(DEBIT, *_asked(debits, at))
-        return [_outcome(*each) for each in zip(debits, decode_debited(taken), strict=True)]
+        """Take all credits of each debit or none, in one commit.
 
-    def debit_once(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
-        """Debit as `debit` does, for named answers; take nothing for an answer already stored."""
-        names = [each.once for each in debits]
-        taken = self._take(DEBIT_ONCE, *_asked(debits, at), names, at - KEPT_MS)
-        outcomes = list[DebitOutcome]()
-        for debit, one in zip(debits, decode_once(taken), strict=True):
-            account, delta, balance, key, month, _, is_repeat = one
-            if is_repeat:
-                outcomes.append(Debited(debit, balance, month, is_repeat=True))
-            else:
-                outcomes.append(_outcome(debit, (account, delta, balance, key, month)))
-        return outcomes
+        Take nothing for a named answer that is already stored.
+        """
+        names = [each.once for each in debits] if debits and debits[0].once is not None else None
+        taken = self._take(DEBIT, *_asked(debits, at), names, at - KEPT_MS)
+        return [_outcome(*each) for each in zip(debits, decode_debited(taken), strict=True)]
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Debit as `debit` does, for minutes of streams, and store the new minutes."""
@@ -311,19 +293,18 @@ class CreditBatches:
 
 def _asked(
     debits: Sequence[Debit], at: UnixMs
-) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], Month]:
+) -> tuple[list[CreditAccount], UnixMs, list[int], list[int | None], list[int | None], Month]:
     """Return the arguments of `_take` for *debits*."""
     counts = [each.credit_count for each in debits]
     keys = [each.key for each in debits]
-    return [each.account for each in debits], at, counts, keys, month_of(at)
+    endpoints = [each.endpoint for each in debits]
+    return [each.account for each in debits], at, counts, keys, endpoints, month_of(at)
 
 
-def _outcome(
-    debit: Debit,
-    debited: tuple[int, int, int, int | None, Month],
-    minute: int | None = None,
-) -> DebitOutcome:
-    _, delta, balance, _, month = debited
+def _outcome(debit: Debit, debited: Taken, minute: int | None = None) -> DebitOutcome:
+    _, delta, balance, _, month, _, is_repeat, _ = debited
+    if is_repeat:
+        return Debited(debit, balance, month, is_repeat=True)
     if delta:
         return Debited(debit, balance, month, minute)
     return CapReached(month) if balance >= debit.credit_count else TooFew(balance)
@@ -331,8 +312,10 @@ def _outcome(
 
 def _reversal(taken: Sequence[Any]) -> Reversal:
     """Return the reversal of one debit of a batch, of one credit or as `debit` returned it."""
-    account, delta, _, key, month, once = (*taken, None, None, None)[:6]
-    return Reversal(account, -delta, key, None if key is None else month, once=once)
+    # One that an older process noted ends sooner.
+    account, delta, _, key, month, once, _, endpoint = (*taken, *[None] * 5)[:8]
+    counted_in = None if key is None else month
+    return Reversal(account, -delta, key, counted_in, once=once, endpoint=endpoint)
 
 
 class PostgresCreditBook:
@@ -383,8 +366,6 @@ class PostgresCreditBook:
 
     def debit(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:
         """Take all credits of each debit or none, first come first served, in one commit."""
-        if debits and debits[0].once is not None:
-            return self._batches.debit_once(debits, at)
         return self._batches.debit(debits, at)
 
     def prepay(self, debits: Sequence[Debit], at: UnixMs) -> list[DebitOutcome]:

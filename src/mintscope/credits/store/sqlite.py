@@ -75,8 +75,8 @@ from mintscope.kit.sql.sqlite import open_store, snapshot, transaction
 from mintscope.kit.time import Month, month_of
 
 BEGIN_MINUTE: Final = """
-INSERT INTO stream_minute (id, writer, at, account, credits, api_key, month)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO stream_minute (id, writer, at, account, credits, api_key, month, endpoint)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 """
 CLEAR: Final = "DELETE FROM stream_minute WHERE id = ?"
 OTHERS: Final = "SELECT EXISTS (SELECT 1 FROM stream_minute WHERE writer <> ?)"
@@ -114,7 +114,8 @@ class MinutesUnderWay:
             if isinstance(each, Debited):
                 taken = each.reversal()
                 values = (taken.account, taken.credit_count, taken.key, taken.month)
-                self._db.execute(BEGIN_MINUTE, (each.minute, self._writer, at, *values))
+                row = (each.minute, self._writer, at, *values, taken.endpoint)
+                self._db.execute(BEGIN_MINUTE, row)
         return begun
 
     def clear(self) -> int:
@@ -179,10 +180,11 @@ SELECT a.id, 'spend', -min(a.balance, asked.n), a.balance - min(a.balance, asked
 # All or nothing, within the cap of the key and those it replaced; no account is asked for twice.
 # All keys that spend from an account are its user's, so that no cap is looked at twice either.
 DEBIT: Final = """
-INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month)
+INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month, endpoint)
 SELECT a.id, 'spend', -asked.n, a.balance - asked.n, ?2, asked.api_key,
-       CASE WHEN asked.api_key IS NULL THEN NULL ELSE ?3 END
-  FROM (SELECT value ->> 0 AS account, value ->> 1 AS n, value ->> 2 AS api_key
+       CASE WHEN asked.api_key IS NULL THEN NULL ELSE ?3 END, asked.endpoint
+  FROM (SELECT value ->> 0 AS account, value ->> 1 AS n, value ->> 2 AS api_key,
+               value ->> 3 AS endpoint
           FROM json_each(?1)) AS asked
  CROSS JOIN credit_account AS a ON a.id = asked.account
  WHERE a.balance >= asked.n
@@ -330,7 +332,7 @@ class CreditBook:
 
     def _debit(self, debits: Sequence[Debit], at: UnixMs, month: Month) -> list[DebitOutcome]:
         """Take the credits of each debit if they are there; each is of another account."""
-        asked = [(each.account, each.credit_count, each.key) for each in debits]
+        asked = [(each.account, each.credit_count, each.key, each.endpoint) for each in debits]
         self._db.execute(DEBIT, (msgspec.json.encode(asked).decode(), at, month))
         count = self._db.changes()
         last = self._db.last_insert_rowid()

@@ -43,8 +43,9 @@ WITH RECURSIVE successors (id, rotations) AS (
     SELECT a.successor, rotations + 1
       FROM successors JOIN credit_account AS a ON a.id = successors.id
      WHERE a.successor IS NOT NULL)
-INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month)
-SELECT id, 'reversal', ?2, balance + ?2, ?3, CAST(?4 AS bigint), CAST(?5 AS bigint)
+INSERT INTO credit_entry (account, kind, delta, balance, at, api_key, month, endpoint)
+SELECT id, 'reversal', ?2, balance + ?2, ?3, CAST(?4 AS bigint), CAST(?5 AS bigint),
+       CAST(?6 AS bigint)
   FROM credit_account
  WHERE id = (SELECT id FROM successors ORDER BY rotations DESC LIMIT 1) /* FOR UPDATE */
 """
@@ -162,6 +163,40 @@ SELECT account, sum(delta) FROM credit_entry
 """
 RECEIVED_TO: Final = "UPDATE credit_received_mark SET entry = ?"
 
+# Spends of users by day, API key and endpoint, in the same way.  A batch of page views is one
+# entry, of one credit each; any other request has an entry of its own.
+REQUESTS: Final = """
+CASE WHEN e.kind = 'reversal' THEN 0
+     WHEN e.api_key IS NULL AND e.endpoint IS NULL THEN -e.delta ELSE 1 END
+"""
+USAGE_FROM: Final = "SELECT entry FROM usage_day_mark /* FOR UPDATE */"
+FOLD_USAGE: Final = f"""
+INSERT INTO usage_day (account, day, api_key, endpoint, requests, credits)
+SELECT e.account, e.at / {DAY_MS}, coalesce(e.api_key, 0), coalesce(e.endpoint, 0),
+       sum({REQUESTS}), -sum(e.delta)
+  FROM credit_entry AS e JOIN credit_account AS a ON a.id = e.account AND a.owner IS NOT NULL
+ WHERE e.id > ? AND e.id <= ? AND e.kind IN ('spend', 'reversal')
+ GROUP BY e.account, e.at / {DAY_MS}, coalesce(e.api_key, 0), coalesce(e.endpoint, 0)
+    ON CONFLICT (account, day, api_key, endpoint) DO UPDATE SET
+       requests = usage_day.requests + excluded.requests,
+       credits = usage_day.credits + excluded.credits
+"""  # noqa: S608  constants
+USAGE_TO: Final = "UPDATE usage_day_mark SET entry = ?"
+USAGE_MARK: Final = "SELECT entry FROM usage_day_mark"
+# The mark is a value here, or PostgreSQL would expect a third of the journal behind it.
+USAGE: Final = f"""
+SELECT day, api_key, endpoint, CAST(sum(requests) AS bigint), CAST(sum(credits) AS bigint) FROM (
+    SELECT day, api_key, endpoint, requests, credits
+      FROM usage_day WHERE account = ?1 AND day >= ?2
+     UNION ALL
+    SELECT e.at / {DAY_MS}, coalesce(e.api_key, 0), coalesce(e.endpoint, 0), {REQUESTS}, -e.delta
+      FROM credit_entry AS e
+     WHERE e.account = ?1 AND e.kind IN ('spend', 'reversal') AND e.at >= ?2 * {DAY_MS}
+       AND e.id > ?4) AS used
+ GROUP BY day, api_key, endpoint ORDER BY day DESC, api_key, endpoint LIMIT ?3
+"""  # noqa: S608  constants
+FORGET_USAGE: Final = "DELETE FROM usage_day WHERE day < ?"
+
 # Contradictions: an entry continues the one before it, and the last one is the balance.
 # The journal is read after the entry :after.
 BALANCE_IS_SUM: Final = """
@@ -215,11 +250,15 @@ def one_by_one(
 def reversal_values(reversals: Iterable[Reversal], at: UnixMs) -> list[tuple[int | None, ...]]:
     """Return the values of REVERSE, in the order in which rows are locked."""
     found = sorted(reversals, key=lambda each: each.account)
-    return [(each.account, each.credit_count, at, each.key, each.month) for each in found]
+    return [
+        (each.account, each.credit_count, at, each.key, each.month, each.endpoint) for each in found
+    ]
 
 
 # The columns of a Reversal.
-COLUMNS: Final = "minute.account, minute.credits, minute.api_key, minute.month, minute.id"
+COLUMNS: Final = (
+    "minute.account, minute.credits, minute.api_key, minute.month, minute.id, NULL, minute.endpoint"
+)
 REMOVE: Final = "DELETE FROM stream_minute WHERE id = ? RETURNING id"
 
 # Answers that were paid for, by their names: see KEPT_MS.

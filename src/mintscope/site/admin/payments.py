@@ -28,11 +28,13 @@ from mintscope.site.figures import day_text
 from mintscope.site.page import Page, PageResponse
 from mintscope.site.routes import Access, PageRequest, PageRoute, get
 from mintscope.site.sales.payments import ShownPayment, shown
+from mintscope.site.sales.usage import sums_of
 
 PAYMENTS: Final = "/admin/payments"
 CUSTOMER: Final = "/admin/users/{user}"
 PAGE_LENGTH: Final = 50
 DAYS: Final = 31
+USAGE_DAYS: Final = 30
 HINT_LENGTH: Final = 8
 EVENTS_SHOWN: Final = 20
 MOMENT_DIGITS_MAX: Final = 15
@@ -126,12 +128,15 @@ class MoneyPages:
         if account is not None and self._ledger is not None:
             balance = await self._ledger.balance(account)
         holdings = await self._credits.holdings(user.user_id)
+        since = request.now // DAY_MS - USAGE_DAYS + 1
         facts = {
             "user": user,
             "balance": balance,
             "wallets": wallets,
             "payments": [shown(each, self._assets) for each in payments],
             "keys": [(each, holdings.spent.get(each.key_id, 0)) for each in holdings.keys],
+            "usage": sums_of(await self._credits.usage(user.user_id, since)),
+            "usage_days": USAGE_DAYS,
             "alerts": await self._signals.of_user(user.user_id),
             "refused": await self._signals.refused(user.user_id),
             "events": await self._events(user),

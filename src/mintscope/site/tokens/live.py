@@ -23,6 +23,7 @@ from mintscope.kit.http.server_sent import encode_event
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS, parse_mint
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.listing.listed import ListedTokens
+from mintscope.site.figures import spreadsheet_text
 from mintscope.site.live import NEWS, Channel, News, OpenPages, PageStream
 from mintscope.site.page import Macros, NoContent, Page, PageResponse, Redirect, TextFile
 from mintscope.site.routes import Access, PageRequest, PageRoute, get, post
@@ -324,7 +325,7 @@ def table_of(page: LinePage, shown: Sequence[str]) -> str:
     table.writerow(["mint", "symbol", "name", *numbered, "look_alike_of", "slot"])
     for each in page.lines:
         line = each.line
-        names = [_plain(line.listed.symbol), _plain(line.listed.name)]
+        names = [spreadsheet_text(each or "") for each in (line.listed.symbol, line.listed.name)]
         m5, h1, d1 = line.changes
         values = {
             "price": line.usd,
@@ -340,11 +341,6 @@ def table_of(page: LinePage, shown: Sequence[str]) -> str:
         numbers = [values[key] for key in fields]
         table.writerow([each.mint, *names, *numbers, line.look_alike_of, page.slot])
     return text.getvalue()
-
-
-def _plain(name: str | None) -> str | None:
-    """Return *name*, with an apostrophe before it if a spreadsheet would read it as a formula."""
-    return f"'{name}" if name and name[0] in "=+-@" else name
 
 
 def _of(asked: TokensQuestion, preset: Mapping[str, Any]) -> TokensQuestion:
