@@ -248,6 +248,7 @@ def line(**changes: Any) -> KeyLine:
         "last_used_at": None,
         "replaced_by": None,
         "month_credits_max": None,
+        "networks": "",
     }
     return KeyLine(**(parts | changes))
 

@@ -7,6 +7,7 @@ import structlog
 
 from mintscope.accounts.keys.key import KEYS_PER_USER_MAX
 from mintscope.kit.audit import KeyId
+from mintscope.solana.blocks import WSOL
 from support.scenes.people.web_person import ALICE, MALLORY, Person, expect_harmless, where, words
 from support.scenes.service import bearer
 from support.scenes.website import Website
@@ -105,6 +106,60 @@ async def test_a_new_key_has_its_cap_from_the_first_call_on(alice: Person) -> No
     assert "without a cap" in words(await alice.open(REVIEW))
     assert "Expected a whole number of credits" in wrong
     assert 'value="1200"' in (await alice.open(f"{KEYS}/1/cap")).text
+
+
+async def test_a_new_key_has_its_networks_from_the_first_call_on(
+    site: Website, alice: Person
+) -> None:
+    review = f"{REVIEW}&networks=203.0.113.9/24,+2001:db8:7::/48"
+    shown = words(await alice.open(review))
+    secret = await make(alice, review)
+    rotated = SECRET.search((await alice.send(f"{KEYS}/1/rotate", {"overlap": "1h"})).text)
+    assert rotated is not None
+
+    stands = (
+        "accepted only from 203.0.113.0/24 , 2001:db8:7::/48 , which your address of now is not"
+    )
+    assert stands in shown
+    assert "from anywhere" in words(await alice.open(REVIEW))
+    assert "Yours now is 198.51.100.1" in words(await alice.open(f"{KEYS}/new"))
+    for page in (f"{KEYS}/1", f"{KEYS}/2"):
+        assert "Networks 203.0.113.0/24, 2001:db8:7::/48" in words(await alice.open(page))
+    for key in (secret, rotated[0]):
+        for address, status in (
+            *(("203.0.113.77", 200), ("::ffff:203.0.113.5", 200), ("2001:db8:7:1::9", 200)),
+            *(("203.0.114.1", 401), ("2001:db8:8::9", 401), ("198.51.100.1", 401), ("", 401)),
+        ):
+            async with Person(site, address=address) as caller:
+                assert await status_of(caller, key) == status, address
+                paid = await caller.client.get(f"/v1/token/{WSOL}", headers=bearer(key))
+                assert (paid.status_code == 401) == (status == 401), address
+    used = site.rows("SELECT DISTINCT address FROM key_address")
+    assert not {("198.51.100.1",), ("203.0.114.1",)} & set(used), "a refusal is no use"
+
+
+@pytest.mark.parametrize(
+    ("networks", "flaw"),
+    [
+        ("here", "Expected addresses or networks"),
+        ("203.0.113.0/33", "Expected addresses or networks"),
+        ("2001:db8::7", "write 2001:db8::/64"),
+        ("+".join(f"10.0.0.{number}" for number in range(21)), "at most 20 networks"),
+    ],
+)
+async def test_what_names_no_networks_is_said_with_all_else(
+    alice: Person, networks: str, flaw: str
+) -> None:
+    answer = await alice.open(f"{KEYS}/new/review?name=&cap=x&networks={networks}")
+    assert answer.status_code == 422
+    text = words(answer)
+    assert flaw in text
+    assert "Give the key a name" in text
+    assert "Expected a whole number of credits" in text
+    expect_harmless(answer)
+    assert "sent_before" not in text
+    made = await alice.send(f"{REVIEW}&networks={networks}", {"newest": "0"})
+    assert made.status_code == 422
 
 
 async def test_a_key_is_rotated_once(alice: Person) -> None:

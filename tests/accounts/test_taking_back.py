@@ -130,6 +130,8 @@ EVERYTHING = [
     "One alert rule.",
     "The webhook of one alert rule, whose address was changed.",
     "One cap of an API key is as it was before.",
+    "The Telegram chat that was linked.",
+    "The spend alert is as it was before.",
 ]
 
 

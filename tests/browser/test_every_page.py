@@ -10,7 +10,9 @@ from typing import Final
 
 import pytest
 from playwright.async_api import Browser
+from pydantic import SecretStr
 
+from mintscope.app.config.groups import SignalsConfig
 from mintscope.kit.errors import MethodNotAllowed, NotFound
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
@@ -62,6 +64,7 @@ ADDRESSES: Final = {
     "newcomer": {
         "start-new": "/",
         "account-new": "/settings/account",
+        "telegram-none": "/settings/telegram",
         "verify": "/verify/1.x",
         "second-factor-none": "/settings/second-factor",
         "account-email-new": "/settings/account/email",
@@ -78,9 +81,10 @@ ADDRESSES: Final = {
         "keys": "/settings/api-keys",
         "key-new": "/settings/api-keys/new",
         "key-new-preset": "/settings/api-keys/new?preset=trading-bot",
-        "key-new-wrong": "/settings/api-keys/new/review?name=&trade=all&lifetime=2d",
+        "key-new-wrong": "/settings/api-keys/new/review?name=&trade=all&lifetime=2d&networks=x",
         "key-review": "/settings/api-keys/new/review?name=Bot&trade=write&groups=read",
         "key-review-bare": "/settings/api-keys/new/review?name=Bot&lifetime=never",
+        "key-review-networks": "/settings/api-keys/new/review?name=Bot&networks=192.0.2.0/24",
         "key": "/settings/api-keys/{used}",
         "key-replaced": "/settings/api-keys/{old}",
         "key-revoked": "/settings/api-keys/{ended}",
@@ -91,6 +95,7 @@ ADDRESSES: Final = {
         "account": "/settings/account",
         "password": "/settings/account/password",
         "second-factor": "/settings/second-factor",
+        "telegram": "/settings/telegram",
         "account-email": "/settings/account/email",
         "change-email": "{change}",
         "change-email-gone": "/change-email/1.gone",
@@ -201,6 +206,7 @@ ELSEWHERE: Final = {
     "/token/{mint}/chart.png",
     "/tokens.csv",
 }
+TELEGRAM: Final = SignalsConfig(telegram_bot="mintscope_bot", telegram_token=SecretStr("1:a"))
 MARKET_SEEN_BY: Final = {"stranger", "person"}
 WHO: Final = {
     "stranger": None,
@@ -231,7 +237,9 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
     faults: list[Fault] = []
     alone = role == "administrator alone"
     async with (
-        served_website(folder, alone=alone, has_market=role in MARKET_SEEN_BY) as site,
+        served_website(
+            folder, alone=alone, has_market=role in MARKET_SEEN_BY, signals=TELEGRAM
+        ) as site,
         visiting(chromium, site.origin) as visitor,
     ):
         places = await scene_at(site)
@@ -278,7 +286,7 @@ def route_of(page: PageRoute) -> Route:
 
 
 async def test_no_page_is_left_out(tmp_path: Path) -> None:
-    async with website(tmp_path, has_market=True) as site:
+    async with website(tmp_path, has_market=True, signals=TELEGRAM) as site:
         routes = site.routes()
     addresses = [address for each in ADDRESSES.values() for address in each.values()]
     paths = [address.partition("?")[0] for address in addresses]

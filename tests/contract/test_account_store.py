@@ -349,12 +349,14 @@ async def test_applications_are_listed_by_state_and_newest_first(store: AccountS
 async def test_a_key_is_found_by_its_hash_with_the_name_of_its_user(store: AccountStore) -> None:
     def work(rows: AccountRows) -> KeyLine:
         user_id = rows.users.insert(person())
-        return rows.api_keys.insert(user_id, key(1, at(50)), at(2), signup_id=SignupId(3))
+        made = replace(key(1, at(50)), networks="203.0.113.0/24 2001:db8::/48")
+        return rows.api_keys.insert(user_id, made, at(2), signup_id=SignupId(3))
 
     line = await store.transact(work)
 
     assert (line.name, line.hint, line.scopes) == ("bot", "...1", key(1).scopes)
     assert (line.created_at, line.expires_at) == (at(2), at(50))
+    assert line.networks == "203.0.113.0/24 2001:db8::/48"
     assert (line.revoked_at, line.last_used_at, line.replaced_by) == (None, None, None)
     holder = await store.read(lambda rows: rows.api_keys.find(hash_of(1)))
     assert holder is not None

@@ -135,11 +135,11 @@ class Gate:
             raise BadRequest("expected one Authorization header; there were several")
         return caller
 
-    async def look_again(self, caller: Caller) -> Caller:
+    async def look_again(self, request: Request, caller: Caller) -> Caller:
         """Return the current state of *caller*, whose key may be revoked; count no request."""
-        return await self._recognise(caller.bearer)
+        return await self._recognise(caller.bearer, self.address(request))
 
-    async def _recognise(self, bearer: str | None, client: str = "") -> Caller:
+    async def _recognise(self, bearer: str | None, client: str) -> Caller:
         if not bearer:
             return Caller(bearer, None)
         if self._key_ring is None or not bearer.startswith(CredentialKind.API_KEY.prefix):

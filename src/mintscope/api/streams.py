@@ -272,7 +272,8 @@ class StreamRoute:
 
     async def _take_again(self, request: Request, caller: Caller, credit_count: int) -> Debited:
         """Take credits of the caller again, if the credential of the request is still valid."""
-        return await self._take(request, await self.v1.gate.look_again(caller), credit_count)
+        again = await self.v1.gate.look_again(request, caller)
+        return await self._take(request, again, credit_count)
 
     def _mints(self, asked: StreamQuery) -> list[Mint]:
         mints = each_once(asked.mints)

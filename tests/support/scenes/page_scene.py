@@ -9,7 +9,7 @@ from mintscope.accounts.people.factors import code_at, step_of
 from mintscope.accounts.people.rows import AccountRows
 from mintscope.accounts.people.session import Browser, Session
 from mintscope.accounts.signups.application import SignupId
-from mintscope.alerts.alert import Alert, AlertRule
+from mintscope.alerts.alert import Alert, AlertRule, TelegramChat
 from mintscope.alerts.conditions import Field, SignalKind
 from mintscope.app.stores.stores import Market
 from mintscope.history.backfill import BackfillState, Cost
@@ -36,6 +36,7 @@ AGENT: Final = EmailAddress("agent-smith@every.example")
 LONG_ADDRESS: Final = f"a-provider-with-{'long-' * 8}name@a-subdomain.{'of-' * 10}a-domain.example"
 NO_ANSWER: Final = "Waits for the node: getTransaction: it did not answer within 20 s"
 SOME_PROGRAM: Final = "LanMV9sAd7wArD4vJFi2qDdfnVhFxYSUg6eADduJ3uj"
+NETWORKS: Final = "192.0.2.0/24 198.51.100.7/32 2001:db8:7::/48"
 UNBROKEN_NAME: Final = "the-longest-name-a-key-may-have-with-no-place-to-break-the-line"
 PHONE: Final = Browser("2001:db8::7", "Mozilla/5.0 (iPhone; CPU iPhone OS 19_0) Safari/605.1")
 SCRIPT: Final = "<script>document.title='run'</script>"
@@ -107,7 +108,13 @@ async def _person(site: Website) -> dict[str, object]:
 
     async def make(name: str, scopes: frozenset[Scope], days: int | None) -> KeyId:
         lifetime_ms = None if days is None else days * DAY_MS
-        issued = await keys.create(session, name=name, scopes=scopes, lifetime_ms=lifetime_ms)
+        issued = await keys.create(
+            session,
+            name=name,
+            scopes=scopes,
+            lifetime_ms=lifetime_ms,
+            networks=NETWORKS if days == 30 else "",
+        )
         if days == 30:
             await keys.find(issued.api_key, "192.0.2.14")
             site.clock.advance(HOUR_MS)
@@ -136,6 +143,10 @@ async def _person(site: Website) -> dict[str, object]:
     )
     insert(site.folder, paid, PaidRow(number=2, begun_at=paid.begun_at, amount=2_500))
     await site.accounts.signals.test(session.user.user_id, alert.signal_id)
+    chat = TelegramChat(
+        user_id=session.user.user_id, chat_id=7, name=f"@ann{SCRIPT}", linked_at=site.clock.now()
+    )
+    await people.store.transact(lambda rows: rows.chats.link(chat))
     await keys.flush()
     await keys.revoke(session, made["ended"])
     await keys.rotate(session, made["old"], overlap_ms=DAY_MS)

@@ -159,7 +159,8 @@ async def shown_market(
     async with market_of("sqlite", folder) as market:
         await market.store.start(mints=[], follows_files=False)
         kept, live = KeptMarket(market), LiveMarket(200)
-        follower = LogTailer(market.reader, live, clock)
+        # Patient: tours of a browser hold the event loop of a busy machine for seconds.
+        follower = LogTailer(market.reader, live, clock, read_timeout_s=60)
         lister = ListCache(market.lists, clock, wait=look_again_soon)
         streams = Streams(Broadcaster(follower, live, clock), clock, stream_bounds(config))
         parts = market_parts(config, follower, market.series, lister, streams, ledger, limits)

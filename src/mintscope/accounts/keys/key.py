@@ -1,8 +1,11 @@
 """API keys: a request with a key acts as its user, within its scopes, until it ends."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Final, Protocol, TypedDict, Unpack
 
 from mintscope.accounts.keys.scope import Scope
@@ -10,6 +13,7 @@ from mintscope.accounts.people.secrets import AccountSecrets
 from mintscope.accounts.signups.application import SignupId
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import ApiKey, CredentialHash, hint
+from mintscope.kit.limits import IPV6_PREFIX
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS
 
@@ -20,6 +24,65 @@ KEYS_SHOWN_MAX: Final = 500
 ADDRESSES_MAX: Final = 10  # kept of a key: those that used it last
 OVERLAPS_MS: Final = {"0": 0, "1h": HOUR_MS, "24h": DAY_MS, "7d": 7 * DAY_MS}
 LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_MS, "never": None}
+
+
+NETWORKS_MAX: Final = 20
+SEPARATORS: Final = re.compile(r"[\s,;]+")
+ANYWHERE: Final = ""  # as the networks of a key
+IPV6_IS_WIDE: Final = (
+    f"expected IPv6 networks of /{IPV6_PREFIX} or larger, which is as exact as clients are known;"
+    " write {network}"
+)
+
+
+class UnusableNetwork(ValueError):
+    """A text that names no networks; the message may be shown."""
+
+
+def parse_networks(text: str) -> str:
+    """Return the networks in *text* as they are stored: in CIDR notation, between spaces.
+
+    Addresses count as networks; spaces, commas and semicolons separate.  "" is ANYWHERE.
+    Raises UnusableNetwork.
+    """
+    parts = [part for part in SEPARATORS.split(text) if part]
+    if len(parts) > NETWORKS_MAX:
+        raise UnusableNetwork(f"expected at most {NETWORKS_MAX} networks; there were {len(parts)}")
+    return " ".join(dict.fromkeys(str(_network(part)) for part in parts))
+
+
+def _network(text: str) -> IPv4Network | IPv6Network:
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:
+        raise UnusableNetwork(
+            f"expected addresses or networks, as 203.0.113.7 or 203.0.113.0/24; one was {text[:50]}"
+        ) from None
+    if isinstance(network, IPv6Network) and network.prefixlen > IPV6_PREFIX:
+        wider = network.supernet(new_prefix=IPV6_PREFIX)
+        raise UnusableNetwork(IPV6_IS_WIDE.format(network=wider))
+    return network
+
+
+@lru_cache(maxsize=1_000)
+def is_within(client: str, networks: str) -> bool:
+    """Return whether *client* lies in one of *networks*, as `parse_networks` returns them.
+
+    client   an IPv4 address or an IPv6 /64; any other text lies in ANYWHERE alone
+    """
+    if networks == ANYWHERE:
+        return True
+    try:
+        at = ip_network(client)
+    except ValueError:
+        return False
+    return any(_holds(ip_network(each), at) for each in networks.split())
+
+
+def _holds(outer: IPv4Network | IPv6Network, inner: IPv4Network | IPv6Network) -> bool:
+    if isinstance(outer, IPv4Network):
+        return isinstance(inner, IPv4Network) and inner.subnet_of(outer)
+    return isinstance(inner, IPv6Network) and inner.subnet_of(outer)
 
 
 class KeyStatus(StrEnum):
@@ -38,6 +101,7 @@ class KeyLine:
     expires_at    None: never
     last_used_at  None: never; up to half a minute behind
     replaced_by   the key that a rotation made of it
+    networks      from which it is accepted, in CIDR notation, between spaces; "": from anywhere
     """
 
     key_id: KeyId
@@ -51,6 +115,7 @@ class KeyLine:
     last_used_at: UnixMs | None
     replaced_by: KeyId | None
     month_credits_max: int | None
+    networks: str
 
     def status(self, now: UnixMs) -> KeyStatus:
         """Return the status of the key at *now*."""
@@ -68,26 +133,34 @@ class KeyLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey:
-    """The row of a new key."""
+    """The row of a new key; *networks* as in KeyLine."""
 
     key_hash: CredentialHash
     hint: str
     name: str
     scopes: frozenset[Scope]
     expires_at: UnixMs | None
+    networks: str = ANYWHERE
 
 
-def new_key(
+def new_key(  # noqa: PLR0913 - one argument for each part
     api_key: ApiKey,
     secrets: AccountSecrets,
     name: str,
     scopes: frozenset[Scope],
     expires_at: UnixMs | None,
+    *,
+    networks: str = ANYWHERE,
 ) -> NewKey:
     """Return the row of *api_key*, as it is stored."""
-    digest = secrets.hash(api_key)
-    last = f"...{hint(api_key)}"
-    return NewKey(key_hash=digest, hint=last, name=name, scopes=scopes, expires_at=expires_at)
+    return NewKey(
+        key_hash=secrets.hash(api_key),
+        hint=f"...{hint(api_key)}",
+        name=name,
+        scopes=scopes,
+        expires_at=expires_at,
+        networks=networks,
+    )
 
 
 @dataclass(frozen=True, slots=True)

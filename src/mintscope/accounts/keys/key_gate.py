@@ -20,8 +20,8 @@ from mintscope.kit.limits import Limit
 NO_BEARER: Final = "expected an Authorization header: Bearer svc_live_<80 hex>"
 NOT_A_BEARER: Final = "expected Authorization: Bearer svc_live_<80 hex>; it holds no such value"
 NOT_IN_FORCE: Final = (
-    "expected an API key, svc_live_<80 hex>, that this service has issued and that has neither"
-    " expired nor been revoked"
+    "expected an API key, svc_live_<80 hex>, that this service has issued, that has neither"
+    " expired nor been revoked, and that may be used from this address"
 )
 CREDITS_ONLY: Final = (
     "expected an API key, svc_live_<80 hex>; a credit token (svc_credit_) pays for requests and"

@@ -16,6 +16,7 @@ from typing import Final
 
 from mintscope.accounts.keys.key import (
     ADDRESSES_MAX,
+    ANYWHERE,
     KEYS_PER_DAY_MAX,
     KEYS_PER_USER_MAX,
     KEYS_SHOWN_MAX,
@@ -24,6 +25,7 @@ from mintscope.accounts.keys.key import (
     KeyLine,
     KeyStatus,
     NewKey,
+    is_within,
     new_key,
 )
 from mintscope.accounts.keys.scope import Scope, in_order, with_reads
@@ -66,7 +68,7 @@ class ApiKeys:
         """Return the holder of the API key *bearer* if it is valid; note its use in memory.
 
         One indexed read: expiry and revocation count at once.  *client* is the address that it came
-        from, or its network; "" is none.
+        from, or its network; "" is none, from which a key with networks is not valid.
         """
         if not is_well_formed(CredentialKind.API_KEY, bearer):
             return None
@@ -74,6 +76,8 @@ class ApiKeys:
         holder = await self.store.read(lambda rows: rows.api_keys.find(digest))
         now = self.clock.now()
         if holder is None or holder.key.status(now) is not KeyStatus.ACTIVE:
+            return None
+        if not is_within(client, holder.key.networks):
             return None
         self._note(holder.key.key_id, client, now)
         return holder
@@ -117,7 +121,7 @@ class ApiKeys:
             lambda rows: rows.user_keys.shown(user_id, now, KEYS_SHOWN_MAX)
         )
 
-    async def create(
+    async def create(  # noqa: PLR0913 - one argument for each part
         self,
         session: Session,
         *,
@@ -125,17 +129,21 @@ class ApiKeys:
         scopes: frozenset[Scope],
         lifetime_ms: int | None,
         month_credits_max: int | None = None,
+        networks: str = ANYWHERE,
     ) -> IssuedKey:
         """Create a key with *scopes* and their read scopes, and send an e-mail to the person.
 
-        It may spend *month_credits_max* credits in a calendar month; None: no cap.
+        It may spend *month_credits_max* credits in a calendar month; None: no cap.  It is accepted
+        from *networks* alone, as `parse_networks` returns them.
 
         Raises    TooManyKeys; SessionEnded; ServiceUnavailable
         """
         now = self.clock.now()
         nonce = self.entropy(NONCE_BYTES)
         api_key = self.draw()
-        new = new_key(api_key, self.secrets, name, with_reads(scopes), _end(now, lifetime_ms))
+        ends_at = _end(now, lifetime_ms)
+        granted = with_reads(scopes)
+        new = new_key(api_key, self.secrets, name, granted, ends_at, networks=networks)
 
         def work(rows: AccountRows) -> KeyLine:
             line = _add(rows, session, new, nonce, now)
@@ -169,8 +177,8 @@ class ApiKeys:
     async def rotate(self, session: Session, key_id: KeyId, *, overlap_ms: int) -> IssuedKey | None:
         """Replace a key with a similar one; the old one ends after *overlap_ms* or at expiry.
 
-        It lives from now on as long as the old one did, under the same cap.  None if there is no
-        active key of the user's own by that id that was not rotated before.
+        It lives from now on as long as the old one did, under the same cap, in the same networks.
+        None if there is no active key of the user's own by that id that was not rotated before.
         Raises    TooManyKeys, if with an overlap both would be active
         """
         now = self.clock.now()
@@ -180,7 +188,7 @@ class ApiKeys:
             return None
         api_key = self.draw()
         nonce = self.entropy(NONCE_BYTES)
-        new = new_key(api_key, self.secrets, old.name, old.scopes, _end(now, old.lifetime_ms))
+        new = _successor(api_key, self.secrets, old, _end(now, old.lifetime_ms))
         ends_at = UnixMs(now + overlap_ms)
         line = await self.store.transact(
             lambda rows: _replace(rows, session, key_id, new, nonce=nonce, ends_at=ends_at, at=now)
@@ -190,6 +198,12 @@ class ApiKeys:
     def draw(self) -> ApiKey:
         """Return a key that no other party can know."""
         return make_api_key(self.entropy(CredentialKind.API_KEY.entropy_bytes))
+
+
+def _successor(
+    api_key: ApiKey, secrets: AccountSecrets, old: KeyLine, expires_at: UnixMs | None
+) -> NewKey:
+    return new_key(api_key, secrets, old.name, old.scopes, expires_at, networks=old.networks)
 
 
 def _end(now: UnixMs, lifetime_ms: int | None) -> UnixMs | None:
@@ -367,7 +381,7 @@ class OwnKeys:
         drawn = keys.draw() if redelivery_key is None else self._successor(bearer, redelivery_key)
         old = holder.key
         nonce = keys.entropy(NONCE_BYTES)
-        new = new_key(drawn, keys.secrets, old.name, old.scopes, old.expires_at)
+        new = _successor(drawn, keys.secrets, old, old.expires_at)
         ends_at = UnixMs(now + overlap_ms)
         made = await keys.store.transact(
             lambda rows: _rotate(rows, old.key_id, new, nonce=nonce, ends_at=ends_at, at=now)

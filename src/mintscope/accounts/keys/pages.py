@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from mintscope.accounts.keys.key import (
     ADDRESSES_MAX,
+    ANYWHERE,
     KEYS_PER_DAY_MAX,
     KEYS_PER_USER_MAX,
     LIFETIMES_MS,
@@ -21,6 +22,9 @@ from mintscope.accounts.keys.key import (
     OVERLAPS_MS,
     KeyLine,
     KeyStatus,
+    UnusableNetwork,
+    is_within,
+    parse_networks,
 )
 from mintscope.accounts.keys.keys import ApiKeys, TooManyKeys
 from mintscope.accounts.keys.scope import (
@@ -39,7 +43,16 @@ from mintscope.kit.http.request import parse_id
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
-from mintscope.site.routes import Access, FormData, InvalidForm, PageRequest, PageRoute, get, post
+from mintscope.site.routes import (
+    Access,
+    FormData,
+    InvalidForm,
+    PageRequest,
+    PageRoute,
+    get,
+    post,
+    sentence,
+)
 
 ACCESS: Final = ("none", "read", "write")  # to an area; the first is that of an empty form
 LIFETIME: Final = "90d"
@@ -59,19 +72,20 @@ class KeyRequest:
 
     lifetime_ms         None: until it is revoked
     month_credits_max   credits that it may spend in a calendar month; None: no cap
+    networks            from which it is accepted; "": from anywhere
     """
 
     name: str
     scopes: frozenset[Scope]
     lifetime_ms: int | None
     month_credits_max: int | None
+    networks: str
 
 
 def blank(preset: str = "") -> dict[str, str]:
     """Return the values of an empty form: no access, or the access of *preset*."""
-    return {"name": "", "lifetime": LIFETIME, "cap": ""} | accesses(
-        PRESETS.get(preset, frozenset())
-    )
+    texts = {"name": "", "lifetime": LIFETIME, "cap": "", "networks": ANYWHERE}
+    return texts | accesses(PRESETS.get(preset, frozenset()))
 
 
 def accesses(scopes: frozenset[Scope]) -> dict[str, str]:
@@ -109,9 +123,14 @@ def parse_new_key(values: Mapping[str, str]) -> KeyRequest:
         cap = parse_cap(values["cap"])
     except InvalidForm as invalid:
         errors |= invalid.errors
+    networks = ANYWHERE
+    try:
+        networks = parse_networks(values["networks"])
+    except UnusableNetwork as flaw:
+        errors["networks"] = sentence(flaw)
     if errors:
         raise InvalidForm(errors)
-    return KeyRequest(name, _scopes(values), LIFETIMES_MS[values["lifetime"]], cap)
+    return KeyRequest(name, _scopes(values), LIFETIMES_MS[values["lifetime"]], cap, networks)
 
 
 def parse_name(name: str) -> str:
@@ -263,7 +282,7 @@ class KeyPages:
         """Ask for the name, scopes and limits of the new key."""
         preset = request.query_params.line("preset")
         values = blank(preset) if preset else filled(request.query_params)
-        return _form(values)
+        return _form(request, values)
 
     async def review(self, request: PageRequest) -> PageResponse:
         """Describe in plain words the rights of the new key, before it is created."""
@@ -271,12 +290,13 @@ class KeyPages:
         try:
             new_key = parse_new_key(values)
         except InvalidForm as invalid:
-            return _form(values, errors=invalid.errors)
+            return _form(request, values, errors=invalid.errors)
         can, cannot = abilities(new_key.scopes)
         ends_at = None if new_key.lifetime_ms is None else request.now + new_key.lifetime_ms
         newest = _newest(await self._own(request))
         facts: dict[str, Any] = {"can": can, "cannot": cannot, "ends_at": ends_at, "newest": newest}
-        facts |= {"cap": new_key.month_credits_max}
+        facts |= {"cap": new_key.month_credits_max, "networks": new_key.networks.split()}
+        facts |= {"is_here": is_within(request.browser.address, new_key.networks)}
         return Page("keys/review.html", facts, values=values)
 
     async def create(self, request: PageRequest) -> PageResponse:
@@ -288,7 +308,7 @@ class KeyPages:
         try:
             new_key = parse_new_key(values)
         except InvalidForm as invalid:
-            return _form(values, errors=invalid.errors)
+            return _form(request, values, errors=invalid.errors)
         if request.form.text("newest") != str(_newest(await self._own(request))):
             return Page("keys/sent_before.html", status=409)
         try:
@@ -298,6 +318,7 @@ class KeyPages:
                 scopes=new_key.scopes,
                 lifetime_ms=new_key.lifetime_ms,
                 month_credits_max=new_key.month_credits_max,
+                networks=new_key.networks,
             )
         except TooManyKeys:
             facts = {"keys_max": KEYS_PER_USER_MAX, "day_max": KEYS_PER_DAY_MAX}
@@ -438,8 +459,10 @@ def _ended_at(key: KeyLine) -> UnixMs | None:
     return min(ends, default=None)
 
 
-def _form(values: dict[str, str], errors: Mapping[str, str] = NO_ERRORS) -> Page:
-    facts = {"areas": AREAS, "lifetimes": LIFETIME_NAMES}
+def _form(
+    request: PageRequest, values: dict[str, str], errors: Mapping[str, str] = NO_ERRORS
+) -> Page:
+    facts = {"areas": AREAS, "lifetimes": LIFETIME_NAMES, "here": request.browser.address}
     return Page("keys/new.html", facts, errors, values)
 
 

@@ -320,6 +320,8 @@ KINDS: Final = {
         "One cap of an API key is as it was before.",
         "caps of API keys are as they were before.",
     ),
+    "chats": ("The Telegram chat that was linked.", "linked Telegram chats."),
+    "spending": ("The spend alert is as it was before.", "spend alerts are as they were before."),
 }
 ADDRESS_TAKEN: Final = "There is an account with this address already."
 

@@ -216,6 +216,8 @@ class Ended:
     alerts     alert rules that were made
     webhooks   addresses of webhooks that were changed, and are sent to no longer
     caps       of API keys, which are as they were before
+    chats      of Telegram that were linked, and are unlinked
+    spending   spend alerts, which are as they were before
     """
 
     sessions: int
@@ -225,6 +227,21 @@ class Ended:
     alerts: int
     webhooks: int
     caps: int
+    chats: int
+    spending: int
+
+
+NOTHING_ENDED: Final = Ended(
+    sessions=0,
+    keys=0,
+    factors=0,
+    wallets=0,
+    alerts=0,
+    webhooks=0,
+    caps=0,
+    chats=0,
+    spending=0,
+)
 
 
 def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> Ended:
@@ -240,7 +257,8 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
         rows.wallets.unlink(user_id, linked.wallet)
     alerts, webhooks = _end_alerts(rows, user_id, since, at)
     chat = rows.chats.chat(user_id)
-    if chat is not None and chat.linked_at >= since:
+    is_theirs = chat is not None and chat.linked_at >= since
+    if is_theirs:
         unlink_telegram(rows, user_id, user_actor(user_id), at)
     is_changed, level = _credits_before(rows, f"user:{user_id}", SPEND_ALERT_SET, since)
     if is_changed:
@@ -253,6 +271,8 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
         alerts=alerts,
         webhooks=webhooks,
         caps=caps,
+        chats=int(is_theirs),
+        spending=int(is_changed),
     )
 
 

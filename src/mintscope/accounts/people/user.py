@@ -36,6 +36,7 @@ from mintscope.accounts.people.session import (
     use_proof,
 )
 from mintscope.accounts.people.sessions import (
+    NOTHING_ENDED,
     Ended,
     announce,
     drop_factors,
@@ -300,10 +301,7 @@ def reset(
         unlink_telegram(rows, user_id, user_actor(user_id), at)
         rows.proofs.use_up(Purpose.VERIFY_EMAIL, user_id, at)
     if since is None:
-        sessions = end_sessions(rows, user_id)
-        ended = Ended(
-            sessions=sessions, keys=revoked, factors=0, wallets=0, alerts=0, webhooks=0, caps=0
-        )
+        ended = replace(NOTHING_ENDED, sessions=end_sessions(rows, user_id), keys=revoked)
     else:
         ended = end_since(rows, user_id, since, at)
         ended = replace(ended, keys=ended.keys + revoked)

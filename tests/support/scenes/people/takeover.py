@@ -9,7 +9,7 @@ from mintscope.accounts.people.factor_rows import NewPasskey
 from mintscope.accounts.people.factors import code_at, step_of
 from mintscope.accounts.people.session import Session
 from mintscope.accounts.wallets.wallets import LinkDenied
-from mintscope.alerts.alert import Alert, AlertRule, SignalId
+from mintscope.alerts.alert import Alert, AlertRule, SignalId, TelegramChat
 from mintscope.alerts.conditions import Field, SignalKind
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.primitives import Mint, Wallet
@@ -75,6 +75,8 @@ async def break_in(site: Website, session: Session, found: AccountContents) -> s
     await add_app(site, session)
     now = site.clock.now()
     await site.accounts.people.store.transact(lambda rows: rows.passkeys.insert(user_id, new, now))
+    chat = TelegramChat(user_id=user_id, chat_id=7, name="@thief", linked_at=now)
+    await site.accounts.people.store.transact(lambda rows: rows.chats.link(chat))
     return (await _make_key(site, session, THEIR_WALLET))[0]
 
 
@@ -111,4 +113,5 @@ def expect_the_owners_alone(site: Website) -> None:
     caps = site.rows("SELECT month_credits_max FROM api_key WHERE revoked_at IS NULL")
     assert caps == [(OWN_CAP,)]
     assert site.rows("SELECT credits FROM spend_alert") == [(OWN_CAP,)]
+    assert site.rows("SELECT count(*) FROM telegram_chat") == [(0,)]
     assert site.rows("SELECT webhook_url FROM signal ORDER BY id") == [(OWN_HOOK,), (None,)]
