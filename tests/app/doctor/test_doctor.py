@@ -22,7 +22,13 @@ from mintscope.app.config.groups import Config, GeyserConfig
 from mintscope.app.doctor.chain import MAINNET, check_chain
 from mintscope.app.doctor.doctor import app
 from mintscope.app.doctor.finding import Finding, Level, fail
-from mintscope.app.doctor.machine import check_folder, check_pepper, check_ports, check_sqlite
+from mintscope.app.doctor.machine import (
+    check_folder,
+    check_packages,
+    check_pepper,
+    check_ports,
+    check_sqlite,
+)
 from mintscope.app.doctor.store import check_market, check_money
 from mintscope.app.running.processes import held
 from mintscope.ingest.fold import fold_once
@@ -431,3 +437,18 @@ def test_the_command_prints_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "what": "blocks: nowhere: cannot be read: No such file or directory",
         "fix": "see chain.files",
     } in findings
+
+
+def test_a_package_that_was_installed_by_its_name_is_refused(tmp_path: Path) -> None:
+    for name in ("mintscope", "mintscope_client"):
+        info = tmp_path / f"{name}-0.1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1.0\n")
+        (info / "direct_url.json").write_text('{"url": "file:///dist", "dir_info": {}}')
+    (found,) = check_packages(Config(), [str(tmp_path)])
+    assert found.level is Level.OK
+    (tmp_path / "mintscope_client-0.1.0.dist-info" / "direct_url.json").unlink()
+    (found,) = check_packages(Config(), [str(tmp_path)])
+    assert found.level is Level.FAIL
+    assert "mintscope-client installed by name" in found.what
+    assert "--no-deps --force-reinstall" in found.fix

@@ -16,6 +16,7 @@ from mintscope.app.doctor.machine import (
     check_backups,
     check_folder,
     check_mail,
+    check_packages,
     check_pages,
     check_pepper,
     check_ports,
@@ -33,6 +34,7 @@ from mintscope.app.doctor.store import (
 )
 
 CHECKS: Final = (
+    check_packages,
     check_folder,
     check_sqlite,
     check_pepper,

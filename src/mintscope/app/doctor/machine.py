@@ -13,8 +13,10 @@ import asyncio
 import os
 import shutil
 import socket
-from collections.abc import Iterator
+import sys
+from collections.abc import Iterator, Sequence
 from contextlib import closing
+from importlib.metadata import distributions
 from tempfile import TemporaryFile
 from typing import Final
 from urllib.parse import urlsplit
@@ -46,6 +48,8 @@ GIB: Final = 1024**3
 DISK_BYTES_MIN: Final = GIB // 2
 DISK_BYTES_LOW: Final = 5 * GIB
 PROBE_TIMEOUT_S: Final = 2.0
+PACKAGES: Final = ("mintscope", "mintscope-client", "mintscope-devchain")
+FROM_FILE: Final = "direct_url.json"  # of PEP 610: what an index serves has none
 
 
 def check_folder(config: Config) -> Iterator[Finding]:
@@ -74,6 +78,28 @@ def check_folder(config: Config) -> Iterator[Finding]:
         else:
             fix = f"chmod 700 {folder}, or set data_dir_may_be_open"
             yield fail(f"{what}: the service does not start", fix)
+
+
+def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterator[Finding]:
+    """Check that no package of mintscope was installed by its name, from an index.
+
+    path   the folders of installed packages; those of this interpreter by default
+    """
+    by_name = []
+    from_files = []
+    for name in PACKAGES:
+        for package in distributions(name=name, path=list(sys.path if path is None else path)):
+            (from_files if package.read_text(FROM_FILE) else by_name).append(name)
+            break
+    if by_name:
+        yield fail(
+            f"packages: {', '.join(by_name)} installed by name: on a public index, anybody may own"
+            " this name",
+            "install the wheels by their paths: pip install --no-deps --force-reinstall"
+            " build/dist/*.whl",
+        )
+    elif from_files:
+        yield ok(f"packages: {', '.join(from_files)} installed from files")
 
 
 def check_sqlite(_config: Config) -> Iterator[Finding]:
