@@ -5,13 +5,20 @@ import json
 import logging
 import sys
 from collections.abc import Iterator
+from threading import Thread
 from typing import Any, Final
 
 import pytest
 import structlog
 from typing_extensions import override
 
-from mintscope.app.running.logging import FOLDED_S, Folding, announce, configure_logging
+from mintscope.app.running.logging import (
+    FOLDED_S,
+    Folding,
+    announce,
+    configure_logging,
+    logging_uncaught,
+)
 
 TIMES: Final = {"timestamp", "exception"}
 
@@ -100,6 +107,32 @@ def test_every_line_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> No
     ]
     assert lines[0]["logger"] == "asyncio"
     assert lines[2]["address"] == "http://127.0.0.1:8402"
+
+
+class Unfinished:
+    def __del__(self) -> None:
+        raise ValueError("in a finalizer")
+
+
+@pytest.mark.usefixtures("_configured")
+def test_what_nothing_catches_is_one_json_object(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
+        raise ValueError("in a thread")
+
+    with logging_uncaught():
+        thread = Thread(target=fail, name="writer")
+        thread.start()
+        thread.join()
+        Unfinished()
+
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in lines] == ["uncaught"] * 2
+    assert [line["exception"].splitlines()[-1] for line in lines] == [
+        "ValueError: in a thread",
+        "ValueError: in a finalizer",
+    ]
+    assert lines[0]["where"] == "writer"
+    assert "Unfinished" in lines[1]["where"]
 
 
 @pytest.mark.usefixtures("_configured")

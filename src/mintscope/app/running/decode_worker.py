@@ -11,9 +11,11 @@ from contextlib import contextmanager
 from typing import Final
 
 import msgspec
+import structlog
 
 from mintscope.app.config.groups import DexConfig
 from mintscope.app.running.decoding import decoder
+from mintscope.app.running.logging import configure_logging
 from mintscope.ingest.decoding import DecodeAhead, DecodeWorker, answer
 from mintscope.ingest.slots import Decode
 from mintscope.kit.machine import expect_batches
@@ -23,6 +25,8 @@ from mintscope.solana.wire import JsonTransactions
 MODULE: Final = "mintscope.app.running.decode_worker"
 JSON = "json"
 PROTOBUF = "protobuf"
+
+log = structlog.get_logger()
 
 
 @contextmanager
@@ -74,9 +78,14 @@ def main() -> None:
     for each in (signal.SIGINT, signal.SIGTERM):  # the parent's to obey; with it this one ends
         signal.signal(each, signal.SIG_IGN)
     *programs, socket_number, memory_number = sys.argv[1:]
-    expect_batches()
-    decode = decoder(DexConfig(programs=tuple(programs)))
-    answer(decode, unpack, int(socket_number), int(memory_number))
+    configure_logging("warning", json_lines=not sys.stderr.isatty())
+    try:
+        expect_batches()
+        decode = decoder(DexConfig(programs=tuple(programs)))
+        answer(decode, unpack, int(socket_number), int(memory_number))
+    except Exception:
+        log.exception("process failed", process="ingest, decoding")
+        sys.exit(1)
 
 
 if __name__ == "__main__":

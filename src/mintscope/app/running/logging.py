@@ -5,9 +5,10 @@ The log of a process: fixed phrases with fields; no credential ever appears in o
 
 import logging
 import sys
+import threading
 import time
-from collections.abc import Callable, Mapping, MutableMapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
@@ -94,6 +95,28 @@ def announce(event: str, **fields: object) -> None:
         wrapper_class=structlog.make_filtering_bound_logger(logging.INFO),
     )
     logger.info(event, **fields)
+
+
+@contextmanager
+def logging_uncaught() -> Iterator[None]:
+    """Log exceptions of threads and finalizers that nothing catches, during the block.
+
+    By default Python prints them, over several lines that are no JSON.
+    """
+    before = sys.unraisablehook, threading.excepthook
+    sys.unraisablehook = lambda found: _tell_uncaught(found.exc_value, repr(found.object))
+    threading.excepthook = lambda found: _tell_uncaught(
+        found.exc_value, "" if found.thread is None else found.thread.name
+    )
+    try:
+        yield
+    finally:
+        sys.unraisablehook, threading.excepthook = before
+
+
+def _tell_uncaught(error: BaseException | None, where: str) -> None:
+    with suppress(Exception):  # the interpreter may be ending
+        structlog.get_logger().error("uncaught", where=where, exc_info=error)
 
 
 @dataclass(slots=True)

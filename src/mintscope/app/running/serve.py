@@ -35,7 +35,12 @@ from mintscope.app.config.groups import Config
 from mintscope.app.config.load import Loaded, load, settings
 from mintscope.app.config.load import settings as settings_of_all
 from mintscope.app.engine import is_shared
-from mintscope.app.running.logging import configure_logging, logs_json, set_level
+from mintscope.app.running.logging import (
+    configure_logging,
+    logging_uncaught,
+    logs_json,
+    set_level,
+)
 from mintscope.app.running.processes import (
     Apply,
     Backoff,
@@ -112,7 +117,7 @@ def living(process: str, loaded: Loaded, *, in_use: int = EXIT_OPERATOR) -> Iter
     is_json = logs_json(loaded.config.log)
     configure_logging(loaded.config.log.level, json_lines=is_json)
     life = Life(is_json, time.monotonic())
-    with structlog.contextvars.bound_contextvars(process=process):
+    with structlog.contextvars.bound_contextvars(process=process), logging_uncaught():
         settings_changed = changed_settings(loaded)
         log.info("starts", version=__version__, commit=commit(), settings=settings_changed)
         with ending_in_words(in_use, life):
