@@ -85,12 +85,16 @@ def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterat
 
     path   the folders of installed packages; those of this interpreter by default
     """
-    by_name = []
-    from_files = []
-    for name in PACKAGES:
-        for package in distributions(name=name, path=list(sys.path if path is None else path)):
-            (from_files if package.read_text(FROM_FILE) else by_name).append(name)
-            break
+    folders = list(sys.path if path is None else path)
+    installed = {
+        name: next(iter(distributions(name=name, path=folders)), None) for name in PACKAGES
+    }
+    is_from_file = {
+        name: package.read_text(FROM_FILE) is not None
+        for name, package in installed.items()
+        if package is not None
+    }
+    by_name = [name for name, is_file in is_from_file.items() if not is_file]
     if by_name:
         yield fail(
             f"packages: {', '.join(by_name)} installed by name: on a public index, anybody may own"
@@ -98,8 +102,8 @@ def check_packages(_config: Config, path: Sequence[str] | None = None) -> Iterat
             "install the wheels by their paths: pip install --no-deps --force-reinstall"
             " build/dist/*.whl",
         )
-    elif from_files:
-        yield ok(f"packages: {', '.join(from_files)} installed from files")
+    elif is_from_file:
+        yield ok(f"packages: {', '.join(is_from_file)} installed from files")
 
 
 def check_sqlite(_config: Config) -> Iterator[Finding]:
