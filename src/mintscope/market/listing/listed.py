@@ -15,7 +15,7 @@ from enum import StrEnum
 from functools import cached_property
 from hashlib import blake2b
 from math import isnan
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -92,10 +92,6 @@ class Sort(StrEnum):
     MARKET_CAP = "market_cap"
     RSI_H1 = "rsi_h1"
     PRESSURE_H1 = "pressure_h1"
-
-
-# Sorted with every list; by others when someone asks, which takes some milliseconds.
-SORTED_AHEAD: Final = (Sort.VOLUME, Sort.CHANGE, Sort.AGE, Sort.PRICE)
 
 
 class ListPlace(NamedTuple):
@@ -203,6 +199,24 @@ class ListedPage(NamedTuple):
     rows: Sequence[int]
 
 
+class RowKeys(NamedTuple):
+    """The keys of all rows, and the listed rows by rising key: the same until a mint comes or goes.
+
+    keys   of each row what decides between equal values, see `key_of`
+    """
+
+    keys: NDArray[np.uint64]
+    by_key: Rows
+
+    @classmethod
+    def of(cls, rows: Any) -> "RowKeys":
+        """Return those of *rows*, of `columns.ROW`, which may change afterwards."""
+        keys: NDArray[np.uint64] = rows["key"].copy()
+        listed = np.flatnonzero(rows["is_listed"])
+        # Of 32 bits: each sort of 100,000 tokens keeps as many.
+        return cls(keys, listed[np.argsort(keys[listed])].astype(np.int32))
+
+
 def key_of(mint: Mint) -> int:
     """Return the key that orders mints of equal values, the same in every process."""
     return int.from_bytes(blake2b(mint.encode(), digest_size=8).digest())
@@ -221,6 +235,7 @@ class ListedTokens:
         mints: Sequence[ListedMint | None],
         rows: Any,
         *,
+        keys: RowKeys,
         averages: Averages,
         standings: Sequence[bytes | None],
         names: NameIndex,
@@ -230,6 +245,7 @@ class ListedTokens:
     ) -> None:
         """Copy the needed parts of *rows*, of `columns.ROW`, which may change afterwards.
 
+        keys        of *rows*
         averages    of each row
         standings   of each row the pools of its mint, packed
         folds   of each row the `fold_key` of its name and of its symbol
@@ -241,7 +257,8 @@ class ListedTokens:
         self._addresses = addresses
         self._days = days
         self._folds = folds
-        self._keys: NDArray[np.uint64] = rows["key"].copy()
+        self._keys = keys.keys
+        self._by_key = keys.by_key
         self._usd: Floats = averages.usd
         self._sol: Floats = rows["sol"].copy()
         is_young = np.isnan(rows["before"][:, -1])
@@ -257,15 +274,11 @@ class ListedTokens:
         self._pressure: Floats = shares_of(rows["h1_bought"], rows["h1_volume"])
         self._counts = averages.counts
         self._since: Floats = rows["since"].copy()
-        listed = np.flatnonzero(rows["is_listed"])
-        # Of 32 bits: each sort of 100,000 tokens keeps as many.
-        self._by_key: Rows = listed[np.argsort(self._keys[listed])].astype(np.int32)
         of_day = {"volume": self._volume, "swaps": self._swaps, "since": self._since}
         self.columns = ScreenColumns(rows, self._shared(), of_day, averages, folded.time)
         self._table = ScreenTable(self._by_key, self._keys, self.columns.column)
+        # Sorted when someone asks: some milliseconds each, and most states are never asked for.
         self._orders: dict[Sort, RowOrder] = {}
-        for sort in SORTED_AHEAD:
-            self._order(sort)
 
     def __len__(self) -> int:
         """Return the number of listed mints."""

@@ -35,7 +35,7 @@ from mintscope.market.listing.columns import (
     Floats,
     ListColumns,
 )
-from mintscope.market.listing.listed import ListedMint, ListedTokens, key_of
+from mintscope.market.listing.listed import ListedMint, ListedTokens, RowKeys, key_of
 from mintscope.market.listing.look_alikes import AddressIndex, NameIndex, folded, search_line
 from mintscope.market.listing.snapshot import (
     FactPlace,
@@ -83,6 +83,7 @@ class TokenList:
         self._folds = np.zeros((ROWS_MIN, 2), np.int64)  # what name and symbol look like
         self._address_bytes = np.zeros((ROWS_MIN, MINT_LENGTH_MAX), np.uint8)
         self._names: NameIndex | None = None  # of the last `listed`, unless a name has changed
+        self._keys: RowKeys | None = None  # of the last `listed`, unless a mint has come or gone
         self._is_shown = False  # the last `listed` has `_folds` and `_address_bytes` as they are
         # Rows of mints that are gone, and the part in which they went: what they traded lies in
         # closed parts for a day yet, so they are not another mint's before that.
@@ -115,6 +116,7 @@ class TokenList:
         """Remove *mint* from the list."""
         row = self._rows.pop(mint, None)
         if row is not None:
+            self._keys = None
             self._columns.start_row(row)
             self._gone.append((self._columns.part, row))
             self._mints[row] = None
@@ -153,11 +155,14 @@ class TokenList:
         self._stand(rows)
         before = rows["before"][:, 2].copy()
         averages = columns.averages.shown(rows)
+        if self._keys is None:
+            self._keys = RowKeys.of(rows)
         self._is_shown = True
         return ListedTokens(
             self.folded,
             mints,
             rows,
+            keys=self._keys,
             averages=averages,
             standings=list(self._standings),
             names=self._names,
@@ -243,6 +248,7 @@ class TokenList:
             self._columns.averages.load(row, frames["acc"], _histories(frames, one.recent))
             since = first if since is None else since
         kept["is_listed"], kept["key"] = True, key_of(one.mint)
+        self._keys = None
         if since is not None:
             kept["since"] = since
         self._standings[row] = one.standing
