@@ -31,8 +31,9 @@ from mintscope.kit.machine import freeze_startup_objects
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.engine.fold import MintFold
 from mintscope.market.engine.kernels import ACC, AGES
+from mintscope.market.engine.recent import CROSSED
 from mintscope.market.follow.list_cache import ListCache
-from mintscope.market.listing.columns import NAMES as AVERAGES
+from mintscope.market.listing.averages import NAMES as AVERAGES
 from mintscope.market.listing.columns import load_list_kernels
 from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.listing.snapshot import MintAsFolded, RecentCandles
@@ -84,7 +85,13 @@ class ManyHistories(ManyMints):
     def _line(self, mint: Mint) -> MintAsFolded:
         line = super()._line(mint)
         state, recent = self._made.choice(self._histories)
-        return msgspec.structs.replace(line, state=state, recent=dict.fromkeys(TIMEFRAMES, recent))
+        newest = np.repeat(recent.closes, 3).tobytes()
+        return msgspec.structs.replace(
+            line,
+            state=state,
+            recent=dict.fromkeys(TIMEFRAMES, recent),
+            newest=dict.fromkeys(TIMEFRAMES, newest),
+        )
 
 
 def conditions(listed: ListedTokens) -> list[Asked]:
@@ -121,7 +128,7 @@ def crossings() -> list[ScreenQuery]:
     return [
         ScreenQuery(where=f"crosses_below({name}_{timeframe}, price, {AGES})")
         for timeframe in TIMEFRAMES
-        for name in AVERAGES
+        for name in (*AVERAGES, *CROSSED)
     ]
 
 

@@ -487,6 +487,8 @@ OF_SCREENS: Final = {
             ("macd", "macd.line"),
             ("macd_signal", "macd.signal"),
             ("macd_histogram", "macd.histogram"),
+            ("swing_high", "fibonacci.swingHigh"),
+            ("swing_low", "fibonacci.swingLow"),
         )
     },
 }

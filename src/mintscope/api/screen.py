@@ -38,6 +38,7 @@ from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.report import ReadReport
 from mintscope.market.screening.grammar import (
     FIELDS,
+    OF_NEWEST,
     OF_TIMEFRAMES,
     OF_TOKENS,
     TEXT_MAX,
@@ -57,7 +58,7 @@ PAGE_MAX: Final = 100
 NAME_MAX: Final = 32
 EXAMPLE: Final = "liquidity > 100000 and rsi_h1 < 30 and price > ema200_h1"
 NAMES: Final = ", ".join(field.name for field in OF_TOKENS)
-NAMES_OF_TIMEFRAMES: Final = ", ".join(name for name, _ in OF_TIMEFRAMES)
+NAMES_OF_TIMEFRAMES: Final = ", ".join(name for name, _ in (*OF_TIMEFRAMES, *OF_NEWEST))
 CONDITION: Final = (
     "The condition: fields and numbers with < <= > >= = !=, + - * /, and, or, not, ( );"
     " crosses_above(a, b), crosses_below(a, b): in the newest candle; (a, b, n): in any of the"

@@ -9,9 +9,10 @@ import pytest
 from structlog.testing import capture_logs
 
 from mintscope.market.follow.chunk_files import ChunkFiles
+from mintscope.market.listing.averages import OF_RECENT, PLACES, AverageColumns, Averages
 from mintscope.market.listing.chunks import ChunkInMemory, PartChunk, closes_of
-from mintscope.market.listing.columns import PLACES, ROW, AverageColumns, Averages
-from mintscope.market.timeframe import TIMEFRAMES
+from mintscope.market.listing.columns import ROW
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 ROWS: Final = 5
 
@@ -86,12 +87,21 @@ class Twin:
     def trade(self, at: np.ndarray[Any, Any], k: int, usd: float) -> None:
         self.columns.close(self.rows, at, k)
         self.rows["counts"][at, k] += 1
-        self.columns.note(at)
+        prices = np.full((2, len(at)), usd)
+        self.columns.note(at, k, prices, np.ones(len(at), np.bool_))
         self.rows["usd"][at] = usd
 
     def show(self) -> Averages:
         self.states.append(self.columns.shown(self.rows))
         return self.states[-1]
+
+
+def values(state: Averages) -> dict[str, bytes]:
+    """Return each column of *state*, and some of earlier candles."""
+    found = {name: state.column(name).tobytes() for name in (*PLACES, *OF_RECENT)}
+    for name in ("rsi_m5", "atr_m5", "bollinger_lower_m5"):
+        found[f"earlier {name}"] = state.earlier(name, Timeframe.M5).tobytes()
+    return found
 
 
 def test_a_state_that_is_read_late_is_as_it_was() -> None:
@@ -106,15 +116,14 @@ def test_a_state_that_is_read_late_is_as_it_was() -> None:
             if step % 90 == 89:
                 each.columns.start_row(step % ROWS)
                 each.rows["counts"][step % ROWS] = 0
-                each.columns.note(np.array([step % ROWS]))
         if random.random() < 0.2:
             late.show()
             state = early.show()
-            seen.append({name: state.column(name).tobytes() for name in PLACES})
+            seen.append(values(state))
             if random.random() < 0.3:  # a reader drops its state
                 gone = random.randrange(len(seen))
                 del late.states[gone], seen[gone]
     assert len(seen) > 30
     for state, wanted in zip(late.states, seen, strict=True):
-        assert {name: state.column(name).tobytes() for name in PLACES} == wanted
+        assert values(state) == wanted
         assert state.rsi.tobytes() == state.column("rsi_h1").tobytes()

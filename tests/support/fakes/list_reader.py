@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from mintscope.kit.errors import TokenNotFound
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.fold import MintFold
@@ -143,6 +145,7 @@ class FakeListReader:
                 if number > day - 60
             ],
             recent={each: _recent(each, own) for each in Timeframe if priced},
+            newest={each: _newest(each, own) for each in Timeframe if priced},
         )
 
 
@@ -153,6 +156,15 @@ def _recent(timeframe: Timeframe, own: Sequence[tuple[UnixS, PricedSwap]]) -> Re
         if swap.price_usd is not None
     }
     return RecentCandles(0, bytes(8 * ACC), list(closes.values())[:-1])
+
+
+def _newest(timeframe: Timeframe, own: Sequence[tuple[UnixS, PricedSwap]]) -> bytes:
+    prices: dict[int, list[float]] = {}
+    for time, swap in own:
+        if swap.price_usd is not None:
+            prices.setdefault(time // WIDTH_S[timeframe], []).append(swap.price_usd)
+    closed = [(max(each), min(each), each[-1]) for each in prices.values()][:-1]
+    return np.array(closed, float).tobytes()
 
 
 def _minute(number: int, own: Sequence[tuple[UnixS, PricedSwap]]) -> MinuteVolume:
@@ -181,4 +193,7 @@ def _trades(mint: Mint, swaps: Sequence[PricedSwap]) -> MintTrades:
         None if newest is None else newest.price_usd,
         None if newest is None else newest.price_sol,
         priced[0].price_usd if priced else None,
+        None,
+        max((swap.price_usd or 0.0 for swap in priced), default=None),
+        min((swap.price_usd or 0.0 for swap in priced), default=None),
     )

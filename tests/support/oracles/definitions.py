@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from itertools import pairwise
-from statistics import fmean
+from statistics import fmean, pstdev
 from typing import Any, NamedTuple
 
 WIDTHS = {"m1": 60, "m5": 300, "m15": 900, "h1": 3600}
@@ -90,6 +90,33 @@ def macd(
     for line, smooth in zip(lines, ema(lines, signal), strict=True):
         out.append(None if smooth is None else (line, smooth, line - smooth))
     return out
+
+
+def atr(series: Sequence[Candle], period: int = 14) -> list[float | None]:
+    """Wilder's mean of true ranges, of which the first is that of the second candle."""
+    ranges = [
+        max(now.high - now.low, abs(now.high - before.close), abs(now.low - before.close))
+        for before, now in pairwise(series)
+    ]
+    found: list[float | None] = [None] * min(period, len(series))
+    mean = 0.0
+    for n, true_range in enumerate(ranges):
+        if n == period - 1:
+            mean = sum(ranges[:period]) / period
+        elif n >= period:
+            mean += (true_range - mean) / period
+        if n >= period - 1:
+            found.append(mean)
+    return found
+
+
+def bollinger(closes: Sequence[float], period: int = 20) -> tuple[float, float, float] | None:
+    """Upper, middle and lower band at the newest close."""
+    if len(closes) < period:
+        return None
+    mean = fmean(closes[-period:])
+    spread = 2 * pstdev(closes[-period:], mean)
+    return mean + spread, mean, mean - spread
 
 
 def fibonacci(highs: Sequence[float], lows: Sequence[float]) -> dict[str, float]:

@@ -1,7 +1,8 @@
 """Conditions as trees: how they are written, and whether they are true of one token, by definition.
 
 Shares no code with what it checks.  A tree is ("field", name), ("number", x), (mark, tree, tree) of
-+ - * / or a comparison, ("negative", tree), ("not", tree), ("and" or "or", trees).
++ - * / or a comparison, ("negative", tree), ("not", tree), ("and" or "or", trees),
+("crosses_above" or "crosses_below", tree, tree, timeframe, candles).
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,8 @@ from support.oracles.slow_list import Told, expected, starts
 Tree = tuple[Any, ...]
 Values = Mapping[str, float | None]
 
+LEVELS: Final = (236, 382, 500, 618, 764)
+CROSSES: Final = {"crosses_above": ("<=", ">"), "crosses_below": (">=", "<")}
 COMPARE: Final = {"<": lt, "<=": le, ">": gt, ">=": ge, "=": eq, "!=": ne}
 BINDS: Final = {"or": 1, "and": 2, "not": 3, "+": 5, "-": 5, "*": 6, "/": 6, "negative": 7}
 
@@ -25,6 +28,9 @@ def text_of(tree: Tree, least: int = 0) -> str:
         return str(parts[0])
     if mark == "number":
         return repr(parts[0])
+    if mark in CROSSES:
+        left, right, _, candles = parts
+        return f"{mark}({text_of(left)}, {text_of(right)}, {candles})"
     binds = 4 if mark in COMPARE else BINDS[mark]
     if mark in {"and", "or"}:
         written = f" {mark} ".join(text_of(part, binds + 1) for part in parts[0])
@@ -41,6 +47,8 @@ def text_of(tree: Tree, least: int = 0) -> str:
 def is_true(tree: Tree, values: Values) -> bool | None:
     """Return whether *tree* is true of a token with *values*; None: that is not known."""
     mark, *parts = tree
+    if mark in CROSSES:
+        return _crosses(tree, values)
     if mark == "not":
         inner = is_true(parts[0], values)
         return None if inner is None else not inner
@@ -50,6 +58,50 @@ def is_true(tree: Tree, values: Values) -> bool | None:
         return decides if decides in found else None if None in found else not decides
     left, right = number_of(parts[0], values), number_of(parts[1], values)
     return None if left is None or right is None else bool(COMPARE[mark](left, right))
+
+
+def _crosses(tree: Tree, values: Values) -> bool | None:
+    """Return whether one value came to the other side of another in any of the newest candles."""
+    mark, left, right, timeframe, candles = tree
+    then, now = CROSSES[mark]
+    sides: list[bool | None] = []
+    for age in range(candles):
+        was = (then, _aged(left, timeframe, age + 1), _aged(right, timeframe, age + 1))
+        is_now = (now, _aged(left, timeframe, age), _aged(right, timeframe, age))
+        sides.append(is_true(("and", [was, is_now]), values))
+    return True if True in sides else None if None in sides else False
+
+
+def _aged(tree: Tree, timeframe: str, age: int) -> Tree:
+    """Return *tree* as of *age* candles before the newest: see `earlier`."""
+    mark, part = tree
+    return tree if mark == "number" or not age else ("field", earlier(part, timeframe, age))
+
+
+def earlier(name: str, timeframe: str, age: int) -> str:
+    """Return the name that values have for *name*, *age* candles before the newest."""
+    return f"{name}@{timeframe}@{age}"
+
+
+def of_candles(candles: Sequence[definitions.Candle], timeframe: str) -> dict[str, float | None]:
+    """Return ATR, Bollinger bands, swing and distances from Fibonacci levels at the newest."""
+    closes = [candle.close for candle in candles]
+    upper, middle, lower = definitions.bollinger(closes) or (None, None, None)
+    found: dict[str, float | None] = {
+        f"atr_{timeframe}": (definitions.atr(candles) or [None])[-1],
+        f"bollinger_upper_{timeframe}": upper,
+        f"bollinger_middle_{timeframe}": middle,
+        f"bollinger_lower_{timeframe}": lower,
+    }
+    levels = ("swing_high", "swing_low", *(f"fib{part}" for part in LEVELS))
+    found |= dict.fromkeys((f"{name}_{timeframe}" for name in levels), None)
+    if candles:
+        of = definitions.fibonacci([one.high for one in candles], [one.low for one in candles])
+        found[f"swing_high_{timeframe}"] = of["swingHigh"]
+        found[f"swing_low_{timeframe}"] = of["swingLow"]
+        for part in LEVELS:
+            found[f"fib{part}_{timeframe}"] = closes[-1] / of[f"level{part}"] - 1
+    return found
 
 
 def number_of(tree: Tree, values: Values) -> float | None:
@@ -104,4 +156,5 @@ def values_of(mint: str, swaps: Sequence[Told], now: int) -> dict[str, float | N
         found[f"macd_signal_{timeframe}"] = macd["signal"]
         found[f"macd_histogram_{timeframe}"] = macd["histogram"]
         found[f"candles_{timeframe}"] = len(candles)
+        found |= of_candles(candles, timeframe)
     return found

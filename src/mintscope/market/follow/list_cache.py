@@ -151,6 +151,7 @@ class ListKeeper:
 MINTS_PER_READ: Final = 50
 TRADES_PER_READ: Final = 250
 FACTS_PER_READ: Final = 100
+LOST_PER_LOOK: Final = 20  # each takes some milliseconds of the store
 # Of machines that read facts and lists: those read since then are looked at twice.
 CLOCKS_APART_MS: Final = 10 * MINUTE_MS
 PAUSE_S: Final = 0.25  # between two looks at least
@@ -357,6 +358,7 @@ class ListCache:
             await self._read_again(tokens, tracked[first : first + MINTS_PER_READ])
         self._tracked_seq = newest
         await self._apply(tokens, folded)
+        await self._recall(tokens)
         is_described = await self._describe(tokens)
         return bool(tracked) or is_described or tokens.folded != before
 
@@ -364,9 +366,21 @@ class ListCache:
         """Reload *mints* as they are now, and drop those that are not followed."""
         page = await self._reader.some(mints)
         await self._apply(tokens, page.folded)
-        for mint in mints:
-            tokens.drop(mint)
-        await asyncio.to_thread(tokens.seed, page)
+
+        def read_again() -> None:  # a screen may hold the lock of the columns for milliseconds
+            for mint in mints:
+                tokens.drop(mint)
+            tokens.seed(page)
+
+        await asyncio.to_thread(read_again)
+
+    async def _recall(self, tokens: TokenList) -> None:
+        """Read the candles of some mints whose swings went out of what the list keeps of them."""
+        lost = tokens.lost(LOST_PER_LOOK)
+        if lost:
+            page = await self._reader.some(lost)
+            await self._apply(tokens, page.folded)
+            await asyncio.to_thread(tokens.recall, page)
 
     async def _apply(self, tokens: TokenList, until: FoldedTo) -> None:
         if until.seq < tokens.folded.seq:

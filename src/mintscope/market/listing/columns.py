@@ -7,12 +7,6 @@ and what they traded (`chunks`): many mints trade in few parts.  When it leaves 
 is taken off and its prices become those from before the span.  So a list costs by what is traded,
 and nothing by the mints that are not.
 
-EMAs, RSI and MACD of every timeframe in a list: what the engine has of the mints in use, of all.
-
-A row keeps what its closed candles left behind, as the finalized fold packs it; what a reader is
-shown has the open candle as well, and the values before it.  Only rows that were traded are read
-again.
-
 The spans of time that a list looks back on: whole parts, the open one included.
 
 A change compares the newest price with the newest one from before its span.
@@ -20,9 +14,7 @@ A change compares the newest price with the newest one from before its span.
 How prices went within a day: the newest of each part of D1, for the few mints of a page.
 """
 
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from threading import Lock
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -30,8 +22,9 @@ from numpy.typing import NDArray
 
 from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import MINUTE_S
-from mintscope.market.engine import kernels
-from mintscope.market.engine.kernels import ACC, HISTORY, READ_A_ROW
+from mintscope.market.engine import recent
+from mintscope.market.engine.recent import RECENT
+from mintscope.market.listing.averages import AverageColumns
 from mintscope.market.listing.chunks import (
     ChunkInMemory,
     KeepChunk,
@@ -43,198 +36,9 @@ from mintscope.market.listing.chunks import (
     joined,
 )
 from mintscope.market.listing.snapshot import SlotTrades
-from mintscope.market.screening.grammar import before
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 
 Floats = NDArray[np.float64]
-AverageRows = NDArray[Any]
-
-NAMES: Final = ("ema9", "ema21", "ema50", "ema200", "rsi", "macd", "macd_signal", "macd_histogram")
-"""Of one timeframe, in the order in which a kernel writes them."""
-PLACES: Final = {
-    name: k * READ_A_ROW + z
-    for k, timeframe in enumerate(TIMEFRAMES)
-    for z, name in enumerate(
-        (
-            *(f"{name}_{timeframe}" for name in NAMES),
-            *(before(f"{name}_{timeframe}", timeframe) for name in NAMES),
-            before("price", timeframe),
-        )
-    )
-}
-"""Where the values of a name stand: number of the timeframe * READ_A_ROW + place in it."""
-H1_FRAME: Final = list(TIMEFRAMES).index(Timeframe.H1)
-RSI: Final = NAMES.index("rsi")
-
-
-class AverageColumns:
-    """The accumulators of each row and timeframe, and the values last shown."""
-
-    def __init__(self, count: int) -> None:
-        self.accs = np.zeros((count, len(TIMEFRAMES), ACC))
-        self._histories = np.zeros((len(TIMEFRAMES), count, HISTORY))
-        self._rsi = np.zeros(0)
-        self._is_stale = np.ones(count, np.bool_)
-        self._lock = Lock()
-        self._newest: Callable[[], Averages | None] = lambda: None  # a weak reference
-
-    def make_room(self, count: int) -> None:
-        """Extend to *count* rows, no fewer than before."""
-        more = count - len(self.accs)
-        with self._lock:
-            self.accs = np.pad(self.accs, ((0, more), (0, 0), (0, 0)))
-            self._histories = np.pad(self._histories, ((0, 0), (0, more), (0, 0)))
-        self._is_stale = np.pad(self._is_stale, (0, more), constant_values=True)
-
-    def start_row(self, row: int) -> None:
-        """Reset *row* for a mint that was never traded."""
-        self.load(row, 0.0, 0.0)
-
-    def load(self, row: int, accs: Any, histories: Any) -> None:
-        """Take *accs* and *histories*, a line of each for each timeframe, for *row*."""
-        with self._lock:
-            for k in range(len(TIMEFRAMES)):
-                self._save(np.array([row]), k)
-            self.accs[row] = accs
-            self._histories[:, row] = histories
-        self._is_stale[row] = True
-
-    def close(self, rows: Any, at: AverageRows, k: int) -> None:
-        """Close the open candles of timeframe *k* of rows *at* at their newest prices."""
-        with self._lock:
-            self._save(at, k)
-            kernels.keep_closes(self._histories, rows["counts"], rows["usd"], at, k)
-            kernels.close_rows(self.accs, rows["counts"], rows["usd"], at, k)
-
-    def _save(self, at: AverageRows, k: int) -> None:
-        newest = self._newest()
-        if newest is not None:
-            newest.save(at, k, Closed(self.accs[at, k], self._histories[k, at]))
-
-    def note(self, at: AverageRows) -> None:
-        """Record that rows *at* have another newest price."""
-        self._is_stale[at] = True
-
-    def restore(self, first: int, accs: bytes, histories: bytes) -> None:
-        """Restore rows that `kept` returned, from *first* on, before the first call of `shown`."""
-        kept = np.frombuffer(accs).reshape(-1, len(TIMEFRAMES), ACC)
-        last = first + len(kept)
-        self.accs[first:last] = kept
-        shape = (len(TIMEFRAMES), len(kept), HISTORY)
-        self._histories[:, first:last] = np.frombuffer(histories).reshape(shape)
-
-    def kept(self, first: int, last: int) -> tuple[bytes, bytes]:
-        """Return the accumulators and histories of the rows from *first* until before *last*."""
-        return self.accs[first:last].tobytes(), self._histories[:, first:last].tobytes()
-
-    def shown(self, rows: Any) -> "Averages":
-        """Return the current values of *rows*, which are the first of all rows."""
-        count = len(rows)
-        self._rsi = np.append(self._rsi, np.full(count - len(self._rsi), np.nan))
-        at = np.flatnonzero(self._is_stale[:count])
-        counts = rows["counts"][at, H1_FRAME]
-        values = kernels.read_rows(self.accs[at, H1_FRAME], counts, rows["usd"][at])
-        self._rsi[at] = values[RSI]
-        self._is_stale[:count] = False
-        found = Averages(self, rows["counts"].copy(), rows["usd"].copy(), self._rsi.copy())
-        with self._lock:
-            newest = self._newest()
-            if newest is not None:
-                newest.next = found
-            self._newest = weakref.ref(found)
-        return found
-
-    def as_of(self, state: "Averages", k: int) -> Floats:
-        """Return the accumulators of timeframe *k* of all rows at the time of *state*."""
-        with self._lock:
-            found = self.accs[: len(state.usd), k].copy()
-            _undo(state, k, found, "accs")
-        return found
-
-    def histories_as_of(self, state: "Averages", k: int) -> Floats:
-        """Return the histories of timeframe *k* that all rows of *state* had then."""
-        with self._lock:
-            found = self._histories[k, : len(state.usd)].copy()
-            _undo(state, k, found, "histories")
-        return found
-
-
-class Closed(NamedTuple):
-    """The accumulators of some rows of one timeframe, and their histories: `kernels.HISTORY`."""
-
-    accs: Floats
-    histories: Floats
-
-
-class Averages:
-    """The values of all rows at one time; immutable, and computed on first use.
-
-    All columns of 100,000 tokens are 54 MB, and most are never asked for.  So accumulators are
-    kept as they are now, and here what they were before each change of theirs since.
-
-    counts, usd   candles by timeframe and the newest price of each row
-    rsi           of h1
-    next          the state after this one, if it was made while this one was in use
-    """
-
-    def __init__(
-        self, columns: AverageColumns, counts: NDArray[Any], usd: Floats, rsi: Floats
-    ) -> None:
-        self.counts = counts
-        self.usd = usd
-        self.rsi = rsi
-        self.next: Averages | None = None
-        self._columns = columns
-        self._found: dict[int, Floats] = {}
-        self._earlier: dict[tuple[str, Timeframe], Floats] = {}
-        self._before: list[tuple[AverageRows, int, Closed]] = []
-
-    def column(self, name: str) -> Floats:
-        """Return the values of *name*, one of PLACES, for all rows; NaN for none."""
-        k, place = divmod(PLACES[name], READ_A_ROW)
-        if k not in self._found:
-            accs = self._columns.as_of(self, k)
-            self._found[k] = kernels.read_rows(accs, self.counts[:, k].copy(), self.usd)
-        values: Floats = self._found[k][place]
-        return values
-
-    def earlier(self, name: str, timeframe: Timeframe) -> Floats:
-        """Return the values of *name* of the newest closed candles, by age: [age, row]; NaN: none.
-
-        The newest closed candle of *timeframe* has age 1.
-        """
-        found = self._earlier.get((name, timeframe))
-        if found is None:
-            k = TIMEFRAMES.index(timeframe)
-            kind = name.removesuffix(f"_{timeframe}")
-            z = kernels.PRICE if kind == "price" else NAMES.index(kind)
-            histories = self._columns.histories_as_of(self, k)
-            found = kernels.read_earlier(histories, self.counts[:, k].copy(), z)
-            self._earlier[name, timeframe] = found
-        return found
-
-    def save(self, at: AverageRows, k: int, had: Closed) -> None:
-        """Note what rows *at* *had* of timeframe *k* until now."""
-        self._before.append((at, k, had))
-
-    def undo(self, k: int, values: Floats, kind: str) -> None:
-        """Change *values* of timeframe *k* from those at the end of this state to its own.
-
-        kind   accs or histories
-        """
-        for at, of, had in reversed(self._before):
-            if of == k:
-                is_ours = at < len(values)
-                values[at[is_ours]] = getattr(had, kind)[is_ours]
-
-
-def _undo(state: Averages, k: int, values: Floats, kind: str) -> None:
-    """Change *values* from the current values to those of *state*."""
-    states = [state]
-    while (later := states[-1].next) is not None:
-        states.append(later)
-    for each in reversed(states):
-        each.undo(k, values, kind)
 
 
 class ListSpan(NamedTuple):
@@ -392,8 +196,8 @@ class ListColumns:
         is_first = is_priced & np.isnan(rows["first"][at])
         rows["first"][at[is_first]] = first[is_first]
         rows["first_at"][at[is_first]] = self._now - self._now % MINUTE_S
-        self._count_candles(at[is_priced])
-        self.averages.note(at[is_priced])
+        prices = _extremes(slot, is_known)[:, is_priced]
+        self._count_candles(at[is_priced], prices)
         for name in ("usd", "part_close", "minute_close"):
             rows[name][at[is_priced]] = usd[is_priced]
         rows["sol"][at[is_priced]] = sol[is_priced]
@@ -408,13 +212,17 @@ class ListColumns:
             self._leave_parts(now)
         self._now = now
 
-    def _count_candles(self, at: Rows) -> None:
-        """Count the candles that a price now opens in rows *at*, and close the ones before."""
+    def _count_candles(self, at: Rows, prices: Floats) -> None:
+        """Count the candles that a price now opens in rows *at*, and close the ones before.
+
+        prices   highs and lows of the rows
+        """
         rows = self.rows
         for k, timeframe in enumerate(TIMEFRAMES):
             bucket = self._now - self._now % WIDTH_S[timeframe]
             is_next = rows["buckets"][at, k] != bucket
             self.averages.close(rows, at[is_next], k)
+            self.averages.note(at, k, prices, is_next)
             rows["counts"][at, k] += is_next
             rows["buckets"][at, k] = bucket
 
@@ -496,6 +304,13 @@ class ListColumns:
         chunks.append(self._keep(joined(added)))
 
 
+def _extremes(slot: SlotTrades, is_known: NDArray[np.bool_]) -> Floats:
+    """Return the highest and the lowest price of each trade of *slot* that *is_known*."""
+    prices = [(trade.price_usd, trade.high_usd, trade.low_usd) for trade in slot.trades]
+    usd, high, low = np.array(prices, float).reshape(-1, 3)[is_known].T
+    return np.array([np.fmax(high, usd), np.fmin(low, usd)])
+
+
 def _spare(count: int) -> Any:
     """Return *count* unused rows, without trades for a closing minute to count."""
     rows = np.zeros(count, ROW)
@@ -516,7 +331,11 @@ def load_list_kernels() -> None:
     columns.averages.close(columns.rows, np.zeros(0, np.int32), 0)
     averages = columns.averages.shown(columns.rows)
     averages.column("rsi_m1")
+    averages.column("atr_m1")
     averages.earlier("rsi_m1", Timeframe.M1)
+    averages.earlier("atr_m1", Timeframe.M1)
+    none = np.zeros(0, np.int64)
+    recent.begin_recents(np.zeros(0, RECENT), none, none, np.zeros((0, 3)))
 
 
 # The newest price from before the day, then that at the end of each part; None before the first.

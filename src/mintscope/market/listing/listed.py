@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.primitives import Mint, UnixS
-from mintscope.market.listing.columns import Averages, Closes, DayCloses
+from mintscope.market.listing.averages import Averages
+from mintscope.market.listing.columns import Closes, DayCloses
 from mintscope.market.listing.look_alikes import AddressIndex, NameIndex, cleaned, hides
 from mintscope.market.listing.snapshot import FoldedTo
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount

@@ -65,7 +65,9 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parts      of D1, those in which something was traded, oldest first
     standing   its pools, packed as by `basis.packed`; None before its first priced swap
     recent     its newest closed candles, by timeframe: `kernels.AGES` or more, if it has so many
-    Imported candles are in none of these but the state and *recent*.
+    newest     high, low and close of its newest closed candles, by timeframe, oldest first, as
+               floats of 64 bits: of `engine.recent.READ_BACK`, or of all
+    Imported candles are in none of these but the state, *recent* and *newest*.
     """
 
     mint: Mint
@@ -78,6 +80,7 @@ class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     first_usd: float | None = None
     standing: bytes | None = None
     recent: Mapping[Timeframe, RecentCandles] = {}
+    newest: Mapping[Timeframe, bytes] = {}
 
 
 class MintPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,6 +100,7 @@ class MintTrades(NamedTuple):
 
     first_usd   the first price
     standing    its pools after the slot, packed; None if they did not change
+    high_usd, low_usd   the highest and the lowest price; None: the newest
     """
 
     mint: Mint
@@ -107,6 +111,8 @@ class MintTrades(NamedTuple):
     price_sol: float | None
     first_usd: float | None = None
     standing: bytes | None = None
+    high_usd: float | None = None
+    low_usd: float | None = None
 
 
 class SlotTrades(NamedTuple):

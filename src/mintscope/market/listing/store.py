@@ -9,6 +9,7 @@ Snapshots of the list, in a few rows of the market: a statement moves at most tw
 Ingest writes to the same file or database, so each piece is a transaction of its own.
 """
 
+from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import groupby
@@ -23,6 +24,7 @@ from mintscope.kit.sql.database import AccessInThreads, Database
 from mintscope.kit.time import DAY_MS, MINUTE_MS
 from mintscope.market.engine.frame import WAYPOINT_EVERY
 from mintscope.market.engine.kernels import ACC, AGES
+from mintscope.market.engine.recent import READ_BACK
 from mintscope.market.listing.columns import D1, H1, M5
 from mintscope.market.listing.snapshot import (
     FactPlace,
@@ -139,6 +141,20 @@ SELECT candle.mint, close, closed, acc
   LEFT JOIN waypoint ON waypoint.mint = id AND waypoint.timeframe = :timeframe
                     AND waypoint.bucket = since
  CROSS JOIN candle
+ WHERE candle.mint = id AND candle.timeframe = :timeframe
+   AND candle.bucket >= since AND count > 0
+ ORDER BY candle.mint, candle.bucket
+"""  # noqa: S608 - constants
+
+# Of all that is kept if there are fewer.
+CLOSED: Final = f"""
+WITH place AS MATERIALIZED (
+    SELECT id, coalesce((SELECT bucket FROM candle
+                          WHERE mint = id AND timeframe = :timeframe AND count > 0
+                          ORDER BY bucket DESC LIMIT 1 OFFSET {READ_BACK}), 0) AS since
+      FROM mint WHERE id BETWEEN :first AND :last AND since_slot IS NOT NULL)
+SELECT candle.mint, high, low, close
+  FROM place CROSS JOIN candle
  WHERE candle.mint = id AND candle.timeframe = :timeframe
    AND candle.bucket >= since AND count > 0
  ORDER BY candle.mint, candle.bucket
@@ -266,6 +282,7 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
     for number, *part in db.execute(PARTS, numbers | {"day": moments["day"]}):
         parts[number].append(PartVolume(*part))
     recent = _recent(db, numbers)
+    newest = _newest(db, numbers)
     return [
         MintAsFolded(
             mint=Mint(address),
@@ -278,6 +295,7 @@ def _mints(db: Database, first: int, last: int) -> list[MintAsFolded]:
             first_usd=first_usd,
             standing=standing,
             recent=recent.get(number, {}),
+            newest=newest.get(number, {}),
         )
         for number, address, since, state, facts, first_usd, standing, *before in db.execute(
             MINTS, numbers | moments
@@ -296,6 +314,17 @@ def _recent(
             (_, _, closed, acc), *_ = candles = list(group)
             closes = [close for _, close, *_ in candles[:-1]]  # the newest one is open
             found[number][timeframe] = RecentCandles(closed or 0, acc or bytes(8 * ACC), closes)
+    return found
+
+
+def _newest(db: Database, numbers: Mapping[str, int]) -> Mapping[int, dict[Timeframe, bytes]]:
+    """Return the newest closed candles, by the number of their mint and by timeframe."""
+    found: dict[int, dict[Timeframe, bytes]] = defaultdict(dict)
+    for timeframe in TIMEFRAMES:
+        rows = db.execute(CLOSED, {**numbers, "timeframe": timeframe})
+        for number, group in groupby(rows, itemgetter(0)):
+            *closed, _ = group  # the newest one is open
+            found[number][timeframe] = array("d", [x for row in closed for x in row[1:]]).tobytes()
     return found
 
 
@@ -320,8 +349,9 @@ def _trade(row: Any) -> MintTrades:
         return MintTrades(mint, volume, bought, 0, None, None, standing=standing)
     newest = priced[-1]
     first_usd = priced[0].price_usd
+    usd = [swap.price_usd for swap in priced if swap.price_usd is not None]
     prices = (newest.price_usd, newest.price_sol, first_usd)
-    return MintTrades(mint, volume, bought, len(priced), *prices, standing)
+    return MintTrades(mint, volume, bought, len(priced), *prices, standing, max(usd), min(usd))
 
 
 def _expect_kept(db: Database, after_seq: int) -> None:

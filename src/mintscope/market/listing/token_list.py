@@ -23,7 +23,8 @@ import numpy as np
 
 from mintscope.kit.primitives import MINT_LENGTH_MAX, Mint, UnixS
 from mintscope.market.engine.fold import read_state
-from mintscope.market.engine.kernels import HISTORY, begin_history
+from mintscope.market.engine.kernels import HISTORY, LAST, begin_history
+from mintscope.market.engine.recent import RECENT, begin_recents
 from mintscope.market.listing.chunks import ChunkInMemory, KeepChunk, PartChunk
 from mintscope.market.listing.columns import (
     D1,
@@ -50,14 +51,15 @@ from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 M1: Final = list(Timeframe).index(Timeframe.M1)
+HIGH_AND_LOW: Final = [1, 2]  # of the four prices of a candle
+NO_PRICES: Final = np.zeros((0, 3))
 
 
 class KeptRows(msgspec.Struct, frozen=True, array_like=True):
     """Some rows of a snapshot, their numbers as the bytes that they have in memory."""
 
     numbers: bytes
-    averages: bytes
-    histories: bytes
+    averages: list[bytes]
     folds: bytes
     mints: list[ListedMint | None]
     standings: list[bytes | None]
@@ -145,6 +147,19 @@ class TokenList:
             assert old is not None
             self._put_mint(row, ListedMint.of(mint, old.since, facts), facts)
 
+    def lost(self, limit: int) -> list[Mint]:
+        """Return up to *limit* mints whose candles must be read again: see `engine.recent`."""
+        rows = self._columns.averages.lost_rows()[:limit].tolist()
+        return [one.mint for row in rows if (one := self._mints[row]) is not None]
+
+    def recall(self, page: MintPage) -> None:
+        """Take the newest candles of the mints in *page*, which is as of `folded`."""
+        assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
+        for one in page.mints:
+            row = self._rows.get(one.mint)
+            if row is not None and one.state is not None:
+                self._load_recent(row, one)
+
     def listed(self) -> ListedTokens:
         """Return the current list; this takes some time, during which the list must not change."""
         mints = list(self._mints)
@@ -193,7 +208,7 @@ class TokenList:
         self._stand(self._columns.rows)
         return KeptRows(
             self._columns.rows[first:last].tobytes(),
-            *self._columns.averages.kept(first, last),
+            [*self._columns.averages.kept(first, last)],
             self._folds[first:last].tobytes(),
             self._mints[first:last],
             self._standings[first:last],
@@ -213,7 +228,7 @@ class TokenList:
         self._make_room(last)
         self._let_go()
         self._columns.rows[first:last] = np.frombuffer(kept.numbers, ROW)
-        self._columns.averages.restore(first, kept.averages, kept.histories)
+        self._columns.averages.restore(first, kept.averages)
         self._folds[first:last] = np.frombuffer(kept.folds, np.int64).reshape(-1, 2)
         self._mints += kept.mints
         self._standings += kept.standings
@@ -246,6 +261,7 @@ class TokenList:
             first = _load(kept, state)
             frames = state["frames"]
             self._columns.averages.load(row, frames["acc"], _histories(frames, one.recent))
+            self._load_recent(row, one)
             since = first if since is None else since
         kept["is_listed"], kept["key"] = True, key_of(one.mint)
         self._keys = None
@@ -258,6 +274,13 @@ class TokenList:
         self._address_bytes[row, : len(one.mint)] = np.frombuffer(one.mint.encode(), np.uint8)
         self._put_mint(row, ListedMint.of(one.mint, since, one.facts), one.facts)
         return row
+
+    def _load_recent(self, row: int, one: MintAsFolded) -> None:
+        """Take the newest candles of *one*, as of `folded`, for its *row*."""
+        assert one.state is not None
+        frames = read_state(one.state)[0]["frames"]
+        opens = frames["prices"][:, HIGH_AND_LOW]
+        self._columns.averages.load_recent(row, _recents(frames, one.newest), opens)
 
     def _stand(self, rows: Any) -> None:
         """Write the basis of the price to those of *rows* whose pools have changed."""
@@ -350,6 +373,24 @@ def _histories(frames: Any, recent: Mapping[Timeframe, RecentCandles]) -> Floats
     return found
 
 
+def _recents(frames: Any, newest: Mapping[Timeframe, bytes]) -> Any:
+    """Return one of RECENT for each timeframe; one that is not known begins with the open candle.
+
+    newest   as `MintAsFolded.newest`: none but the candles up to the newest closed one
+    """
+    found = np.zeros(len(TIMEFRAMES), RECENT)
+    closed = np.maximum(frames["count"] - 1, 0)
+    counts = np.zeros(len(TIMEFRAMES), np.int64)
+    prices = [NO_PRICES]
+    for k, timeframe in enumerate(TIMEFRAMES):
+        own = np.frombuffer(newest.get(timeframe, b""), np.float64).reshape(-1, 3)
+        if 0 < len(own) <= closed[k] and own[-1, 2] == frames["acc"][k][LAST]:
+            counts[k] = len(own)
+            prices.append(own)
+    begin_recents(found, closed - counts, counts, np.concatenate(prices))
+    return found
+
+
 def _parts(
     rows: Sequence[int], mints: Sequence[MintAsFolded]
 ) -> dict[int, list[tuple[int, int, int, float | None]]]:
@@ -370,10 +411,10 @@ def _minutes(
     return found
 
 
-VERSION: Final = 4
+VERSION: Final = 5
 # The format: a snapshot of another one is not read, and the mints are loaded one by one.
 FORM: Final = blake2b(
-    repr((VERSION, ROW.descr, HISTORY, SPANS)).encode(), digest_size=8
+    repr((VERSION, ROW.descr, HISTORY, RECENT.descr, SPANS)).encode(), digest_size=8
 ).hexdigest()
 ROWS_A_PART: Final = 2_000  # some milliseconds of the interpreter
 PIECE_BYTES: Final = 1 << 20  # before it is compressed

@@ -16,10 +16,11 @@ import numpy as np
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
-from mintscope.market.engine.frame import WAYPOINT_EVERY
 from mintscope.market.engine.kernels import AGES, Floats, Ints
 from mintscope.market.screening.grammar import (
+    FIBONACCI,
     FIELDS,
+    OF_NEWEST,
     Arithmetic,
     BeforeOf,
     Comparison,
@@ -32,13 +33,26 @@ from mintscope.market.screening.grammar import (
     read_before,
 )
 from mintscope.market.screening.screen import rows_where
-from mintscope.market.series.series import AVERAGES, Series, Start, indicators_of
+from mintscope.market.series.series import AVERAGES, Series, Start, indicators_of, lead
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 
 HORIZONS: Final = {"m5": 5 * MINUTE_S, "h1": HOUR_S, "h4": 4 * HOUR_S, "d1": DAY_S}
 SPAN_S: Final = {"m5": 5 * MINUTE_S, "h1": HOUR_S, "d1": DAY_S}
 OF_SPANS: Final = ("change", "volume", "swaps", "pressure")
-MACD_COLUMNS: Final = {"macd": 0, "macd_signal": 1, "macd_histogram": 2}
+# The indicator of a series behind a field, and its column.
+COLUMNS: Final = {
+    **{name: (name, None) for name in AVERAGES[:5]},
+    "macd": ("macd", 0),
+    "macd_signal": ("macd", 1),
+    "macd_histogram": ("macd", 2),
+    "atr": ("atr", None),
+    "bollinger_upper": ("bollinger", 0),
+    "bollinger_middle": ("bollinger", 1),
+    "bollinger_lower": ("bollinger", 2),
+    "swing_high": ("fibonacci", 0),
+    "swing_low": ("fibonacci", 1),
+    **{name: ("fibonacci", place) for place, name in enumerate(FIBONACCI, 2)},
+}
 FIRINGS_MAX: Final = 500
 CANDLES_READ_MAX: Final = 10_000
 
@@ -141,7 +155,9 @@ def rows_before(condition: Condition, timeframe: Timeframe, base: Timeframe) -> 
     """Return the number of candles that *condition* needs before its first evaluation."""
     spans = [_span_s(name) or 0 for name, _ in _fields_of(condition)]
     of_spans = max(spans, default=0) // WIDTH_S[base] if timeframe is base else 0
-    return max(WAYPOINT_EVERY, of_spans) + 1 + AGES
+    names = {_indicator_of(name) for name, of in _fields_of(condition)
+             if (of or _timeframe_of(name)) is timeframe}  # fmt: skip
+    return max(lead(names, WIDTH_S[timeframe]), of_spans) + 1 + AGES
 
 
 def backtest(asked: BacktestQuestion, past: Mapping[Timeframe, PastCandles]) -> Backtested:
@@ -235,20 +251,24 @@ class _Rows:
             return np.full(len(self.ends), np.nan)
         else:
             first = start.first
-            values = self._averages(series, start, timeframe)[kind]
+            values = self._indicator(series, start, timeframe, kind)
         if not len(values):
             return np.full(len(self.ends), np.nan)
         place = np.maximum(0, at - first)
         return np.where(at >= first, values[place], np.nan)
 
-    def _averages(self, series: Series, start: Start, timeframe: Timeframe) -> Mapping[str, Floats]:
-        found = self._values.get(timeframe)
-        if found is None:
-            found = indicators_of(series, start, WIDTH_S[timeframe], AVERAGES)
-            macd = found.pop("macd")
-            found |= {name: macd[:, place] for name, place in MACD_COLUMNS.items()}
-            self._values[timeframe] = found
-        return found
+    def _indicator(self, series: Series, start: Start, timeframe: Timeframe, kind: str) -> Floats:
+        """Return the values of the field *kind* of *timeframe* from *start* on."""
+        name, column = COLUMNS[kind]
+        of = self._values.setdefault(timeframe, {})
+        if name not in of:
+            names = AVERAGES if name in AVERAGES else (name,)
+            of |= indicators_of(series, start, WIDTH_S[timeframe], names)
+        values = of[name] if column is None else of[name][:, column]
+        if kind in FIBONACCI:
+            closes = np.array([each.close for each in series.candles[start.first :]], float)
+            return closes / values - 1.0
+        return values
 
     def _of_span(self, name: str) -> Floats:
         """Return the trades, or the price change, in the span up to each candle's end."""
@@ -313,7 +333,12 @@ def _timeframe_of(name: str) -> Timeframe | None:
     """Return the timeframe of the candles behind the field *name*, or None."""
     known = FIELDS[name].timeframe
     kind, _, timeframe = name.rpartition("_")
-    return Timeframe(timeframe) if kind == "candles" else known
+    return Timeframe(timeframe) if kind in dict(OF_NEWEST) else known
+
+
+def _indicator_of(name: str) -> str:
+    """Return the indicator of a series behind the field *name*; "" if there is none."""
+    return COLUMNS.get(name.rpartition("_")[0], ("", None))[0]
 
 
 def _span_s(name: str) -> int | None:

@@ -41,7 +41,8 @@ class ScreenField(NamedTuple):
     """A field.
 
     is_level    one of confidence: low, medium or high
-    timeframe   that of the candles that it is an average of; None: it is none
+    timeframe   that of the candles that it is made of, of which earlier values are known, too;
+                None: it has none
     """
 
     name: str
@@ -76,6 +77,26 @@ OF_TIMEFRAMES: Final = (
     ("macd", "EMA of 12 closes minus EMA of 26, US dollars"),
     ("macd_signal", "EMA of 9 of that, US dollars"),
     ("macd_histogram", "MACD minus its signal, US dollars"),
+    ("atr", "average true range of 14 candles, US dollars"),
+    ("bollinger_upper", "mean of 20 closes plus 2 standard deviations, US dollars"),
+    ("bollinger_middle", "mean of 20 closes, US dollars"),
+    ("bollinger_lower", "mean of 20 closes minus 2 standard deviations, US dollars"),
+)
+FIBONACCI: Final = {
+    "fib236": 0.236,
+    "fib382": 0.382,
+    "fib500": 0.5,
+    "fib618": 0.618,
+    "fib764": 0.764,
+}
+# Of the newest candle alone: earlier values are not known.
+OF_NEWEST: Final = (
+    ("swing_high", "highest price of 100 candles, US dollars"),
+    ("swing_low", "lowest price of 100 candles, US dollars"),
+    *(
+        (name, f"price above the Fibonacci level {part}, as a fraction: 0.01 is 1 % above it")
+        for name, part in FIBONACCI.items()
+    ),
     ("candles", "candles since tracking began, the open one included"),
 )
 
@@ -84,13 +105,11 @@ def _fields() -> Iterator[ScreenField]:
     yield from OF_TOKENS
     for timeframe in TIMEFRAMES:
         for name, description in OF_TIMEFRAMES:
-            is_count = name == "candles"
-            yield ScreenField(
-                f"{name}_{timeframe}",
-                f"{description}, of {timeframe}",
-                is_integer=is_count,
-                timeframe=None if is_count else timeframe,
-            )
+            text = f"{description}, of {timeframe}"
+            yield ScreenField(f"{name}_{timeframe}", text, timeframe=timeframe)
+        for name, description in OF_NEWEST:
+            text = f"{description}, of {timeframe}"
+            yield ScreenField(f"{name}_{timeframe}", text, is_integer=name == "candles")
 
 
 FIELDS: Final = {field.name: field for field in _fields()}

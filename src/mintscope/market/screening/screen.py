@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
-from mintscope.market.listing.columns import PLACES, Averages
+from mintscope.market.listing.averages import OF_RECENT, PLACES, Averages
 from mintscope.market.screening.grammar import (
+    FIBONACCI,
     FIELDS,
     LEVEL_NAMES,
     LEVELS,
@@ -286,7 +287,7 @@ class ScreenColumns:
         found = self._found.get(name)
         if found is None:
             earlier = read_before(name)
-            if name in PLACES:
+            if name in PLACES or name in OF_RECENT:
                 found = self._averages.column(name)
             elif earlier is not None:
                 found = self._averages.earlier(earlier.name, earlier.timeframe)[earlier.age]
@@ -310,9 +311,18 @@ class ScreenColumns:
             case "confidence":
                 return self._confidence()
             case _:
-                timeframe = Timeframe(name.removeprefix("candles_"))
-                counts = self._averages.counts[:, TIMEFRAMES.index(timeframe)]
-                return counts.astype(np.float64)
+                kind, _, timeframe = name.partition("_")
+                return self._of_newest(kind, Timeframe(timeframe))
+
+    def _of_newest(self, kind: str, timeframe: Timeframe) -> Floats:
+        """Return the candles, or the price divided by a Fibonacci level of the report, less 1."""
+        if kind == "candles":
+            counts = self._averages.counts[:, TIMEFRAMES.index(timeframe)]
+            return counts.astype(np.float64)
+        high = self.column(f"swing_high_{timeframe}")
+        level = high - FIBONACCI[kind] * (high - self.column(f"swing_low_{timeframe}"))
+        found: Floats = self.column("price") / level - 1.0
+        return found
 
     def _ages(self) -> Floats:
         ages: Floats = np.maximum(0.0, self._now - self._taken["set_at"])

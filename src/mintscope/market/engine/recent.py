@@ -1,0 +1,261 @@
+"""Compiled kernels of the newest candles of all tokens: ATR, Bollinger bands and swings.
+
+A list keeps them for each token and timeframe, beside the accumulators of `kernels`.  These kernels
+call none of that file, because numba's cache knows a function by its own file only.
+
+ATR        Wilder's mean of the true ranges, from the first candle on, as `series.indicators_of`
+           has it.  If the first candles are not known, it is known once it has forgotten them
+Bollinger  the mean of the newest 20 closes, and 2 standard deviations of the population
+Swing      the highest high and the lowest low of the newest 100 candles.  Kept are the closed
+           candles whose high no later candle has reached: the oldest SWINGS_HELD of these, and
+           whether there are more.  Once all of them have left the window while there were more,
+           the swing is not known until it is read again, or for as many candles
+"""
+
+from math import nan, sqrt
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mintscope.kit.compiled import bulk_kernel, kernel
+
+Floats = NDArray[np.float64]
+Ints = NDArray[Any]
+
+ATR_CANDLES: Final = 14
+BANDS_CANDLES: Final = 20
+BANDS_WIDTH: Final = 2.0
+SWING_CLOSED: Final = 99  # and the open one
+AGES: Final = 5  # of closed candles that a crossing looks back
+FORGOTTEN: Final = 500 + ATR_CANDLES  # candles, as `series.indicators_of` has it
+CLOSES_HELD: Final = BANDS_CANDLES - 1 + AGES
+SWINGS_HELD: Final = 5
+READ_BACK: Final = FORGOTTEN + AGES  # closed candles, from which everything is known
+
+SIDE: Final = np.dtype(
+    [
+        ("since", "i4"),
+        ("count", "u1"),
+        ("has_more", "?"),
+        ("numbers", "u1", SWINGS_HELD),  # of the candles, modulo 256
+        ("values", "f8", SWINGS_HELD),
+    ]
+)
+# since: the number of the first closed candle that is known; ranges: Wilder's sum or mean after a
+# candle, and closes: both by the number of the candle modulo their length.
+RECENT: Final = np.dtype(
+    [
+        ("ranges", "f8", AGES),
+        ("closes", "f8", CLOSES_HELD),
+        ("since", "i4"),
+        ("top", SIDE),
+        ("bottom", SIDE),  # its lows are held negative
+    ]
+)
+ATR, UPPER, MIDDLE, LOWER, HIGH, LOW = range(6)
+NAMES: Final = (
+    "atr", "bollinger_upper", "bollinger_middle", "bollinger_lower", "swing_high", "swing_low",
+)  # fmt: skip
+CROSSED: Final = NAMES[:HIGH]
+
+
+@kernel
+def wilder_range(before: float, seen: int, true_range: float) -> float:
+    """Return the ATR after *true_range*, of which *seen* came before; a sum for the first ones."""
+    if seen + 1 < ATR_CANDLES:
+        return before + true_range
+    if seen + 1 == ATR_CANDLES:
+        return (before + true_range) / ATR_CANDLES
+    return (before * (ATR_CANDLES - 1) + true_range) / ATR_CANDLES
+
+
+@kernel
+def keep_extreme(side: Any, number: int, value: float) -> bool:
+    """Add *value* of closed candle *number*; return whether the extreme of the window is lost."""
+    count = int(side["count"])
+    while count > 0 and side["values"][count - 1] <= value:
+        count -= 1
+        side["has_more"] = False
+    if not side["has_more"]:
+        if count < SWINGS_HELD:
+            side["values"][count] = value
+            side["numbers"][count] = number % 256
+            count += 1
+        else:
+            side["has_more"] = True
+    if (number - int(side["numbers"][0])) % 256 >= SWING_CLOSED:  # it leaves
+        for z in range(1, count):
+            side["values"][z - 1] = side["values"][z]
+            side["numbers"][z - 1] = side["numbers"][z]
+        count -= 1
+    side["count"] = count
+    if count > 0:
+        return False
+    side["has_more"] = False
+    side["since"] = number
+    side["values"][0] = value
+    side["numbers"][0] = number % 256
+    side["count"] = 1
+    return True
+
+
+@kernel
+def keep_close(recent: Any, number: int, high: float, low: float, close: float) -> None:
+    """Add closed candle *number* to ATR and closes."""
+    mean = 0.0
+    if number > recent["since"]:
+        previous = recent["closes"][(number - 1) % CLOSES_HELD]
+        true_range = max(high, previous) - min(low, previous)
+        before = recent["ranges"][(number - 1) % AGES]
+        mean = wilder_range(before, number - recent["since"] - 1, true_range)
+    recent["ranges"][number % AGES] = mean
+    recent["closes"][number % CLOSES_HELD] = close
+
+
+@kernel
+def keep_candle(recent: Any, number: int, high: float, low: float, close: float) -> bool:
+    """Add closed candle *number*; return whether an extreme is lost."""
+    keep_close(recent, number, high, low, close)
+    is_top_lost = keep_extreme(recent["top"], number, high)
+    is_bottom_lost = keep_extreme(recent["bottom"], number, -low)
+    return is_top_lost or is_bottom_lost
+
+
+@bulk_kernel
+def keep_candles(recents: Any, counts: Ints, prices: Floats, at: Ints, k: int) -> Any:
+    """Close the open candles of timeframe *k* of rows *at*; return whether a swing is lost.
+
+    counts   candles, by row and timeframe, the open one included
+    prices   by row: high and low of the open candle, and its close
+    """
+    lost = np.zeros(len(at), np.bool_)
+    for j in range(len(at)):
+        i = at[j]
+        if counts[i, k] > 0:
+            high, low, close = prices[j, 0], prices[j, 1], prices[j, 2]
+            lost[j] = keep_candle(recents[i], counts[i, k] - 1, high, low, close)
+    return lost
+
+
+@kernel
+def begin_side(side: Any, since: int, values: Floats) -> None:
+    """Make *side* that of closed candles with *values*, of which number *since* is the first."""
+    closed = since + len(values)
+    first = max(0, len(values) - SWING_CLOSED)
+    held = np.zeros(SWING_CLOSED, np.int64)
+    count = 0
+    for j in range(first, len(values)):
+        while count > 0 and values[held[count - 1]] <= values[j]:
+            count -= 1
+        held[count] = j
+        count += 1
+    side["since"] = 0 if since == 0 else max(since, closed - SWING_CLOSED)
+    side["count"] = min(count, SWINGS_HELD)
+    side["has_more"] = count > SWINGS_HELD
+    for z in range(min(count, SWINGS_HELD)):
+        side["values"][z] = values[held[z]]
+        side["numbers"][z] = (since + held[z]) % 256
+
+
+@kernel
+def begin_recents(recents: Any, since: Ints, counts: Ints, candles: Floats) -> None:
+    """Make each of *recents* that of closed candles: high, low and close of each.
+
+    since     the number of the first candle of each; before it none is known
+    counts    how many of *candles* are those of each, one after another
+    """
+    first = 0
+    for k in range(len(recents)):
+        recent = recents[k]
+        recent["since"] = since[k]
+        for j in range(counts[k]):
+            high, low, close = candles[first + j]
+            keep_close(recent, since[k] + j, high, low, close)
+        own = candles[first : first + counts[k]]
+        begin_side(recent["top"], since[k], own[:, 0].copy())
+        begin_side(recent["bottom"], since[k], -own[:, 1])
+        first += counts[k]
+
+
+@kernel
+def range_value(recent: Any, number: int, mean: float) -> float:
+    """Return the ATR as of candle *number*, whose *mean* is known; NaN while it is none."""
+    seen = number - recent["since"]
+    is_known = seen >= ATR_CANDLES and (recent["since"] == 0 or seen >= FORGOTTEN)
+    return mean if is_known else nan
+
+
+@kernel
+def bands(recent: Any, number: int, close: float) -> tuple[float, float]:
+    """Return mean and deviation of the closes up to candle *number*, whose close is *close*."""
+    if number - recent["since"] < BANDS_CANDLES - 1:
+        return nan, nan
+    total = close
+    for age in range(1, BANDS_CANDLES):
+        total += recent["closes"][(number - age) % CLOSES_HELD]
+    mean = total / BANDS_CANDLES
+    squares = (close - mean) ** 2
+    for age in range(1, BANDS_CANDLES):
+        squares += (recent["closes"][(number - age) % CLOSES_HELD] - mean) ** 2
+    return mean, sqrt(squares / BANDS_CANDLES)
+
+
+@kernel
+def extreme(side: Any, closed: int, value: float) -> float:
+    """Return the greatest of *value*, of the open candle, and those of the window; NaN: unknown."""
+    if closed == 0:
+        return value
+    if side["since"] > 0 and closed - side["since"] < SWING_CLOSED:
+        return nan
+    greatest: float = max(value, side["values"][0])
+    return greatest
+
+
+@bulk_kernel
+def read_recent(recents: Any, counts: Ints, prices: Floats) -> Floats:
+    """Return the values of NAMES of all rows of one timeframe, with the open candle: [z, i].
+
+    prices   by row: high, low and close of the open candle
+    """
+    found = np.full((6, len(counts)), nan)
+    for i in range(len(counts)):
+        closed = counts[i] - 1
+        if closed < 0:
+            continue
+        recent = recents[i]
+        high, low, close = prices[i, 0], prices[i, 1], prices[i, 2]
+        if closed > recent["since"]:
+            previous = recent["closes"][(closed - 1) % CLOSES_HELD]
+            true_range = max(high, previous) - min(low, previous)
+            before = recent["ranges"][(closed - 1) % AGES]
+            mean = wilder_range(before, closed - recent["since"] - 1, true_range)
+            found[ATR, i] = range_value(recent, closed, mean)
+        middle, deviation = bands(recent, closed, close)
+        found[UPPER, i] = middle + BANDS_WIDTH * deviation
+        found[MIDDLE, i] = middle
+        found[LOWER, i] = middle - BANDS_WIDTH * deviation
+        found[HIGH, i] = extreme(recent["top"], closed, high)
+        found[LOW, i] = -extreme(recent["bottom"], closed, -low)
+    return found
+
+
+@bulk_kernel
+def read_earlier_recent(recents: Any, counts: Ints, z: int) -> Floats:
+    """Return value *z* of CROSSED of the newest closed candles of all rows, by age: [age, i].
+
+    The newest closed candle has age 1; NaN for none.
+    """
+    found = np.full((AGES + 1, len(counts)), nan)
+    for i in range(len(counts)):
+        recent = recents[i]
+        for age in range(1, AGES + 1):
+            number = counts[i] - 1 - age
+            if number < recent["since"]:
+                break
+            if z == ATR:
+                found[age, i] = range_value(recent, number, recent["ranges"][number % AGES])
+                continue
+            middle, deviation = bands(recent, number, recent["closes"][number % CLOSES_HELD])
+            found[age, i] = middle + (MIDDLE - z) * BANDS_WIDTH * deviation
+    return found

@@ -1,0 +1,71 @@
+"""Swings of lists are the extremes of 100 candles, or not known until they are read again."""
+
+from random import Random
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+from mintscope.market.engine.recent import (
+    ATR,
+    HIGH,
+    LOW,
+    RECENT,
+    begin_recents,
+    keep_candles,
+    read_recent,
+)
+from support.oracles.definitions import Candle, atr
+
+CANDLES: Final = 700
+STEPS: Final = {
+    "wandering": (0.95, 1.05), "falling": (0.98, 1.0), "rising": (1.0, 1.02), "still": (1.0, 1.0),
+}  # fmt: skip
+
+
+def made(kind: str) -> list[tuple[float, float, float]]:
+    random = Random(kind)
+    usd = 100.0
+    found = []
+    for _ in range(CANDLES):
+        usd *= random.uniform(*STEPS[kind])
+        wide = random.choice((0.0, 0.02))
+        found.append((usd * (1 + wide * random.random()), usd * (1 - wide * random.random()), usd))
+    return found
+
+
+def begun(closed: list[tuple[float, float, float]], since: int) -> Any:
+    recents = np.zeros(1, RECENT)
+    prices = np.array(closed[since:], float).reshape(-1, 3)
+    counts = np.array([len(prices)])
+    begin_recents(recents, np.array([since]), counts, prices)
+    return recents
+
+
+@pytest.mark.parametrize("kind", STEPS)
+@pytest.mark.parametrize("since", [0, 40])
+def test_a_swing_is_that_of_the_newest_candles_and_tells_when_it_is_lost(
+    kind: str, since: int
+) -> None:
+    """Read again as soon as one is lost, it is known at every candle."""
+    prices = made(kind)
+    recents = begun(prices[:since], since)
+    counts = np.array([[since + 1]])
+    lost_count = 0
+    for n in range(since, CANDLES):
+        counts[0, 0] = n + 1
+        found = read_recent(recents, counts[:, 0], np.array([prices[n]]))
+        newest = prices[max(0, n - 99) : n + 1]
+        is_known = since == 0 or n - since >= 99
+        wanted = (max(high for high, *_ in newest), min(low for _, low, _ in newest))
+        shown = (found[HIGH, 0], found[LOW, 0])
+        assert shown == wanted if is_known or n == 0 else np.isnan(shown).all(), n
+        if n % 100 == 99 and (since == 0 or n - since >= 514):
+            expected = atr(
+                [Candle(0, c, h, low, c, 0, 0, 0) for h, low, c in prices[since : n + 1]]
+            )
+            assert found[ATR, 0] == pytest.approx(expected[-1], rel=1e-12)
+        if keep_candles(recents, counts, np.array([prices[n]]), np.array([0]), 0)[0]:
+            lost_count += 1
+            recents = begun(prices[: n + 1], since)
+    assert lost_count > 20 if kind in {"falling", "rising"} else lost_count < 40
