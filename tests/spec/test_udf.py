@@ -57,6 +57,8 @@ async def test_a_chart_finds_a_token_and_draws_its_bars(market: SeriesService) -
     assert abs(int((await ask(market, "time")).text) - BEGIN_S) < 3_600
     found = (await ask(market, "search", query=TOKEN[:6], type="", exchange="", limit=10)).json()
     assert [each["ticker"] for each in found] == [TOKEN]
+    shouted = await ask(market, "search", query=TOKEN.upper(), limit=30)
+    assert shouted.json() == found  # the library sends what is typed in upper case
     symbol = (await ask(market, "symbols", symbol=found[0]["ticker"])).json()
     assert (symbol["ticker"], symbol["type"], symbol["session"]) == (TOKEN, "crypto", "24x7")
     assert set(symbol["supported_resolutions"]) <= set(config["supported_resolutions"])
@@ -77,8 +79,19 @@ async def test_a_chart_finds_a_token_and_draws_its_bars(market: SeriesService) -
     assert len({len(bars[name]) for name in "tohlcv"}) == 1
     assert await market.service.left(token) == 0
 
+    full_name = f"{symbol['exchange']}:{TOKEN}"  # the library makes such names
+    assert (await ask(market, "symbols", symbol=full_name)).json() == symbol
+    bars = {"resolution": "5", "from_": BEGIN_S, "to": BEGIN_S + 1_800, "countback": 3}
+    again = await ask(market, "history", await market.service.issue(1), symbol=full_name, **bars)
+    assert again.json()["t"] == [last - 600, last - 300, last]
+
     marks = (await ask(market, "marks", symbol=TOKEN, from_=0, to=BEGIN_S * 2)).json()
-    assert {len(values) for values in marks.values()} <= {0, 1}
+    (since,) = marks["time"]
+    assert BEGIN_S <= since <= BEGIN_S + 1
+    assert (await ask(market, "marks", symbol=TOKEN, from_=since, to=since)).json() == marks
+    assert {len(values) for values in marks.values()} == {1}
+    before = (await ask(market, "marks", symbol=TOKEN, from_=0, to=since - 1)).json()
+    assert {len(values) for values in before.values()} == {0}
 
 
 async def test_no_bars_are_no_data_and_free(market: SeriesService) -> None:

@@ -49,6 +49,7 @@ FOUND_MAX: Final = 50
 DIGITS: Final = 6  # of a price that a chart shows
 DECIMALS_MAX: Final = 16
 EXCHANGE: Final = "Solana"
+PREFIX: Final = f"{EXCHANGE}:"  # charts make full names of the exchange and the symbol
 OF_A_SYMBOL: Final = (ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.TOKEN_NOT_FOUND, *PUBLIC_ROUTE)
 Resolution = Annotated[
     Literal["1", "5", "15", "60", "240", "D", "1D"],
@@ -255,7 +256,10 @@ class UdfRoutes:
         await self.limit.pass_through(request)
         asked = read_query(request, SearchQuery)
         question = ListQuestion(
-            text=asked.query.strip(), sort=Sort.VOLUME, limit=min(asked.limit, FOUND_MAX)
+            text=asked.query.strip(),
+            in_any_case=True,  # charts send what is typed in upper case
+            sort=Sort.VOLUME,
+            limit=min(asked.limit, FOUND_MAX),
         )
         return _sent(
             [
@@ -335,7 +339,7 @@ class UdfRoutes:
     def _mint(self, symbol: str) -> Mint:
         """Return the mint that *symbol* is, or the mint with that symbol.  Raises TokenNotFound."""
         try:
-            return mint_of(symbol)
+            return mint_of(symbol.removeprefix(PREFIX))
         except InvalidTokenAddress:
             return self._found(symbol).listed.mint
 
@@ -344,6 +348,7 @@ class UdfRoutes:
 
         The mint comes first: the issuer of another token may write it into a symbol.
         """
+        symbol = symbol.removeprefix(PREFIX)
         question = ListQuestion(text=symbol, sort=Sort.VOLUME, limit=FOUND_MAX)
         lines = self.lists.newest().page(question).lines
         of_mint = (line for line in lines if line.listed.mint == symbol)

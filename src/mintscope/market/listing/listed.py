@@ -106,6 +106,7 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """A query of a list.
 
     text         in the name or symbol, or what the address begins with; "" finds all
+    in_any_case  the beginning of the address may have lost its case
     among        nothing but these; None: all
     volume_min   of D1, micro-USD
     since_min    followed since then or later
@@ -114,6 +115,7 @@ class ListQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     text: str = ""
+    in_any_case: bool = False
     among: Sequence[Mint] | None = None
     volume_min: int = 0
     since_min: UnixS | None = None
@@ -398,7 +400,8 @@ class ListedTokens:
     def _wanted(self, asked: ListQuestion) -> Iterator[NDArray[np.bool_]]:
         """Yield, for each filter in *asked*, whether each row passes it."""
         if asked.text:
-            yield self._names.find(asked.text) | self._addresses.find(asked.text)
+            addresses = self._addresses.find(asked.text, in_any_case=asked.in_any_case)
+            yield self._names.find(asked.text) | addresses
         if asked.among is not None:
             yield are_in(self._keys, sorted(map(key_of, asked.among)))
         if asked.volume_min:

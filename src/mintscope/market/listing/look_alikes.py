@@ -479,13 +479,18 @@ class AddressIndex:
     def __init__(self, address_bytes: NDArray[np.uint8]) -> None:
         self._address_bytes = address_bytes
 
-    def find(self, text: str) -> NDArray[np.bool_]:
-        """Return, for each address, whether it begins with *text*; base58 is case-sensitive."""
+    def find(self, text: str, *, in_any_case: bool = False) -> NDArray[np.bool_]:
+        """Return, for each address, whether it begins with *text*; base58 is case-sensitive.
+
+        in_any_case   *text* may have lost its case
+        """
         found = np.zeros(len(self._address_bytes), np.bool_)
         if not text.isascii() or len(text) > MINT_LENGTH_MAX:
             return found
         at = np.arange(len(self._address_bytes))
-        for place, byte in enumerate(text.encode()):
-            at = at[self._address_bytes[at, place] == byte]
+        either = zip(text.encode(), text.swapcase().encode(), strict=True)
+        for place, (byte, other) in enumerate(either):
+            column = self._address_bytes[at, place]
+            at = at[(column == byte) | (column == other) if in_any_case else column == byte]
         found[at] = True
         return found
