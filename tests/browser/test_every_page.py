@@ -24,6 +24,7 @@ from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.people.page_checks import Fault, look_at
 from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website, served_website, website
 
+BACKTEST: Final = f"/token/{WSOL}/backtest?where=change_h1+%3E+0"
 ADDRESSES: Final = {
     "stranger": {
         "home": "/",
@@ -78,6 +79,8 @@ ADDRESSES: Final = {
         "tokens-starred": "/tokens",
         "token-of-person": f"/token/{WSOL}",
         "tokens-watched": "/tokens?watched=1",
+        "backtest": f"/token/{WSOL}/backtest",
+        "backtest-wrong": f"/token/{WSOL}/backtest?where=rsi_m5+%3C",
         "keys": "/settings/api-keys",
         "key-new": "/settings/api-keys/new",
         "key-new-preset": "/settings/api-keys/new?preset=trading-bot",
@@ -160,6 +163,10 @@ SENT_AS_THEY_STAND: Final = {
     },
     "newcomer": {"second-factor-app": ("/settings/second-factor", "Add an app")},
     "person": {
+        "backtest-bought": (
+            f"/token/{WSOL}/backtest?where=change_h1+%3E+0",
+            "Test it for one credit",
+        ),
         "account-email-wrong": ("/settings/account/email", "Send the link"),
         "key-renamed": ("/settings/api-keys/{old}/rename", "Rename key"),
         "account-delete-wrong": ("/settings/account/delete", "Delete my account"),

@@ -14,8 +14,15 @@ from typing import Any, Final
 from mintscope.alerts import words
 from mintscope.alerts.alert import Alert, AlertDenied, AlertRule, Fires, FiringId, SignalId
 from mintscope.alerts.alerts import Alerts
-from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
-from mintscope.alerts.emails import value_words
+from mintscope.alerts.conditions import (
+    FIELDS,
+    Direction,
+    Field,
+    SignalKind,
+    UnwatchableCondition,
+    watched_by,
+)
+from mintscope.alerts.emails import NAME_LENGTH_MAX, value_words
 from mintscope.alerts.words import Remark, impossible, read_present, remarks_on
 from mintscope.kit.audit import UserId
 from mintscope.kit.errors import InvalidTokenAddress, NotFound
@@ -24,6 +31,7 @@ from mintscope.kit.limits import Denied, Limiter
 from mintscope.kit.primitives import Mint, UnixMs, parse_mint
 from mintscope.kit.time import utc
 from mintscope.market.report import Reports
+from mintscope.market.screening.grammar import ConditionError, parse_condition
 from mintscope.market.standings import Confidence
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.site.routes import (
@@ -160,6 +168,7 @@ def _number(values: Mapping[str, str], name: str, errors: dict[str, str]) -> flo
 
 
 PATH: Final = "/alerts"
+OF_RULE: Final = f"{PATH}/of-rule"
 ONE: Final = f"{PATH}/{{alert}}"
 PAUSED: Final = "/pause-alert/{link}"
 EVENTS_SHOWN: Final = 50
@@ -210,6 +219,7 @@ class AlertPages:
         yield get(PATH, self.list, signed_in)
         yield get(f"{PATH}/new", self.ask, signed_in)
         yield post(f"{PATH}/new", self.make, signed_in)
+        yield post(OF_RULE, self.make_of_rule, signed_in)
         yield get(ONE, self.show, signed_in)
         yield post(f"{ONE}/test", self.test, signed_in)
         yield post(f"{ONE}/active", self.set_active, signed_in)
@@ -255,6 +265,30 @@ class AlertPages:
         remarks = await self._unread(request, asked)
         if remarks:
             return await self._ask(values, remarks=remarks)
+        return await self._make(request, asked, values)
+
+    async def make_of_rule(self, request: PageRequest) -> PageResponse:
+        """Make the alert of a condition that was tested, by e-mail, or show why it cannot be made.
+
+        One page of a test makes one alert, however often it is sent.
+        """
+        where = request.form.line("where")
+        values = {**filled(request.form), **FIRST, "name": _short(where)}
+        try:
+            watched = watched_by(parse_condition(where))
+        except (ConditionError, UnwatchableCondition) as flaw:
+            return await self._ask({**values, "once": _once()}, {"": sentence(flaw)})
+        values |= {
+            "field": watched.field,
+            "kind": watched.kind.value,
+            "level": f"{watched.level!r}",
+            "compared": watched.compared or "",
+            "direction": "" if watched.direction is None else watched.direction.value,
+        }
+        try:
+            asked = self._sound(values)
+        except InvalidForm as invalid:
+            return await self._ask_again(values, invalid.errors)
         return await self._make(request, asked, values)
 
     async def _make(
@@ -473,6 +507,11 @@ def _placed(flaw: str) -> tuple[str, str]:
     """Return the field of the form that *flaw* is of, and its sentence."""
     name = next((each for each in PLACES if flaw.startswith(each)), "")
     return PLACES.get(name, ""), sentence(flaw.removeprefix("webhookUrl: "))
+
+
+def _short(text: str) -> str:
+    """Return *text* as the name of an alert."""
+    return text if len(text) <= NAME_LENGTH_MAX else f"{text[: NAME_LENGTH_MAX - 3]}..."
 
 
 def _once() -> str:

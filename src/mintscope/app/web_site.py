@@ -81,6 +81,7 @@ from mintscope.site.sales.selling import CreditSales, PricingPages, StatementPag
 from mintscope.site.sales.usage import UsagePages
 from mintscope.site.sol import MarketParts
 from mintscope.site.status import ReadStatus, StatusPages
+from mintscope.site.token.backtests import BacktestPages
 from mintscope.site.token.pages import TokenPages, UntrackedTokens, Views
 from mintscope.site.tokens.live import TokensPages
 from mintscope.site.tokens.tokens import SearchPages, TokenLines, TokenSearch, Watching
@@ -167,6 +168,7 @@ def _market_pages(parts: WebParts, features: Features, origin: str) -> Iterator[
         yield SearchPages(market, TokenSearch(lines))
         views = Views(market, parts.credits)
         untracked = UntrackedTokens(market, parts.operations, parts.review)
+        yield BacktestPages(market, parts.credits)
         yield TokenPages(market, views, watching, pages, untracked, origin=origin)
     yield FrontPages(
         parts.review,

@@ -5,7 +5,8 @@ is stretched to its place, the prices right of it and the times below it are not
 of its classes.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -110,6 +111,75 @@ def draw_chart(
         prices=_prices(points, panes, levels),
         times=_times(points, width_s),
     )
+
+
+MERGED_MAX: Final = 240
+MERGED_S: Final = (MINUTE_S, *TIME_STEPS)
+MARK_BELOW: Final = 2.0  # percent of the height, from the lowest price of a candle
+
+
+def draw_marked(
+    points: Sequence[ChartPoint], marks: Collection[int], width_s: int, label: str
+) -> Markup:
+    """Return the prices of *points*, oldest first, with a mark below some.
+
+    marks     begins of the candles that are marked
+    width_s   of a candle; more than MERGED_MAX of them are merged into wider ones
+    """
+    merged, step_s = _merged(points, width_s)
+    low = min((each.low for each in merged), default=0.0)
+    high = max((each.high for each in merged), default=1.0)
+    margin = (high - low) * 0.08 or high * 0.01
+    pane = _Pane(0, SIZE, low - margin, high + margin)
+    steps = nice_steps(pane.low, pane.high, 6)
+    plot = Markup("").join(
+        [
+            *(_line("grid-line", [(0, pane.y(value)), (SIZE, pane.y(value))]) for value in steps),
+            *_candles(merged, pane),
+        ]
+    )
+    marked = {each // step_s for each in marks}
+    step = 100 / max(1, len(merged))
+    signs = [
+        _text("mark", f"{(n + 0.5) * step:.2f}%", pane.y(each.low) / 10 + MARK_BELOW, "\u25b2")
+        for n, each in enumerate(merged)
+        if each.t // step_s in marked
+    ]
+    prices = [_text("tick", 8, pane.y(value) / 10, short_price(value)) for value in steps]
+    return Markup(
+        '<svg class="plot" viewBox="0 0 {size} {size}" preserveAspectRatio="none" role="img"'
+        ' aria-label="{label}">{plot}</svg><svg class="prices" aria-hidden="true">{prices}</svg>'
+        '<svg class="marks" aria-hidden="true">{signs}</svg>{times}'
+    ).format(
+        size=SIZE,
+        label=label,
+        plot=plot,
+        prices=Markup("").join(prices),
+        signs=Markup("").join(signs),
+        times=_times(merged, step_s),
+    )
+
+
+def _merged(points: Sequence[ChartPoint], width_s: int) -> tuple[list[ChartPoint], int]:
+    """Return at most MERGED_MAX candles, and the span of each in seconds."""
+    span = points[-1].t - points[0].t + width_s if points else width_s
+    widths = (each for each in MERGED_S if each >= width_s and span <= each * (MERGED_MAX - 1))
+    step_s = next(widths, MERGED_S[-1])
+    groups = (list(group) for _, group in groupby(points, lambda each: each.t // step_s))
+    merged = [
+        ChartPoint(
+            group[0].t // step_s * step_s,
+            group[0].open,
+            max(each.high for each in group),
+            min(each.low for each in group),
+            group[-1].close,
+            sum(each.bought for each in group),
+            sum(each.sold for each in group),
+            sum(each.unsided for each in group),
+        )
+        for group in groups
+    ]
+    return merged, step_s
 
 
 def volume_top(points: Sequence[ChartPoint]) -> tuple[float, bool]:

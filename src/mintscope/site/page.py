@@ -50,6 +50,7 @@ NOTICES: Final[Mapping[str, str]] = {
     "key-revoked": "The key is revoked.",
     "key-capped": "The cap is changed.",
     "view-bought": "One credit was spent. This token is shown for 15 minutes, in every timeframe.",
+    "backtest-bought": "One credit was spent. This test is shown for 15 minutes.",
     "no-credits": "There was no credit left to spend, so nothing was spent.",
     "token-added": "The token is tracked from the next block on.",
     "token-declined": "The request is declined.",

@@ -195,7 +195,7 @@ class Access(IntEnum):
 # from ending sessions, keys and factors.  Each of these ends once, and was counted when it was
 # made.
 NOT_COUNTED: Final = (
-    *("/sign-out", "/prove", "/view"),
+    *("/sign-out", "/prove", "/view", "/backtest"),
     *("/delete", "/end", "/end-others", "/remove", "/revoke"),
 )
 

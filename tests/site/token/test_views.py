@@ -4,13 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.app.config.config import WebConfig
 from mintscope.credits.ledger import Empty, Spent
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import CreditAccount
+from support.scenes.people.token_visitors import balance, give_credits
 from support.scenes.people.web_person import ALICE, ORIGIN, Person, where, words
-from support.scenes.service import credit_token
 from support.scenes.token_market import BONE, RISKY, SILENT, SOL
 from support.scenes.website import MINUTE_MS, Website, website
 
@@ -25,21 +24,6 @@ async def sees(person: Person, mint: str, **query: str) -> bool:
     is_shown = 'id="chart"' in page.text
     assert is_shown or USED_UP in words(page)
     return is_shown
-
-
-async def give_credits(site: Website, email: str, credit_count: int) -> None:
-    """Move credits of a new credit token into the account of a person."""
-    token = credit_token(7)
-    granted = await site.ledger.issue(token, credit_count, "")
-    users = await site.accounts.review.users(limit=50)
-    user = next(each for each in users if each.email == EmailAddress(email))
-    await site.accounts.credits.deposit(user.user_id, granted, None, None)
-
-
-async def balance(site: Website, email: str) -> int:
-    users = await site.accounts.review.users(limit=50)
-    user = next(each for each in users if each.email == EmailAddress(email))
-    return (await site.accounts.credits.holdings(user.user_id)).balance
 
 
 async def test_sol_is_free_for_everyone(stranger: Person) -> None:

@@ -21,6 +21,7 @@ from mintscope.market.ports import NewSlot
 from mintscope.solana.blocks import USDC, WSOL
 from mintscope.watchlists.rows import WatchDenied
 from support.scenes.payments.paid_rows import PaidRow, insert
+from support.scenes.service import credit_token
 from support.scenes.stores import market_in
 from support.scenes.website import HERE, PASSWORD, Website
 
@@ -142,6 +143,8 @@ async def _person(site: Website) -> dict[str, object]:
         account=await site.accounts.credits.open(session.user.user_id),
     )
     insert(site.folder, paid, PaidRow(number=2, begun_at=paid.begun_at, amount=2_500))
+    granted = await site.ledger.issue(credit_token(7), 3, "")
+    await site.accounts.credits.deposit(session.user.user_id, granted, None, None)
     await site.accounts.signals.test(session.user.user_id, alert.signal_id)
     chat = TelegramChat(
         user_id=session.user.user_id, chat_id=7, name=f"@ann{SCRIPT}", linked_at=site.clock.now()

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, NamedTuple, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -48,7 +48,7 @@ from mintscope.market.screening.backtest import (
     rows_before,
 )
 from mintscope.market.screening.grammar import TEXT_MAX, Condition, ConditionError, parse_condition
-from mintscope.market.series.pools import AskedCandles, KeptCandles
+from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle
 from mintscope.market.series.series import has_price, series_of, start_of
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 from mintscope.payments.merchant import Order
@@ -242,7 +242,7 @@ class BacktestRoutes:
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, BacktestQuery)
-        condition = _checked(query)
+        condition = checked_condition(query)
 
         async def make() -> Made:
             tip, page = await self._page(mint, query, condition)
@@ -279,7 +279,7 @@ class BacktestRoutes:
         except UnreadableBody as flaw:
             raise BadRequest(str(flaw)) from flaw
         mints = each_once(asked.mints)
-        condition = _checked(asked)
+        condition = checked_condition(asked)
 
         async def expect(credit_count: int) -> None:
             request.expect_client()
@@ -307,13 +307,13 @@ class BacktestRoutes:
         for mint in mints:
             await expect(_cost(rows, found.values()))
             try:
-                _, one, read = await self._backtest(mint, query, condition)
+                past = await self._backtest(mint, query, condition)
             except (TokenNotFound, InsufficientData) as failure:
                 error = ErrorBody(failure.code, str(failure))
                 lines.append(BacktestedToken(mint, None, None, 0, 0, error))
                 continue
-            rows += read
-            found[mint] = one
+            rows += past.rows
+            found[mint] = one = past.found
             lines.append(BacktestedToken(mint, one.first, one.last, one.looks, one.fired))
         firings = newest_firings(found)
         page = BacktestOfTokens(
@@ -330,35 +330,63 @@ class BacktestRoutes:
     async def _page(
         self, mint: Mint, query: BacktestQuery, condition: Condition
     ) -> tuple[LogTip, BacktestPage]:
-        tip, found, _ = await self._backtest(mint, query, condition)
-        return tip, _page_of(mint, Timeframe(query.tf), found)
+        past = await self._backtest(mint, query, condition)
+        return past.tip, _page_of(mint, Timeframe(query.tf), past.found)
 
     async def _backtest(
         self, mint: Mint, query: BacktestQuery, condition: Condition
-    ) -> tuple[LogTip, Backtested, int]:
-        """Return the slot of the data, the findings, and the number of candles that were read."""
-        base = Timeframe(query.tf)
-        read: dict[Timeframe, tuple[KeptCandles, AskedCandles]] = {}
-        until = min(query.to, (await self.shop.reader.tip()).time or 0)
-        for timeframe in needed_timeframes(condition, base):
-            asked = _asked_candles(query, condition, timeframe, until)
-            kept = await self.shop.newest.read(mint, asked)
-            if kept is None:
-                raise not_tracked(mint)
-            if not has_price(kept):
-                raise InsufficientData("No swap has set a price of this token yet.")
-            read[timeframe] = (kept, asked)
-        tip = min((kept.tip for kept, _ in read.values()), key=lambda tip: tip.time or 0)
-        question = BacktestQuestion(
-            condition,
-            base,
-            UnixS(query.from_),
-            UnixS(query.to),
-            tip.time or UnixS(0),
-            query.fee_bps / BASIS_POINTS,
-        )
-        found, rows = await asyncio.to_thread(_backtested, question, read)
-        return tip, found, rows
+    ) -> "TestedPast":
+        now = (await self.shop.reader.tip()).time or UnixS(0)
+        return await findings_of(self.shop.newest.read, now, mint, query, condition)
+
+
+class TestedPast(NamedTuple):
+    """The findings in the past of a token.
+
+    tip       the slot of the data
+    rows      candles that were read, of all timeframes
+    candles   those of the timeframe of the test, oldest first, the open one included
+    """
+
+    tip: LogTip
+    found: Backtested
+    rows: int
+    candles: Sequence[SeriesCandle]
+
+
+CandlesOf: TypeAlias = Callable[[Mint, AskedCandles], Awaitable[KeptCandles | None]]
+
+
+async def findings_of(
+    read_candles: CandlesOf, now: UnixS, mint: Mint, query: BacktestQuery, condition: Condition
+) -> TestedPast:
+    """Return the findings of *condition* in the past of *mint*.
+
+    now      of the newest slot
+    Raises   TokenNotFound, InsufficientData
+    """
+    base = Timeframe(query.tf)
+    read: dict[Timeframe, tuple[KeptCandles, AskedCandles]] = {}
+    for timeframe in needed_timeframes(condition, base):
+        asked = _asked_candles(query, condition, timeframe, min(query.to, now))
+        kept = await read_candles(mint, asked)
+        if kept is None:
+            raise not_tracked(mint)
+        if not has_price(kept):
+            raise InsufficientData("No swap has set a price of this token yet.")
+        read[timeframe] = (kept, asked)
+    tip = min((kept.tip for kept, _ in read.values()), key=lambda tip: tip.time or 0)
+    question = BacktestQuestion(
+        condition,
+        base,
+        UnixS(query.from_),
+        UnixS(query.to),
+        tip.time or UnixS(0),
+        query.fee_bps / BASIS_POINTS,
+    )
+    found, past = await asyncio.to_thread(_backtested, question, read)
+    rows = sum(len(each.series.candles) for each in past.values())
+    return TestedPast(tip, found, rows, past[base].series.candles)
 
 
 def _cost(rows: int, found: Iterable[Backtested]) -> int:
@@ -383,7 +411,7 @@ def _pooled(found: Sequence[Backtested]) -> list["HorizonLine"]:
     ]
 
 
-def _checked(query: BacktestQuery) -> Condition:
+def checked_condition(query: BacktestQuery) -> Condition:
     """Return the condition of *query*.  Raises BadRequest."""
     condition = _read_condition(query)
     if query.from_ > query.to:
@@ -415,13 +443,13 @@ def _asked_candles(
 
 def _backtested(
     question: BacktestQuestion, read: dict[Timeframe, tuple[KeptCandles, AskedCandles]]
-) -> tuple[Backtested, int]:
-    """Return the findings, and the number of candles."""
+) -> tuple[Backtested, Mapping[Timeframe, PastCandles]]:
+    """Return the findings, and the candles that they are of."""
     past: dict[Timeframe, PastCandles] = {}
     for timeframe, (kept, asked) in read.items():
         series = series_of(kept, asked)
         past[timeframe] = PastCandles(series, start_of(series, kept.waypoints))
-    return backtest(question, past), sum(len(each.series.candles) for each in past.values())
+    return backtest(question, past), past
 
 
 def _page_of(mint: Mint, base: Timeframe, found: Backtested) -> BacktestPage:

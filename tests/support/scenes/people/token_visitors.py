@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.app.config.config import WebConfig
 from support.scenes.people.web_person import ORIGIN, Person
+from support.scenes.service import credit_token
 from support.scenes.website import Website, website
 
 
@@ -22,3 +24,19 @@ async def shown_site(tmp_path: Path) -> AsyncIterator[Website]:
 async def stranger(shown_site: Website) -> AsyncIterator[Person]:
     async with Person(shown_site) as person:
         yield person
+
+
+async def give_credits(site: Website, email: str, credit_count: int) -> None:
+    """Move credits of a new credit token into the account of a person."""
+    token = credit_token(7)
+    granted = await site.ledger.issue(token, credit_count, "")
+    users = await site.accounts.review.users(limit=50)
+    user = next(each for each in users if each.email == EmailAddress(email))
+    await site.accounts.credits.deposit(user.user_id, granted, None, None)
+
+
+async def balance(site: Website, email: str) -> int:
+    """Return the credits of a person."""
+    users = await site.accounts.review.users(limit=50)
+    user = next(each for each in users if each.email == EmailAddress(email))
+    return (await site.accounts.credits.holdings(user.user_id)).balance

@@ -1,0 +1,263 @@
+"""Page that tests a rule on the past of a token, for one credit.
+
+A test is bought once: the same user sees the same test for a quarter of an hour.  It is run before
+it is paid for, so that one that looked at no candle costs nothing, as with the API.
+"""
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from hashlib import blake2b
+from secrets import token_hex
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from mintscope.accounts.wallets.credits import AccountCredits
+from mintscope.api.series.backtest import (
+    BacktestQuery,
+    TestedPast,
+    checked_condition,
+    findings_of,
+)
+from mintscope.credits.ledger import Spent
+from mintscope.kit.audit import UserId
+from mintscope.kit.errors import (
+    BadRequest,
+    DataStale,
+    InvalidTokenAddress,
+    NotFound,
+    ServiceError,
+    TokenNotFound,
+)
+from mintscope.kit.limits import Denied, Limit, Limiter
+from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
+from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
+from mintscope.market.listing.look_alikes import cleaned
+from mintscope.market.screening.grammar import TEXT_MAX, Condition
+from mintscope.market.timeframe import WIDTH_S, Timeframe
+from mintscope.site.chart import draw_marked
+from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
+from mintscope.site.routes import (
+    Access,
+    FormData,
+    InvalidForm,
+    PageRequest,
+    PageRoute,
+    get,
+    post,
+    sentence,
+)
+from mintscope.site.sol import MarketParts
+from mintscope.site.token.shown import point_of
+
+PATH: Final = "/token/{mint}/backtest"
+TEMPLATE: Final = "token/backtest.html"
+SHOWN_S: Final = 15 * MINUTE_S
+BOUGHT: Final = Limit(name="backtests that were bought", count=1, window_s=SHOWN_S)
+FIRINGS: Final = 100  # that are listed, the newest
+WIDTHS: Final = {"m1": "1 minute", "m5": "5 minutes", "m15": "15 minutes", "h1": "1 hour"}
+SPANS: Final = {"1": "1 day", "7": "7 days", "30": "30 days", "all": "Everything kept"}
+FIRST: Final = {"where": "crosses_below(rsi_m5, 30)", "tf": "m5", "days": "7", "fee": "30"}
+FEE_BPS_MAX: Final = 1_000
+ONCE_BYTES: Final = 16  # of the form that makes an alert, so that sending it twice makes one
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A test that can be run; *values* are the fields of the form."""
+
+    mint: Mint
+    values: Mapping[str, str]
+    query: BacktestQuery
+    condition: Condition
+
+    @property
+    def address(self) -> str:
+        return f"/token/{self.mint}/backtest?{urlencode(self.values)}"
+
+    def key(self, user_id: UserId) -> str:
+        """Return the name of this test of a user, of the same length however long the rule is."""
+        text = "\n".join([str(user_id), self.mint, *self.values.values()])
+        return blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class BacktestPages:
+    """The page at `/token/{mint}/backtest`."""
+
+    def __init__(self, market: MarketParts, accounts: AccountCredits) -> None:
+        self._market = market
+        self._accounts = accounts
+        self._bought: Limiter = market.limits.limiter(BOUGHT)
+
+    def routes(self) -> Iterable[PageRoute]:
+        """Return the routes of this group."""
+        yield get(PATH, self.show, Access.SIGNED_IN)
+        yield post(PATH, self.buy, Access.SIGNED_IN)
+
+    async def show(self, request: PageRequest) -> PageResponse:
+        """Show the form, and the test in the address if the user bought it."""
+        mint = _mint(request)
+        values = filled(request.query_params)
+        if not request.query_params.texts("where"):
+            return await self._form(request, mint, FIRST)
+        try:
+            asked = asked_test(mint, values, request.now)
+        except InvalidForm as invalid:
+            return await self._form(request, mint, values, invalid.errors)
+        if not await self._is_bought(asked.key(request.signed_in.user.user_id)):
+            return await self._form(request, mint, values)
+        try:
+            past = await self._run(asked, request.now)
+        except ServiceError as reason:
+            return await self._form(request, mint, values, {"": sentence(reason)})
+        return await self._form(request, mint, values, shown=shown_test(asked, past))
+
+    async def buy(self, request: PageRequest) -> PageResponse:
+        """Run the test, spend a credit on it unless it looked at nothing, and show it."""
+        mint = _mint(request)
+        values = filled(request.form)
+        user_id = request.signed_in.user.user_id
+        try:
+            asked = asked_test(mint, values, request.now)
+        except InvalidForm as invalid:
+            return await self._form(request, mint, values, invalid.errors)
+        if await self._is_bought(asked.key(user_id)):
+            return Redirect(asked.address)
+        if not await self._credits_of(user_id):  # nothing is run for those who cannot pay
+            return Redirect(asked.address, "no-credits")
+        try:
+            past = await self._run(asked, request.now)
+        except ServiceError as reason:
+            flaw = f"{sentence(reason)} Nothing was charged."
+            return await self._form(request, mint, values, {"": flaw})
+        if not past.found.looks:
+            flaw = "No candle had closed in this span, so nothing was tested or charged."
+            return await self._form(request, mint, values, {"": flaw})
+        is_bought = await self._spend(asked, user_id)
+        return Redirect(asked.address, "backtest-bought" if is_bought else "no-credits")
+
+    async def _run(self, asked: _Asked, now: UnixMs) -> TestedPast:
+        """Return the findings.  Raises TokenNotFound, InsufficientData, DataStale."""
+        tip = await self._market.series.tip()
+        age_ms = 0 if tip.follows_files else max(0, now - (tip.time or 0) * SECOND_MS)
+        if self._market.is_stale(age_ms):
+            raise DataStale(f"The newest data is {age_ms // SECOND_MS} s old")
+        read = self._market.series.candles
+        return await findings_of(
+            read, tip.time or UnixS(0), asked.mint, asked.query, asked.condition
+        )
+
+    async def _is_bought(self, key: str) -> bool:
+        """Return whether the test was bought, without counting anything."""
+        if isinstance(await self._bought.take(key), Denied):
+            return True
+        await self._bought.give_back(key)
+        return False
+
+    async def _spend(self, asked: _Asked, user_id: UserId) -> bool:
+        """Spend a credit, unless the test is bought already; return whether it is bought."""
+        key = asked.key(user_id)
+        if isinstance(await self._bought.take(key), Denied):
+            return True
+        is_bought = False
+        try:
+            account = await self._accounts.find(user_id)
+            if account is not None:
+                is_bought = isinstance(await self._market.ledger.spend(account), Spent)
+        finally:
+            if not is_bought:
+                await self._bought.give_back(key)
+        return is_bought
+
+    async def _credits_of(self, user_id: UserId) -> int:
+        account = await self._accounts.find(user_id)
+        return 0 if account is None else await self._market.ledger.balance(account)
+
+    async def _form(
+        self,
+        request: PageRequest,
+        mint: Mint,
+        values: Mapping[str, str],
+        errors: Mapping[str, str] = NO_ERRORS,
+        *,
+        shown: Mapping[str, Any] | None = None,
+    ) -> Page:
+        """Return the page; *shown* is the test that was bought.  Raises NotFound."""
+        try:
+            facts = await self._market.lists.facts_of(mint)
+        except TokenNotFound:
+            raise NotFound from None
+        symbol = None if facts is None else cleaned(facts.symbol)
+        known = {
+            "mint": mint,
+            "called": symbol or f"{mint[:4]}\N{HORIZONTAL ELLIPSIS}{mint[-4:]}",
+            "widths": WIDTHS,
+            "spans": SPANS,
+            "where_max": TEXT_MAX,
+            "credits_left": await self._credits_of(request.signed_in.user.user_id),
+            "shown": shown,
+            "once": token_hex(ONCE_BYTES),
+        }
+        return Page(TEMPLATE, known, errors=errors, values=values)
+
+
+def filled(form: FormData) -> dict[str, str]:
+    """Return the typed values, by field; those that are not there are the usual ones."""
+    typed = {name: form.line(name) for name in FIRST}
+    return {name: value or FIRST[name] for name, value in typed.items()} | {"where": typed["where"]}
+
+
+def asked_test(mint: Mint, values: Mapping[str, str], now: UnixMs) -> _Asked:
+    """Return the test that *values* describe.  Raises InvalidForm."""
+    errors: dict[str, str] = {}
+    fee = -1
+    with suppress(ValueError):
+        fee = int(values["fee"])
+    if not 0 <= fee <= FEE_BPS_MAX:
+        errors["fee"] = f"Expected a whole number from 0 to {FEE_BPS_MAX}."
+    if values["tf"] not in WIDTHS or values["days"] not in SPANS:
+        raise InvalidForm(errors | {"": "Choose the candles and the span from the lists."})
+    since = 0
+    if values["days"] != "all":
+        since = now // SECOND_MS - int(values["days"]) * DAY_S
+    if not values["where"] or len(values["where"]) > TEXT_MAX:
+        raise InvalidForm(
+            errors | {"where": f"Expected a condition of 1 to {TEXT_MAX} characters."}
+        )
+    query = BacktestQuery(
+        where=values["where"], tf=Timeframe(values["tf"]).value, from_=since, fee_bps=max(0, fee)
+    )
+    try:
+        condition = checked_condition(query)
+    except BadRequest as flaw:
+        raise InvalidForm(errors | {"where": sentence(str(flaw).removeprefix("where: "))}) from flaw
+    if errors:
+        raise InvalidForm(errors)
+    return _Asked(mint, values, query, condition)
+
+
+def shown_test(asked: _Asked, past: TestedPast) -> Mapping[str, Any]:
+    """Return the results of a test, by the names of the template."""
+    found = past.found
+    width_s = WIDTH_S[Timeframe(asked.query.tf)]
+    candles = [
+        point_of(each)
+        for each in past.candles
+        if found.first is not None and each.bucket + width_s >= found.first
+    ]
+    marks = {firing.time - width_s for firing in found.firings}
+    label = f"Prices of the tested span, with a mark below each of {len(marks)} firings"
+    return {
+        "found": found,
+        "firings": found.firings[: -FIRINGS - 1 : -1],
+        "listed_max": FIRINGS,
+        "chart": draw_marked(candles, marks, width_s, label),
+    }
+
+
+def _mint(request: PageRequest) -> Mint:
+    """Return the mint in the address.  Raises NotFound."""
+    try:
+        return parse_mint(request.path_params["mint"])
+    except InvalidTokenAddress:
+        raise NotFound from None
