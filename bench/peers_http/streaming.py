@@ -7,7 +7,7 @@ machine can measure how old an update is.
 import asyncio
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -76,7 +76,8 @@ class OneMintLog:
         del span_s
         return ()
 
-    async def load(self, mint: Mint) -> LoadedMint | None:
+    async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
+        assert not timeframes, "expected the frames of the specification"
         appended = [event for event in self._events if isinstance(event, Appended)]
         tail = [
             TailSwap(event.header.slot, event.header.time, folded=False, swap=event.swaps[0])

@@ -21,12 +21,14 @@ from mintscope.alerts.conditions import (
     read_field,
 )
 from mintscope.kit.primitives import Mint, UnixS
+from mintscope.market.engine.frames import AskedFrame
 from mintscope.market.report import report_of
 from mintscope.solana.blocks import WSOL
 
 LEVEL: Final = 10.0
 START: Final = 1_750_000_020
-REPORT: Final = report_of(Mint(WSOL), np.arange(1.0, 201.0), UnixS(START))
+FRAMES: Final = {each.value: np.arange(3.0, 40.0) for each in AskedFrame}
+REPORT: Final = report_of(Mint(WSOL), np.arange(1.0, 201.0), UnixS(START), frames=FRAMES)
 VALUES = st.lists(st.sampled_from([float(n) for n in range(5, 16)]), max_size=60)
 MOVES = st.lists(
     st.tuples(st.integers(0, 90), st.sampled_from([80.0, 95.0, 100.0, 104.0, 106.0, 130.0])),
@@ -140,7 +142,7 @@ def test_every_number_of_a_report_has_a_name() -> None:
     assert {"price.usd", "price.sol", "indicators.m5.macd.histogram"} <= set(FIELDS)
     assert "indicators.h1.fibonacci.swingHigh" in FIELDS
     assert "indicators.buySellPressure.d1" in FIELDS
-    assert len(FIELDS) == 4 + 4 * (5 + 3 + 11) + 6
+    assert len(FIELDS) == 4 + 8 * (5 + 3 + 11) + 6
     built = msgspec.to_builtins(REPORT)
     for field in FIELDS:
         told = built

@@ -25,7 +25,14 @@ A, B, UNTRACKED, _ = MINTS
 SLOTS: Final = 1_000
 # Less a day of minutes for the pressure, and 101 candles of a token that trades now and then.
 REACHED_S: Final = DEFAULT_RETENTION.keep_s[Timeframe.M1] - MINUTES_S - 80_000
-CLOSED: Final = ReportKind(is_partial=True, is_closed=True)
+ALL: Final = ("d1", "h4", "m30", "s15")
+KINDS: Final = (
+    PARTIAL,
+    ReportKind(is_partial=True, is_closed=True),
+    ReportKind(is_partial=True, timeframes=ALL),
+    ReportKind(is_partial=True, is_closed=True, timeframes=ALL),
+    ReportKind(is_partial=True, timeframes=("h4",)),
+)
 
 
 @pytest.fixture(params=READERS)
@@ -44,7 +51,7 @@ def made_swap(random: Random, index: int) -> PricedSwap:
 
 
 async def made_again(traded: Traded, moment: Moment, kind: ReportKind) -> bytes | str | OutOfReach:
-    past = await traded.series.past(A, moment)
+    past = await traded.series.past(A, moment, kind.timeframes)
     if isinstance(past, OutOfReach):
         return past
     assert isinstance(past, PastMint), past
@@ -64,7 +71,7 @@ async def test_a_report_of_the_past_is_the_one_that_was_served(traded: Traded, p
         time += random.choice([0, 0, 1, 3]) * pace_s
         await traded.slot(number, time, *(made_swap(random, n) for n in range(random.randrange(4))))
         if number % 7 == 0:
-            kind = random.choice([PARTIAL, CLOSED])
+            kind = random.choice(KINDS)
             await follower.catch_up()
             try:
                 served[number, time, kind] = (await follower.read(A, kind)).body

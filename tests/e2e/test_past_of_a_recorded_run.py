@@ -21,12 +21,20 @@ from mintscope.market.report import PARTIAL, PLAIN, ReportKind
 from mintscope.market.series.past import Moment, PastMint, past_report
 from mintscope.solana.blocks import WSOL
 from mintscope.solana.files import FileSource
+from support.fakes.log import frames_after
 from support.scenes.market_engines import MARKET_ENGINES, market_of
 from support.scenes.traded_pools import SOL, block_file, last_second, mint_of, sol_market
 
 PAIRS: Final = 200
 SPAN_S: Final = 3_000
-CLOSED: Final = ReportKind(is_closed=True)
+FRAMES: Final = ("d1", "h4", "m30", "s15")
+KINDS: Final = (
+    PLAIN,
+    PARTIAL,
+    ReportKind(is_closed=True),
+    ReportKind(timeframes=FRAMES),
+    ReportKind(is_closed=True, timeframes=FRAMES),
+)
 Served = dict[tuple[Mint, Slot, ReportKind], bytes | str]
 
 
@@ -47,7 +55,15 @@ async def served(reader: LogReader, mints: list[Mint]) -> Served:
     for mint in mints:
         live.expect(mint)
         assert live.insert(
-            LoadedMint(mint=mint, seq=first, state=None, candles={}, minutes=(), tail=())
+            LoadedMint(
+                mint=mint,
+                seq=first,
+                state=None,
+                candles={},
+                minutes=(),
+                tail=(),
+                frames=frames_after((), FRAMES),
+            )
         )
     found: Served = {}
     while events := await reader.events(live.seq, 256):
@@ -56,7 +72,7 @@ async def served(reader: LogReader, mints: list[Mint]) -> Served:
             if not isinstance(event, Appended):
                 continue
             for mint in mints:
-                for kind in (PLAIN, PARTIAL, CLOSED):
+                for kind in KINDS:
                     found[mint, event.header.slot, kind] = told(live, mint, kind)
     return found
 
@@ -95,7 +111,7 @@ async def test_200_reports_are_those_that_were_served(engine: str, tmp_path: Pat
         assert sum(slot < tip.folded for _, slot, _ in asked) > PAIRS // 2
         confident = 0
         for mint, slot, kind in asked:
-            past = await market.series.past(mint, Moment(slot=slot))
+            past = await market.series.past(mint, Moment(slot=slot), kind.timeframes)
             assert isinstance(past, PastMint)
             try:
                 made: bytes | str = msgspec.json.encode(past_report(past, kind))

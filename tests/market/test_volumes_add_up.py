@@ -166,4 +166,4 @@ def _expect_pressure(
 
 
 def test_the_widths_are_all_that_is_kept_and_what_is_made_of_hours() -> None:
-    assert [width.name for width in WIDTHS.values()] == [*Timeframe, "h4", "d1"]
+    assert [width.name for width in WIDTHS.values()] == [*Timeframe, "m30", "h4", "d1"]

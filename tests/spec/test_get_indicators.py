@@ -165,7 +165,7 @@ async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
 
     assert await refused(mint="abc") == (400, "INVALID_TOKEN_ADDRESS")
     for wrong in (
-        {"tf": "h4"},
+        {"tf": "s15"},
         {"names": "smaa"},
         {"fill": "no"},
         {"names": ""},

@@ -302,4 +302,4 @@ async def test_an_unknown_query_field_is_400_before_any_402(service: Service) ->
 
     assert refusal(response) == (400, "BAD_REQUEST")
     message = response.json()["error"]["message"]
-    assert "expected the query fields at, candles, partial; was 'partial_'" in message
+    assert "expected the query fields at, candles, partial, timeframes; was 'partial_'" in message

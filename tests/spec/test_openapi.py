@@ -68,7 +68,7 @@ async def test_the_token_data_has_every_field_of_the_specification(
         "token", "price", "indicators", "dataSpan", "coverage",
     }  # fmt: skip
     assert set(schemas["Indicators"]["properties"]) == {
-        "m1", "m5", "m15", "h1", "buySellPressure",
+        "m1", "m5", "m15", "h1", "buySellPressure", "s15", "m30", "h4", "d1",
     }  # fmt: skip
     assert set(schemas["TimeframeIndicators"]["properties"]) == {
         "ema9", "ema21", "ema50", "ema200", "rsi", "macd", "fibonacci",

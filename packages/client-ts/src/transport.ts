@@ -285,7 +285,7 @@ async function refusal(response: Response): Promise<RefusedError> {
 }
 
 /** Return a value as it is sent in a query. */
-function queried(value: string | number | boolean | Date): string {
+function queried(value: string | number | boolean | Date | readonly string[]): string {
   return value instanceof Date ? String(Math.floor(value.getTime() / 1000)) : String(value);
 }
 

@@ -17,7 +17,7 @@ The values of a report that a rule may look at, by their names on the wire.
 """
 
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
 from typing import Annotated, Any, Final, NamedTuple, NewType, get_args, get_origin
@@ -27,7 +27,8 @@ import msgspec
 from mintscope.kit.errors import InsufficientData
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.time import MINUTE_S
-from mintscope.market.engine.engine import Engine, as_trades
+from mintscope.market.engine.engine import Engine, add_to_frames, as_trades, frames_of
+from mintscope.market.engine.frames import AskedFrame, Frames
 from mintscope.market.log import (
     Appended,
     Event,
@@ -37,7 +38,7 @@ from mintscope.market.log import (
     Retracted,
     Untracked,
 )
-from mintscope.market.report import TokenReport, token_report
+from mintscope.market.report import NO_FRAMES, TokenReport, token_report
 from mintscope.market.screening.grammar import (
     CROSSINGS,
     BeforeOf,
@@ -73,6 +74,7 @@ class _Track:
     base: LoadedMint
     since: list[_Since] = field(default_factory=list)
     is_kept: bool = False
+    frames: Frames | None = None
 
     @property
     def standing(self) -> bytes | None:
@@ -108,9 +110,13 @@ class Tracks:
     def __contains__(self, mint: Mint) -> bool:
         return mint in self._tracks
 
-    def has(self, mint: Mint) -> bool:
-        """Return whether *mint* was taken, even if it begins only at a later event."""
-        return mint in self._tracks or mint in self._ahead
+    def has(self, mint: Mint, timeframes: Collection[str] = ()) -> bool:
+        """Return whether *mint* was taken with *timeframes*, even if it begins at a later event."""
+        track = self._tracks.get(mint)
+        base = self._ahead.get(mint, None if track is None else track.base)
+        if base is None or not timeframes:
+            return base is not None
+        return base.frames is not None and Frames(base.frames).has(timeframes)
 
     def take(self, loaded: LoadedMint) -> list[Mint] | None:
         """Track a mint from the event at which it was loaded; return the mints that begin now.
@@ -177,7 +183,12 @@ class Tracks:
         try:
             track = self._tracks[mint]
             values = self._engine.snapshot(track.row, self.time, leaves_out_open=is_closed)
-            return token_report(mint, values, self.time, basis=basis_of(track.standing))
+            read = NO_FRAMES
+            if track.frames is not None:
+                asked = [each for each in AskedFrame if track.frames.has([each])]
+                read = track.frames.read(asked, self.time, leaves_out_open=is_closed)
+            basis = basis_of(track.standing)
+            return token_report(mint, values, self.time, basis=basis, frames=read)
         except InsufficientData:
             return None
 
@@ -222,6 +233,7 @@ class Tracks:
                 track.base = loaded
                 track.since = []
                 track.is_kept = False
+            track.frames = frames_of(loaded)
         return begun
 
     def _append(self, event: Appended) -> list[Mint]:
@@ -236,13 +248,15 @@ class Tracks:
                 since.swaps.append(swap)
         for mint, since in found.items():
             self._tracks[mint].since.append(since)
-        self._trade([(self._tracks[mint].row, since) for mint, since in found.items()])
+        self._trade([(self._tracks[mint], since) for mint, since in found.items()])
         return list(found)
 
-    def _trade(self, rows: list[tuple[int, _Since]]) -> None:
-        trades = [(row, since.time, swap) for row, since in rows for swap in since.swaps]
+    def _trade(self, made: list[tuple[_Track, _Since]]) -> None:
+        trades = [(track, since.time, swap) for track, since in made for swap in since.swaps]
         if trades:
-            self._engine.apply(as_trades(trades))
+            self._engine.apply(as_trades([(track.row, time, swap) for track, time, swap in trades]))
+        for track, time, swap in trades:
+            add_to_frames(track.frames, time, swap)
 
     def _retract(self, mint: Mint, slot: Slot) -> None:
         """Rebuild *mint* without the swaps of *slot*."""
@@ -253,7 +267,8 @@ class Tracks:
         track.base = _without(track.base, slot)
         track.is_kept = False
         self._engine.load(track.row, track.base)
-        self._trade([(track.row, since) for since in track.since])
+        track.frames = frames_of(track.base)
+        self._trade([(track, since) for since in track.since])
 
 
 def _without(loaded: LoadedMint, slot: Slot) -> LoadedMint:
@@ -466,6 +481,7 @@ FIELDS: Final[Mapping[Field, tuple[str, ...]]] = {
     if names[0] in PARTS
 }
 
+ASKED_FRAMES: Final = frozenset(AskedFrame)
 OF_CONFIDENCE: Final = {Field("price.liquidityUsd"), Field("price.rejectedShareH1")}
 """Fields that say how good a price is, whatever its confidence."""
 
@@ -568,11 +584,17 @@ def _of_report(name: str) -> Field:
     return Field(known)
 
 
+def frames_in(field: Field) -> Collection[str]:
+    """Return the asked frames that *field* is of: one or none."""
+    inside = field.split(".")[1]  # the last of buySellPressure.h4 is a window
+    return [inside] if inside in ASKED_FRAMES else []
+
+
 def read_field(report: TokenReport, field: Field) -> float | None:
     """Return the value of *field*, one of FIELDS; None if history is too short for it."""
     found: Any = report
     for attribute in FIELDS[field]:
-        if found is None:
+        if found is None or found is msgspec.UNSET:
             return None
         found = getattr(found, attribute)
     return None if found is None else float(found)

@@ -30,14 +30,25 @@ SYMBOL_LENGTH_MAX: Final = 16
 DIGITS: Final = 4  # that a number below 1 shows
 DIGITS_MAX: Final = 24  # behind its point
 SPANS: Final = {
+    "s15": "15 seconds",
     "m1": "1 minute",
     "m5": "5 minutes",
     "m15": "15 minutes",
+    "m30": "30 minutes",
     "h1": "1 hour",
     "h4": "4 hours",
     "d1": "1 day",
 }
-SHORT_SPANS: Final = {"m1": "1m", "m5": "5m", "m15": "15m", "h1": "1h", "h4": "4h", "d1": "24h"}
+SHORT_SPANS: Final = {
+    "s15": "15s",
+    "m1": "1m",
+    "m5": "5m",
+    "m15": "15m",
+    "m30": "30m",
+    "h1": "1h",
+    "h4": "4h",
+    "d1": "24h",
+}
 NAMES: Final = {
     "usd": "Price in USD",
     "sol": "Price in SOL",

@@ -32,6 +32,7 @@ from mintscope.alerts.conditions import (
     Rule,
     RuleState,
     Tracks,
+    frames_in,
     look,
     read_field,
 )
@@ -141,6 +142,20 @@ class Evaluation:
     def numbers(self) -> Collection[SignalId]:
         """The signals that are evaluated."""
         return self._watched.keys()
+
+    def timeframes(self, mint: Mint) -> Collection[str]:
+        """Return the asked frames that signals look at in reports of *mint*."""
+        return {
+            frame
+            for each in self._of_mint.get(mint, {}).values()
+            for looked_at in (each.field, each.compared)
+            if looked_at is not None
+            for frame in frames_in(looked_at)
+        }
+
+    def lacks(self, mint: Mint) -> bool:
+        """Return whether *mint* is still to be loaded, or to be loaded with more frames."""
+        return not self.tracks.has(mint, self.timeframes(mint))
 
     def knows(self, number: SignalId, revision: int) -> bool:
         """Return whether that revision of a signal is evaluated."""

@@ -125,7 +125,7 @@ class AlertEvaluator:
                 is_begun = False
         if not is_begun:
             evaluation.begin_at(tip)
-        self._wanted = {mint for mint in evaluation.mints if not evaluation.tracks.has(mint)}
+        self._wanted = {mint for mint in evaluation.mints if evaluation.lacks(mint)}
         self._seq = standing.seq
         self._renewed_at_s = self._written_at_s = self.clock.monotonic_s()
 
@@ -147,7 +147,7 @@ class AlertEvaluator:
             )
         evaluation.unwatch(gone)
         self._version = standing.version
-        self._wanted = {mint for mint in evaluation.mints if not evaluation.tracks.has(mint)}
+        self._wanted = {mint for mint in evaluation.mints if evaluation.lacks(mint)}
         SIGNAL_MINTS.set(len(evaluation.mints))
         return standing
 
@@ -206,7 +206,7 @@ class AlertEvaluator:
         """Load *mints*; untracked mints are loaded once they are tracked."""
         for mint in list(mints):
             self._wanted.discard(mint)
-            loaded = await self.reader.load(mint)
+            loaded = await self.reader.load(mint, self.evaluation.timeframes(mint))
             if loaded is not None and not self.evaluation.take(loaded):
                 self._wanted.add(mint)
             await self._do(self.evaluation.look_at_begun(self.clock.now()))

@@ -267,7 +267,11 @@ class V1:
 
 def kind_of(asked: ReportQuery) -> ReportKind:
     """Return the kind of report that *asked* requests."""
-    return ReportKind(is_partial=asked.partial, is_closed=asked.candles == "closed")
+    return ReportKind(
+        is_partial=asked.partial,
+        is_closed=asked.candles == "closed",
+        timeframes=tuple(sorted({*asked.timeframes})),
+    )
 
 
 async def read_past_report(
@@ -279,7 +283,7 @@ async def read_past_report(
     """
     if series is None:
         raise InsufficientData("This service keeps no past reports.")
-    past = await series.past(mint, moment)
+    past = await series.past(mint, moment, kind.timeframes)
     if past is None:
         raise TokenNotFound(f"This service does not track {mint}.")
     if isinstance(past, OutOfReach):

@@ -198,11 +198,18 @@ IsPartial: TypeAlias = Annotated[
 ]
 
 
+FramesAsked: TypeAlias = Annotated[
+    list[Literal["s15", "m30", "h4", "d1"]],
+    msgspec.Meta(max_length=4, description="Frames beside m1 to h1."),
+]
+
+
 class ReportQuery(Wire, kw_only=True):
     """Options of reports."""
 
     candles: WhichCandles = "all"
     partial: IsPartial = False
+    timeframes: FramesAsked = msgspec.field(default_factory=list)
 
 
 class TokenQuery(ReportQuery):

@@ -54,6 +54,9 @@ PRINTABLE: Final = r"^ *[^\p{C}\p{Z}](?:[^\p{C}\p{Z}]| )*$"
 
 
 INSTEAD_OF: Final = "x-instead-of"  # the field that is absent where this one is there
+ON_REQUEST: Final = (
+    "x-on-request"  # true: the field is there if it was asked for, and in no example
+)
 
 
 def about(
@@ -71,6 +74,11 @@ def about(
     return Meta(
         description=description, examples=list(examples) or None, extra_json_schema=more or None
     )
+
+
+def on_request(description: str) -> Meta:
+    """Return the description of a field that is there if it was asked for."""
+    return Meta(description=description, extra_json_schema={ON_REQUEST: True})
 
 
 # Formats of texts that JSON Schema has no word for: base58 of 32 bytes, and of 64.

@@ -6,7 +6,7 @@ Every fact the analytics rest on is an event with a `seq`, one apart, so two fol
 that have applied all events up to the same `seq` can never differ.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from enum import IntEnum
 from typing import NamedTuple, Protocol
 
@@ -217,6 +217,7 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     imported_from   start of the first imported candle, whether it is still kept; None: none was
     standings   the pools after slots, packed as by `basis.packed`, oldest first: those after the
               newest folded slot that changed them, and after each one since
+    frames      the frames that were asked for, packed as by `engine.frames`, after what is folded
     """
 
     mint: Mint
@@ -227,6 +228,7 @@ class LoadedMint(msgspec.Struct, frozen=True, kw_only=True):
     tail: Sequence[TailSwap]
     imported_from: UnixS | None = None
     standings: Sequence[tuple[Slot, bytes]] = ()
+    frames: bytes | None = None
 
 
 class LogTip(msgspec.Struct, frozen=True, kw_only=True):
@@ -268,8 +270,11 @@ class LogReader(Protocol):
     async def seconds(self, span_s: int) -> Sequence[tuple[Slot, UnixS]]:
         """Return the first living slot of each second of the newest *span_s*, oldest first."""
 
-    async def load(self, mint: Mint) -> LoadedMint | None:
-        """Return the stored data of *mint*, from one snapshot; None if it is not tracked."""
+    async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
+        """Return the stored data of *mint*, from one snapshot; None if it is not tracked.
+
+        timeframes   each an `AskedFrame`: the frames to load beside those of the specification
+        """
 
 
 class LogTrimmed(Exception):

@@ -4,6 +4,7 @@ Field names are the specification's; `rename` gives their camelCase.  The text o
 field is for the description of the API alone: encoding does not look at it.
 """
 
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from math import inf
 from typing import Annotated, Final, NamedTuple, Protocol
@@ -12,7 +13,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mintscope.kit.errors import InsufficientData
-from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS, about
+from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS, about, on_request
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.coverage import ReportCoverage
 from mintscope.market.engine.kernels import COUNTS, FIRST, READ, SHARES, SOL, USD, Floats
@@ -210,6 +211,19 @@ class Indicators(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     m15: Annotated[TimeframeIndicators, about("From candles of 15 minutes.")]
     h1: Annotated[TimeframeIndicators, about("From candles of one hour.")]
     buy_sell_pressure: Annotated[Pressure, about("Share of buys in the volume, by window.")]
+    s15: Annotated[
+        TimeframeIndicators | UnsetType,
+        on_request("From the newest 60 spans of 15 seconds; if asked for."),
+    ] = UNSET
+    m30: Annotated[
+        TimeframeIndicators | UnsetType, on_request("From candles of 30 minutes; if asked for.")
+    ] = UNSET
+    h4: Annotated[
+        TimeframeIndicators | UnsetType, on_request("From candles of 4 hours; if asked for.")
+    ] = UNSET
+    d1: Annotated[
+        TimeframeIndicators | UnsetType, on_request("From candles of a day; if asked for.")
+    ] = UNSET
 
 
 class CandleCounts(msgspec.Struct, frozen=True, gc=False):
@@ -255,6 +269,7 @@ class TokenReport(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 CANDLES_MIN: Final = 9
+NO_FRAMES: Final[Mapping[str, Floats]] = {}
 
 
 class ReportKind(NamedTuple):
@@ -262,10 +277,12 @@ class ReportKind(NamedTuple):
 
     is_partial   from the first priced swap on, with null for what cannot be computed yet
     is_closed    indicators without the candles that are still open, so that no value changes later
+    timeframes   frames beside those of the specification, each an `AskedFrame`
     """
 
     is_partial: bool = False
     is_closed: bool = False
+    timeframes: tuple[str, ...] = ()
 
 
 PLAIN: Final = ReportKind()
@@ -282,10 +299,12 @@ def token_report(  # noqa: PLR0913 - one argument for each part
     *,
     basis: PriceBasis | None = None,
     is_partial: bool = False,
+    frames: Mapping[str, Floats] = NO_FRAMES,
 ) -> TokenReport:
     """Return the report of *mint* from its snapshot as of *now*, with its *coverage*.
 
-    basis   what the price rests on; None if the log does not say
+    basis    what the price rests on; None if the log does not say
+    frames   the values of frames that were asked for, by name
 
     Raises InsufficientData without a priced swap, and below 9 m1 candles unless *is_partial*: no
     timeframe has more candles than m1, so none could have an average.
@@ -295,15 +314,17 @@ def token_report(  # noqa: PLR0913 - one argument for each part
             f"{values[COUNTS]:.0f} of {CANDLES_MIN} minutes with trades so far: a report needs"
             f" trades of this token in {CANDLES_MIN} different minutes since tracking began."
         )
-    return report_of(mint, values, now, coverage, basis)
+    return report_of(mint, values, now, coverage, basis, frames=frames)
 
 
-def report_of(
+def report_of(  # noqa: PLR0913 - one argument for each part
     mint: Mint,
     values: Floats,
     now: UnixS,
     coverage: ReportCoverage | UnsetType = UNSET,
     basis: PriceBasis | None = None,
+    *,
+    frames: Mapping[str, Floats] = NO_FRAMES,
 ) -> TokenReport:
     """Return the report even if it is incomplete; at least one priced swap is required."""
     v = values.tolist()
@@ -312,18 +333,19 @@ def report_of(
         mint,
         Price.of(v[USD], v[SOL], basis, now),
         Indicators(
-            _timeframe(v, 0),
-            _timeframe(v, READ),
-            _timeframe(v, 2 * READ),
-            _timeframe(v, 3 * READ),
+            timeframe_of(v, 0),
+            timeframe_of(v, READ),
+            timeframe_of(v, 2 * READ),
+            timeframe_of(v, 3 * READ),
             Pressure(*v[SHARES:COUNTS]),
+            **{name: timeframe_of(each.tolist()) for name, each in frames.items()},
         ),
         DataSpan(UnixS(int(v[FIRST])), now, CandleCounts(m1, m5, m15, h1)),
         coverage,
     )
 
 
-def _timeframe(v: list[float], at: int) -> TimeframeIndicators:
+def timeframe_of(v: Sequence[float], at: int = 0) -> TimeframeIndicators:
     """Return the timeframe whose values begin at *at*, with None for NaN, which is not >= 0."""
     ema9, ema21, ema50, ema200, rsi, line, signal, histogram = v[at : at + 8]
     return TimeframeIndicators(
@@ -376,9 +398,11 @@ def told_price_age_ms(body: bytes) -> int | None:
     return None if price is None else price.age_ms
 
 
-def tag_of(values: Floats, price: Price) -> bytes:
+def tag_of(values: Floats, price: Price, frames: Mapping[str, Floats] = NO_FRAMES) -> bytes:
     """Return the entity tag of a report with *price* made from *values*; it is a weak tag."""
     parts = blake2b(values.tobytes(), digest_size=12)
+    for name, each in frames.items():
+        parts.update(name.encode() + each.tobytes())
     parts.update(
         repr((price.pool, price.liquidity_usd, price.pools, price.confidence.value)).encode()
     )

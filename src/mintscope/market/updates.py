@@ -12,7 +12,8 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from mintscope.kit.errors import ServiceError
-from mintscope.kit.primitives import Mint, Slot, UnixS, about
+from mintscope.kit.primitives import Mint, Slot, UnixS, about, on_request
+from mintscope.market.engine.frames import AskedFrame
 from mintscope.market.report import (
     PLAIN,
     CandleCounts,
@@ -24,12 +25,15 @@ from mintscope.market.report import (
     TimeframeIndicators,
     TokenReport,
 )
+from mintscope.market.timeframe import TIMEFRAMES
 from mintscope.solana.blocks import WSOL
 
 CLOSES: Final = "of the closes, in US dollars; null while there are too few candles."
 Changes = int  # a bit for each part of a report, in the order of `_parts`
 NOTHING: Final[Changes] = 0
 FRAME_PARTS: Final = len(TimeframeIndicators.__struct_fields__)
+FRAMES: Final = (*TIMEFRAMES, *AskedFrame)
+NO_PARTS: Final = (UNSET,) * FRAME_PARTS
 
 
 class TimeframeUpdate(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +58,18 @@ class IndicatorsUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     buy_sell_pressure: Annotated[
         Pressure | UnsetType, about("The share of volume that was bought, all windows.")
     ] = UNSET
+    s15: Annotated[
+        TimeframeUpdate | UnsetType, on_request("Changes of 15 seconds; if asked for.")
+    ] = UNSET
+    m30: Annotated[
+        TimeframeUpdate | UnsetType, on_request("Changes of 30 minutes; if asked for.")
+    ] = UNSET
+    h4: Annotated[TimeframeUpdate | UnsetType, on_request("Changes of 4 hours; if asked for.")] = (
+        UNSET
+    )
+    d1: Annotated[TimeframeUpdate | UnsetType, on_request("Changes of a day; if asked for.")] = (
+        UNSET
+    )
 
 
 class DataSpanUpdate(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -97,15 +113,15 @@ def changes(told: TokenReport, now: TokenReport) -> Changes:
 def update_of(now: TokenReport, slot: Slot, changed: Changes) -> ReportUpdate:
     """Return the update with the *changed* parts of *now*."""
     parts = [part if changed >> place & 1 else UNSET for place, part in enumerate(_parts(now))]
-    m1, m5, m15, h1 = (
-        _timeframe(parts[at : at + FRAME_PARTS]) for at in range(0, 4 * FRAME_PARTS, FRAME_PARTS)
+    pressure, counts, *of_frames = parts
+    frames = (
+        _timeframe(of_frames[at : at + FRAME_PARTS]) for at in range(0, len(of_frames), FRAME_PARTS)
     )
-    pressure, counts = parts[4 * FRAME_PARTS :]
     return ReportUpdate(
         now.token,
         slot,
         now.price,
-        IndicatorsUpdate(m1, m5, m15, h1, pressure),
+        IndicatorsUpdate(**dict(zip(FRAMES, frames, strict=True)), buy_sell_pressure=pressure),
         DataSpanUpdate(now.data_span.to, counts),
     )
 
@@ -117,14 +133,11 @@ def _timeframe(parts: Sequence[Any]) -> TimeframeUpdate | UnsetType:
 def _parts(report: TokenReport) -> list[Any]:
     """Return the parts sent whole or not at all, beside the price, which is always sent."""
     indicators = report.indicators
-    return [
-        *msgspec.structs.astuple(indicators.m1),
-        *msgspec.structs.astuple(indicators.m5),
-        *msgspec.structs.astuple(indicators.m15),
-        *msgspec.structs.astuple(indicators.h1),
-        indicators.buy_sell_pressure,
-        report.data_span.candle_counts,
-    ]
+    parts: list[Any] = [indicators.buy_sell_pressure, report.data_span.candle_counts]
+    for name in FRAMES:
+        frame = getattr(indicators, name)
+        parts += NO_PARTS if frame is UNSET else msgspec.structs.astuple(frame)
+    return parts
 
 
 class Listener(Hashable, Protocol):

@@ -185,17 +185,20 @@ OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 
 # The tools have 15 kB for all descriptions.
 LEFT_OUT: Final = frozenset({"at", "format"})
-OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill"})  # a chart is of now
+OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})  # a chart is of now
 SHORTER: Final = {
     "mint": "Its mint, base58.",
     "cursor": "nextCursor of the page before.",
     "limit": "At most; it costs the same.",
     "from": "Unix seconds, included.",
     "to": "Unix seconds, included.",
-    "partial": "true: from the first priced swap on; null for what needs more candles.",
-    "candles": "closed: without the open candle, which still changes.",
+    "partial": "true: young tokens, too.",
+    "candles": "closed: not the open one.",
     "order": "asc: the least first.",
-    "fill": "previous: a span without trades has a candle of the close before.",
+    "in": "Of prices.",
+    "tf": "Of candles.",
+    "timeframes": "More frames.",
+    "fill": "previous: gaps repeat the close.",
 }
 
 
@@ -211,7 +214,10 @@ def input_schema(
     required = []
     for parameter in operation.get("parameters", ()):
         is_asked = parameter["in"] in {"path", "query"} and parameter["name"] not in tool.chosen
-        if not is_asked or parameter["name"] in LEFT_OUT | (OF_PAGES if tool.app else set()):
+        left_out = LEFT_OUT | (OF_PAGES if tool.app else set())
+        if tool.cost is ToolCost.NOTHING:
+            left_out |= {"timeframes"}
+        if not is_asked or parameter["name"] in left_out:
             continue
         name = names.get(parameter["name"], parameter["name"])
         description = SHORTER.get(name, parameter["description"])

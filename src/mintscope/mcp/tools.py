@@ -116,7 +116,7 @@ TOOLS: Final = (
         ToolCost.NOTHING,
         "Find tracked Solana tokens and their mints, for the other tools. Prices are USD and SOL of"
         " one whole token; change is a fraction (0.05: five percent up). Tokens choose their names:"
-        f" compare mints; lookAlikeOf names a larger token of the same name. Free. {FREE_ERRORS}",
+        " compare mints; lookAlikeOf names a larger token of the same name. Free.",
         page=LISTED,
     ),
     Tool(
@@ -150,7 +150,7 @@ TOOLS: Final = (
         "/v1/trial/{tokenAddress}",
         ToolCost.NOTHING,
         "The same report as get_token, some times a day and client address; then RATE_LIMITED."
-        f" Free. {FREE_ERRORS}",
+        " Free.",
         MINT,
     ),
     Tool(
@@ -245,7 +245,7 @@ TOOLS: Final = (
         "/v1/signals",
         ToolCost.NOTHING,
         "Watch a token from now on: a webhook or e-mail when a condition of backtest becomes true"
-        f". Needs an API key with scope signals:write. Free. {FREE_ERRORS}",
+        ". Needs an API key with scope signals:write. Free.",
         body=Body(
             "ConditionSignal",
             {
@@ -266,7 +266,7 @@ TOOLS: Final = (
         "/v1/credits/balance",
         ToolCost.NOTHING,
         "Credits left on the credit token, or in the account of the API key, in the Authorization"
-        f" header. Free. {FREE_ERRORS}",
+        " header. Free.",
     ),
     Tool(
         "buy_credits",

@@ -1,12 +1,13 @@
 """The swap log in memory, obeying `market.log`: what was appended is what is read."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from itertools import takewhile
 
 import msgspec
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.fold import MintFold
+from mintscope.market.engine.frames import Frames
 from mintscope.market.log import (
     Appended,
     CandleRow,
@@ -84,6 +85,18 @@ class Kept:
         return [row for row in self.rows[timeframe].values() if row.count]
 
 
+def frames_after(swaps: Sequence[Timed], timeframes: Collection[str]) -> bytes | None:
+    """Return the frames after *swaps*, each applied as it came."""
+    if not timeframes:
+        return None
+    frames = Frames()
+    frames.begin_short(())
+    for time, swap in swaps:
+        if swap.price_usd is not None:
+            frames.apply(time, swap.price_usd)
+    return frames.packed()
+
+
 class FakeLog:
     """A LogReader over a list of events, and the verbs that append to it.
 
@@ -130,9 +143,12 @@ class FakeLog:
         oldest = max(found, default=0) - span_s
         return [(slot, time) for time, slot in found.items() if time > oldest]
 
-    async def load(self, mint: Mint) -> LoadedMint | None:
+    async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
         self.loads += 1
         loaded = self.load_at(self.seq, mint)
+        if loaded is not None and timeframes:
+            folded = self.swaps_at(self.seq, mint)[: self.folded_at(self.seq, mint)]
+            loaded = msgspec.structs.replace(loaded, frames=frames_after(folded, timeframes))
         if self.meanwhile is not None:
             await self.meanwhile()
         return loaded

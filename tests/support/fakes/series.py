@@ -1,20 +1,24 @@
 """Series in memory, obeying `market.series.store`, over a log in memory."""
 
+from collections.abc import Collection
+
 from msgspec.structs import astuple
 
-from mintscope.kit.primitives import Mint, Slot
+from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.log import LoadedMint, LogTip, PricedSwap, SlotHeader, TailSwap
+from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint, SlotTime
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
+    KeptSwaps,
     LoggedSwap,
     LoggedSwaps,
     SeriesCandle,
     SwapPlace,
     UnpricedVolume,
 )
-from support.fakes.log import FakeLog, Kept
+from support.fakes.log import FakeLog, Kept, frames_after
 
 
 class FakeSeries:
@@ -22,6 +26,7 @@ class FakeSeries:
 
     def __init__(self, log: FakeLog) -> None:
         self._log = log
+        self.known_facts: dict[Mint, MintFacts] = {}
 
     async def tip(self) -> LogTip:
         return self._log.tip_at(self._log.seq)
@@ -83,7 +88,23 @@ class FakeSeries:
             has_older=len(found) > limit,
         )
 
-    async def past(self, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
+    async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
+        log = self._log
+        if mint not in log.tracked_at(log.seq):
+            return None
+        swaps = [one for one in log.swaps_at(log.seq, mint) if one[0] <= until]
+        newest = sorted({time // 15 for time, _ in swaps})[-spans:]
+        shown = [one for one in swaps if one[0] // 15 in newest]
+        has_older = len(shown) < len(swaps)
+        tip = log.tip_at(log.seq)
+        return KeptSwaps(tip=tip, swaps=shown, has_older=has_older, is_whole=not has_older)
+
+    async def facts(self, mint: Mint) -> MintFacts | None:
+        return self.known_facts.get(mint)
+
+    async def past(
+        self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
+    ) -> PastMint | OutOfReach | None:
         """Return all that the log knew then; nothing of it is folded."""
         log = self._log
         if mint not in log.tracked_at(log.seq):
@@ -105,7 +126,14 @@ class FakeSeries:
         ]
         stood = [(one.header.slot, one.standings[mint]) for one in by_then if mint in one.standings]
         loaded = LoadedMint(
-            mint=mint, seq=log.seq, state=None, candles={}, minutes=(), tail=timed, standings=stood
+            mint=mint,
+            seq=log.seq,
+            state=None,
+            candles={},
+            minutes=(),
+            tail=timed,
+            standings=stood,
+            frames=frames_after((), timeframes),
         )
         last = by_then[-1].header
         return PastMint(SlotTime(last.slot, last.time), loaded)

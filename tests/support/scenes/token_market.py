@@ -1,7 +1,7 @@
 """A market that pages show: tokens with a history, one that is young, one that never traded."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from math import exp
@@ -31,6 +31,7 @@ from mintscope.market.series.past import Moment, OutOfReach, PastMint
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
+    KeptSwaps,
     LoggedSwaps,
     SeriesReader,
     SwapPlace,
@@ -101,9 +102,18 @@ class CountedSeries:
         self.count += 1
         return await self.series.swaps(mint, before, limit)
 
-    async def past(self, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
+    async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
         self.count += 1
-        return await self.series.past(mint, moment)
+        return await self.series.kept_swaps(mint, until, spans)
+
+    async def facts(self, mint: Mint) -> MintFacts | None:
+        return await self.series.facts(mint)
+
+    async def past(
+        self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
+    ) -> PastMint | OutOfReach | None:
+        self.count += 1
+        return await self.series.past(mint, moment, timeframes)
 
 
 @asynccontextmanager

@@ -114,14 +114,14 @@ class AsyncClient(AsyncAccountMethods):
     async def token(self, mint: str, **options: Unpack[TokenOptions]) -> Report:
         """Return the price, indicators and pressure of *mint*.  Costs one credit.
 
-        options    `candles`, `partial`, `at`: see `verbs.TokenOptions`
+        options    `candles`, `partial`, `timeframes`, `at`: see `verbs.TokenOptions`
         """
         return (await self.send(verbs.token(mint, **options))).data
 
     async def trial(self, mint: str, **options: Unpack[ReportOptions]) -> Report:
         """Return the report of *mint* for free, by default ten times a day per client address.
 
-        options    `candles` and `partial`: see `verbs.ReportOptions`
+        options    `candles`, `partial` and `timeframes`: see `verbs.ReportOptions`
         """
         return (await self.send(verbs.trial(mint, **options))).data
 
@@ -134,16 +134,17 @@ class AsyncClient(AsyncAccountMethods):
     ) -> AsyncPagedLines[CandlesPage, CandleLine]:
         """Return candles of *mint*, newest page first.  A page of up to 1,000 costs a credit.
 
-        within    `from_`, `to`, `limit`, `candles` and `fill`: see `verbs.CandleRange`
+        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`: see `verbs.CandleRange`
         """
         return AsyncPagedLines(self.send, verbs.candles(mint, tf, **within))
 
     def indicators(
-        self, mint: str, tf: verbs.ReportTimeframe = "m1", **within: Unpack[IndicatorRange]
+        self, mint: str, tf: verbs.IndicatorTimeframe = "m1", **within: Unpack[IndicatorRange]
     ) -> AsyncPagedLines[IndicatorsPage, IndicatorLine]:
         """Return indicators per candle, newest page first.  A page of up to 1,000 costs a credit.
 
-        within    `names`, `from_`, `to`, `limit`, `candles`, `fill`: see `verbs.IndicatorRange`
+        within    `names`, `from_`, `to`, `limit`, `candles`, `fill`, `in_`: see
+                   `verbs.IndicatorRange`
         """
         return AsyncPagedLines(self.send, verbs.indicators(mint, tf, **within))
 

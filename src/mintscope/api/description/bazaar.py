@@ -23,10 +23,12 @@ from mintscope.api.failures import ENVELOPE
 from mintscope.api.wire import Meta
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import AnyResponse
+from mintscope.kit.primitives import ON_REQUEST
 from mintscope.payments.protocol.headers import DESCRIPTION_LENGTH_MAX, Advert
 
 EXTENSION_BYTES_MAX: Final = 1_200
 WHOLE: Final = 1_000
+LEFT_OUT: Final = frozenset({"timeframes", "in"})  # optional, and the header is short
 WIDTHS: Final = (WHOLE, 2, 1, 0)  # fields of an object that an excerpt shows
 DEPTHS: Final = (3, 2, 1, 0)
 KEPT: Final = ("type", "enum", "const", "minLength", "maxLength", "pattern")
@@ -156,7 +158,11 @@ def _input_of(operation: Operation) -> tuple[dict[str, Any], Schema]:
     info: dict[str, Any] = {"type": "http", "method": operation.method}
     properties: dict[str, Any] = {"type": {"const": "http"}, "method": {"const": operation.method}}
     for place, name in (("path", "pathParams"), ("query", "queryParams")):
-        fields = [each for each in parameters_of(operation) if each["in"] == place]
+        fields = [
+            each
+            for each in parameters_of(operation)
+            if each["in"] == place and each["name"] not in LEFT_OUT
+        ]
         shown = {each["name"]: each["example"] for each in fields if "example" in each}
         if place == "query":
             shown = {n: v for n, v in shown.items() if _is_required(fields, n)} or shown
@@ -211,6 +217,7 @@ def _short(schema: Schema, components: Mapping[str, Schema], depth: int) -> Sche
         short["properties"] = {
             name: _short(field, components, depth - 1)
             for name, field in schema["properties"].items()
+            if not field.get(ON_REQUEST)
         }
     if "items" in schema and depth > 0:
         short["items"] = _short(schema["items"], components, depth - 1)

@@ -17,7 +17,7 @@ from mintscope.api.description.operation import EVENTS_TYPE, JSON_TYPE, Operatio
 from mintscope.api.failures import CODES, ENVELOPE, STATUS, UNAUTHORIZED
 from mintscope.api.wire import EXAMPLE_WALLET, AcceptedAsset, HowToPay, Meta
 from mintscope.kit.errors import ErrorCode, RateLimited, ServiceError
-from mintscope.kit.primitives import INSTEAD_OF, UnixMs
+from mintscope.kit.primitives import INSTEAD_OF, ON_REQUEST, UnixMs
 from mintscope.payments.protocol.envelope import MAINNET
 from mintscope.solana.blocks import USDC
 
@@ -103,6 +103,7 @@ class Examples:
         With the second of them if *kind* is 1, and the second examples where there are any.
         """
         left_out = {pair[1 - kind] for pair in _rivals(shape)}
+        left_out |= {name for name, of in shape["properties"].items() if of.get(ON_REQUEST)}
         return {
             name: field["examples"][kind]
             if len(field.get("examples", ())) > kind

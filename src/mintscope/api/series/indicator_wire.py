@@ -7,14 +7,18 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mintscope.api.series.wire import (
     CANDLES_MAX,
+    NAMED,
     TIME_MAX,
     CursorText,
+    In,
     NextCursor,
     Since,
+    SupplyUsed,
     Token,
     Until,
 )
 from mintscope.api.wire import Wire
+from mintscope.kit.primitives import on_request
 from mintscope.market.indicators import INDICATORS
 from mintscope.market.series.series import AVERAGES, NAMES
 
@@ -37,11 +41,11 @@ Name = Annotated[
 ]
 
 
-class IndicatorsQuery(Wire, rename={"from_": "from"}):
+class IndicatorsQuery(Wire, rename=NAMED):
     """Query of GET /v1/token/{tokenAddress}/indicators."""
 
     tf: Annotated[
-        Literal["m1", "m5", "m15", "h1"],
+        Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"],
         Meta(description="How wide the candles are.", examples=["m5"]),
     ]
     names: Annotated[
@@ -65,6 +69,7 @@ class IndicatorsQuery(Wire, rename={"from_": "from"}):
             " none: it is skipped, as in the report."
         ),
     ] = "none"
+    in_: In = "usd"
 
 
 class MacdPoint(Wire, gc=False):
@@ -161,7 +166,7 @@ class IndicatorPoint(Wire, gc=False):
     ] = UNSET
 
 
-class IndicatorPage(Wire):
+class IndicatorPage(Wire, rename={**NAMED, "exact_from": "exactFrom"}):
     """A page of indicators."""
 
     token: Token
@@ -177,3 +182,5 @@ class IndicatorPage(Wire):
         ),
     ]
     next_cursor: NextCursor
+    in_: Annotated[str | UnsetType, on_request("The unit of prices, if not USD.")] = UNSET
+    supply: Annotated[SupplyUsed | UnsetType, on_request("Of market capitalisations.")] = UNSET

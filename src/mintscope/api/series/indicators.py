@@ -25,7 +25,7 @@ from mintscope.api.series.indicator_wire import (
     MacdPoint,
     StochasticPoint,
 )
-from mintscope.api.series.series import read_until
+from mintscope.api.series.series import read_supply, read_until, used
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.series.wire import Before
 from mintscope.api.v1 import mint_of
@@ -34,10 +34,12 @@ from mintscope.kit.errors import BadRequest, InsufficientData
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixS
+from mintscope.market.engine.frames import FORGOTTEN
 from mintscope.market.engine.kernels import ACC, Floats
 from mintscope.market.indicators import AskedIndicator, read
-from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle
+from mintscope.market.series.pools import KeptCandles, SeriesCandle
 from mintscope.market.series.series import (
+    AVERAGES,
     BUCKET,
     FORGOTTEN_BY_ALL,
     NAMES,
@@ -53,9 +55,14 @@ from mintscope.market.series.series import (
     series_of,
     start_of,
     values_of,
+    widened,
 )
+from mintscope.market.series.units import PriceUnit, priced_in
 
 BESIDE_THE_PAGE: Final = 2  # candles behind a page that are read: the open one may be left out
+FROM_THE_FIRST: Final = Start(0, 0, np.zeros(ACC))
+# Where older candles were dropped, the first candle that has a value.
+FORGOTTEN_AFTER: Final = dict(zip(AVERAGES, FORGOTTEN, strict=False)) | {"stochRsi": 440}
 SHAPES: Final[dict[str, Any]] = {
     "macd": MacdPoint,
     "fibonacci": FibonacciPoint,
@@ -93,25 +100,32 @@ class IndicatorRoutes:
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, IndicatorsQuery)
-        wanted = _wanted(query.names)
+        wanted = _wanted(query.names, unit=query.in_)
         within = _range_of(query)
 
         read_page = _filled_page if within.is_filled else _page
-        more = FORGOTTEN_BY_ALL if within.is_filled else lead(wanted.plain, within.width.seconds)
-        more += wanted.lead
+        is_whole = within.is_filled or not wanted.has_waypoints(within)
+        more = FORGOTTEN_BY_ALL if is_whole else lead(wanted.plain, within.width.seconds)
+        more = (more + wanted.lead) * within.kept_in_each
 
         async def make() -> Made:
             asked = within.asked
             asked = asked._replace(rows_max=asked.rows_max + more)
+            supply = await read_supply(self.shop.reader, mint, query.in_)
             kept = await self.shop.newest.read(mint, asked)
             if kept is None:
                 raise not_tracked(mint)
             if not has_price(kept):
                 raise InsufficientData("No swap has set a price of this token yet.")
+            series = priced_in(widened(series_of(kept, asked), within.width), query.in_, supply)
             if not wanted.asked:
-                page = read_page(mint, wanted, within, kept, asked)
+                page = read_page(mint, wanted, within, kept, series)
             else:  # twenty of them may take tens of milliseconds: other clients do not wait
-                page = await asyncio.to_thread(read_page, mint, wanted, within, kept, asked)
+                page = await asyncio.to_thread(read_page, mint, wanted, within, kept, series)
+            if query.in_ != "usd":
+                page.in_ = query.in_
+            if supply is not None:
+                page.supply = used(supply)
             return made_of(kept.tip, page, is_empty=not page.points)
 
         return await self.shop.sell(request, caller, Wanted(mint, "indicators", query), make)
@@ -123,26 +137,35 @@ class Indicators(NamedTuple):
     plain: Sequence[str]
     asked: Sequence[AskedIndicator]
     has_candle: bool
+    unit: PriceUnit
 
     @property
     def lead(self) -> int:
         """The number of candles before a page that indicators with parameters need."""
         return max((each.lead for each in self.asked), default=0)
 
+    def has_waypoints(self, within: Range) -> bool:
+        """Return whether the candles are those that waypoints were written of."""
+        return self.unit == "usd" and within.kept_in_each == 1
+
     def of(self, series: Series, start: Start, within: Range) -> dict[str, Floats]:
         """Return the values by name, one row per candle of *series* from *start* on."""
         width_s = within.width.seconds
         found = indicators_of(series, start, width_s, set(self.plain)) if self.plain else {}
+        if not within.is_filled and series.closed and not self.has_waypoints(within):
+            for name in FORGOTTEN_AFTER.keys() & found.keys():
+                found[name][: FORGOTTEN_AFTER[name] - 1] = np.nan
         return found | values_of(series, start, self.asked, within.limit + BESIDE_THE_PAGE)
 
 
-def _wanted(names: Sequence[str]) -> Indicators:
+def _wanted(names: Sequence[str], unit: PriceUnit) -> Indicators:
     """Return the indicators that *names* ask for.  Raises BadRequest for an unknown name."""
     try:
         asked = [read(name) for name in dict.fromkeys(names) if name not in {*NAMES, CANDLE}]
     except ValueError as problem:
         raise BadRequest(f"names: {problem}") from None
-    return Indicators([name for name in names if name in NAMES], asked, CANDLE in names)
+    plain = [name for name in names if name in NAMES]
+    return Indicators(plain, asked, CANDLE in names, unit)
 
 
 def _range_of(query: IndicatorsQuery) -> Range:
@@ -159,10 +182,10 @@ def _range_of(query: IndicatorsQuery) -> Range:
 
 
 def _filled_page(
-    mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, asked: AskedCandles
+    mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, series: Series
 ) -> IndicatorPage:
     """Return the page of a series in which each span without a trade has a candle."""
-    series = _since_the_first_price(series_of(kept, asked))
+    series = _since_the_first_price(series)
     now = kept.tip.time or UnixS(0)
     whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL + wanted.lead)
     page = page_of(series, whole, now)
@@ -196,12 +219,13 @@ def _since_the_first_price(series: Series) -> Series:
 
 
 def _page(
-    mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, asked: AskedCandles
+    mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, series: Series
 ) -> IndicatorPage:
     """Return the page, without the candles before the first whose values are exact."""
-    series = series_of(kept, asked)
     page = page_of(series, within, kept.tip.time or UnixS(0))
-    start = start_of(series, kept.waypoints)
+    start: Start | None = FROM_THE_FIRST
+    if wanted.has_waypoints(within):
+        start = start_of(series, kept.waypoints)
     if start is None or not page.candles:
         return IndicatorPage(mint, within.width.name, [], None, None)
     values = wanted.of(series, start, within)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple, cast
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 from msgspec.structs import replace
 
 from mintscope.accounts.keys.scope import Scope
@@ -34,6 +34,7 @@ from mintscope.api.series.wire import (
     CandlePage,
     CandlesQuery,
     SolPrices,
+    SupplyUsed,
 )
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import EXPECTED, decode_cursor, encode_cursor, read_query
@@ -42,19 +43,24 @@ from mintscope.kit.errors import BadRequest, InsufficientData
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import Mint, UnixS
+from mintscope.kit.time import SECOND_MS
 from mintscope.market.log import LogTip
-from mintscope.market.series.pools import KeptCandles, SeriesCandle
+from mintscope.market.series.pools import KeptCandles, SeriesCandle, SeriesReader
 from mintscope.market.series.series import (
     BUCKET,
+    SHORT,
     WIDTHS,
     PageOfCandles,
     Range,
+    Series,
     has_price,
     page_of,
     series_of,
     widened,
 )
+from mintscope.market.series.short import short_series
 from mintscope.market.series.tables import MEDIA_TYPES, TableFormat, table_of, written
+from mintscope.market.series.units import PriceUnit, Supply, priced_in, supply_of
 
 RUNS_MAX: Final = 40  # of up to CANDLES_MAX candles, 250 bytes each
 TABLE_ROWS_MAX: Final = 44_640  # minutes of 31 days
@@ -185,15 +191,34 @@ class CandleRoutes:
             return await self._sell_table(request, caller, mint, query)
 
         async def make() -> Made:
-            return await self._read(mint, within)
+            tip, series, supply = await self._read(mint, within, query.in_)
+            page = page_of(series, within, tip.time or UnixS(0))
+            wire = wire_page(mint, within, page, tip, self.encoded, unit=query.in_)
+            if supply is not None:
+                wire.supply = used(supply)
+            return made_of(tip, wire, is_empty=not page.candles)
 
         return await self.shop.sell(request, caller, Wanted(mint, "candles", query), make)
 
-    async def _read(self, mint: Mint, within: Range) -> Made:
-        kept = await self._kept(mint, within)
-        page = _page(kept, within)
-        wire = wire_page(mint, within, page, kept.tip, self.encoded)
-        return made_of(kept.tip, wire, is_empty=not page.candles)
+    async def _read(
+        self, mint: Mint, within: Range, unit: PriceUnit
+    ) -> tuple[LogTip, Series, Supply | None]:
+        """Return the candles in *unit*, as of the tip, and the supply used."""
+        supply = await read_supply(self.shop.reader, mint, unit)
+        if within.width is SHORT:
+            tip, series = await self._read_short(mint, within)
+        else:
+            kept = await self._kept(mint, within)
+            tip = kept.tip
+            series = widened(series_of(kept, within.asked), within.width)
+        return tip, priced_in(series, unit, supply), supply
+
+    async def _read_short(self, mint: Mint, within: Range) -> tuple[LogTip, Series]:
+        until = UnixS(within.until - within.until % SHORT.seconds + SHORT.seconds - 1)
+        kept = await self.shop.reader.kept_swaps(mint, until, within.limit + 2)
+        if kept is None:
+            raise not_tracked(mint)
+        return kept.tip, short_series(kept)
 
     async def _kept(self, mint: Mint, within: Range) -> KeptCandles:
         kept = await self.shop.newest.read(mint, within.asked)
@@ -211,25 +236,39 @@ class CandleRoutes:
         form = TableFormat(query.format)
 
         async def make() -> tuple[LogTip, bytes, int]:
-            kept = await self._kept(mint, within)
-            made = await asyncio.to_thread(_table, kept, within, form)
-            return kept.tip, *made
+            tip, series, _ = await self._read(mint, within, query.in_)
+            made = await asyncio.to_thread(_table, tip, series, within, form)
+            return tip, *made
 
         resource = series_resource(mint, "candles", query)
         sold = RowsSold(resource, MEDIA_TYPES[form], f"{mint}-{query.tf}.{form}")
         return await self.shop.sell_rows(request, caller, sold, make)
 
 
-def _table(kept: KeptCandles, within: Range, form: TableFormat) -> tuple[bytes, int]:
+def _table(tip: LogTip, series: Series, within: Range, form: TableFormat) -> tuple[bytes, int]:
     """Return the table and its number of rows."""
-    candles = _page(kept, within).candles
-    ended = UnixS((kept.tip.time or 0) - within.width.seconds)
+    now = tip.time or UnixS(0)
+    candles = page_of(series, within, now).candles
+    ended = UnixS(now - within.width.seconds)
     return written(table_of(candles, ended), form), len(candles)
 
 
-def _page(kept: KeptCandles, within: Range) -> PageOfCandles:
-    series = widened(series_of(kept, within.asked), within.width)
-    return page_of(series, within, kept.tip.time or UnixS(0))
+async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supply | None:
+    """Return the supply that prices in *unit* rest on; None if they rest on none.
+
+    Raises InsufficientData if it is not known.
+    """
+    if unit != "marketcap":
+        return None
+    supply = supply_of(await reader.facts(mint))
+    if supply is None:
+        raise InsufficientData("The supply of this token is not known, or the chain counts none.")
+    return supply
+
+
+def used(supply: Supply) -> SupplyUsed:
+    """Return *supply* in its wire form."""
+    return SupplyUsed(tokens=supply.text, read_at=supply.read_at_ms // SECOND_MS)
 
 
 def range_of(query: CandlesQuery) -> Range:
@@ -238,7 +277,7 @@ def range_of(query: CandlesQuery) -> Range:
     if query.from_ > query.to:
         raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
     return Range(
-        width=WIDTHS[query.tf],
+        width=SHORT if query.tf == SHORT.name else WIDTHS[query.tf],
         since=UnixS(query.from_),
         until=until,
         limit=query.limit,
@@ -257,14 +296,21 @@ def read_until(cursor: str, tf: str, to: int) -> UnixS:
     return UnixS(before.until)
 
 
-def wire_page(
-    mint: Mint, within: Range, page: PageOfCandles, tip: LogTip, encoded: EncodedCandles
+def wire_page(  # noqa: PLR0913 - one argument for each part
+    mint: Mint,
+    within: Range,
+    page: PageOfCandles,
+    tip: LogTip,
+    encoded: EncodedCandles,
+    *,
+    unit: PriceUnit = "usd",
 ) -> CandlePage:
     """Return *page* in its wire form, as of *tip*."""
     next_cursor = None
     if page.until is not None:
         next_cursor = encode_cursor(Before(within.width.name, page.until))
-    series = f"{mint} {within.width.name} {within.is_filled}"
+    series = f"{mint} {within.width.name} {within.is_filled} {unit}"
     ended = UnixS((tip.time or 0) - within.width.seconds)
     candles = cast("list[Candle]", Raw(encoded.page(series, page.candles, ended)))
-    return CandlePage(mint, within.width.name, candles, next_cursor)
+    in_ = UNSET if unit == "usd" else unit
+    return CandlePage(mint, within.width.name, candles, next_cursor, in_)

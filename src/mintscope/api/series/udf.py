@@ -41,7 +41,7 @@ from mintscope.market.series.series import WIDTHS, PageOfCandles, Range, page_of
 from mintscope.solana.blocks import WSOL
 
 RESOLUTIONS: Final = {
-    "1": "m1", "5": "m5", "15": "m15", "60": "h1", "240": "h4", "D": "d1", "1D": "d1",
+    "1": "m1", "5": "m5", "15": "m15", "30": "m30", "60": "h1", "240": "h4", "D": "d1", "1D": "d1",
 }  # fmt: skip
 SUPPORTED: Final = ["1", "5", "15", "60", "240", "1D"]
 BARS_MAX: Final = 10_000

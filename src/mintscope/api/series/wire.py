@@ -3,9 +3,10 @@
 from typing import Annotated, Final, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from mintscope.api.wire import EXAMPLE_SIGNATURE, EXAMPLE_WALLET, Wire
+from mintscope.kit.primitives import on_request
 from mintscope.solana.blocks import USDC, WSOL
 
 CANDLES_MAX: Final = 1_000
@@ -47,13 +48,24 @@ Until = Annotated[
 ]
 
 
-class CandlesQuery(Wire, rename={"from_": "from"}):
+In = Annotated[
+    Literal["usd", "sol", "marketcap"],
+    Meta(
+        description="Unit of prices: SOL as exchanged, or USD times the newest supply. Volumes stay"
+        " in USD."
+    ),
+]
+NAMED: Final = {"from_": "from", "in_": "in", "next_cursor": "nextCursor"}
+
+
+class CandlesQuery(Wire, rename=NAMED):
     """Query of GET /v1/token/{tokenAddress}/candles."""
 
     tf: Annotated[
-        Literal["m1", "m5", "m15", "h1", "h4", "d1"],
+        Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"],
         Meta(
-            description="How wide candles are. They begin at full minutes, hours, days of UTC.",
+            description="How wide candles are. They begin at full minutes, hours, days of UTC. s15:"
+            " as long as swaps are kept.",
             examples=["m5"],
         ),
     ]
@@ -80,6 +92,7 @@ class CandlesQuery(Wire, rename={"from_": "from"}):
             " the volume of the span."
         ),
     ] = "none"
+    in_: In = "usd"
     format: Annotated[
         Literal["json", "csv", "parquet", "arrow"],
         Meta(
@@ -140,7 +153,19 @@ class Candle(Wire, gc=False):
     is_open: Annotated[bool, Meta(description="It has not ended, and may change.", examples=[True])]
 
 
-class CandlePage(Wire):
+class SupplyUsed(Wire):
+    """The supply that market capitalisations rest on."""
+
+    tokens: Annotated[
+        str, Meta(description="In whole tokens, exact, burned ones left out.", examples=["999.5"])
+    ]
+    read_at: Annotated[
+        int,
+        Meta(description="When it was read, Unix seconds: older candles take the same supply."),
+    ]
+
+
+class CandlePage(Wire, rename=NAMED):
     """A page of candles."""
 
     token: Token
@@ -149,6 +174,8 @@ class CandlePage(Wire):
         list[Candle], Meta(description="Oldest first; the next page has those before them.")
     ]
     next_cursor: NextCursor
+    in_: Annotated[str | UnsetType, on_request("The unit of o, h, l and c, if not USD.")] = UNSET
+    supply: Annotated[SupplyUsed | UnsetType, on_request("Of market capitalisations.")] = UNSET
 
 
 class Before(msgspec.Struct, frozen=True, array_like=True, tag="before"):

@@ -294,7 +294,8 @@ def export_day(
     *,
     to: Annotated[Path, typer.Option(help="The folder that the files go to.", metavar="FOLDER")],
     tf: Annotated[
-        str, typer.Option(help="How wide candles are: m1, m5, m15, h1, h4 or d1.", metavar="TF")
+        str,
+        typer.Option(help="How wide candles are: m1, m5, m15, m30, h1, h4 or d1.", metavar="TF"),
     ] = "m1",
     form: Annotated[
         TableFormat,

@@ -19,7 +19,7 @@ its mint since tracking began, or by `load`, and serves the same bits.
 """
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -31,7 +31,8 @@ from mintscope.kit.errors import InsufficientData
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.coverage import ReportCoverage, ReportCoverages
 from mintscope.market.engine import kernels
-from mintscope.market.engine.fold import read_state
+from mintscope.market.engine.fold import price_of, read_state
+from mintscope.market.engine.frames import AskedFrame, Frames
 from mintscope.market.engine.kernels import Floats, Trades, Volumes
 from mintscope.market.log import (
     Appended,
@@ -46,7 +47,14 @@ from mintscope.market.log import (
     Tracked,
     Untracked,
 )
-from mintscope.market.report import PLAIN, ReportKind, TokenReport, tag_of, token_report
+from mintscope.market.report import (
+    NO_FRAMES,
+    PLAIN,
+    ReportKind,
+    TokenReport,
+    tag_of,
+    token_report,
+)
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import Timeframe
 
@@ -181,6 +189,24 @@ class Engine:
         )
 
 
+def frames_of(loaded: LoadedMint) -> Frames | None:
+    """Return the asked frames of *loaded* after every swap up to `loaded.seq`; None without any."""
+    if loaded.frames is None:
+        return None
+    frames = Frames(loaded.frames)
+    for kept in loaded.tail:
+        if not kept.folded:
+            add_to_frames(frames, kept.time, kept.swap)
+    return frames
+
+
+def add_to_frames(frames: Frames | None, time: UnixS, swap: PricedSwap) -> None:
+    """Add *swap* to *frames*, if there are any and it sets a price."""
+    price = None if frames is None else price_of(swap)
+    if frames is not None and price is not None:
+        frames.apply(time, price)
+
+
 @dataclass(slots=True)
 class _Expected:
     """A mint being loaded, and its events after *since*."""
@@ -211,6 +237,7 @@ class LiveMarket:
         self._free = list(range(capacity))
         self._live: OrderedDict[Mint, int] = OrderedDict()
         self._standings: dict[Mint, bytes] = {}  # the pools of those, packed
+        self._frames: dict[Mint, Frames] = {}  # of those of which they were asked for
         self._expected: dict[Mint, _Expected] = {}
         # Slots that may still be retracted, and the newest that cannot.
         self._times: dict[Slot, UnixS] = {}
@@ -227,6 +254,19 @@ class LiveMarket:
 
     def __contains__(self, mint: str) -> bool:
         return mint in self._live
+
+    def has(self, mint: Mint, kind: ReportKind) -> bool:
+        """Return whether *mint* is in memory with all that reports of *kind* need."""
+        if mint not in self._live:
+            return False
+        frames = self._frames.get(mint)
+        return not kind.timeframes or (frames is not None and frames.has(kind.timeframes))
+
+    def frames_to_load(self, mint: Mint, kind: ReportKind) -> Collection[str]:
+        """Return the frames to load for reports of *kind*, with those that *mint* already has."""
+        frames = self._frames.get(mint)
+        known = () if frames is None else [each for each in AskedFrame if frames.has([each])]
+        return {*kind.timeframes, *known}
 
     @property
     def slot(self) -> Slot | None:
@@ -308,19 +348,21 @@ class LiveMarket:
             self._free.append(row)
             raise
         self._live[loaded.mint] = row
+        frames = frames_of(loaded)
+        if frames is not None:
+            self._frames[loaded.mint] = frames
         self._stand(loaded.mint, loaded.standings[-1][1] if loaded.standings else None)
         for event in appended:
             self._stand(loaded.mint, event.standings.get(loaded.mint))
-        self._engine.apply(
-            as_trades(
-                [
-                    (row, event.header.time, swap)
-                    for event in appended
-                    for swap in event.swaps
-                    if swap.mint == loaded.mint
-                ]
-            )
-        )
+        trades = [
+            (row, event.header.time, swap)
+            for event in appended
+            for swap in event.swaps
+            if swap.mint == loaded.mint
+        ]
+        self._engine.apply(as_trades(trades))
+        for _, time, swap in trades:
+            add_to_frames(frames, time, swap)
         return True
 
     def report(self, mint: Mint, kind: ReportKind = PLAIN) -> bytes:
@@ -346,7 +388,8 @@ class LiveMarket:
         coverage = UNSET if self._coverages is None else self._coverages.of(mint)
         report = self._report(mint, kind, values, now, coverage)
         price = report.price
-        return _Made(self._encoder.encode(report), tag_of(values, price), price.age_ms)
+        tag = tag_of(values, price, self._frame_values(mint, kind, now))
+        return _Made(self._encoder.encode(report), tag, price.age_ms)
 
     def tag(self) -> bytes:
         """Return the `ReadReport.tag` of the last report that `report` returned."""
@@ -378,8 +421,20 @@ class LiveMarket:
         coverage: ReportCoverage | UnsetType,
     ) -> TokenReport:
         basis = basis_of(self._standings.get(mint))
-        is_partial = kind.is_partial
-        return token_report(mint, values, now, coverage, basis=basis, is_partial=is_partial)
+        return token_report(
+            mint,
+            values,
+            now,
+            coverage,
+            basis=basis,
+            is_partial=kind.is_partial,
+            frames=self._frame_values(mint, kind, now),
+        )
+
+    def _frame_values(self, mint: Mint, kind: ReportKind, now: UnixS) -> Mapping[str, Floats]:
+        if not kind.timeframes:
+            return NO_FRAMES
+        return self._frames[mint].read(kind.timeframes, now, leaves_out_open=kind.is_closed)
 
     def _values(self, mint: Mint, kind: ReportKind) -> tuple[Floats, UnixS]:
         row = self._live[mint]
@@ -396,6 +451,8 @@ class LiveMarket:
                 self._bodies.pop(swap.mint, None)
                 self._stand(swap.mint, event.standings.get(swap.mint))
                 trades.append((row, event.header.time, swap))
+                if self._frames:  # seldom: they are asked for of few
+                    add_to_frames(self._frames.get(swap.mint), event.header.time, swap)
             if self._expected:  # seldom: most swaps are of mints that no one waits for
                 self._keep(swap.mint, event)
         if trades:
@@ -417,6 +474,7 @@ class LiveMarket:
         if row is not None:
             self._bodies.pop(mint, None)
             self._standings.pop(mint, None)
+            self._frames.pop(mint, None)
             self._free.append(row)
         if event is not None:
             self._keep(mint, event)

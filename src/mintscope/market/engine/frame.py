@@ -26,8 +26,14 @@ class Frame:
         "_width_s", "acc", "bucket", "buy", "candle", "count", "sell",
     )  # fmt: skip
 
-    def __init__(self, timeframe: Timeframe, passed: list[tuple[Timeframe, Waypoint]]) -> None:
-        """Add waypoints to *passed*."""
+    def __init__(
+        self,
+        timeframe: Timeframe,
+        passed: list[tuple[Timeframe, Waypoint]],
+        *,
+        width_s: int | None = None,
+    ) -> None:
+        """Add waypoints to *passed*; candles of *width_s* are of no timeframe that is stored."""
         self.acc = [0.0] * ACC
         self.count = 0
         self.bucket = UnixS(-1)
@@ -36,7 +42,7 @@ class Frame:
         self.candle: OpenCandle | None = None
         self._passed = passed
         self._timeframe = timeframe
-        self._width_s = WIDTH_S[timeframe]
+        self._width_s = WIDTH_S[timeframe] if width_s is None else width_s
         self._changed: list[CandleRow] = []
         self._is_changed = False
         self._newest_row = UnixS(-1)

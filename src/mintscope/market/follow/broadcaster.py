@@ -237,10 +237,10 @@ class Broadcaster:
 
     def _renew(self, topic: Topic, audience: _Audience) -> None:
         """Send the current state of *topic*."""
-        mint, _ = topic
+        mint, kind = topic
         if not self._follower.is_tracked(mint):
             self._lose(topic, audience, TokenNotFound(f"This service does not track {mint} now."))
-        elif mint not in self._market:
+        elif not self._market.has(mint, kind):
             audience.is_busy = True
             load = asyncio.create_task(self._load(topic, audience))
             self._loads.add(load)
@@ -272,7 +272,7 @@ class Broadcaster:
     def _has_snapshot(self, topic: Topic, audience: _Audience) -> bool:
         """Make the current snapshot of *topic*; return False if it is not in memory, or lost."""
         mint, kind = topic
-        if mint not in self._market:
+        if not self._market.has(mint, kind):
             return False
         seq = self._market.seq
         if audience.as_of == seq:

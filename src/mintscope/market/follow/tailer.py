@@ -146,11 +146,11 @@ class LogTailer:
         if not self.is_tracked(mint):
             raise TokenNotFound(f"This service does not track {mint}.")
         for _ in range(LOAD_ATTEMPTS):
-            if mint in self._market:
+            if self._market.has(mint, kind):
                 return self._report(mint, kind)
             load = self._loads.get(mint)
             if load is None:
-                load = self._loads[mint] = asyncio.create_task(self._load(mint))
+                load = self._loads[mint] = asyncio.create_task(self._load(mint, kind))
                 load.add_done_callback(lambda done: self._forget(mint, done))
             # One client that hangs up must not end the load that others wait for.
             await asyncio.shield(load)
@@ -278,22 +278,22 @@ class LogTailer:
         if self._observer is not None:
             self._observer.note_restart()
 
-    async def _load(self, mint: Mint) -> None:
-        """Bring *mint* into memory."""
+    async def _load(self, mint: Mint, kind: ReportKind) -> None:
+        """Bring *mint* into memory, with what reports of *kind* need."""
         try:
             async with asyncio.timeout(self._read_timeout_s), self._slots:
                 for _ in range(LOAD_ATTEMPTS):
-                    if await self._insert(mint):
+                    if await self._insert(mint, kind):
                         return
         except TimeoutError:
             pass
         raise ServiceUnavailable(UNREADABLE)
 
-    async def _insert(self, mint: Mint) -> bool:
+    async def _insert(self, mint: Mint, kind: ReportKind) -> bool:
         """Load *mint* once; return False if log changes mean that it must be loaded again."""
         self._market.expect(mint)
         try:
-            loaded = await self._reader.load(mint)
+            loaded = await self._reader.load(mint, self._market.frames_to_load(mint, kind))
             if loaded is None:
                 raise TokenNotFound(f"This service does not track {mint}.")
             if loaded.seq > self._market.seq:

@@ -14,11 +14,11 @@ import msgspec
 import numpy as np
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
-from mintscope.market.engine.engine import CANDLES_LOADED, Engine
+from mintscope.market.engine.engine import CANDLES_LOADED, Engine, frames_of
 from mintscope.market.engine.fold import STATE, STATE_VERSION, read_state
 from mintscope.market.engine.kernels import ACC, SERVICE, Floats, close_candle
 from mintscope.market.log import CandleRow, LoadedMint, Waypoint
-from mintscope.market.report import ReportKind, TokenReport, token_report
+from mintscope.market.report import NO_FRAMES, ReportKind, TokenReport, token_report
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
 
@@ -159,6 +159,12 @@ def past_report(past: PastMint, kind: ReportKind) -> TokenReport:
     engine.load(0, loaded)
     values = engine.snapshot(0, past.at.time, leaves_out_open=kind.is_closed)
     basis = basis_of(loaded.standings[-1][1] if loaded.standings else None)
+    now = past.at.time
+    frames = frames_of(loaded)
+    read = NO_FRAMES
+    if frames is not None:
+        read = frames.read(kind.timeframes, now, leaves_out_open=kind.is_closed)
+    is_partial = kind.is_partial
     return token_report(
-        Mint(loaded.mint), values, past.at.time, basis=basis, is_partial=kind.is_partial
+        Mint(loaded.mint), values, now, basis=basis, is_partial=is_partial, frames=read
     )

@@ -1,6 +1,6 @@
 """Mints as of past slots, in SQL, each read from one snapshot."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
@@ -18,6 +18,7 @@ from mintscope.market.series.past import (
     Unreached,
     rebuilt,
 )
+from mintscope.market.store.frames import NEVER, Folded, with_frames
 from mintscope.market.store.log_reader import newest_candles, swaps_of, volume_swaps
 from mintscope.market.timeframe import Timeframe, bucket
 
@@ -86,7 +87,6 @@ SELECT slot, deciding
  ORDER BY seq DESC LIMIT 1
 """
 TRIMMED_STANDING: Final = "SELECT -1, deciding FROM deciding_pool WHERE mint = :mint"
-NEVER: Final = UnixS(1 << 62)
 
 
 class _Stands(NamedTuple):
@@ -106,8 +106,13 @@ class _Found(NamedTuple):
     seq: int
 
 
-def read_past(db: Database, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
-    """Return *mint* as of *moment*, within a snapshot; None if it is not tracked."""
+def read_past(
+    db: Database, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
+) -> PastMint | OutOfReach | None:
+    """Return *mint* as of *moment*, within a snapshot; None if it is not tracked.
+
+    timeframes   frames beside those of the specification, each an `AskedFrame`
+    """
     row = db.execute(STANDS, (mint,)).fetchone()
     if row is None:
         return None
@@ -121,7 +126,8 @@ def read_past(db: Database, mint: Mint, moment: Moment) -> PastMint | OutOfReach
     if found is None or found.slot <= stands.since_slot or found.time < since:
         return OutOfReach(since, newest)
     try:
-        return PastMint(SlotTime(found.slot, found.time), _load(db, mint, stands, found))
+        loaded = _load(db, mint, stands, found, timeframes)
+        return PastMint(SlotTime(found.slot, found.time), loaded)
     except Unreached:
         return OutOfReach(since, newest)
 
@@ -166,7 +172,9 @@ def _by_slot(db: Database, slot: Slot) -> _Found | None:
     return None if row is None else _Found(*row)
 
 
-def _load(db: Database, mint: Mint, stands: _Stands, at: _Found) -> LoadedMint:
+def _load(
+    db: Database, mint: Mint, stands: _Stands, at: _Found, timeframes: Collection[str]
+) -> LoadedMint:
     """Return the stored data of *mint* up to *at*.  Raises Unreached."""
     folded = -1 if stands.folded_slot is None else int(stands.folded_slot)
     if at.slot >= folded:  # the fold is not ahead of it
@@ -189,7 +197,7 @@ def _load(db: Database, mint: Mint, stands: _Stands, at: _Found) -> LoadedMint:
         "recent": at.time - RECENT_S,
         "oldest": oldest,
     }
-    return LoadedMint(
+    loaded = LoadedMint(
         mint=mint,
         seq=stands.seq,
         state=state,
@@ -199,6 +207,9 @@ def _load(db: Database, mint: Mint, stands: _Stands, at: _Found) -> LoadedMint:
         imported_from=stands.imported_from,
         standings=_standing(db, bounds),
     )
+    recent = at.time - RECENT_S
+    held = Folded(stands.mint_id, at.seq, Slot(stands.since_slot), recent, Slot(folded), before)
+    return with_frames(db, loaded, held, timeframes, swaps_of)
 
 
 def _rebuilt(

@@ -21,7 +21,7 @@ Realised      what a trader gained on tokens that were bought and sold within th
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
@@ -30,6 +30,7 @@ import msgspec
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS
 from mintscope.kit.time import MINUTE_S
 from mintscope.market.log import LogTip, PricedSwap, Waypoint
+from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint
 from mintscope.market.standing import (
     AGREEMENT,
@@ -108,6 +109,21 @@ class KeptCandles(msgspec.Struct, frozen=True, kw_only=True):
     unpriced: Sequence[UnpricedVolume] = ()
 
 
+class KeptSwaps(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest swaps of a mint up to a time, from one snapshot.
+
+    tip         of the log, then
+    swaps       (effective time, swap) in order
+    has_older   older ones are kept
+    is_whole    they begin with the first since tracking began
+    """
+
+    tip: LogTip
+    swaps: list[tuple[UnixS, PricedSwap]]
+    has_older: bool
+    is_whole: bool
+
+
 class SwapPlace(msgspec.Struct, frozen=True, order=True, gc=False):
     """The place of a swap on the chain; places are in the order of the chain."""
 
@@ -164,8 +180,22 @@ class SeriesReader(Protocol):
     async def swaps(self, mint: Mint, before: SwapPlace | None, limit: int) -> LoggedSwaps | None:
         """Return up to *limit* swaps of *mint* before *before*; None if it is not tracked."""
 
-    async def past(self, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
-        """Return *mint* as it was at *moment*; None if it is not tracked."""
+    async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
+        """Return the newest swaps of *mint* up to *until*; None if it is not tracked.
+
+        spans   of 15 seconds with a swap: about so many are returned, if there are as many
+        """
+
+    async def facts(self, mint: Mint) -> MintFacts | None:
+        """Return the newest facts of *mint*; None if none were read."""
+
+    async def past(
+        self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
+    ) -> PastMint | OutOfReach | None:
+        """Return *mint* as it was at *moment*; None if it is not tracked.
+
+        timeframes   frames beside those of the specification, each an `AskedFrame`
+        """
 
 
 NEWEST_S: Final = 5 * MINUTE_S

@@ -28,10 +28,11 @@ from msgspec.structs import astuple, replace
 from numpy.lib.stride_tricks import sliding_window_view
 
 from mintscope.kit.primitives import UnixS
-from mintscope.kit.time import DAY_S, HOUR_S
+from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 from mintscope.market.engine import kernels
 from mintscope.market.engine.fold import merged, price_of, read_state
 from mintscope.market.engine.frame import WAYPOINT_EVERY
+from mintscope.market.engine.frames import SHORT_S
 from mintscope.market.engine.kernels import SERVICE, SWING, Candles, Floats, Ints
 from mintscope.market.indicators import AskedIndicator
 from mintscope.market.indicators.bars import bars_of
@@ -48,9 +49,11 @@ class Width(NamedTuple):
     kept: Timeframe
 
 
+SHORT: Final = Width("s15", SHORT_S, Timeframe.M1)  # made of swaps, not of stored candles
 BUCKET: Final = attrgetter("bucket")
 WIDTHS: Final = {
     **{each.value: Width(each.value, WIDTH_S[each], each) for each in Timeframe},
+    "m30": Width("m30", 30 * MINUTE_S, Timeframe.M15),
     "h4": Width("h4", 4 * HOUR_S, Timeframe.H1),
     "d1": Width("d1", DAY_S, Timeframe.H1),
 }
@@ -95,6 +98,11 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     limit: int
     is_filled: bool = False
     is_closed: bool = False
+
+    @property
+    def kept_in_each(self) -> int:
+        """How many of the stored candles one of this width is made of."""
+        return self.width.seconds // WIDTH_S[self.width.kept]
 
     @property
     def asked(self) -> AskedCandles:

@@ -5,7 +5,7 @@ SeriesReader: each verb reads one snapshot, beside the writer.
 Details of the swaps of a row on chain: a blob beside theirs, read for clients alone.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
@@ -17,12 +17,15 @@ from solders.signature import Signature as SignatureBytes
 from mintscope.kit.errors import parsed_by_others
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.sql.database import AccessInThreads, Database
+from mintscope.market.engine.frames import SHORT_S
 from mintscope.market.log import LogTip, PricedSwap, SwapDetail, Waypoint
+from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint
 from mintscope.market.series.past_store import read_past
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
+    KeptSwaps,
     LoggedSwap,
     LoggedSwaps,
     SeriesCandle,
@@ -160,6 +163,21 @@ SELECT seq, slot, time, swaps, details
  ORDER BY seq DESC
  LIMIT :limit
 """
+KEPT_SWAPS: Final = """
+SELECT time, swaps
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint
+   AND +is_dead = 0
+   AND +slot > :since
+   AND +time <= :until
+ ORDER BY seq DESC
+ LIMIT :limit
+"""
+KEPT_ROWS_MAX: Final = 20_000  # slots with a swap, of a page of 15 seconds
+FIRST_KEPT: Final = """
+SELECT (SELECT min(slot) FROM header WHERE is_dead = 0), trimmed_seq FROM progress
+"""
+FACTS: Final = "SELECT facts FROM mint_fact JOIN mint ON mint_fact.mint = id WHERE address = ?"
 SLOTS_AT_ONCE: Final = 32
 NEWEST: Final = SwapPlace(Slot(1 << 62), 0, 0, 0, 0)
 
@@ -187,9 +205,20 @@ class SqlSeries:
         """Return up to *limit* swaps of *mint* before a place; None if it is not tracked."""
         return await self._reading.in_snapshot(lambda db: _swaps(db, mint, before or NEWEST, limit))
 
-    async def past(self, mint: Mint, moment: Moment) -> PastMint | OutOfReach | None:
-        """Return *mint* as it was at *moment*; None if it is not tracked."""
-        return await self._reading.in_snapshot(lambda db: read_past(db, mint, moment))
+    async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
+        """Return the newest swaps of *mint* up to *until*; None if it is not tracked."""
+        return await self._reading.in_snapshot(lambda db: _kept_swaps(db, mint, until, spans))
+
+    async def facts(self, mint: Mint) -> MintFacts | None:
+        """Return the newest facts of *mint*; None if none were read."""
+        found = await self._reading.run(lambda db: db.execute(FACTS, (mint,)).fetchone())
+        return None if found is None else msgspec.json.decode(found[0], type=MintFacts)
+
+    async def past(
+        self, mint: Mint, moment: Moment, timeframes: Collection[str] = ()
+    ) -> PastMint | OutOfReach | None:
+        """Return *mint* as it was at *moment*, with frames; None if it is not tracked."""
+        return await self._reading.in_snapshot(lambda db: read_past(db, mint, moment, timeframes))
 
     async def close(self) -> None:
         """Close the database and stop the threads."""
@@ -263,6 +292,29 @@ def _swaps(db: Database, mint: Mint, before: SwapPlace, limit: int) -> LoggedSwa
     swaps = list(islice(behind, limit + 1))
     return LoggedSwaps(
         tip=tip_of(db), final=final, swaps=swaps[:limit], has_older=len(swaps) > limit
+    )
+
+
+def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
+    found = db.execute(STANDS, (mint,)).fetchone()
+    if found is None:
+        return None
+    mint_id, since_slot, *_ = found
+    bounds = {"mint": mint_id, "since": since_slot, "until": until, "limit": KEPT_ROWS_MAX + 1}
+    rows: list[tuple[int, bytes]] = []
+    seen: set[int] = set()
+    has_older = False
+    for time, blob in db.execute(KEPT_SWAPS, bounds):
+        seen.add(time // SHORT_S)
+        has_older = len(seen) > spans or len(rows) == KEPT_ROWS_MAX
+        if has_older:
+            break
+        rows.append((time, blob))
+    first_slot, trimmed = db.execute(FIRST_KEPT).get
+    is_trimmed = bool(trimmed) and (first_slot is None or first_slot > since_slot)
+    swaps = [(UnixS(time), swap) for time, blob in reversed(rows) for swap in swaps_of(mint, blob)]
+    return KeptSwaps(
+        tip=tip_of(db), swaps=swaps, has_older=has_older, is_whole=not (has_older or is_trimmed)
     )
 
 

@@ -10,7 +10,7 @@ Calls seen and not read over the last week: bounded for any input.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -27,6 +27,7 @@ from mintscope.market.sol_rate import Sample
 from mintscope.market.standing import Standing
 from mintscope.market.standings import pack, unpack
 from mintscope.market.store.coverage import coverage_of, missed_mints
+from mintscope.market.store.frames import Folded, with_frames
 from mintscope.market.store.retention import candles_a_day
 from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import Gap
@@ -421,9 +422,9 @@ class SqlLogReader:
             lambda db: [(Slot(slot), UnixS(time)) for slot, time in db.execute(SECONDS, (span_s,))]
         )
 
-    async def load(self, mint: Mint) -> log.LoadedMint | None:
-        """Return the stored data of *mint*, from one snapshot; None if it is not tracked."""
-        return await self._reading.in_snapshot(lambda db: _load(db, mint))
+    async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> log.LoadedMint | None:
+        """Return the stored data of *mint*, with frames; None if it is not tracked."""
+        return await self._reading.in_snapshot(lambda db: _load(db, mint, timeframes))
 
     async def overview(self) -> MarketOverview:
         """Return the position of the market.  Raises ServiceUnavailable, UnusableStore."""
@@ -531,7 +532,7 @@ def _tracked(db: Database) -> tuple[int, frozenset[Mint]]:
     return last_seq(db), frozenset(Mint(address) for (address,) in rows)
 
 
-def _load(db: Database, mint: Mint) -> log.LoadedMint | None:
+def _load(db: Database, mint: Mint, timeframes: Collection[str]) -> log.LoadedMint | None:
     found = db.execute(STANDS, (mint,)).fetchone()
     if found is None:
         return None
@@ -543,7 +544,7 @@ def _load(db: Database, mint: Mint) -> log.LoadedMint | None:
         "recent": final - RECENT_S,
         "folded": folded_seq,
     }
-    return log.LoadedMint(
+    loaded = log.LoadedMint(
         mint=mint,
         seq=seq,
         state=state,
@@ -556,6 +557,8 @@ def _load(db: Database, mint: Mint) -> log.LoadedMint | None:
         imported_from=imported_from,
         standings=_standings(db, bounds),
     )
+    held = Folded(mint_id, folded_seq, since_slot, final - RECENT_S)
+    return with_frames(db, loaded, held, timeframes, swaps_of)
 
 
 def _standings(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:

@@ -116,7 +116,7 @@ DEFINITIONS: Final = (
         "volume = USD bought + USD sold, at prices that were not rejected",
         "A bucket without a swap that sets the price has no candle: it is skipped, not filled. The"
         " trades in it are in the wider candles, and with fill=previous in a candle of the close"
-        " before: so the volumes of m1, m5, m15, h1, h4 and d1 have the same sum, to the"
+        " before: so the volumes of m1, m5, m15, m30, h1, h4 and d1 have the same sum, to the"
         " micro-dollar. A swap whose price is rejected, or whose signer bought and sold the token"
         " in one transaction, is in no volume; /swaps shows it as excludedVolume, with the reason."
         " Swaps too small to set a price count up to ten cents, in pools that count for the price."

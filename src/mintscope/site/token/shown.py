@@ -215,7 +215,15 @@ def thin_span(points: Sequence[ChartPoint], width_s: int) -> str | None:
     return f"{round(span_s / MINUTE_S)} minutes"
 
 
-NAMES: Final = {"m1": "1m", "m5": "5m", "m15": "15m", "h1": "1h", "h4": "4h", "d1": "1d"}
+NAMES: Final = {
+    "m1": "1m",
+    "m5": "5m",
+    "m15": "15m",
+    "m30": "30m",
+    "h1": "1h",
+    "h4": "4h",
+    "d1": "1d",
+}
 WINDOWS: Final = (
     ("m1", "1 m", MINUTE_S),
     ("m5", "5 m", 5 * MINUTE_S),

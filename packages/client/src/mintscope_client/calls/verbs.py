@@ -38,8 +38,11 @@ Sort: TypeAlias = Literal[
     "volume", "change", "age", "price",
     "change_m5", "change_h1", "market_cap", "rsi_h1", "pressure_h1",
 ]  # fmt: skip
-Timeframe: TypeAlias = Literal["m1", "m5", "m15", "h1", "h4", "d1"]
+Timeframe: TypeAlias = Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"]
+IndicatorTimeframe: TypeAlias = Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"]
 ReportTimeframe: TypeAlias = Literal["m1", "m5", "m15", "h1"]
+AskedTimeframe: TypeAlias = Literal["s15", "m30", "h4", "d1"]
+PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
 Moment: TypeAlias = int | datetime
 
 LINES_MAX: Final = 1_000  # of a page, which costs the same however long it is
@@ -59,12 +62,14 @@ HISTORY: Final = ApiCall(
 class ReportOptions(TypedDict, total=False):
     """The options of a report.
 
-    candles    "closed": indicators without the candle that is still open
-    partial    a report from the first priced swap on, with None for what needs more candles
+    candles      "closed": indicators without the candle that is still open
+    partial      a report from the first priced swap on, with None for what needs more candles
+    timeframes   indicators of these, beside those of m1, m5, m15 and h1
     """
 
     candles: Literal["all", "closed"]
     partial: bool
+    timeframes: Sequence[AskedTimeframe]
 
 
 class TokenOptions(ReportOptions, total=False):
@@ -105,7 +110,10 @@ def trial(mint: str, **options: Unpack[ReportOptions]) -> ApiCall[Report]:
 def report_query(options: ReportOptions) -> tuple[tuple[str, str], ...]:
     """Return *options* as the fields of a query.  Raises TypeError for an unknown option."""
     expect_known(options, ReportOptions)
-    return tuple((name, str(value).lower()) for name, value in options.items())
+    asked: dict[str, object] = {**options}
+    if "timeframes" in options:
+        asked["timeframes"] = ",".join(options["timeframes"])
+    return tuple((name, str(value).lower()) for name, value in asked.items())
 
 
 def batch(mints: Sequence[str], **options: Unpack[ReportOptions]) -> ApiCall[BatchReports]:
@@ -228,6 +236,7 @@ class CandleRange(TypedDict, total=False):
     limit       candles of a page, at most 1,000, the default: each page costs the same
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade get a candle at the previous close
+    in_         the unit of prices: SOL as exchanged, or USD times the newest supply
     """
 
     from_: Moment
@@ -235,6 +244,7 @@ class CandleRange(TypedDict, total=False):
     limit: int
     candles: Literal["all", "closed"]
     fill: Literal["none", "previous"]
+    in_: PriceUnit
 
 
 class IndicatorRange(TypedDict, total=False):
@@ -245,6 +255,7 @@ class IndicatorRange(TypedDict, total=False):
     limit       values of a page, at most 1,000, the default: each page costs the same
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade count as a candle at the previous close
+    in_         the unit of prices: SOL as exchanged, or USD times the newest supply
     """
 
     names: Sequence[str]
@@ -253,6 +264,7 @@ class IndicatorRange(TypedDict, total=False):
     limit: int
     candles: Literal["all", "closed"]
     fill: Literal["none", "previous"]
+    in_: PriceUnit
 
 
 def candles(
@@ -268,7 +280,7 @@ def candles(
 
 
 def indicators(
-    mint: str, tf: ReportTimeframe, **within: Unpack[IndicatorRange]
+    mint: str, tf: IndicatorTimeframe, **within: Unpack[IndicatorRange]
 ) -> PagedCall[IndicatorsPage, IndicatorLine]:
     """Return the pages of indicators of *mint*, newest first.  A page costs a credit unless empty.
 

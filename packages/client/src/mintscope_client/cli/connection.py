@@ -82,7 +82,7 @@ Patience = Annotated[
 ]
 Mint = Annotated[str, typer.Argument(metavar="MINT", help="The mint of the token.")]
 TIMEFRAME: Final = typer.Option(
-    "--tf", metavar="TF", help="How wide they are: m1, m5, m15, h1, h4 or d1."
+    "--tf", metavar="TF", help="How wide they are: s15, m1, m5, m15, m30, h1, h4 or d1."
 )
 
 

@@ -71,14 +71,18 @@ class BuySellPressure(msgspec.Struct, frozen=True):
     d1: float
 
 
-class IndicatorReport(msgspec.Struct, frozen=True, rename="camel"):
-    """All timeframes and the pressure windows."""
+class IndicatorReport(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """All timeframes and the pressure windows; s15, m30, h4 and d1 if they were asked for."""
 
     m1: TimeframeReport
     m5: TimeframeReport
     m15: TimeframeReport
     h1: TimeframeReport
     buy_sell_pressure: BuySellPressure
+    s15: TimeframeReport | None = None
+    m30: TimeframeReport | None = None
+    h4: TimeframeReport | None = None
+    d1: TimeframeReport | None = None
 
 
 class CandleTotals(msgspec.Struct, frozen=True):

@@ -1,5 +1,7 @@
 """Series of a token: candles, indicators and swaps, the newest page first."""
 
+from typing import Final
+
 import msgspec
 
 from mintscope_client.results.report import FibonacciLevels, MacdValues
@@ -38,13 +40,29 @@ class CandleLine(msgspec.Struct, frozen=True, rename="camel"):
     is_open: bool
 
 
-class CandlesPage(msgspec.Struct, frozen=True, rename="camel"):
-    """Candles of a token, oldest first; the next page has those before them."""
+class SupplyUsed(msgspec.Struct, frozen=True, rename="camel"):
+    """The supply of market capitalisations in whole tokens, and when it was read, Unix seconds."""
+
+    tokens: str
+    read_at: int
+
+
+PAGE_NAMES: Final = {"in_": "in", "next_cursor": "nextCursor", "exact_from": "exactFrom"}
+
+
+class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
+    """Candles of a token, oldest first; the next page has those before them.
+
+    in_      the unit of prices
+    supply   of market capitalisations
+    """
 
     token: str
     tf: str
     candles: list[CandleLine]
     next_cursor: str | None
+    in_: str = "usd"
+    supply: SupplyUsed | None = None
 
 
 class BollingerBands(msgspec.Struct, frozen=True):
@@ -98,10 +116,12 @@ class IndicatorLine(msgspec.Struct, frozen=True, rename="camel"):
     candle: PointCandle | None = None
 
 
-class IndicatorsPage(msgspec.Struct, frozen=True, rename="camel"):
+class IndicatorsPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
     """Indicators candle by candle, oldest first; the next page has those before them.
 
     exact_from    before this time there are none, because older candles were dropped
+    in_           the unit of prices
+    supply        of market capitalisations
     """
 
     token: str
@@ -109,6 +129,8 @@ class IndicatorsPage(msgspec.Struct, frozen=True, rename="camel"):
     points: list[IndicatorLine]
     exact_from: int | None
     next_cursor: str | None
+    in_: str = "usd"
+    supply: SupplyUsed | None = None
 
 
 class AmountOfToken(msgspec.Struct, frozen=True):

@@ -1,5 +1,5 @@
 /** Fields of a query; those without a value are not sent, a Date is in Unix seconds. */
-export type Query = Readonly<Record<string, string | number | boolean | Date | undefined>>;
+export type Query = Readonly<Record<string, string | number | boolean | Date | readonly string[] | undefined>>;
 export type Method = "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
 /** One request as data. */
 export interface Call<Data> {

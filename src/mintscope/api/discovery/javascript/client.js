@@ -6,10 +6,10 @@ import { Transport } from "./transport.js";
 /** The most lines of a page; it costs the same however long it is. */
 const LINES_MAX = 1000;
 const SWAPS_MAX = 500;
-const OF_REPORT = ["candles", "partial"];
+const OF_REPORT = ["candles", "partial", "timeframes"];
 const OF_TOKEN = [...OF_REPORT, "at"];
 const OF_BACKTESTS = ["tf", "from", "to", "feeBps"];
-const OF_CANDLES = ["from", "to", "limit", "candles", "fill"];
+const OF_CANDLES = ["from", "to", "limit", "candles", "fill", "in"];
 const OF_SCREENS = ["sort", "order", "fields", "limit"];
 const OF_TOKENS = ["query", "sort", "order", "limit"];
 /**

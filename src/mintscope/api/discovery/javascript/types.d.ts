@@ -22,7 +22,7 @@ type Within<Query> = Omit<Query, "tf" | "cursor" | "from" | "to"> & {
     to?: number | Date;
 };
 export type CandlesQuery = Within<NonNullable<paths["/v1/token/{tokenAddress}/candles"]["get"]["parameters"]["query"]>>;
-/** `candles`: "closed" for indicators without the candle that is still open; `partial`: from the first priced swap on. */
+/** `candles`: "closed" for indicators without the candle that is still open; `partial`: from the first priced swap on; `timeframes`: indicators of these, too. */
 export type ReportOptions = NonNullable<paths["/v1/trial/{tokenAddress}"]["get"]["parameters"]["query"]>;
 /** The same, and `at`: the report as it was, Unix seconds or "slot:312345678". */
 export type TokenOptions = NonNullable<paths["/v1/token/{tokenAddress}"]["get"]["parameters"]["query"]>;

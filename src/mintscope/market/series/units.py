@@ -1,0 +1,63 @@
+"""Candles in another unit: SOL as it was exchanged, or market capitalisation."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from mintscope.kit.primitives import UnixMs
+from mintscope.market.mint_facts import MintFacts
+from mintscope.market.series.pools import SeriesCandle
+from mintscope.market.series.series import Series
+
+PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
+
+
+class Supply(NamedTuple):
+    """The supply that market capitalisations rest on: whole tokens, and when it was read."""
+
+    tokens: float
+    text: str
+    read_at_ms: UnixMs
+
+
+def supply_of(facts: MintFacts | None) -> Supply | None:
+    """Return the newest known supply; None if it is not known, or if the chain counts none."""
+    if facts is None or not facts.supply:
+        return None
+    digits = str(facts.supply).zfill(facts.decimals + 1)
+    text = digits
+    if facts.decimals:
+        text = f"{digits[: -facts.decimals]}.{digits[-facts.decimals :]}".rstrip("0").rstrip(".")
+    return Supply(facts.supply / 10**facts.decimals, text, facts.read_at_ms)
+
+
+def priced_in(series: Series, unit: PriceUnit, supply: Supply | None) -> Series:
+    """Return *series* in *unit*; without candles whose prices in SOL were not kept, in SOL.
+
+    supply   needed for market capitalisations
+    """
+    if unit == "usd":
+        return series
+    if unit == "sol":
+        return series._replace(candles=_in_sol(series.candles))
+    assert supply is not None, "expected a supply"
+    return series._replace(candles=[_times(each, supply.tokens) for each in series.candles])
+
+
+def _in_sol(candles: Sequence[SeriesCandle]) -> list[SeriesCandle]:
+    return [
+        replace(
+            each, open=each.open_sol, high=each.high_sol, low=each.low_sol, close=each.close_sol
+        )
+        for each in candles
+        if None not in {each.open_sol, each.high_sol, each.low_sol, each.close_sol}
+    ]
+
+
+def _times(candle: SeriesCandle, tokens: float) -> SeriesCandle:
+    names = ("open", "high", "low", "close", "open_sol", "high_sol", "low_sol", "close_sol")
+    prices = {name: getattr(candle, name) for name in names}
+    return replace(
+        candle, **{name: None if each is None else each * tokens for name, each in prices.items()}
+    )

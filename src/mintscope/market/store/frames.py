@@ -1,0 +1,109 @@
+"""Candles and swaps of which the asked frames of a mint are made, in SQL."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
+
+from msgspec.structs import replace
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.sql.database import Database
+from mintscope.market.engine.fold import price_of, read_state
+from mintscope.market.engine.frames import WIDE, AskedFrame, Bar, Frames
+from mintscope.market.log import CandleRow, LoadedMint, PricedSwap
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+
+BARS_MAX: Final = 20_000  # of a timeframe: 2 years of hours
+NEVER: Final = UnixS(1 << 62)
+ALL_SLOTS: Final = Slot(1 << 62)
+SwapsOf: TypeAlias = Callable[[Mint, bytes], Sequence[PricedSwap]]
+
+BARS: Final = """
+SELECT bucket, high, low, close FROM candle
+ WHERE mint = :mint AND timeframe = :timeframe AND bucket < :before AND count > 0
+ ORDER BY bucket DESC LIMIT :limit
+"""
+# The signs keep SQLite from beginning with the headers.
+SHORT: Final = """
+SELECT time, swaps
+  FROM swap JOIN header USING (seq)
+ WHERE swap.mint = :mint AND seq <= :seq
+   AND +is_dead = 0 AND +slot > :since AND +slot <= :folded
+   AND +time >= :recent AND +time < :before
+ ORDER BY seq
+"""
+
+
+class Folded(NamedTuple):
+    """The swaps of a mint that its stored state has: up to *seq* and slot *folded*, before a time.
+
+    recent   older ones are in no span of s15
+    """
+
+    mint_id: int
+    seq: int
+    since: Slot
+    recent: int
+    folded: Slot = ALL_SLOTS
+    before: UnixS = NEVER
+
+
+def with_frames(
+    db: Database,
+    loaded: LoadedMint,
+    folded: Folded,
+    timeframes: Collection[str],
+    swaps_of: SwapsOf,
+) -> LoadedMint:
+    """Return *loaded* with the frames that are asked for, as its state and candles have them.
+
+    swaps_of   reads a blob of swaps
+    """
+    if not timeframes:
+        return loaded
+    frames = Frames()
+    if loaded.state is not None:
+        _add_wide(db, frames, loaded, loaded.state, folded.mint_id)
+    if AskedFrame.S15 in timeframes:
+        frames.begin_short(_prices(db, loaded, folded, swaps_of))
+    return replace(loaded, frames=frames.packed())
+
+
+def _add_wide(db: Database, frames: Frames, loaded: LoadedMint, state: bytes, mint_id: int) -> None:
+    counts = read_state(state)[0]["frames"]["count"]
+    kept: dict[Timeframe, list[Bar]] = {}
+    cut = []
+    for timeframe in {wide.made_of for wide in WIDE}:
+        bars = _bars(db, loaded.candles, mint_id, timeframe)
+        kept[timeframe] = bars
+        if len(bars) < int(counts[TIMEFRAMES.index(timeframe)]):
+            cut.append(timeframe)
+    frames.begin_wide(kept, cut)
+
+
+def _bars(
+    db: Database, candles: Mapping[Timeframe, Any], mint_id: int, timeframe: Timeframe
+) -> list[Bar]:
+    """Return the candles of *timeframe*, oldest first; the newest as it was loaded."""
+    loaded = candles.get(timeframe)
+    if not loaded:
+        return []
+    newest: CandleRow = loaded[-1]
+    bounds = {"mint": mint_id, "timeframe": timeframe.value, "before": newest.bucket}
+    rows = [Bar(*row) for row in db.execute(BARS, {**bounds, "limit": BARS_MAX})]
+    assert newest.high is not None
+    assert newest.low is not None
+    assert newest.close is not None
+    return [*reversed(rows), Bar(newest.bucket, newest.high, newest.low, newest.close)]
+
+
+def _prices(
+    db: Database, loaded: LoadedMint, folded: Folded, swaps_of: SwapsOf
+) -> Iterator[tuple[UnixS, float]]:
+    """Yield the times and prices of folded swaps, in order."""
+    bounds = {**folded._asdict(), "mint": folded.mint_id}
+    del bounds["mint_id"]
+    for time, blob in db.execute(SHORT, bounds):
+        for swap in swaps_of(loaded.mint, blob):
+            price = price_of(swap)
+            if price is not None:
+                yield UnixS(time), price

@@ -1,0 +1,166 @@
+"""`timeframes=` of reports, `in=` of candles and indicators, and their frames."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from mintscope.app.stores.market import Market
+from mintscope.kit.primitives import Mint, Slot, UnixMs
+from mintscope.kit.time import DAY_S
+from mintscope.market.log import PricedSwap
+from mintscope.market.mint_facts import MintFacts, TokenProgram
+from mintscope.market.ports import DEFAULT_RETENTION, Retention
+from support.oracles.definitions import disagreements, ema, rsi
+from support.scenes.series_service import BEGIN_S, TOKEN, SeriesService, series_service
+from support.scenes.service import bearer
+from support.scenes.traded import TradedStore
+
+ALL: Final = "d1,h4,m30,s15"
+FACTS: Final = MintFacts(
+    slot=Slot(7),
+    read_at_ms=UnixMs(BEGIN_S * 1000),
+    program=TokenProgram.SPL,
+    decimals=6,
+    supply=5_000_500_000,
+    mint_authority=None,
+    freeze_authority=None,
+    name=None,
+    symbol="TKN",
+    transfer_fee_bps=None,
+    transfer_hook=None,
+    permanent_delegate=None,
+)
+
+
+@pytest.fixture
+async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
+    retention = Retention(DEFAULT_RETENTION.keep_s, swaps_s=DAY_S)
+    async with series_service(tmp_path, retention=retention) as market:
+        yield market
+
+
+async def trade(market: SeriesService) -> None:
+    """Trade for five days, the SOL price apart from that in USD; half of it is folded."""
+    for n in range(260):
+        await market.trade(1_700 * n, 2.0 + (n * 37 % 101) / 70, volume=10**6 + n, is_buy=n % 3 > 0)
+        if n == 255:
+            await market.traded.finalize(250)
+    for n in range(20):
+        at = 1_700 * 260 + 11 * n
+        market.slots += 1
+        swap = PricedSwap(
+            Mint(TOKEN), 0, 0, -1, 0, n % 2 > 0, 7 + n, 3.0 + n / 9, 0.02 + n / 7, "p"
+        )
+        await market.traded.slot(market.slots, BEGIN_S + at, swap)
+    market.service.clock.step((BEGIN_S + at) * 1000 - market.service.clock.now())
+
+
+async def data(market: SeriesService, token: str, path: str, **query: Any) -> dict[str, Any]:
+    answer = await market.ask(path, credit_token=token, **query)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["data"])
+
+
+async def report(market: SeriesService, token: str, query: str) -> dict[str, Any]:
+    await market.follower.catch_up()
+    path = f"/v1/token/{TOKEN}{query}"
+    answer = await market.client.get(path, headers=bearer(token))
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json()["data"])
+
+
+async def test_a_report_has_the_frames_that_are_asked_for(market: SeriesService) -> None:
+    token = await market.service.issue(20)
+    await trade(market)
+    plain = await report(market, token, "")
+    live = await report(market, token, f"?timeframes={ALL}")
+    past = await report(market, token, f"?timeframes={ALL}&at=slot:{market.slots}")
+
+    assert list(plain["indicators"]) == ["m1", "m5", "m15", "h1", "buySellPressure"]
+    assert set(live["indicators"]) == {*plain["indicators"], *ALL.split(",")}
+    assert live == past | {key: live[key] for key in live.keys() - past.keys()}
+    assert {name: live["indicators"][name] for name in plain["indicators"]} == plain["indicators"]
+    for name in ("m30", "h4", "d1"):
+        series = await data(market, token, "indicators", tf=name, names="ema9,rsi,macd,fibonacci")
+        newest = series["points"][-1]
+        told = live["indicators"][name]
+        assert {key: newest[key] for key in ("ema9", "rsi", "macd", "fibonacci")} == {
+            key: told[key] for key in ("ema9", "rsi", "macd", "fibonacci")
+        }
+    assert live["indicators"]["h4"]["ema21"] is not None
+    assert live["indicators"]["d1"]["ema9"] is None
+    assert live["indicators"]["s15"]["ema9"] is not None
+    one = await report(market, token, "?timeframes=h4")
+    assert set(one["indicators"]) == {*plain["indicators"], "h4"}
+    path = f"/v1/token/{TOKEN}?timeframes=h2"
+    refused = await market.client.get(path, headers=bearer(token))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "BAD_REQUEST")
+
+
+async def test_candles_of_asked_frames_have_the_volume_of_minutes(market: SeriesService) -> None:
+    token = await market.service.issue(20)
+    await trade(market)
+    minutes = (await data(market, token, "candles", tf="m5", limit=1_000))["candles"]
+    sums = {}
+    for tf, width_s in (("s15", 15), ("m30", 1_800)):
+        found: list[dict[str, Any]] = []
+        cursor: dict[str, str] = {}
+        while True:
+            page = await data(market, token, "candles", tf=tf, limit=150, **cursor)
+            found = page["candles"] + found
+            if page["nextCursor"] is None:
+                break
+            cursor = {"cursor": page["nextCursor"]}
+        assert all(each["t"] % width_s == 0 for each in found)
+        assert [each["t"] for each in found] == sorted({each["t"] for each in found})
+        assert found[0]["o"] == minutes[0]["o"]
+        assert found[-1]["c"] == minutes[-1]["c"]
+        sums[tf] = [
+            round(sum(each[name] for each in found) * 1e6)
+            for name in ("volume", "buyVolume", "sellVolume")
+        ]
+        sums[tf].append(sum(each["swaps"] for each in found))
+    names = ("volume", "buyVolume", "sellVolume")
+    wanted = [round(sum(each[name] for each in minutes) * 1e6) for name in names]
+    wanted.append(sum(each["swaps"] for each in minutes))
+    assert sums == {"s15": wanted, "m30": wanted}
+
+
+async def test_candles_and_indicators_come_in_sol_and_as_market_capitalisation(
+    market: SeriesService,
+) -> None:
+    token = await market.service.issue(20)
+    await trade(market)
+    usd = (await data(market, token, "candles", tf="h4"))["candles"]
+    sol = await data(market, token, "candles", tf="h4", in_="sol")
+    assert sol["in"] == "sol"
+    assert [{key: each[key] for key in "ohlc"} for each in sol["candles"]] == [
+        each["sol"] for each in usd
+    ]
+    assert [each["volume"] for each in sol["candles"]] == [each["volume"] for each in usd]
+    closes = [each["sol"]["c"] for each in usd]
+    points = await data(market, token, "indicators", tf="h4", names="ema9,rsi", in_="sol")
+    expected = {"ema9": ema(closes, 9)[-1], "rsi": rsi(closes)[-1]}
+    newest = points["points"][-1]
+    assert disagreements({key: newest[key] for key in expected}, expected, 1.0) == []
+
+    refused = await market.ask("candles", credit_token=token, tf="h4", in_="marketcap")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (404, "INSUFFICIENT_DATA")
+    assert isinstance(market.traded, TradedStore)
+    stored: Market = market.traded.market
+    assert await stored.facts.save(Mint(TOKEN), FACTS)
+    caps = await data(market, token, "candles", tf="h4", in_="marketcap")
+    assert (caps["in"], caps["supply"]) == (
+        "marketcap", {"tokens": "5000.5", "readAt": BEGIN_S},
+    )  # fmt: skip
+    for cap, each in zip(caps["candles"], usd, strict=True):
+        assert [cap[key] for key in "ohlc"] == pytest.approx(
+            [each[key] * 5_000.5 for key in "ohlc"], rel=1e-15
+        )
+    capped = await data(market, token, "indicators", tf="m5", names="ema9,rsi", in_="marketcap")
+    plain = await data(market, token, "indicators", tf="m5", names="ema9,rsi")
+    for cap, each in zip(capped["points"], plain["points"], strict=True):
+        assert cap["rsi"] == pytest.approx(each["rsi"], rel=1e-9)
+        assert (cap["ema9"] or 0.0) == pytest.approx((each["ema9"] or 0.0) * 5_000.5, rel=1e-12)
