@@ -19,7 +19,7 @@ from mintscope.market.standing import (
     Standing,
     stand,
 )
-from mintscope.market.standings import Standings, unpack
+from mintscope.market.standings import Standings, pack, unpack
 from mintscope.solana.blocks import WSOL
 
 # The first second of a window, so that where windows end is known.
@@ -269,6 +269,16 @@ def test_a_pool_of_an_older_log_has_a_lull_of_twice_its_usual_pause() -> None:
     standing_again, _ = stand(old, offered("honest", 600))
     assert standing_again is not None
     assert standing_again.pools[0].lull_s == pytest.approx(6.0, abs=0.1)
+
+
+def test_signers_are_named_until_there_are_enough() -> None:
+    """Their names are 24 bytes of each pool in the log, and a pool with enough never asks."""
+    two, _ = after(trades("honest", range(600), signers=SIGNERS - 1))
+    three, _ = after(trades("honest", range(600), signers=SIGNERS + 1))
+
+    assert two.pools[0].signers == ("0-honest", "1-honest")
+    assert three.pools[0].signers == ("",) * SIGNERS
+    assert len(pack(three)) == len(pack(two)) - 2 * len("0-honest") + 1
 
 
 def test_many_small_pools_do_not_put_out_a_new_deep_one() -> None:

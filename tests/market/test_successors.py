@@ -127,6 +127,19 @@ def test_a_curve_that_is_not_known_leaves_nothing() -> None:
     assert prices(market.slot(trade("private", 9.0, depth=10**6))) == [None]
 
 
+def test_a_curve_is_left_once() -> None:
+    """A second migration, to a pool of the caller's, leaves nothing: the curve is gone."""
+    market = Market()
+    market.curve(300)
+    market.slot(leaves("curve", "pool"), trade("pool", 2.4, at=1))
+    before = market.standings.of(TOKEN)
+    market.slot(leaves("curve", "private"))
+
+    assert market.standings.of(TOKEN) == before
+    assert prices(market.slot(trade("private", 9.0, depth=10**6))) == [None]
+    assert prices(market.slot(trade("pool", 2.4))) == [2.4]
+
+
 def test_a_pool_forgets_what_little_money_showed_on_its_curve() -> None:
     """A few dollars move the curve by a tenth, so that a stranger with 4,000 USD outweighs it.
 

@@ -42,6 +42,7 @@ WINDOW_S: Final = 30  # in which the least depth counts
 YOUNG_S: Final = 5  # that a pool must have stood to have its whole weight, if no other trades
 OLD_S: Final = 600  # a pool that has stood so long is as old as one can be
 SIGNERS: Final = 3  # distinct ones, before a pool has its whole weight
+ENOUGH_SIGNERS: Final = ("",) * SIGNERS  # who they were is never asked again
 SILENT: Final = 8  # a silent pool weighs one eighth
 LULLS_OF_SILENCE: Final = 2  # four pauses, if a pool trades at random
 SILENCE_MIN_S: Final = 3
@@ -107,7 +108,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     pause_s           usual seconds between its swaps
     low, low_before   micro-USD: its lowest reserve in this WINDOW_S and in the one before
     stood_s           seconds from its first swap to the newest, OLD_S at most
-    signers           the beginnings of the addresses of its first SIGNERS
+    signers           the beginnings of the addresses of its first, ENOUGH_SIGNERS from SIGNERS on
     from_usd, from_sol, flow   the price that its next move is measured from, micro-USD since
     shown             micro-USD of depth that its moves show; None before the first
     left              micro-USD that its newest swap left in it; None if no balance has shown it
@@ -484,7 +485,8 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     low, low_before = _lowest(pool, offer)
     signers = pool.signers
     if len(signers) < SIGNERS and offer.signer[:SIGNER_CHARS] not in signers:
-        signers = (*signers, offer.signer[:SIGNER_CHARS])
+        is_last = len(signers) == SIGNERS - 1
+        signers = ENOUGH_SIGNERS if is_last else (*signers, offer.signer[:SIGNER_CHARS])
     stood_s = pool.stood_s
     lull_s = pool.lull_s
     if lull_s is None:
@@ -540,9 +542,7 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
 
 def _is_odd(pool: StandingPool, offer: Offer) -> bool:
     """Return whether *offer* is too small to have moved *pool*, but its price is far off."""
-    if offer.volume * DUST >= pool.low:
-        return False
-    return _move(pool.usd, offer.usd, offer.usd) >= MOVE_MIN
+    return offer.volume * DUST < pool.low and _move(pool.usd, offer.usd, offer.usd) >= MOVE_MIN
 
 
 def _lowest(pool: StandingPool, offer: Offer) -> tuple[int, int]:
