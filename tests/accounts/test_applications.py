@@ -1,5 +1,6 @@
 """Actions of applicants and administrators, over a real file; two processes may share it."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -207,6 +208,79 @@ async def test_a_decision_made_twice_at_once_is_made_once(
             await there.review.approve(
                 made.signup_id, scopes=frozenset(), note="", actor=COMMAND_LINE
             )
+        assert contradictions(here.path) == []
+
+
+async def test_a_decision_is_undone_within_a_minute_and_not_once_the_key_was_fetched(
+    accounts: Accounts, clock: ManualClock
+) -> None:
+    made, undo = await confirmed(accounts), accounts.review.undo
+    number, scopes = made.signup_id, frozenset({Scope.TRADE_WRITE})
+    unconfirmed = await accounts.signup.apply(form_of("two"), redelivery_key=None)
+    before = await accounts.review.application(number)
+
+    await accounts.review.approve(number, scopes=scopes, note="known", actor=ADMINISTRATOR)
+    first_at = clock.now()
+    clock.advance(59_999)
+    assert await undo(number, decided_at=first_at, actor=user_actor(8)) == before
+    applicant = await accounts.exchange.recognise(FORM.email, made.secret)
+    assert applicant is not None
+    with pytest.raises(NotApproved):
+        await accounts.exchange.exchange(applicant, made.secret, redelivery_key=None)
+    await accounts.review.reject(unconfirmed.signup_id, note="", actor=ADMINISTRATOR)
+    back = await undo(unconfirmed.signup_id, decided_at=clock.now(), actor=ADMINISTRATOR)
+    assert back.state is STATES.AWAITING_CONFIRMATION
+    await accounts.review.reject(number, note="", actor=ADMINISTRATOR)
+    with pytest.raises(NotPossible, match="until another decision is made"):
+        await undo(number, decided_at=first_at, actor=ADMINISTRATOR)
+    second_at = clock.now()
+    clock.advance(60_000)
+    with pytest.raises(NotPossible, match="can be undone for a minute"):
+        await undo(number, decided_at=second_at, actor=ADMINISTRATOR)
+    with pytest.raises(NotPossible, match="with the number 9"):
+        await undo(SignupId(9), decided_at=second_at, actor=ADMINISTRATOR)
+
+    third = await approved(accounts, form_of("three"))
+    await exchanged(accounts, third, form_of("three"))
+    with pytest.raises(NotPossible, match="the applicant has fetched the key"):
+        await undo(third.signup_id, decided_at=clock.now(), actor=ADMINISTRATOR)
+    history = await accounts.review.history(number)
+    assert [event.action for event in history][:4] == [
+        *("rejected", "reopened", "approved", "confirmed"),
+    ]
+    assert (history[1].actor, history[1].detail["was"]) == ("user:8", "approved")
+    told = rows(accounts.path, "SELECT recipient FROM letter WHERE kind = 'application_reopened'")
+    assert told == [(FORM.email,)]
+    assert contradictions(accounts.path) == []
+
+
+async def test_an_undo_and_an_exchange_at_once_leave_one_of_them(
+    tmp_path: Path, clock: ManualClock
+) -> None:
+    """The key is fetched, or the approval is undone; never both, never neither."""
+    async with AsyncExitStack() as stack:
+        here, there = [
+            await stack.enter_async_context(
+                open_accounts_service(tmp_path, pepper=PEPPER, clock=clock)
+            )
+            for _ in range(2)
+        ]
+        ends = set[str]()
+        for number in range(8):
+            form = form_of(f"agent{number}")
+            made = await approved(here, form)
+            undone, issued = await asyncio.gather(
+                there.review.undo(made.signup_id, decided_at=clock.now(), actor=COMMAND_LINE),
+                exchanged(here, made, form),
+                return_exceptions=True,
+            )
+            assert isinstance(undone, NotPossible) != isinstance(issued, NotApproved)
+            kept = await here.review.application(made.signup_id)
+            assert kept is not None
+            ends.add(kept.state)
+            is_issued = not isinstance(issued, NotApproved)
+            assert kept.state is (STATES.KEY_ISSUED if is_issued else STATES.AWAITING_APPROVAL)
+        assert ends <= {STATES.KEY_ISSUED, STATES.AWAITING_APPROVAL}
         assert contradictions(here.path) == []
 
 

@@ -61,6 +61,7 @@ def test_rows_of_every_version_hold_these_words() -> None:
         "wallet_linked",
         "signal_limit",
         "spend_alert",
+        "application_reopened",
     ]
     assert {
         ApplicationState.AWAITING_CONFIRMATION,

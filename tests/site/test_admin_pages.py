@@ -140,7 +140,7 @@ async def test_an_application_says_what_it_says_as_text(
     await administrator.send(path, form)
     page = await administrator.open(path)
     expect_harmless(page)
-    assert page.text.count("&lt;script&gt;") == 2  # the motivation, and the note
+    assert page.text.count("&lt;script&gt;") == 3  # the motivation, and the note twice
     assert "\n\n\tEnd" in page.text
 
 

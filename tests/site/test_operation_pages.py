@@ -1,5 +1,6 @@
 """The service for administrators: numbers, tokens, sales, the audit log."""
 
+import re
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -226,3 +227,32 @@ async def test_a_reason_reaches_the_applicant_and_a_note_does_not(
     shown = words(await administrator.open(f"/admin/applications/{signup_id}"))
     assert f"by {ADMINISTRATOR}" in shown
     assert note in shown
+
+
+async def test_a_decision_is_undone_on_the_page_after_it(
+    site: Website, administrator: Person
+) -> None:
+    signup_id = await site.apply("agent@example.org")
+    link = await site.link("agent@example.org")
+    await site.accounts.signup.confirm_by_link(link.rpartition("/")[2])
+    one = f"/admin/applications/{signup_id}"
+    decided = await administrator.send(
+        one, {"decision": "reject", "reject-note": "Spam.", "told": "Say more."}
+    )
+    queue = await administrator.open(where(decided))
+    shown = words(await administrator.open(one))
+    assert "rejected by root" in shown.replace(ADMINISTRATOR, "root")
+    assert "message to the applicant Say more." in shown
+    found = re.search(r'name="decided_at" value="(\d+)"', queue.text)
+    assert found
+    await administrator.send(f"{one}/undo", {"decided_at": found[1]})
+    again = await administrator.send(f"{one}/undo", {"decided_at": found[1]})
+    page = words(await administrator.open(one))
+    email = await site.email("agent@example.org")
+
+    assert again.status_code == 409
+    assert "until another decision is made" in words(again)
+    assert "Waiting for approval" in page
+    assert "reopened" in page
+    assert "is being reviewed again" in email
+    assert 'name="decided_at"' not in (await administrator.open(where(decided))).text

@@ -93,8 +93,9 @@ def _log_against_states(db: apsw.Connection) -> list[str]:
     """Replay the log: it says how every application is, and that nothing was issued unasked."""
     told: dict[str, str | None] = {}
     wrong = []
-    for action, subject, because in db.execute(
-        "SELECT action, subject, detail ->> 'because' FROM account_event ORDER BY id"
+    for action, subject, because, now in db.execute(
+        "SELECT action, subject, detail ->> 'because', detail ->> 'now' FROM account_event"
+        " ORDER BY id"
     ):
         application = because if action == "issued" else subject
         if not application.startswith("application:"):
@@ -104,6 +105,8 @@ def _log_against_states(db: apsw.Connection) -> list[str]:
         if action == "confirmed":
             if told[application] == "awaiting_confirmation":
                 told[application] = "awaiting_approval"
+        elif action == "reopened":
+            told[application] = now
         elif action in STATE_AFTER:
             told[application] = STATE_AFTER[action]
     kept = {

@@ -47,6 +47,7 @@ class EmailKind(StrEnum):
     WALLET_LINKED = "wallet_linked"
     SIGNAL_LIMIT = "signal_limit"
     SPEND_ALERT = "spend_alert"
+    APPLICATION_REOPENED = "application_reopened"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -133,6 +133,16 @@ You received this e-mail because the application named this address.
 No action is needed.
 """
 
+APPLICATION_REOPENED: Final = """\
+Your application for access to {name} is being reviewed again. The
+decision that we sent you a moment ago no longer applies.
+
+You get another e-mail when the review is over.
+
+You received this e-mail because the application named this address.
+No action is needed.
+"""
+
 NEW_KEY: Final = """\
 A new API key was created for your account at {name}.
 
@@ -334,6 +344,7 @@ TEMPLATES: Final[Mapping[EmailKind, tuple[str, str]]] = {
     EmailKind.CONFIRM_APPLICATION: ("Confirm your application to {name}", CONFIRM_APPLICATION),
     EmailKind.APPLICATION_APPROVED: ("Your application was approved", APPLICATION_APPROVED),
     EmailKind.APPLICATION_REJECTED: ("Your application was not approved", APPLICATION_REJECTED),
+    EmailKind.APPLICATION_REOPENED: ("Your application is reviewed again", APPLICATION_REOPENED),
     EmailKind.NEW_KEY: ("A new API key for your account", NEW_KEY),
     EmailKind.VERIFY_EMAIL: ("Verify your e-mail address", VERIFY_EMAIL),
     EmailKind.RESET_PASSWORD: ("Choose a new password", NEW_LOGIN),

@@ -36,6 +36,7 @@ from mintscope.accounts.people.session import (
 from mintscope.accounts.signups.application import (
     Application,
     ApplicationRows,
+    DecisionRows,
     SignupId,
     subject_of,
 )
@@ -98,6 +99,7 @@ class AccountRows:
     users: UserRows
     names: NameRows
     applications: ApplicationRows
+    decisions: DecisionRows
     api_keys: ApiKeyRows
     user_keys: UserKeyRows
     key_addresses: KeyAddressRows

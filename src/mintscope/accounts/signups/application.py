@@ -31,6 +31,7 @@ HANDLE_LENGTH_MAX: Final = 64
 NOTE_LENGTH_MAX: Final = 2_000
 REDELIVERY_MS: Final = 10 * MINUTE_MS
 LAPSE_MS: Final = 3 * DAY_MS
+UNDO_MS: Final = MINUTE_MS  # for which a decision can be undone
 
 
 class UserType(StrEnum):
@@ -102,6 +103,11 @@ class Application:
     def is_undecided(self) -> bool:
         """True if an administrator may decide about it, or about scopes that its key asks for."""
         return self.state in UNDECIDED or self.asked_at is not None
+
+    def can_be_undone(self, now: UnixMs) -> bool:
+        """Return whether the decision is young enough, and nothing was fetched with it."""
+        is_decided = self.state in {ApplicationState.APPROVED, ApplicationState.REJECTED}
+        return is_decided and self.decided_at is not None and now - self.decided_at < UNDO_MS
 
     def has_lapsed(self, now: UnixMs) -> bool:
         """Return whether the application was not confirmed in time."""
@@ -186,6 +192,16 @@ class ApplicationRows(Protocol):
 
     def counts(self) -> Mapping[ApplicationState, int]:
         """Return the number of applications in each state; states without any are left out."""
+
+
+class DecisionRows(Protocol):
+    """Decisions on applications inside one transaction."""
+
+    def reopen(self, signup_id: SignupId, decided_at: UnixMs, since: UnixMs) -> bool:
+        """Undo the decision of *decided_at*, in one statement; return whether it was undone.
+
+        It must be newer than *since*, and no key may have been issued for the application.
+        """
 
 
 def is_sent_again(

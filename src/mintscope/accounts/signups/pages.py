@@ -1,6 +1,7 @@
 """The administrators' queue: applications, read and decided one at a time."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Final, Literal, get_args
 
@@ -15,6 +16,7 @@ from mintscope.accounts.signups.application import (
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.kit.errors import BadRequest, NotFound
 from mintscope.kit.http.request import parse_id
+from mintscope.kit.primitives import UnixMs
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.site.routes import (
     Access,
@@ -54,6 +56,7 @@ class ReviewPages:
         yield get(QUEUE, self.queue, Access.SIGNED_IN)
         yield get(one, self.show, Access.SIGNED_IN)
         yield post(one, self.decide, Access.FRESH)
+        yield post(f"{one}/undo", self.undo, Access.FRESH)
         for what in get_args(Ending):
             yield get(f"{one}/{what}", partial(self._ask, what), Access.FRESH)
             yield post(f"{one}/{what}", partial(self._end, what), Access.FRESH)
@@ -79,8 +82,17 @@ class ReviewPages:
             "text": text,
             "states": STATE_NAMES,
             "counts": await self._review.counts(),
+            "decided": await self._decided(request),
         }
         return Page("admin/queue.html", facts)
+
+    async def _decided(self, request: PageRequest) -> Application | None:
+        """Return the application that was decided just now, if that can still be undone."""
+        signup_id = parse_place(request.query_params.line("decided"))
+        if signup_id is None:
+            return None
+        found = await self._review.application(SignupId(signup_id))
+        return found if found is not None and found.can_be_undone(request.now) else None
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show everything about an application, and the possible actions."""
@@ -110,7 +122,22 @@ class ReviewPages:
             # Another administrator was quicker: the page shows what is so now.
             now = await self._application(request)
             return await self._page(now, request, errors={"": sentence(error)})
-        return Redirect(QUEUE, notice="approved" if decision == "approve" else "rejected")
+        queue = f"{QUEUE}?decided={application.signup_id}"
+        return Redirect(queue, notice="approved" if decision == "approve" else "rejected")
+
+    async def undo(self, request: PageRequest) -> PageResponse:
+        """Undo the decision that the form names, within a minute of it."""
+        application = await self._application(request)
+        decided_at = UnixMs(parse_id(request.form.text("decided_at")))
+        try:
+            await self._review.undo(
+                application.signup_id, decided_at=decided_at, actor=request.signed_in
+            )
+        except NotPossible as error:
+            now = await self._application(request)
+            return await self._page(now, request, errors={"": sentence(error)}, status=409)
+        page = f"{QUEUE}/applications/{application.signup_id}"
+        return Redirect(page, notice="decision-undone")
 
     async def _ask(self, what: Ending, request: PageRequest) -> PageResponse:
         """Ask for confirmation before the key or the application is ended."""
@@ -147,11 +174,18 @@ class ReviewPages:
         )
 
     async def _page(
-        self, application: Application, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS
+        self,
+        application: Application,
+        request: PageRequest,
+        errors: Mapping[str, str] = NO_ERRORS,
+        status: int | None = None,
     ) -> Page:
         by = application.decided_by or ""
-        names = await self._review.names([by])
-        return _page(application, request, errors, decided_by=names.get(by, by))
+        history = await self._review.history(application.signup_id)
+        names = await self._review.names({by, *(event.actor for event in history)})
+        page = _page(application, request, errors, decided_by=names.get(by, by))
+        facts = {"history": history, "names": names}
+        return replace(page, facts={**page.facts, **facts}, status=status)
 
     async def _application(self, request: PageRequest) -> Application:
         signup_id = SignupId(parse_id(request.path_params["application"]))
@@ -184,6 +218,7 @@ def _page(
         "granted": in_order(application.scopes | READ_SCOPES) if is_admitted else [],
         "decided_by": decided_by,
         "is_undecided": application.is_undecided,
+        "can_undo": application.can_be_undone(request.now),
         "is_fresh": request.signed_in.is_fresh(request.now),
         "areas": AREAS,
         "ticked": frozenset(request.form.texts("scope")) if errors else asked,

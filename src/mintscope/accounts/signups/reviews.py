@@ -23,6 +23,7 @@ from mintscope.accounts.people.sessions import (
 )
 from mintscope.accounts.signups.application import (
     UNDECIDED,
+    UNDO_MS,
     Application,
     ApplicationState,
     KeptApplication,
@@ -48,7 +49,15 @@ TRACKED: Final = "tracked token"
 DECLINED: Final = "declined token"
 MINT: Final = "mint:"
 REQUESTS_READ_MAX: Final = 100
+HISTORY_MAX: Final = 20
 NO_SCOPES: Final[frozenset[Scope]] = frozenset()
+
+REOPENED: Final = "reopened"
+TOO_LATE: Final = "a decision can be undone for a minute, and until another decision is made"
+KEY_FETCHED: Final = (
+    "the applicant has fetched the key, so the approval cannot be undone: revoke the key with"
+    " Forget the application, or with Let it fetch a key again"
+)
 
 # How an application is, in a sentence about it.
 STANDINGS: Final = {
@@ -144,6 +153,23 @@ class Reviews:
     async def _decide(self, decision: Decision) -> Application:
         now = self.clock.now()
         return await self.store.transact(lambda rows: _decide(rows, decision, now))
+
+    async def undo(
+        self, signup_id: SignupId, *, decided_at: UnixMs, actor: Reviewer
+    ) -> Application:
+        """Undo the decision of *decided_at*, within a minute of it; write to the applicant.
+
+        Raises    NotPossible after a minute, after another decision, and once the key was fetched
+        """
+        now = self.clock.now()
+        return await self.store.transact(
+            lambda rows: _undo(rows, signup_id, decided_at, actor, now)
+        )
+
+    async def history(self, signup_id: SignupId) -> Sequence[Event]:
+        """Return the newest HISTORY_MAX events of an application, newest first."""
+        wanted = EventFilter(subject_of(signup_id))
+        return [event for _, event in await self.events(limit=HISTORY_MAX, wanted=wanted)]
 
     async def reset(self, signup_id: SignupId, *, actor: Reviewer) -> Application:
         """Revoke the issued key, and allow another exchange of the secret.  Raises NotPossible."""
@@ -304,6 +330,26 @@ def _decide_asked(
     action = "granted" if is_granted else "refused"
     note(rows.events, at, actor, action, subject_of(signup_id), **detail)
     return _reread(rows, signup_id)
+
+
+def _undo(
+    rows: AccountRows, signup_id: SignupId, decided_at: UnixMs, reviewer: Reviewer, at: UnixMs
+) -> Application:
+    actor = expect_administrator(rows, reviewer)
+    kept = rows.applications.get(signup_id)
+    if kept is None:
+        raise _unexpected(signup_id, None, expected="is there")
+    before = kept.application
+    if before.state is ApplicationState.KEY_ISSUED:
+        raise NotPossible(KEY_FETCHED)
+    if not rows.decisions.reopen(signup_id, decided_at, UnixMs(at - UNDO_MS)):
+        raise NotPossible(TOO_LATE)
+    after = _reread(rows, signup_id)
+    is_told = before.state is ApplicationState.APPROVED or before.confirmed_at is not None
+    if is_told:
+        rows.emails.insert(EmailKind.APPLICATION_REOPENED, after.form.email, {}, None, at)
+    note(rows.events, at, actor, REOPENED, subject_of(signup_id), was=before.state, now=after.state)
+    return after
 
 
 def _tell_approved(rows: AccountRows, application: Application, at: UnixMs) -> str:

@@ -15,6 +15,7 @@ from mintscope.accounts.signups.application import (
     NewApplication,
     SignupId,
 )
+from mintscope.kit.primitives import UnixMs
 
 APPLICATION: Final = Columns(
     Application,
@@ -35,13 +36,22 @@ HOLDS: Final = (
 )
 # An issued key that asks for scopes waits beside the applications.
 WAITS: Final = "(state = ? OR asked_at IS NOT NULL)"
+# An application that had a key before a reset keeps its account, and is not undecided again.
+REOPEN: Final = """
+UPDATE application
+   SET state = CASE WHEN confirmed_at IS NULL
+               THEN 'awaiting_confirmation' ELSE 'awaiting_approval' END,
+       decided_at = NULL, decided_by = NULL, scopes = '[]', note = ''
+ WHERE id = ?1 AND decided_at = ?2 AND decided_at > ?3 AND state IN ('approved', 'rejected')
+   AND "user" IS NULL
+"""
 COUNTS: Final = """
 SELECT state, asked_at IS NOT NULL, count(*) FROM application GROUP BY state, asked_at IS NOT NULL
 """
 
 
 class SqlApplicationRows(Table[SignupId, KeptApplication]):
-    """Implements ApplicationRows."""
+    """Implements ApplicationRows and DecisionRows."""
 
     NAME = "application"
     COLUMNS = Columns(
@@ -64,6 +74,11 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
     def delete(self, signup_id: SignupId) -> None:
         """Delete an application."""
         self._db.execute("DELETE FROM application WHERE id = ?", (signup_id,))
+
+    def reopen(self, signup_id: SignupId, decided_at: UnixMs, since: UnixMs) -> bool:
+        """Undo the decision of *decided_at*, in one statement; return whether it was undone."""
+        self._db.execute(REOPEN, (signup_id, decided_at, since))
+        return self._db.changes() == 1
 
     def page(
         self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""

@@ -121,7 +121,8 @@ def rows_of(db: Database) -> AccountRows:
     return AccountRows(
         users=users,
         names=users,
-        applications=SqlApplicationRows(db),
+        applications=(applications := SqlApplicationRows(db)),
+        decisions=applications,
         api_keys=keys,
         user_keys=keys,
         key_addresses=SqlKeyAddressRows(db),
