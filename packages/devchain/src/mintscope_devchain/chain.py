@@ -51,6 +51,8 @@ class Devchain:
 
     slot_ms, finality_ms   how fast it is: see `slot_pace`
     has_votes              blocks hold votes; None: as they do before Alpenglow
+    has_story              tokens launch, leave their curve and imitate others; as much is traded in
+                           a minute now as in the history
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each thing that can be set
@@ -64,6 +66,7 @@ class Devchain:
         slot_ms: int = SLOT_MS,
         finality_ms: int = FINALITY_MS,
         has_votes: bool | None = None,
+        has_story: bool = False,
     ) -> None:
         assert 0 <= history_days <= HISTORY_DAYS_MAX
         assert 1 <= mints <= MINTS_MAX
@@ -71,7 +74,7 @@ class Devchain:
         self.genesis_hash = address(seed, now, "genesis")
         self._random = Random(seed)  # noqa: S311  # a market, not a secret
         self._now = now
-        self.world = World(seed=seed, mints=mints)
+        self.world = World(seed=seed, mints=mints, has_story=has_story)
         pace = slot_pace(slot_ms, finality_ms)
         self._slot_ms = slot_ms
         self.blockstore = Blockstore(kept_blocks, pace)
@@ -85,7 +88,9 @@ class Devchain:
         )
         opens = UnixS(now // 1_000)
         has_votes = not pace.is_alpenglow if has_votes is None else has_votes
-        self._traffic = Traffic(self.world, self._random, opens=opens, has_votes=has_votes)
+        self._traffic = Traffic(
+            self.world, self._random, opens=opens, has_votes=has_votes, is_even=has_story
+        )
         self._make_history(opens, history_days)
         self.opened_slot: int = self.blockstore.tip
 

@@ -146,7 +146,7 @@ def demo(
 
 
 def _run(folder: Path, listener: socket.socket, *, history_days: float, streams: bool) -> None:
-    world = World(seed=SEED, mints=MINTS)
+    world = World(seed=SEED, mints=MINTS, has_story=True)
     genesis = Genesis(SEED)
     traded = {each.token.symbol: each.token.mint for each in world.listed}
     chain_port, grpc_port = _free_ports(2)
@@ -166,6 +166,7 @@ def _run(folder: Path, listener: socket.socket, *, history_days: float, streams:
     with Children(environment) as children:
         _tell(f"starting a local Solana with {history_days:g} days of history ...")
         arguments = ["devchain", "--port", str(chain_port), "--history-days", str(history_days)]
+        arguments.append("--story")
         arguments += ["--grpc-port", str(grpc_port)] if streams else []
         children.start("devchain", arguments, role=Role(has_memory=True, is_vital=True))
         _until(children, lambda: _answers(f"{rpc_url}/health"))
@@ -267,6 +268,10 @@ def _invite(origin: str, credit_token: str, traded: Mapping[str, Mint]) -> None:
     typer.echo("Other tokens on this market:\n")
     for symbol, mint in traded.items():
         typer.echo(f"  {symbol:6} {mint}")
+    typer.echo(
+        "\nGONE is dead. GRAD leaves its bonding curve three minutes after the start. NEW1 to NEW5"
+        "\nlaunch after 2, 5, 10, 20 and 40 minutes. TWIN looks like BONE; SAME is called MOON."
+    )
 
 
 def _invite_people(origin: str, rpc_url: str, password: str, folder: Path) -> None:

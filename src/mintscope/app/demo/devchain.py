@@ -36,6 +36,16 @@ app = typer.Typer()
 Url = Annotated[str, typer.Option(metavar="URL", help="URL of the devchain.")]
 Host = Annotated[str, typer.Option(metavar="ADDRESS", help="Address to listen on.")]
 Port = Annotated[int, typer.Option(metavar="PORT", help="Port to listen on.", min=0, max=65_535)]
+Story = Annotated[
+    bool,
+    typer.Option(
+        "--story",
+        help=(
+            "Tokens launch, leave their bonding curve and imitate others; as much is traded in a"
+            " minute now as in the history."
+        ),
+    ),
+]
 GrpcPort = Annotated[
     int | None,
     typer.Option(
@@ -111,6 +121,8 @@ def devchain(
     grpc_port: GrpcPort = None,
     to_file: ToFile = None,
     blocks: Blocks = None,
+    *,
+    story: Story = False,
 ) -> None:
     """Serve a simulated Solana over JSON-RPC, or write its blocks to a file."""
     if blocks is not None and to_file is None:
@@ -129,6 +141,7 @@ def devchain(
         history_days=history_days,
         slot_ms=slot_ms,
         finality_ms=finality_ms,
+        has_story=story,
     )
     if listener is not None:
         where = f"[{host}]" if ":" in host else host

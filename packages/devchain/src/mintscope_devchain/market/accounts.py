@@ -58,8 +58,9 @@ def _places_of_names(tokens: tuple[Token, ...]) -> dict[str, Token]:
 
 def _name(token: Token) -> Account:
     """Return the Metaplex account of *token*: its key, its authority, the mint and two texts."""
-    name = NAMES.get(token.symbol, token.symbol.capitalize())
-    data = u8(METADATA_V1) + keys(token.mint, token.mint) + string(name) + string(token.symbol)
+    symbol = token.called or token.symbol
+    name = NAMES.get(symbol, symbol.capitalize())
+    data = u8(METADATA_V1) + keys(token.mint, token.mint) + string(name) + string(symbol)
     return Account(OTHER_RENT, data, Pubkey.from_string(METAPLEX))
 
 

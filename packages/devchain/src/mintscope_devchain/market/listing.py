@@ -21,6 +21,8 @@ class Listing(NamedTuple):
     buys           share of buys among the swaps that do not follow the price
     volatility     standard deviation of the logarithm of the price over a day
     born, died     seconds before the history ends; None: always, never
+    called         its symbol on chain, if another than *symbol*
+    graduates      seconds before the history ends at which it leaves its curve for the next venue
     """
 
     symbol: str
@@ -33,6 +35,8 @@ class Listing(NamedTuple):
     volatility: float = 0.3
     born: int | None = None
     died: int | None = None
+    called: str = ""
+    graduates: int | None = None
 
 
 _V4 = (Venue.RAYDIUM_V4, SOL)
@@ -65,6 +69,19 @@ LISTINGS: Final = (
     Listing("DOZE", 6, 0.0017, (_V4,), 0.05, 0.0001, 0.5, 0.3),
     Listing("GONE", 6, 0.0000255, (_CURVE,), 0.6, 0.0, 0.4, 0.9, died=3 * DAY_S),
     Listing("BABY", 6, 0.000021, (_CURVE,), 1.5, 0.00001, 0.8, 0.4, born=240),
+)
+
+
+# After the others, in a market with a story: one that leaves its curve, one whose symbol looks like
+# BONE (its O is Cyrillic), one with the symbol of MOON, and launches of the next hour.
+STORY: Final = (
+    Listing("GRAD", 6, 0.00006, (_CURVE, _SWAP), 2.4, 0.5, 0.6, 0.2, graduates=-180),
+    Listing("TWIN", 5, 0.0000019, (_V4,), 0.2, 0.01, called="B\N{CYRILLIC CAPITAL LETTER O}NE"),
+    Listing("SAME", 6, 0.00011, (_SWAP,), 0.3, 0.01, called="MOON"),
+    *(
+        Listing(f"NEW{number}", 6, 0.000021, (_CURVE,), 3.0, 0.1, 0.8, 0.4, born=-after_s)
+        for number, after_s in enumerate((120, 300, 600, 1_200, 2_400), 1)
+    ),
 )
 
 

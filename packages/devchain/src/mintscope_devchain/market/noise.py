@@ -8,7 +8,7 @@ from typing import Final
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope_devchain.addresses import VOTE
 from mintscope_devchain.market.listing import DOLLAR
-from mintscope_devchain.market.pool import Token, Venue
+from mintscope_devchain.market.pool import Pool, Token, Venue
 from mintscope_devchain.market.world import World
 from mintscope_devchain.shapes import pumpswap, spl
 from mintscope_devchain.shapes.bytes import u8, u32, u64
@@ -41,7 +41,7 @@ class Noise:
         if self._random.random() < PAID_IN_TOKENS:
             yield self._token_payment(DOLLAR)
         if self._shared_pools and self._random.random() < LIQUIDITY:
-            yield self._liquidity_change(at)
+            yield self._liquidity_change(at, self._filled())
 
     def _votes(self, slot: Slot, at: UnixS, bank: bytes) -> Iterator[MarketTransaction]:
         for voter, account in self._voters:
@@ -63,9 +63,13 @@ class Noise:
             partial(spl.transfer_checked, source, target, amount, payer, token), Submission(payer)
         )
 
-    def _liquidity_change(self, at: UnixS) -> MarketTransaction:
+    def _filled(self) -> list[Pool]:
+        """Return the pools that hold something."""
+        return [each for each in self._shared_pools if self._world.balances[each.base_vault]]
+
+    def _liquidity_change(self, at: UnixS, pools: list[Pool]) -> MarketTransaction:
         world = self._world
-        pool = self._random.choice(self._shared_pools)
+        pool = self._random.choice(pools)
         owner = self._random.choice(world.providers)
         held = world.lp_account(owner, pool)
         reserves = pool.reserves(world.balances)

@@ -35,12 +35,16 @@ VIRTUAL_QUOTE = {Venue.PUMP_FUN: 30_000_000_000}
 
 
 class Token(NamedTuple):
-    """A mint and its properties in the market."""
+    """A mint and its properties in the market.
+
+    called   its symbol on chain, if another than *symbol*, which is the only one
+    """
 
     mint: Mint
     symbol: str
     decimals: int
     program: str = SPL
+    called: str = ""
 
 
 class Reserves(NamedTuple):

@@ -11,15 +11,16 @@ from random import Random
 from typing import Final
 
 from mintscope.kit.primitives import Slot, UnixS
+from mintscope.kit.time import MINUTE_S
 from mintscope_devchain.addresses import raw
 from mintscope_devchain.market.listing import DOLLAR, SOL
 from mintscope_devchain.market.noise import Noise
 from mintscope_devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Pool, Venue
 from mintscope_devchain.market.prices import Prices
 from mintscope_devchain.market.world import Listed, World
-from mintscope_devchain.shapes import order
+from mintscope_devchain.shapes import order, pumpfun
 from mintscope_devchain.shapes.pumpfun import RESERVED_BASE
-from mintscope_devchain.transaction import MarketTransaction, Submission
+from mintscope_devchain.transaction import OTHER_RENT, MarketTransaction, Submission
 
 NOISE: Final = 0.0012  # share of the reserves a trade without a reason moves
 SHARE_MIN = 0.0004
@@ -35,13 +36,28 @@ TIPPED: Final = 0.2
 TIPS: Final = (1_000, 2_000_000)
 UNIT_PRICES: Final = (1_000, 200_000)
 AFFORDABLE: Final = 0.9  # of what a trader holds; the rest is for fees
+EVEN: Final = 4.0  # swaps a minute of a market of even pace, for each of a block of the history
+MOST: Final = 2  # swaps of a token in a block of even pace; they are larger instead
+SOL_SIZE_MIN: Final = 1 / 60  # of a swap of SOL in such a block: a dollar rate needs a real one
 
 
 class Traffic:
     """Makes the transactions of one block after the other."""
 
-    def __init__(self, world: World, random: Random, *, opens: UnixS, has_votes: bool) -> None:
-        """Trade in *world*; at *opens* the history ends and the market goes live."""
+    def __init__(
+        self,
+        world: World,
+        random: Random,
+        *,
+        opens: UnixS,
+        has_votes: bool,
+        is_even: bool = False,
+    ) -> None:
+        """Trade in *world*; at *opens* the history ends and the market goes live.
+
+        is_even   as much is traded in a minute after *opens* as before, whatever a block spans
+        """
+        self._is_even = is_even
         self._world = world
         self._random = random
         self._opens = opens
@@ -53,37 +69,60 @@ class Traffic:
     ) -> tuple[MarketTransaction, ...]:
         """Return the transactions of *slot*, *after_s* seconds after the block *parent*."""
         self._prices.advance(after_s)
-        intents: list[Callable[[], Iterable[MarketTransaction]]] = [
-            partial(self._trade, listed, at)
-            for listed in self._world.listed
-            for _ in range(self._count(listed, at))
-        ]
-        intents.append(partial(self._trade_sol, at))
+        intents: list[Callable[[], Iterable[MarketTransaction]]] = []
+        for listed in self._world.listed:
+            count, size = self._pace(listed, at, after_s)
+            intents += [partial(self._trade, listed, at, size)] * count
+        sol_size = max(SOL_SIZE_MIN, after_s / MINUTE_S) if self._is_even else 1.0
+        intents.append(partial(self._trade_sol, at, sol_size))
         intents.append(partial(self._noise.transactions, slot, at, raw(parent)))
         if self._random.random() < FAILED:
             intents.append(partial(self._fail, at))
         self._random.shuffle(intents)
+        intents[:0] = [partial(self._graduate, each, at) for each in self._world.listed]
         return tuple(transaction for intent in intents for transaction in intent())
 
-    def _count(self, listed: Listed, at: UnixS) -> int:
+    def _pace(self, listed: Listed, at: UnixS, after_s: float) -> tuple[int, float]:
+        """Return the number of swaps in a block, and the size of each, times the usual."""
         listing = listed.listing
         age = self._opens - at
         if listing.born is not None and age > listing.born:
-            return 0
+            return 0, 1.0
         if listing.died is not None and age < listing.died:
-            return 0
+            return 0, 1.0
         expected = listing.history if age >= 0 else listing.live
-        return int(expected) + (self._random.random() < expected % 1)
+        size = 1.0
+        if self._is_even:
+            expected = listing.history * EVEN * after_s / MINUTE_S
+            size = max(1.0, expected / MOST)
+            expected = min(expected, MOST)
+        return int(expected) + (self._random.random() < expected % 1), size
 
-    def _trade_sol(self, at: UnixS) -> Iterator[MarketTransaction]:
+    def _graduate(self, listed: Listed, at: UnixS) -> Iterator[MarketTransaction]:
+        """Yield the transaction that moves a token from its curve to its pool, at its price."""
+        listing = listed.listing
+        world = self._world
+        if listing.graduates is None or self._opens - at > listing.graduates:
+            return
+        if not listed.is_on_curve(world.balances):
+            return
+        curve, pool, *_ = listed.pools
+        base, quote = curve.reserves(world.balances)
+        lamports = world.balances[curve.quote_vault] - OTHER_RENT
+        amounts = (min(world.balances[curve.base_vault], lamports * base // quote), lamports)
+        payer = world.providers[0]
+        build = partial(pumpfun.migrate, curve, pool, payer, amounts)
+        yield world.transact(lambda: (build(),), Submission(payer))
+
+    def _trade_sol(self, at: UnixS, size: float) -> Iterator[MarketTransaction]:
         """Yield the swap that gives every block a rate of SOL in dollars."""
         fill = None
         while fill is None:
-            fill = self._fill(self._random.choice(self._world.sol_pools), 0.5, at, dust=0)
+            fill = self._fill(self._random.choice(self._world.sol_pools), 0.5, at, size, dust=0)
         yield self._direct(fill)
 
-    def _trade(self, listed: Listed, at: UnixS) -> Iterator[MarketTransaction]:
-        fill = self._fill(self._choose(listed), listed.listing.buys, at)
+    def _trade(self, listed: Listed, at: UnixS, size: float) -> Iterator[MarketTransaction]:
+        fill = self._fill(self._choose(listed), listed.listing.buys, at, size)
         if fill is None:
             return
         legs = self._legs(fill) if self._random.random() < ROUTED else None
@@ -92,30 +131,37 @@ class Traffic:
     def _fail(self, at: UnixS) -> Iterator[MarketTransaction]:
         """Yield a route that ends below its minimum, and so pays only its fee."""
         listed = self._random.choice(self._world.listed)
-        fill = self._fill(self._choose(listed), listed.listing.buys, at)
+        fill = self._fill(self._choose(listed), listed.listing.buys, at, 1.0)
         legs = None if fill is None else self._legs(fill)
         if legs is not None:
             yield self._route(legs, failed_at=order.ROUTE_POSITION)
 
     def _choose(self, listed: Listed) -> Pool:
         """Return a random pool of *listed*; deeper pools are likelier."""
+        if listed.listing.graduates is not None:
+            return listed.pools[0 if listed.is_on_curve(self._world.balances) else 1]
         return self._random.choices(listed.pools, weights=range(len(listed.pools), 0, -1))[0]
 
-    def _fill(self, pool: Pool, buys: float, at: UnixS, dust: float = DUST) -> Fill | None:
-        """Return a trade that moves *pool* towards its target price, or a random trade."""
+    def _fill(
+        self, pool: Pool, buys: float, at: UnixS, size: float, *, dust: float = DUST
+    ) -> Fill | None:
+        """Return a trade that moves *pool* towards its target price, or a random trade.
+
+        size   of a random trade, times the usual
+        """
         random = self._random
         base, quote = pool.reserves(self._world.balances)
         gap = log(self._prices.raw(pool.base, pool.quote) * base / quote)
-        share = NOISE * random.lognormvariate(0, 1)
+        share = NOISE * size * random.lognormvariate(0, 1)
         is_buy = random.random() < buys
         if abs(gap) > GAP_MIN:
             # Where buying is the habit, rare large sells answer many small buys.
-            size = 2 * (1 - buys) if gap > 0 else 2 * buys
-            pull = abs(exp(gap / 2) - 1) * random.uniform(0.4, 1) * size
+            part = 2 * (1 - buys) if gap > 0 else 2 * buys
+            pull = abs(exp(gap / 2) - 1) * random.uniform(0.4, 1) * part
             if pull > share or is_buy is not (gap > 0):
                 share = pull
                 is_buy = gap > 0
-        share = max(SHARE_MIN, min(SHARE_MAX, share))
+        share = max(SHARE_MIN * min(1.0, size), min(SHARE_MAX, share))
         amount_in = int((quote if is_buy else base) * share)
         if random.random() < dust:
             amount_in = random.randrange(*DUST_AMOUNTS)

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import LAMPORTS_PER_SOL
 from mintscope_devchain.addresses import JITO_TIPS, PUMP_FUN_FEES, RAYDIUM_V4_AUTHORITY, address
-from mintscope_devchain.market.listing import DOLLAR, SOL, SOL_USD, Listing, numbered
+from mintscope_devchain.market.listing import DOLLAR, SOL, SOL_USD, STORY, Listing, numbered
 from mintscope_devchain.market.pool import VIRTUAL_BASE, VIRTUAL_QUOTE, Pool, Token, Venue
 from mintscope_devchain.shapes.pumpswap import LP_MINT
 from mintscope_devchain.transaction import (
@@ -39,11 +39,16 @@ class Listed(NamedTuple):
     listing: Listing
     pools: tuple[Pool, ...]
 
+    def is_on_curve(self, balances: Mapping[str, int]) -> bool:
+        """Return whether it is yet to leave its curve for its next pool."""
+        return self.listing.graduates is not None and not balances[self.pools[1].base_vault]
+
 
 class World:
     """The balances of all accounts, and the only code that changes them."""
 
-    def __init__(self, *, seed: int, mints: int) -> None:
+    def __init__(self, *, seed: int, mints: int, has_story: bool = False) -> None:
+        """List *mints* tokens, and those of the STORY after them if *has_story*."""
         self._address: Callable[..., str] = partial(address, seed)
         self.wallets = tuple(self._address("wallet", number) for number in range(WALLETS))
         self.providers = self.wallets[:PROVIDERS]
@@ -61,7 +66,8 @@ class World:
                 (Venue.RAYDIUM_V4, 2_000_000.0),
             )
         )
-        self.listed = tuple(self._list(number) for number in range(mints))
+        listings = [numbered(number) for number in range(mints)]
+        self.listed = tuple(map(self._list, [*listings, *(STORY if has_story else ())]))
         self.mints: Mapping[str, Token] = {
             token.mint: token for token in (SOL, DOLLAR, *(each.token for each in self.listed))
         }
@@ -117,13 +123,18 @@ class World:
             if not self.balances[account] and account not in self.holdings:
                 del self.balances[account]
 
-    def _list(self, number: int) -> Listed:
-        listing = numbered(number)
+    def _list(self, listing: Listing) -> Listed:
         mint = Mint(self._address("mint", listing.symbol))
-        token = Token(mint, listing.symbol, listing.decimals)
+        token = Token(mint, listing.symbol, listing.decimals, called=listing.called)
         self._endow(token, int(20_000 / listing.price * 10**token.decimals))
         pools = tuple(
-            self._pool(place, token, price=listing.price, depth=DEPTH_USD / (1 + rank))
+            self._pool(
+                place,
+                token,
+                price=listing.price,
+                # The pool of a token that leaves its curve gets what the curve holds.
+                depth=0.0 if rank and listing.graduates else DEPTH_USD / (1 + rank),
+            )
             for rank, place in enumerate(listing.venues)
         )
         return Listed(token, listing, pools)

@@ -26,8 +26,9 @@ def keys(*public_keys: str) -> bytes:
 
 
 def string(value: str) -> bytes:
-    """Return *value* prefixed with its length."""
-    return u32(len(value)) + value.encode()
+    """Return *value* prefixed with its length in bytes."""
+    text = value.encode()
+    return u32(len(text)) + text
 
 
 @cache

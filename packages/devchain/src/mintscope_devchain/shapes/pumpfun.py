@@ -6,9 +6,17 @@ from mintscope_devchain.addresses import (
     PUMP_FUN_EVENTS,
     PUMP_FUN_FEES,
     PUMP_FUN_GLOBAL,
+    PUMP_SWAP,
     SYSTEM,
 )
-from mintscope_devchain.market.pool import BASIS_POINTS, VIRTUAL_BASE, VIRTUAL_QUOTE, Fill, Venue
+from mintscope_devchain.market.pool import (
+    BASIS_POINTS,
+    VIRTUAL_BASE,
+    VIRTUAL_QUOTE,
+    Fill,
+    Pool,
+    Venue,
+)
 from mintscope_devchain.shapes import spl
 from mintscope_devchain.shapes.bytes import anchor, emit, event, keys, u8, u64
 from mintscope_devchain.transaction import Invocation, Move, logged
@@ -56,6 +64,20 @@ def swap(fill: Fill) -> Invocation:
         moves=moves,
         log=(logged(told),),
         fill=fill,
+    )
+
+
+def migrate(curve: Pool, pool: Pool, payer: str, amounts: tuple[int, int]) -> Invocation:
+    """Return the move of *amounts*, tokens and lamports, of a curve to its pool on PumpSwap."""
+    tokens, lamports = amounts
+    accounts = (
+        *(PUMP_FUN_GLOBAL, PUMP_FUN_FEES, curve.base.mint, curve.address, curve.base_vault),
+        *(payer, SYSTEM, curve.base.program, PUMP_SWAP, pool.address, pool.base_vault),
+        *(pool.quote_vault, PUMP_FUN_EVENTS, PUMP_FUN),
+    )
+    moved = spl.transfer(curve.base_vault, pool.base_vault, tokens, curve.address, curve.base)
+    return anchor(PUMP_FUN, "migrate", accounts, b"")._replace(
+        inner=(moved,), moves=(Move(curve.address, pool.quote_vault, lamports),)
     )
 
 
