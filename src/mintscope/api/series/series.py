@@ -218,7 +218,8 @@ class CandleRoutes:
         kept = await self.shop.reader.kept_swaps(mint, until, within.limit + 2)
         if kept is None:
             raise not_tracked(mint)
-        return kept.tip, short_series(kept)
+        # Up to 100,000 swaps may take a tenth of a second: other clients do not wait.
+        return kept.tip, await asyncio.to_thread(short_series, kept)
 
     async def _kept(self, mint: Mint, within: Range) -> KeptCandles:
         kept = await self.shop.newest.read(mint, within.asked)

@@ -58,6 +58,7 @@ from mintscope.market.report import (
 from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import Timeframe
 
+FRAMES_MAX: Final = 2_000  # mints with asked frames, 8 kB each, and 20 us of each of their swaps
 CANDLES_LOADED: Final = kernels.SWING + 1  # the open one, too
 
 # Windows that `load` refills from swaps, and from minutes: windows m1 m5 m15, and h1 h4 d1.
@@ -237,7 +238,8 @@ class LiveMarket:
         self._free = list(range(capacity))
         self._live: OrderedDict[Mint, int] = OrderedDict()
         self._standings: dict[Mint, bytes] = {}  # the pools of those, packed
-        self._frames: dict[Mint, Frames] = {}  # of those of which they were asked for
+        # Of those of which they were asked for, the last asked for at the end.
+        self._frames: OrderedDict[Mint, Frames] = OrderedDict()
         self._expected: dict[Mint, _Expected] = {}
         # Slots that may still be retracted, and the newest that cannot.
         self._times: dict[Slot, UnixS] = {}
@@ -351,6 +353,8 @@ class LiveMarket:
         frames = frames_of(loaded)
         if frames is not None:
             self._frames[loaded.mint] = frames
+            if len(self._frames) > FRAMES_MAX:
+                self._frames.popitem(last=False)
         self._stand(loaded.mint, loaded.standings[-1][1] if loaded.standings else None)
         for event in appended:
             self._stand(loaded.mint, event.standings.get(loaded.mint))
@@ -434,6 +438,7 @@ class LiveMarket:
     def _frame_values(self, mint: Mint, kind: ReportKind, now: UnixS) -> Mapping[str, Floats]:
         if not kind.timeframes:
             return NO_FRAMES
+        self._frames.move_to_end(mint)
         return self._frames[mint].read(kind.timeframes, now, leaves_out_open=kind.is_closed)
 
     def _values(self, mint: Mint, kind: ReportKind) -> tuple[Floats, UnixS]:

@@ -209,7 +209,7 @@ def _load(
     )
     recent = at.time - RECENT_S
     held = Folded(stands.mint_id, at.seq, Slot(stands.since_slot), recent, Slot(folded), before)
-    return with_frames(db, loaded, held, timeframes, swaps_of)
+    return with_frames(db, loaded, held, timeframes)
 
 
 def _rebuilt(

@@ -173,7 +173,8 @@ SELECT time, swaps
  ORDER BY seq DESC
  LIMIT :limit
 """
-KEPT_ROWS_MAX: Final = 20_000  # slots with a swap, of a page of 15 seconds
+KEPT_SLOTS_MAX: Final = 20_000
+KEPT_SWAPS_MAX: Final = 100_000  # of a page of 15 seconds, which may end in fewer candles
 FIRST_KEPT: Final = """
 SELECT (SELECT min(slot) FROM header WHERE is_dead = 0), trimmed_seq FROM progress
 """
@@ -300,22 +301,21 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
     if found is None:
         return None
     mint_id, since_slot, *_ = found
-    bounds = {"mint": mint_id, "since": since_slot, "until": until, "limit": KEPT_ROWS_MAX + 1}
-    rows: list[tuple[int, bytes]] = []
+    bounds = {"mint": mint_id, "since": since_slot, "until": until, "limit": KEPT_SLOTS_MAX + 1}
+    swaps: list[tuple[UnixS, PricedSwap]] = []  # the newest first
     seen: set[int] = set()
     has_older = False
-    for time, blob in db.execute(KEPT_SWAPS, bounds):
+    for number, (time, blob) in enumerate(db.execute(KEPT_SWAPS, bounds)):
         seen.add(time // SHORT_S)
-        has_older = len(seen) > spans or len(rows) == KEPT_ROWS_MAX
+        is_full = len(swaps) >= KEPT_SWAPS_MAX or number == KEPT_SLOTS_MAX
+        has_older = len(seen) > spans or is_full
         if has_older:
             break
-        rows.append((time, blob))
+        swaps += [(UnixS(time), swap) for swap in reversed(swaps_of(mint, blob))]
     first_slot, trimmed = db.execute(FIRST_KEPT).get
     is_trimmed = bool(trimmed) and (first_slot is None or first_slot > since_slot)
-    swaps = [(UnixS(time), swap) for time, blob in reversed(rows) for swap in swaps_of(mint, blob)]
-    return KeptSwaps(
-        tip=tip_of(db), swaps=swaps, has_older=has_older, is_whole=not (has_older or is_trimmed)
-    )
+    is_whole = not (has_older or is_trimmed)
+    return KeptSwaps(tip=tip_of(db), swaps=swaps[::-1], has_older=has_older, is_whole=is_whole)
 
 
 def _newest_first(db: Database, mint: Mint, bounds: dict[str, int]) -> Iterator[LoggedSwap]:

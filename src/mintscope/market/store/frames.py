@@ -1,21 +1,37 @@
 """Candles and swaps of which the asked frames of a mint are made, in SQL."""
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
-from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.primitives import Slot, UnixS
 from mintscope.kit.sql.database import Database
-from mintscope.market.engine.fold import price_of, read_state
+from mintscope.market.engine.fold import read_state
 from mintscope.market.engine.frames import WIDE, AskedFrame, Bar, Frames
-from mintscope.market.log import CandleRow, LoadedMint, PricedSwap
+from mintscope.market.engine.kernels import sets_candle
+from mintscope.market.log import CandleRow, LoadedMint
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 BARS_MAX: Final = 20_000  # of a timeframe: 2 years of hours
 NEVER: Final = UnixS(1 << 62)
 ALL_SLOTS: Final = Slot(1 << 62)
-SwapsOf: TypeAlias = Callable[[Mint, bytes], Sequence[PricedSwap]]
+
+
+class _PriceRow(msgspec.Struct, frozen=True, gc=False, array_like=True):
+    """The first fields of a swap in a blob of `log_reader`, which is decoded sooner for it."""
+
+    transaction_index: int
+    outer: int
+    inner: int
+    leg: int
+    is_buy: bool
+    volume: int
+    price_usd: float | None
+
+
+_rows: Final = msgspec.msgpack.Decoder(list[_PriceRow])
 
 BARS: Final = """
 SELECT bucket, high, low, close FROM candle
@@ -52,19 +68,15 @@ def with_frames(
     loaded: LoadedMint,
     folded: Folded,
     timeframes: Collection[str],
-    swaps_of: SwapsOf,
 ) -> LoadedMint:
-    """Return *loaded* with the frames that are asked for, as its state and candles have them.
-
-    swaps_of   reads a blob of swaps
-    """
+    """Return *loaded* with the frames that are asked for, as its state and candles have them."""
     if not timeframes:
         return loaded
     frames = Frames()
     if loaded.state is not None:
         _add_wide(db, frames, loaded, loaded.state, folded.mint_id)
     if AskedFrame.S15 in timeframes:
-        frames.begin_short(_prices(db, loaded, folded, swaps_of))
+        frames.begin_short(_prices(db, folded))
     return replace(loaded, frames=frames.packed())
 
 
@@ -96,14 +108,12 @@ def _bars(
     return [*reversed(rows), Bar(newest.bucket, newest.high, newest.low, newest.close)]
 
 
-def _prices(
-    db: Database, loaded: LoadedMint, folded: Folded, swaps_of: SwapsOf
-) -> Iterator[tuple[UnixS, float]]:
+def _prices(db: Database, folded: Folded) -> Iterator[tuple[UnixS, float]]:
     """Yield the times and prices of folded swaps, in order."""
     bounds = {**folded._asdict(), "mint": folded.mint_id}
     del bounds["mint_id"]
     for time, blob in db.execute(SHORT, bounds):
-        for swap in swaps_of(loaded.mint, blob):
-            price = price_of(swap)
-            if price is not None:
+        for row in _rows.decode(blob):
+            price = row.price_usd
+            if price is not None and sets_candle(price):
                 yield UnixS(time), price

@@ -558,7 +558,7 @@ def _load(db: Database, mint: Mint, timeframes: Collection[str]) -> log.LoadedMi
         standings=_standings(db, bounds),
     )
     held = Folded(mint_id, folded_seq, since_slot, final - RECENT_S)
-    return with_frames(db, loaded, held, timeframes, swaps_of)
+    return with_frames(db, loaded, held, timeframes)
 
 
 def _standings(db: Database, bounds: Mapping[str, int]) -> list[tuple[Slot, bytes]]:
