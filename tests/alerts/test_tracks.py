@@ -10,17 +10,19 @@ from mintscope.alerts.conditions import Tracks, pack, unpack
 from mintscope.kit.errors import InsufficientData
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.engine.engine import Engine
+from mintscope.market.engine.frames import AskedFrame, Frames
 from mintscope.market.log import Appended, LogTrimmed, PricedSwap
 from mintscope.market.report import TokenReport, token_report
 from mintscope.market.standing import Offer, Standing, stand
 from mintscope.market.standings import basis_of
 from mintscope.market.standings import pack as pack_standing
 from mintscope.solana.blocks import WSOL
-from support.fakes.log import FakeLog
+from support.fakes.log import FakeLog, frames_after
 
 MINT: Final = Mint(WSOL)
 OTHER: Final = Mint("JUPyiwrYJFskUPiHa7hkeR8VUtAeFoSYbKedZNsDvCN")
 START_S: Final = 1_750_000_000
+ALL: Final = tuple(AskedFrame)
 ENGINE: Final = Engine(1)
 TRACKS: Final = Tracks(2)
 AGAIN: Final = Tracks(2)
@@ -64,13 +66,15 @@ def begun_log() -> FakeLog:
 
 
 def loaded_report(log: FakeLog, seq: int, now: UnixS) -> TokenReport | None:
-    """Return the result of a load at *seq*."""
+    """Return the result of a load at *seq*; its frames have seen swap by swap."""
     loaded = log.load_at(seq, MINT)
     assert loaded is not None
     ENGINE.load(0, loaded)
     try:
         basis = basis_of(loaded.standings[-1][1] if loaded.standings else None)
-        return token_report(MINT, ENGINE.snapshot(0, now), now, basis=basis)
+        swaps = log.swaps_at(seq, MINT)
+        frames = Frames(frames_after(swaps, ALL)).read(ALL, now, leaves_out_open=False)
+        return token_report(MINT, ENGINE.snapshot(0, now), now, basis=basis, frames=frames)
     except InsufficientData:
         return None
 
@@ -112,7 +116,7 @@ def take_step(log: FakeLog, step: tuple[object, ...]) -> None:
 )
 def test_every_report_is_that_of_a_load(steps: list[tuple[object, ...]], cut: int) -> None:
     log = begun_log()
-    first = log.load_at(log.seq, MINT)
+    first = log.load_at(log.seq, MINT, ALL)
     assert first is not None
     TRACKS.begin(log.seq, None, None)
     assert TRACKS.take(first) == [MINT]
@@ -126,7 +130,7 @@ def test_every_report_is_that_of_a_load(steps: list[tuple[object, ...]], cut: in
                 assert isinstance(event, Appended)
                 assert TRACKS.report(MINT) == loaded_report(log, event.seq, event.header.time)
         if step == ("load",):
-            newest = log.load_at(log.seq, MINT)
+            newest = log.load_at(log.seq, MINT, ALL)
             assert newest is not None
             assert TRACKS.take(newest) == []
         if number == cut:
@@ -139,7 +143,7 @@ def expect_same_again(log: FakeLog) -> None:
     new = TRACKS.new_bases()
     kept = {each.mint: unpack(pack(each)) for each in new}
     TRACKS.keep(new, TRACKS.idle(), TRACKS.seq)
-    base = kept.get(MINT) or log.load_at(log.seq, MINT)
+    base = kept.get(MINT) or log.load_at(log.seq, MINT, ALL)
     assert base is not None
     AGAIN.begin(base.seq, None, None)
     assert AGAIN.take(base) == [MINT]
@@ -153,7 +157,7 @@ def test_a_mint_that_was_loaded_ahead_begins_there() -> None:
     log = begun_log()
     TRACKS.begin(log.seq, None, None)
     log.append(20, START_S + 600, swap(MINT, 0, 3))
-    loaded = log.load_at(log.seq, MINT)
+    loaded = log.load_at(log.seq, MINT, ALL)
     assert loaded is not None
     assert TRACKS.take(loaded) == []
     assert (MINT in TRACKS, TRACKS.has(MINT)) == (False, True)

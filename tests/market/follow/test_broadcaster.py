@@ -14,6 +14,7 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceError
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.market.engine.engine import Engine, LiveMarket, as_trades
+from mintscope.market.engine.frames import Frames
 from mintscope.market.follow.broadcaster import (
     PAUSE_S,
     RENEWED_IN_A_TURN,
@@ -22,14 +23,15 @@ from mintscope.market.follow.broadcaster import (
 )
 from mintscope.market.follow.tailer import LogTailer
 from mintscope.market.report import PLAIN, ReportKind, token_report
-from support.fakes.log import FakeLog
+from support.fakes.log import FakeLog, frames_after
 from support.oracles.merging import merged
 from support.scenes.live_market import TRADED, trade, traded_log
 from support.scenes.made_transactions import address
 
 NOW_S = 1_750_000_000
 CLOSED = ReportKind(is_closed=True)
-KINDS = [PLAIN, CLOSED, ReportKind(is_partial=True)]
+FRAMES = ("d1", "h4", "m30", "s15")
+KINDS = [PLAIN, CLOSED, ReportKind(is_partial=True), ReportKind(timeframes=FRAMES)]
 
 
 @dataclass(eq=False)
@@ -76,7 +78,9 @@ class Scene:
         swaps = self.log.swaps_at(self.log.seq, mint)
         engine.apply(as_trades([(0, time, swap) for time, swap in swaps]))
         values = engine.snapshot(0, tip.time, leaves_out_open=kind.is_closed)
-        report = token_report(mint, values, tip.time, is_partial=kind.is_partial)
+        frames = Frames(frames_after(swaps, FRAMES))
+        read = frames.read(kind.timeframes, tip.time, leaves_out_open=kind.is_closed)
+        report = token_report(mint, values, tip.time, is_partial=kind.is_partial, frames=read)
         return {"slot": tip.slot, **json.loads(msgspec.json.encode(report))}
 
 

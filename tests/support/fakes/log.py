@@ -145,10 +145,7 @@ class FakeLog:
 
     async def load(self, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
         self.loads += 1
-        loaded = self.load_at(self.seq, mint)
-        if loaded is not None and timeframes:
-            folded = self.swaps_at(self.seq, mint)[: self.folded_at(self.seq, mint)]
-            loaded = msgspec.structs.replace(loaded, frames=frames_after(folded, timeframes))
+        loaded = self.load_at(self.seq, mint, timeframes)
         if self.meanwhile is not None:
             await self.meanwhile()
         return loaded
@@ -222,7 +219,7 @@ class FakeLog:
                 found.discard(event.mint)
         return frozenset(found)
 
-    def load_at(self, seq: int, mint: Mint) -> LoadedMint | None:
+    def load_at(self, seq: int, mint: Mint, timeframes: Collection[str] = ()) -> LoadedMint | None:
         """Return a load at *seq*: final slots from a fold, the others as tail."""
         if mint not in self.tracked_at(seq):
             return None
@@ -236,7 +233,9 @@ class FakeLog:
             if swap.mint == mint
         ]
         loaded = kept.load(mint, seq, swaps, folded, slots)
-        return msgspec.structs.replace(loaded, standings=self.standings_at(seq, mint))
+        frames = frames_after(swaps[:folded], timeframes)
+        standings = self.standings_at(seq, mint)
+        return msgspec.structs.replace(loaded, standings=standings, frames=frames)
 
     def standings_at(self, seq: int, mint: Mint) -> Sequence[tuple[Slot, bytes]]:
         """Return the pools of *mint* after each living slot that changed them."""
