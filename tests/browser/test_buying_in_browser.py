@@ -10,6 +10,8 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, Dialog, Route, expect
 
+from mintscope.app.config.config import WebConfig
+from mintscope_devchain.svm.genesis import Genesis
 from support.scenes.payments.shopfront import Shopfront, shopfront
 from support.scenes.people.browsing import Visitor, visiting
 from support.scenes.people.buyers import (
@@ -57,6 +59,35 @@ async def sold_once(shop: Shopfront, before: int, secret: str) -> None:
     assert shop.world.received() - before == PRICES[10]
     assert await balance(shop, secret) == 10
     assert await shop.world.audit() == []
+
+
+async def test_the_wallet_of_a_demo_buys_once_it_was_asked(
+    chromium: Browser, tmp_path: Path
+) -> None:
+    """No wallet knows the chain of a demo: with `--wallet` the page itself brings one."""
+    key = Genesis(0).key("visitor")
+    web = WebConfig(demo_wallet_seed=key.secret().hex())
+    asked: list[str] = []
+    async with shopfront(tmp_path, web=web) as shop:
+        vm = shop.world.vm
+        vm.genesis.endow(vm.bank, key.pubkey(), lamports=0, atoms=10**9)
+        before = shop.world.received()
+        async with visiting(chromium, shop.site.origin) as visitor:
+
+            async def refuse_the_first(dialog: Dialog) -> None:
+                asked.append(dialog.message)
+                await (dialog.dismiss() if len(asked) == 1 else dialog.accept())
+
+            visitor.page.on("dialog", refuse_the_first)
+            await visitor.open("/buy/10")
+            wallet = visitor.page.locator("#purchase").get_by_role("button", name="Demo wallet")
+            await wallet.click()
+            await state(visitor, "declined")
+            await visitor.open("/buy/10")
+            await wallet.click()
+            await sold_once(shop, before, await secret_of(visitor))
+            await keep(visitor)
+    assert asked == ["Demo wallet: sign this payment?"] * 2
 
 
 async def test_each_bundle_is_bought_copied_and_spent(chromium: Browser, shop: Shopfront) -> None:

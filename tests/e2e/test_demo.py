@@ -145,8 +145,10 @@ def test_the_line_it_prints_works_and_ctrl_c_ends_all_of_it(tmp_path: Path) -> N
 
 @pytest.mark.timeout(200)
 def test_it_sells_what_the_stream_brings_and_nothing_of_it_outlives_a_kill(tmp_path: Path) -> None:
-    with running(tmp_path, "--grpc", "--history-days", "0.2") as demo:
+    with running(tmp_path, "--grpc", "--wallet", "--history-days", "0.2") as demo:
         _expect_a_buyer(demo.lines)
+        page = httpx.get(f"http://127.0.0.1:{demo.port}/buy/10", timeout=10).text
+        assert re.search('demo-wallet.js[^>]* data-seed="[0-9a-f]{64}"', page)
         children = children_of(demo.process.pid)
         assert len(children) == 3
         demo.process.kill()

@@ -123,6 +123,7 @@ class Pages:
             has_payments=self.has_payments or self.sales is not None,
             needs_second_factor=self.web.second_factor_for_administrators,
             operator=self.operator,
+            demo_wallet_seed=self.web.demo_wallet_seed,
         )
         pages = self._create(features, origins, described(api, origins[0]))
         return Site(api=api, pages=pages, has_page=lambda path: path in pages.router)

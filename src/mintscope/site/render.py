@@ -135,6 +135,7 @@ class Features:
     has_payments        requests and credits are sold
     needs_second_factor administration is for administrators who have one
     operator            who operates the service
+    demo_wallet_seed    the key of a wallet that every browser is offered, in hex; "": none
     """
 
     has_people: bool = True
@@ -143,6 +144,7 @@ class Features:
     has_payments: bool = False
     needs_second_factor: bool = False
     operator: Operator = NO_OPERATOR
+    demo_wallet_seed: str = ""
 
 
 class PageWriter:

@@ -203,10 +203,14 @@ def test_emails_are_not_shown_through_a_proxy(folder: Path, beyond: str) -> None
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "api.example.org", ""])
-def test_emails_are_shown_on_the_loopback_address_only(folder: Path, host: str) -> None:
-    (folder / "mintscope.toml").write_text(f'[api]\nhost = "{host}"\n[mail]\ndelivery = "page"\n')
+def test_emails_and_a_wallet_are_shown_on_the_loopback_address_only(
+    folder: Path, host: str
+) -> None:
+    shown = f'[mail]\ndelivery = "page"\n[web]\ndemo_wallet_seed = "{"5" * 64}"\n'
+    (folder / "mintscope.toml").write_text(f'[api]\nhost = "{host}"\n{shown}')
 
     assert any(problem.startswith("mail.delivery: ") for problem in problems())
+    assert any(problem.startswith("web.demo_wallet_seed: ") for problem in problems())
 
 
 @pytest.mark.parametrize(

@@ -217,6 +217,9 @@ class WebConfig(Section):
     live_pages_max: values.Count = 500
     """Open pages that follow changes as they happen, of the streams.open_max streams; beyond
     these, pages of tokens show what was when they were loaded, and the others ask for it again."""
+    demo_wallet_seed: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    """The key of a wallet that every browser is offered, 32 bytes in hex, for demos on the loopback
+    address only: everyone who opens a page can spend what it holds."""
     second_factor_for_administrators: bool = False
     """Administration is open only to administrators who have a second factor."""
     admin_host: str = "127.0.0.1"

@@ -459,6 +459,11 @@ def _unsafe(config: Config) -> list[str]:
             ' api.origin, api.trusted_proxies): "page" shows every e-mail, and the links in it, to'
             " every client"
         )
+    if config.web.demo_wallet_seed and _is_reachable(config.api):
+        problems.append(
+            "web.demo_wallet_seed: expected none where others can reach the api (api.host,"
+            " api.origin, api.trusted_proxies): every client could spend what the wallet holds"
+        )
     is_in_clear = config.mail.delivery == "smtp" and config.mail.security == "none"
     if is_in_clear and not is_loopback(config.mail.host):
         problems.append('mail.security: expected "starttls" or "tls" for a mail.host elsewhere')

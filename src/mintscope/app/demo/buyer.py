@@ -107,17 +107,30 @@ async def _expect_price(http: httpx.AsyncClient, asset: Pubkey) -> None:
 
 async def _fund(task: BuyerTask) -> None:
     """Request money for the buyer from the faucet, and wait until it arrives."""
-    wallet = str(task.wallet.pubkey())
     tokens = str(task.genesis.tokens_of(task.wallet.pubkey()))
     confirmed = {"commitment": "confirmed", "encoding": "base64"}
     async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
-        await _call(http, task.rpc_url, "devchain_faucet", wallet, LAMPORTS, ATOMS, USDC_ATOMS)
+        await _give(http, task.rpc_url, task.wallet.pubkey(), USDC_ATOMS)
         for _ in range(LOOKS_MAX):
             found = await _call(http, task.rpc_url, "getAccountInfo", tokens, confirmed)
             if found["value"] is not None:
                 return
             await asyncio.sleep(LOOK_S)
     raise DemoFailed("the faucet's gift did not arrive")
+
+
+def fund(rpc_url: str, wallet: Pubkey) -> None:
+    """Give *wallet* 1 SOL, 1,000 payment tokens and 100 USDC.  Raises DemoFailed, HTTPError."""
+
+    async def give() -> None:
+        async with httpx.AsyncClient(timeout=TIMEOUT_S) as http:
+            await _give(http, rpc_url, wallet, 100 * USDC_ATOMS)
+
+    asyncio.run(give())
+
+
+async def _give(http: httpx.AsyncClient, rpc_url: str, wallet: Pubkey, usdc_atoms: int) -> None:
+    await _call(http, rpc_url, "devchain_faucet", str(wallet), LAMPORTS, ATOMS, usdc_atoms)
 
 
 async def _call(http: httpx.AsyncClient, url: str, method: str, *params: object) -> Any:

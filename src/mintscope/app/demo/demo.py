@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, NamedTuple
 
 import httpx
 import typer
@@ -23,7 +23,7 @@ import typer
 from mintscope.app.cli.output import stop
 from mintscope.app.config.config import ApiConfig
 from mintscope.app.config.load import child_environment
-from mintscope.app.demo.buyer import BuyerTask, DemoFailed, buy
+from mintscope.app.demo.buyer import BuyerTask, DemoFailed, buy, fund
 from mintscope.app.running.logging import configure_logging
 from mintscope.app.running.processes import bind
 from mintscope.app.running.serve import ChildEnded, Children, Role, start_api
@@ -132,6 +132,13 @@ def demo(
     grpc: Annotated[
         bool, typer.Option("--grpc", help="Read blocks from the chain's gRPC stream.")
     ] = False,
+    wallet: Annotated[
+        bool,
+        typer.Option(
+            "--wallet",
+            help="Offer every browser a wallet with money of this chain, to try buying.",
+        ),
+    ] = False,
 ) -> None:
     """Run everything on a local Solana whose market trades, until Ctrl-C.
 
@@ -140,14 +147,25 @@ def demo(
     configure_logging("warning", json_lines=False)
     try:
         with _listener(port) as listener, demo_folder() as folder:
-            _run(folder, listener, history_days=history_days, streams=grpc)
+            options = DemoOptions(history_days=history_days, streams=grpc, has_wallet=wallet)
+            _run(folder, listener, options)
     except (ChildEnded, OSError) as error:
         stop(f"mintscope: {error}", 1)
 
 
-def _run(folder: Path, listener: socket.socket, *, history_days: float, streams: bool) -> None:
+class DemoOptions(NamedTuple):
+    """The options of a demo: days of history, blocks by gRPC, a wallet in the browser."""
+
+    history_days: float
+    streams: bool
+    has_wallet: bool
+
+
+def _run(folder: Path, listener: socket.socket, options: DemoOptions) -> None:
+    history_days, streams, has_wallet = options
     world = World(seed=SEED, mints=MINTS, has_story=True)
     genesis = Genesis(SEED)
+    visitor = genesis.key("visitor")
     traded = {each.token.symbol: each.token.mint for each in world.listed}
     chain_port, grpc_port = _free_ports(2)
     api_port = int(listener.getsockname()[1])
@@ -161,6 +179,7 @@ def _run(folder: Path, listener: socket.socket, *, history_days: float, streams:
             "MINTSCOPE_MARKET__MINTS": ",".join(traded.values()),
             **_settings(genesis, world),
             **(_streamed(grpc_port) if streams else {}),
+            **({"MINTSCOPE_WEB__DEMO_WALLET_SEED": visitor.secret().hex()} if has_wallet else {}),
         }
     )
     with Children(environment) as children:
@@ -179,11 +198,17 @@ def _run(folder: Path, listener: socket.socket, *, history_days: float, streams:
         _until(children, lambda: _is_ready(origin, credit_token))
         if not children.stopping:
             try:
+                if has_wallet:
+                    fund(rpc_url, visitor.pubkey())
                 buy(BuyerTask(origin=origin, rpc_url=rpc_url, genesis=genesis))
             except (DemoFailed, httpx.HTTPError, TimeoutError) as trouble:
                 _tell(f"the buyer gave up: {type(trouble).__name__}: {trouble}")
             _invite(origin, credit_token, traded)
             _invite_people(origin, rpc_url, password, folder)
+            if has_wallet:
+                typer.echo(
+                    f"\nA wallet is in every browser that opens {origin}/pricing: buy with it."
+                )
             typer.echo("\nCtrl-C ends all of it.")
             sys.stdout.flush()
         children.wait()
