@@ -1,6 +1,7 @@
 """GET /v1/token/{tokenAddress}/backtest"""
 
 from collections.abc import AsyncIterator
+from math import exp
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -69,6 +70,29 @@ async def test_a_firing_with_every_field(market: SeriesService) -> None:
         "allHitRate": 1.0,
         "allMeanReturn": pytest.approx(1.5 * kept - 1),
     }
+
+
+async def test_what_a_trade_moves_the_price_by_is_taken_off(market: SeriesService) -> None:
+    """A pool of 1,000 dollars on each side: a trade of 10 costs 1 % each way."""
+    price = 1.0
+    for minute in range(80):
+        net = 50 if minute % 2 else -50
+        await market.trade(60 * minute, price, volume=0)
+        price *= exp(2 * net / 1_000)
+        await market.trade(60 * minute + 30, price, is_buy=net > 0, volume=50 * 10**6)
+    await market.trade(60 * 81, price)
+
+    async def first(**size: Any) -> dict[str, float]:
+        token = await market.service.issue(1)
+        asked: dict[str, Any] = {"where": "price > 0", "tf": "m1", "feeBps": 0}
+        asked |= {"from_": BEGIN_S + 60 * 60}
+        answer = await market.ask("backtest", credit_token=token, **asked, **size)
+        found: dict[str, float] = answer.json()["data"]["horizons"][0]
+        return found
+
+    free, moved = await first(), await first(tradeUsd=10.0)
+    factor = 1.01**2
+    assert moved["allMeanReturn"] == pytest.approx((free["allMeanReturn"] + 1) / factor - 1)
 
 
 async def test_a_late_look_has_the_firings_of_a_whole_one(market: SeriesService) -> None:

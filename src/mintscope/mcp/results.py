@@ -177,7 +177,7 @@ IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
     "type": "string",
     "description": "Secret, 16 to 128 of A-Za-z0-9-_; reuse on retry.",
 }
-KEY_OF_A_READ: Final[Mapping[str, Any]] = {**IDEMPOTENCY_KEY, "description": "Reuse on retry."}
+KEY_OF_A_READ: Final[Mapping[str, Any]] = {"type": "string"}  # the instructions say how to use it
 # Clients of the official TypeScript package before version 2 check errors against the schema, too:
 # so it takes a success (`data`, `meta`) and an error (`error`, `charged`) alike.
 OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
@@ -194,6 +194,7 @@ SHORTER: Final = {
     "to": "Unix seconds, included.",
     "partial": "true: young tokens, too.",
     "candles": "closed: not the open one.",
+    "tradeUsd": "Its move of the price is taken off (estimate).",
     "order": "asc: the least first.",
     "in": "Of prices.",
     "tf": "Of candles.",

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cache
-from math import isclose
+from math import isclose, log
 from random import Random
 from typing import Any, Final
 
@@ -73,14 +73,19 @@ def past_of(known: Sequence[definitions.Trade], width: int) -> PastCandles:
 
 
 def run_backtest(
-    where: str, known: Sequence[definitions.Trade], *, fee: float = 0.003, since: int = 0
+    where: str,
+    known: Sequence[definitions.Trade],
+    *,
+    fee: float = 0.003,
+    since: int = 0,
+    size: float = 0.0,
 ) -> Backtested:
     past = {
         Timeframe.M5: past_of(known, 300),
         Timeframe.H1: past_of(known, 3_600),
     }
     condition = parse_condition(where)
-    asked = BacktestQuestion(condition, Timeframe.M5, UnixS(since), NOW, NOW, fee)
+    asked = BacktestQuestion(condition, Timeframe.M5, UnixS(since), NOW, NOW, fee, size)
     return backtest(asked, past)
 
 
@@ -139,32 +144,52 @@ def test_firings_and_returns_are_those_of_a_slow_loop(seed: int) -> None:
     random = Random(seed)
     for _ in range(10):
         tree, fee = random_tree(random), random.choice((0.0, 0.003, 0.02))
-        found = run_backtest(text_of(tree), trades(), fee=fee)
+        size = random.choice((0.0, 25.0, 4_000.0))
+        found = run_backtest(text_of(tree), trades(), fee=fee, size=size)
         truths = [is_true(tree, values) is True for _, _, values in looks()]
         pairs = zip([False, *truths], truths, strict=False)
         fired = [n for n, (before, now) in enumerate(pairs) if now and not before]
         assert [each.time for each in found.firings] == [looks()[n][0] for n in fired]
         assert (found.fired, found.looks) == (len(fired), len(looks()))
         for each, n in zip(found.firings, fired, strict=True):
-            expect_what_followed(each, n, fee)
+            expect_what_followed(each, n, fee, size)
         for name in HORIZONS:
-            of_all = [slow_return(n, name, fee) for n in range(len(looks()))]
+            of_all = [slow_return(n, name, fee, size) for n in range(len(looks()))]
             expect_summary(found.found[name], [of_all[n] for n in fired])
             expect_summary(found.baseline[name], of_all)
 
 
-def slow_return(n: int, name: str, fee: float) -> float | None:
+def slow_return(n: int, name: str, fee: float, size: float = 0.0) -> float | None:
     end, price, _ = looks()[n]
     if end + HORIZONS[name] > NOW:
         return None
-    later = [close for at, close, _ in looks() if at <= end + HORIZONS[name]][-1]
-    return later / price * (1 - fee) * (1 - fee) - 1
+    sold_at = max(at for at, _, _ in looks() if at <= end + HORIZONS[name])
+    later = next(close for at, close, _ in looks() if at == sold_at)
+    found = later / price * (1 - fee) * (1 - fee)
+    for at in (end, sold_at) if size else ():
+        depth = slow_depth(at)
+        if depth is None:
+            return None
+        found /= 1 + size / depth
+    return found - 1
 
 
-def expect_what_followed(firing: Any, n: int, fee: float) -> None:
+@cache
+def slow_depth(end: int) -> float | None:
+    """Return the dollars on each side of a pool that moves as the 50 newest closed candles did."""
+    candles = [c for c in definitions.candles(trades(), 300) if c.start + 300 <= end][-50:]
+    flow = move = 0.0
+    for candle in candles:
+        inside = [t for t in trades() if candle.start <= t.time < candle.start + 300]
+        flow += abs(sum(t.volume if t.is_buy else -t.volume for t in inside)) / 1e6
+        move += abs(log(candle.close / candle.open))
+    return 2 * flow / move if flow and move else None
+
+
+def expect_what_followed(firing: Any, n: int, fee: float, size: float) -> None:
     end, price, _ = looks()[n]
     for name in HORIZONS:
-        assert firing.returns[name] == pytest.approx(slow_return(n, name, fee), abs=1e-12)
+        assert firing.returns[name] == pytest.approx(slow_return(n, name, fee, size), abs=1e-12)
     after = [
         c for c in definitions.candles(trades(), 300) if end <= c.start and c.start + 300 <= NOW
     ]

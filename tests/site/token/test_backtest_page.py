@@ -17,7 +17,7 @@ from support.scenes.token_market import BONE, RISKY, SILENT
 from support.scenes.website import MINUTE_MS, Website
 
 RULE = "crosses_below(rsi_m5, 60)"
-TEST = {"where": RULE, "tf": "m5", "days": "1", "fee": "30"}
+TEST = {"where": RULE, "tf": "m5", "days": "1", "fee": "30", "size": "0"}
 VERIFY = "UPDATE user SET verified_at = 1"
 PATH = f"/token/{RISKY}/backtest"
 
@@ -78,6 +78,8 @@ async def shown_site_later(site: Website, minutes: int) -> None:
         ({"tf": "d1"}, "Choose the candles and the span from the lists."),
         ({"days": "-1"}, "Choose the candles and the span from the lists."),
         ({"fee": "1001"}, "Expected a whole number from 0 to 1000."),
+        ({"size": "nan"}, "Expected a number of US dollars from 0 to 10,000,000."),
+        ({"size": "x"}, "Expected a number of US dollars from 0 to 10,000,000."),
         ({"fee": "x"}, "Expected a whole number from 0 to 1000."),
     ],
 )

@@ -176,7 +176,7 @@ class AsyncClient(AsyncAccountMethods):
     ) -> TokenBacktest:
         """Return the past firings of *where* for *mint*.  Costs one credit.
 
-        asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
+        asked    as `verbs.BacktestQuery` describes it
         """
         return (await self.send(verbs.backtest(mint, where, **asked))).data
 
@@ -185,7 +185,7 @@ class AsyncClient(AsyncAccountMethods):
     ) -> TokensBacktest:
         """Return the past firings of *where* for *mints*.  Costs a credit per 10,000 candles.
 
-        asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
+        asked    as `verbs.BacktestQuery` describes it
         """
         return (await self.send(verbs.backtest_tokens(mints, where, **asked))).data
 

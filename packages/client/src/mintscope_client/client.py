@@ -181,7 +181,7 @@ class Client(AccountMethods):
     def backtest(self, mint: str, where: str, **asked: Unpack[BacktestQuery]) -> TokenBacktest:
         """Return the past firings of *where* for *mint*.  Costs one credit.
 
-        asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
+        asked    as `verbs.BacktestQuery` describes it
         """
         return self.send(verbs.backtest(mint, where, **asked)).data
 
@@ -190,7 +190,7 @@ class Client(AccountMethods):
     ) -> TokensBacktest:
         """Return the past firings of *where* for *mints*.  Costs a credit per 10,000 candles.
 
-        asked    `tf`, `from_`, `to` and `fee_bps`, as `verbs.BacktestQuery` describes them
+        asked    as `verbs.BacktestQuery` describes it
         """
         return self.send(verbs.backtest_tokens(mints, where, **asked)).data
 

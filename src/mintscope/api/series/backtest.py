@@ -59,10 +59,11 @@ from mintscope.solana.blocks import WSOL
 EXAMPLE: Final = "crosses_below(rsi_m5, 30) and price > ema200_h1"
 BASIS_POINTS: Final = 10_000
 FEE_BPS_MAX: Final = 1_000
+TRADE_USD_MAX: Final = 10_000_000
 RETURN: Final = "Return of a purchase sold then, both fees taken off: 0.01 is 1 %; null: not over."
 
 
-class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps"}):
+class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps", "trade_usd": "tradeUsd"}):
     """Query of GET /v1/token/{tokenAddress}/backtest."""
 
     where: Annotated[
@@ -89,6 +90,15 @@ class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps"}):
             description="Cost of each trade, basis points.",
         ),
     ] = 30
+    trade_usd: Annotated[
+        float,
+        Meta(
+            ge=0,
+            le=TRADE_USD_MAX,
+            description="Size of a trade, USD: by what it moves the price is taken off, too, by the"
+            " depth at that moment, an estimate from 50 candles of trades. 0: nothing is.",
+        ),
+    ] = 0.0
 
 
 class ReturnsOf(Wire):
@@ -383,6 +393,7 @@ async def findings_of(
         UnixS(query.to),
         tip.time or UnixS(0),
         query.fee_bps / BASIS_POINTS,
+        query.trade_usd,
     )
     found, past = await asyncio.to_thread(_backtested, question, read)
     rows = sum(len(each.series.candles) for each in past.values())

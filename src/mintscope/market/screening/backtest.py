@@ -7,9 +7,15 @@ that had closed by then.  So no firing rests on anything later.
 Returns are from the close of that candle to the newest close after a horizon, with the fee of a
 purchase and of a sale taken off: (1 + change) * (1 - fee) ** 2 - 1.  A horizon that is not over yet
 has none.
+
+If a trade has a size, what it moves the price by is taken off, too: each way the price is worse by
+size / depth.  The depth is that at the end of the candle, an estimate from DEPTH_CANDLES of trades:
+in a pool of D dollars on each side, a net purchase of v changes the price by exp(2 v / D), so D is
+twice the sum of what was bought less sold, over the sum of what closes moved.
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -54,6 +60,7 @@ COLUMNS: Final = {
     **{name: ("fibonacci", place) for place, name in enumerate(FIBONACCI, 2)},
 }
 FIRINGS_MAX: Final = 500
+DEPTH_CANDLES: Final = 50  # fewer than are read before the first look
 CANDLES_READ_MAX: Final = 10_000
 
 
@@ -78,6 +85,7 @@ class BacktestQuestion(NamedTuple):
     since, until   of those ends, both included
     now            no candle that ends later has closed
     fee            part of a purchase, and of a sale, that is lost
+    trade_usd      size of a trade, whose move of the price is taken off; 0: none is
     """
 
     condition: Condition
@@ -86,6 +94,7 @@ class BacktestQuestion(NamedTuple):
     until: UnixS
     now: UnixS
     fee: float
+    trade_usd: float = 0.0
 
 
 class Firing(NamedTuple):
@@ -220,10 +229,28 @@ class _Rows:
     def returns(self, span_s: int, fee: float) -> Floats:
         """Return by row the yield of a purchase that is sold after *span_s*; NaN if unknown."""
         targets = self.ends + span_s
-        closes = self._closes[np.searchsorted(self.ends, targets, side="right") - 1]
+        at = np.searchsorted(self.ends, targets, side="right") - 1
+        closes = self._closes[at]
         found: Floats = closes / self._closes * (1.0 - fee) ** 2 - 1.0
+        if self._asked.trade_usd:
+            worse = 1.0 + self._asked.trade_usd / self._depths
+            found = (found + 1.0) / (worse * worse[at]) - 1.0
         is_known = (targets <= self._asked.now) & (span_s >= WIDTH_S[self._asked.timeframe])
         return np.where(is_known, found, np.nan)
+
+    @cached_property
+    def _depths(self) -> Floats:
+        """Return the estimated depth by row, US dollars on each side; NaN if nothing moved."""
+        flows = np.array([abs(each.buy_volume - each.sell_volume) for each in self._candles], float)
+        opens = np.array([each.open for each in self._candles], float)
+        is_sided = np.array([each.imported_volume is None for each in self._candles], bool)
+        moves = np.abs(np.log(self._closes / opens))
+        flow = _newest_sums(np.where(is_sided, flows / MICRO_USD, 0.0))
+        move = _newest_sums(np.where(is_sided, moves, 0.0))
+        is_known = (flow > 0) & (move > 0)
+        found: Floats = np.full(len(flow), np.nan)
+        np.divide(2.0 * flow, move, out=found, where=is_known)
+        return found
 
     def firing(self, row: int, returns: Mapping[str, Floats]) -> Firing:
         """Return the firing at *row*."""
@@ -310,6 +337,11 @@ class _Rows:
         oldest = np.searchsorted(table[:, 0], starts, side="right")
         traded, bought, swaps = (sums[newest] - sums[oldest]).T
         return traded, bought, swaps
+
+
+def _newest_sums(values: Floats) -> Floats:
+    """Return by row the sum of the newest DEPTH_CANDLES values, that of the row included."""
+    return np.convolve(values, np.ones(DEPTH_CANDLES))[: len(values)] if len(values) else values
 
 
 def _fields_of(part: Value | Condition) -> Collection[tuple[str, Timeframe | None]]:

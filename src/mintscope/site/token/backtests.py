@@ -14,6 +14,8 @@ from urllib.parse import urlencode
 
 from mintscope.accounts.wallets.credits import AccountCredits
 from mintscope.api.series.backtest import (
+    FEE_BPS_MAX,
+    TRADE_USD_MAX,
     BacktestQuery,
     TestedPast,
     checked_condition,
@@ -57,8 +59,13 @@ BOUGHT: Final = Limit(name="backtests that were bought", count=1, window_s=SHOWN
 FIRINGS: Final = 100  # that are listed, the newest
 WIDTHS: Final = {"m1": "1 minute", "m5": "5 minutes", "m15": "15 minutes", "h1": "1 hour"}
 SPANS: Final = {"1": "1 day", "7": "7 days", "30": "30 days", "all": "Everything kept"}
-FIRST: Final = {"where": "crosses_below(rsi_m5, 30)", "tf": "m5", "days": "7", "fee": "30"}
-FEE_BPS_MAX: Final = 1_000
+FIRST: Final = {
+    "where": "crosses_below(rsi_m5, 30)",
+    "tf": "m5",
+    "days": "7",
+    "fee": "30",
+    "size": "100",
+}
 ONCE_BYTES: Final = 16  # of the form that makes an alert, so that sending it twice makes one
 
 
@@ -215,6 +222,11 @@ def asked_test(mint: Mint, values: Mapping[str, str], now: UnixMs) -> _Asked:
         fee = int(values["fee"])
     if not 0 <= fee <= FEE_BPS_MAX:
         errors["fee"] = f"Expected a whole number from 0 to {FEE_BPS_MAX}."
+    size = -1.0
+    with suppress(ValueError):
+        size = float(values["size"])
+    if not 0 <= size <= TRADE_USD_MAX:
+        errors["size"] = f"Expected a number of US dollars from 0 to {TRADE_USD_MAX:,}."
     if values["tf"] not in WIDTHS or values["days"] not in SPANS:
         raise InvalidForm(errors | {"": "Choose the candles and the span from the lists."})
     since = 0
@@ -225,7 +237,11 @@ def asked_test(mint: Mint, values: Mapping[str, str], now: UnixMs) -> _Asked:
             errors | {"where": f"Expected a condition of 1 to {TEXT_MAX} characters."}
         )
     query = BacktestQuery(
-        where=values["where"], tf=Timeframe(values["tf"]).value, from_=since, fee_bps=max(0, fee)
+        where=values["where"],
+        tf=Timeframe(values["tf"]).value,
+        from_=since,
+        fee_bps=max(0, fee),
+        trade_usd=max(0.0, size),
     )
     try:
         condition = checked_condition(query)

@@ -325,12 +325,14 @@ class BacktestQuery(TypedDict, total=False):
     from_, to   the first and last look, Unix seconds or a datetime with a time zone: by default as
                 far back as 10,000 candles reach, until now
     fee_bps     what a purchase loses, and a sale, basis points, 30 by default
+    trade_usd   size of a trade, dollars: by what it moves the price is taken off, too; 0 by default
     """
 
     tf: ReportTimeframe
     from_: Moment
     to: Moment
     fee_bps: int
+    trade_usd: float
 
 
 def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[TokenBacktest]:
@@ -339,7 +341,7 @@ def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[T
     where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
     """
     expect_known(asked, BacktestQuery)
-    names = {"fee_bps": "feeBps"}
+    names = {"fee_bps": "feeBps", "trade_usd": "tradeUsd"}
     return ApiCall(
         name="backtest",
         method="GET",
@@ -363,7 +365,7 @@ def backtest_tokens(
     where    a condition, as GET /v1/screen describes it: "crosses_below(rsi_m5, 30)"
     """
     expect_known(asked, BacktestQuery)
-    names = {"fee_bps": "feeBps", "from_": "from"}
+    names = {"fee_bps": "feeBps", "from_": "from", "trade_usd": "tradeUsd"}
     body: dict[str, object] = {"mints": list(mints), "where": where}
     for name, value in asked.items():
         body[names.get(name, name)] = int(_text(value)) if isinstance(value, datetime) else value
