@@ -415,6 +415,34 @@ def test_a_weak_password_is_told_why(password: str, told: str) -> None:
     assert str(caught.value) == told
 
 
+# Of ten characters and more, from memory: the kinds that lists of leaked passwords begin with.
+COMMONEST = (
+    *("1234567890", "0123456789", "9876543210", "1111111111", "1q2w3e4r5t", "q1w2e3r4t5"),
+    *("1qaz2wsx3edc", "zaq12wsxzaq1", "123qweasdzxc", "qweasdzxc123", "qwe123qwe123", "qwertyuiop"),
+    *("qwerty1234", "Qwerty123!", "asdfghjkl1", "password12", "p@ssw0rd123", "passw0rd!!"),
+    *("iloveyou12", "basketball", "football12", "liverpool1", "chocolate1", "michael123"),
+    *("jennifer1!", "charlie2020", "sunshine11", "princess99", "welcome2024", "letmein1234"),
+    *("monkey12345", "dragon1234", "superman12", "batman12345", "pokemon123", "starwars77"),
+    *("solana12345", "bitcoin2021", "summer2024!", "hello12345", "lovelove12"),
+)
+STRONG = (
+    *("correct horse battery", "x7k2m9q4w8", "tiger-lily-44-rain", "hunter of stars"),
+    "Zr!9vT#2mQ",
+)
+
+
+def test_the_commonest_passwords_are_refused_and_strong_ones_are_not() -> None:
+    def is_refused(password: str) -> bool:
+        try:
+            expect_password(password, email=EMAIL)
+        except WeakPassword:
+            return True
+        return False
+
+    assert [each for each in COMMONEST if not is_refused(each)] == []
+    assert [each for each in STRONG if is_refused(each)] == []
+
+
 def test_how_often_a_password_may_be_guessed_unless_an_operator_says_otherwise() -> None:
     assert LoginLimits() == LoginLimits(one=10, all=50, signups=20)
 

@@ -199,6 +199,29 @@ async def test_a_form_whose_session_has_ended_keeps_what_was_typed(
         await expect(name).to_have_value("")
 
 
+async def test_a_form_of_an_earlier_session_keeps_what_was_typed(
+    chromium: Browser, shop: Website
+) -> None:
+    """Its sender has signed in once more meanwhile, on another page of the browser."""
+    async with visiting(chromium, shop.origin) as visitor:
+        page = visitor.page
+        email = "twice@people.example"
+        await visitor.sign_up(email)
+        await visitor.open("/settings/account")
+        await page.get_by_label("User name").fill("typed-name")
+        other = Visitor(await page.context.new_page(), shop.origin)
+        await other.open("/")
+        await other.press("Sign out")
+        await other.sign_in(email)
+        await page.locator('form[action="/settings/account/name"] button').click()
+        await visitor.reads("This form belongs to another session")
+        await visitor.follow("Open the page again")
+        await visitor.reads("What you typed is here again")
+        await page.locator('form[action="/settings/account/name"] button').click()
+        await visitor.reads("Your user name is changed.")
+        await expect(page.get_by_label("User name")).to_have_value("typed-name")
+
+
 async def type_an_alert(page: Page) -> None:
     """Fill the form of an alert, and lose the session."""
     await page.goto(urljoin(page.url, "/alerts/new"))

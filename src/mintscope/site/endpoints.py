@@ -35,6 +35,7 @@ from mintscope.site.routes import (
     START,
     Access,
     FormData,
+    FormOfAnotherSession,
     OwnOrigins,
     PageRequest,
     PageRoute,
@@ -86,7 +87,8 @@ class PageEndpoints:
                 error = failure
         if isinstance(error, SessionEnded):
             return self._write(request, self._to_sign_in(request))
-        page = failure_page(error, request_id=request.request_id.decode())
+        again = self._here(request) if isinstance(error, FormOfAnotherSession) else ""
+        page = failure_page(error, request_id=request.request_id.decode(), again=again)
         is_htmx = b"hx-request" in request.headers
         headers = failure_headers(error)
         return self.writer.write(page, request.state, headers=headers, is_htmx=is_htmx)
@@ -162,7 +164,12 @@ class PageEndpoints:
         return Redirect(self._with_return(SIGN_IN, request), cookie=cookie)
 
     def _with_return(self, page: str, request: Request) -> str:
-        """Return the address of *page*, with the current page as the one to return to.
+        """Return the address of *page*, with the current page as the one to return to."""
+        here = self._here(request)
+        return f"{page}?{urlencode({'next': here})}" if here != START else page
+
+    def _here(self, request: Request) -> str:
+        """Return the address of the current page.
 
         A form that has no page of its own leads back to the one that it is on.
         """
@@ -171,7 +178,7 @@ class PageEndpoints:
         if here == START:
             _, _, sent_from = request.value(b"referer").partition("://")
             here = self._own_page(f"/{sent_from.partition('/')[2]}")
-        return f"{page}?{urlencode({'next': here})}" if here != START else page
+        return here
 
     def _own_page(self, address: str) -> str:
         """Return *address* if it is a page of this site, else the start page.

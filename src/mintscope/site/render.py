@@ -63,7 +63,7 @@ from mintscope.site.page import (
     until_text,
     utc_text,
 )
-from mintscope.site.routes import OriginRefused, sentence
+from mintscope.site.routes import FormOfAnotherSession, OriginRefused, sentence
 
 HTML: Final[Header] = (b"content-type", b"text/html; charset=utf-8")
 MARKDOWN: Final[Header] = (b"content-type", b"text/markdown; charset=utf-8")
@@ -404,6 +404,7 @@ class FailureText(NamedTuple):
 FAILURES: Final[dict[type[Exception], FailureText]] = {
     BadRequest: FailureText(400, "That request cannot be read", ""),
     OriginRefused: FailureText(403, "That form was refused", ""),
+    FormOfAnotherSession: FailureText(403, "That form was refused", ""),
     NotFound: FailureText(
         404, "There is nothing here", "The address may be mistyped, or what was here is gone."
     ),
@@ -427,8 +428,11 @@ FAILURES: Final[dict[type[Exception], FailureText]] = {
 WAITS: Final = (RateLimited, TooManyAttempts)
 
 
-def failure_page(error: Exception, *, request_id: str) -> Page:
-    """Return the page about *error*; for a bug it shows only the request id."""
+def failure_page(error: Exception, *, request_id: str, again: str = "") -> Page:
+    """Return the page about *error*; for a bug it shows only the request id.
+
+    again   the page of a form that was refused, which sends it once it is opened again; "": none
+    """
     failure = FAILURES.get(type(error), FAILURES[InternalError])
     return Page(
         "failure.html",
@@ -437,6 +441,7 @@ def failure_page(error: Exception, *, request_id: str) -> Page:
             "text": failure.text or sentence(error),
             "status": failure.status,
             "request_id": request_id,
+            "again": again,
             "wait_s": error.retry_after_s if isinstance(error, WAITS) else None,
         },
         status=failure.status,

@@ -105,6 +105,10 @@ class OriginRefused(Exception):
     """The request was not made by a page of this site; the message is shown."""
 
 
+class FormOfAnotherSession(OriginRefused):
+    """The form was made in a session that has ended since; its page has to be opened again."""
+
+
 class OwnOrigins:
     """The origins of the pages; the Host header is never used as one."""
 
@@ -129,11 +133,11 @@ class OwnOrigins:
 
 
 def expect_csrf(session: Session, form: FormData) -> None:
-    """Raise OriginRefused unless *form* carries the CSRF text of *session*."""
+    """Raise FormOfAnotherSession unless *form* carries the CSRF text of *session*."""
     if not hmac.compare_digest(session.csrf.encode(), form.text("csrf").encode()):
-        raise OriginRefused(
+        raise FormOfAnotherSession(
             "This form belongs to another session, or to none."
-            " Go back, load the page again and send the form from there."
+            " Open its page again and send the form from there."
         )
 
 

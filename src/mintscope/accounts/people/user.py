@@ -56,12 +56,26 @@ LENGTH_MAX: Final = 200
 QUARTER_S: Final = 900
 # No locked package ships a list (docs/decisions/0100): these words are in most of such lists.
 COMMON: Final = frozenset({
-    "", "abc", "abcd", "abcdef", "admin", "administrator", "asdf", "asdfgh", "asdfghjkl",
-    "baseball", "bitcoin", "changeme", "computer", "dragon", "football", "iloveyou", "letmein",
-    "login", "master", "mintscope", "monkey", "pass", "password", "princess", "qazwsx", "qwer",
-    "qwert", "qwerty", "qwertyuiop", "secret", "shadow", "solana", "starwars", "sunshine",
-    "superman", "test", "trustno", "user", "welcome", "whatever", "zxcvbn", "zxcvbnm",
+    "", "abc", "abcd", "abcde", "abcdef", "admin", "administrator", "asdf", "asdfgh", "asdfghjkl",
+    "alexander", "andrew", "angel", "anthony", "arsenal", "ashley", "asd", "asdzxc", "austin",
+    "azerty", "azertyuiop", "barcelona", "baseball", "basketball", "batman", "bitcoin", "buster",
+    "butterfly", "california", "changeme", "charlie", "charlotte", "cheese", "chelsea", "chicago",
+    "chocolate", "christopher", "computer", "cookie", "crypto", "daniel", "dragon", "elizabeth",
+    "ethereum", "flower", "football", "forever", "freedom", "fuckyou", "george", "google", "hannah",
+    "happy", "harley", "hello", "hockey", "hunter", "iloveyou", "internet", "jackson", "jennifer",
+    "jessica", "jordan", "joshua", "juventus", "killer", "letmein", "liverpool", "login", "love",
+    "loveme", "lovely", "maggie", "manchester", "master", "matthew", "maverick", "merlin",
+    "metallica", "michael", "michelle", "mintscope", "money", "monkey", "mustang", "naruto",
+    "nicholas", "nicole", "ninja", "nothing", "orange", "pass", "password", "patrick", "pepper",
+    "phantom", "pokemon", "princess", "purple", "qaz", "qazwsx", "qazwsxedc", "qazwsxedcrfv", "qwe",
+    "qweasd", "qweasdzxc", "qwer", "qwert", "qwerty", "qwertyui", "qwertyuiop", "ranger", "robert",
+    "samantha", "samsung", "secret", "shadow", "silver", "soccer", "solana", "spiderman", "spring",
+    "starwars", "strawberry", "summer", "sunshine", "superman", "taylor", "test", "thomas",
+    "thunder", "tigger", "trustno", "user", "victoria", "wallet", "welcome", "whatever", "william",
+    "winter", "yankees", "zaq", "zaqwsx", "zaqwsxzaq", "zaqxsw", "zxc", "zxcvbn", "zxcvbnm",
 })  # fmt: skip
+NO_LETTERS: Final = digits + punctuation + " "
+WITHOUT: Final = str.maketrans("", "", NO_LETTERS)
 DISGUISES: Final = str.maketrans("@$0", "aso")  # signs for the ones that they look like
 
 
@@ -96,13 +110,18 @@ def expect_password(text: str, *, email: str) -> str:
 
 
 def _is_common(text: str) -> bool:
-    """Return whether *text* is a common word, once or twice, among digits and signs.
+    """Return whether *text* is a common word, once or twice, among or between digits and signs.
 
-    Most of the commonest passwords that are long enough are: password12, Qwerty12345!, 1234567890.
+    Most of the commonest passwords that are long enough are: password12, Qwerty12345!, 1234567890,
+    1q2w3e4r5t, qwe123qwe123.
     """
-    core = text.lower().strip(digits + punctuation + " ").translate(DISGUISES)
-    word = core[: len(core) // 2]
-    return core in COMMON or (core == 2 * word and word in COMMON)
+    plain = text.lower()
+    core = plain.strip(NO_LETTERS).translate(DISGUISES)
+    letters = plain.translate(WITHOUT)
+    return any(
+        each in COMMON or (each == 2 * (word := each[: len(each) // 2]) and word in COMMON)
+        for each in (core, letters)
+    )
 
 
 class TooManyAttempts(Exception):

@@ -1,4 +1,5 @@
-// The text of a form is kept while its sender has to sign in first, and put back then.
+// The text of a form is kept while its sender has to sign in first, or to open the page again in
+// another session, and put back then.
 // It stays in this tab for 15 minutes, and for the same account; passwords and codes are never kept.
 "use strict";
 
@@ -45,12 +46,13 @@
     const notice = document.createElement("p");
     notice.className = "notice";
     notice.setAttribute("role", "status");
-    notice.textContent = "You had to sign in before this form was saved. What you typed is here again: check it and send it.";
+    notice.textContent = "This form was not saved, because its session had ended. What you typed is here again: check it and send it.";
     document.getElementById("main").prepend(notice);
   }
 
   const typed = read();
-  if (SIGNING_IN.test(here)) keep(typed && { ...typed, isWaiting: true });
+  const mayWait = SIGNING_IN.test(here) || document.querySelector("[data-typed-waits]");
+  if (mayWait) keep(typed && { ...typed, isWaiting: true });
   else if (!typed?.isWaiting) keep(null);
   else if (typed.path === here) {
     keep(null);
