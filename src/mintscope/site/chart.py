@@ -95,6 +95,7 @@ def draw_chart(
             *_grid(panes),
             *(_line("level-line", [(0, panes.price.y(y)), (SIZE, panes.price.y(y))])
               for y in levels.values() if panes.price.low <= y <= panes.price.high),
+            _closes(points, panes.price),
             *_candles(points, panes.price),
             *_averages(points, panes.price),
             *_volumes(points, panes.volume),
@@ -194,6 +195,11 @@ def volume_top(points: Sequence[ChartPoint]) -> tuple[float, bool]:
     return (usual, True) if sizes[-1] > 2 * usual else (sizes[-1], False)
 
 
+def joins_closes(points: Sequence[ChartPoint]) -> bool:
+    """Return whether a line joins the closes: a third of the candles and more have one price."""
+    return len(points) > 1 and 3 * sum(each.high == each.low for each in points) >= len(points)
+
+
 def _panes(points: Sequence[ChartPoint]) -> _Panes:
     low = min((each.low for each in points), default=0.0)
     high = max((each.high for each in points), default=1.0)
@@ -220,6 +226,13 @@ def _grid(panes: _Panes) -> Iterator[Markup]:
         yield _line("level-line", [(0, panes.rsi.y(value)), (SIZE, panes.rsi.y(value))])
     for pane in (panes.volume, panes.macd):
         yield _line("grid-line", [(0, pane.y(0.0)), (SIZE, pane.y(0.0))])
+
+
+def _closes(points: Sequence[ChartPoint], pane: _Pane) -> Markup:
+    """Return the line that joins the closes if candles alone would be a cloud of dashes."""
+    if not joins_closes(points):
+        return Markup("")
+    return _curve("line closes", points, pane, attrgetter("close"))
 
 
 def _candles(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:

@@ -31,6 +31,18 @@ def at_minutes(points: list[ChartPoint]) -> list[ChartPoint]:
     return [ChartPoint(BEGIN + 60 * n, *values[1:]) for n, values in enumerate(fields)]
 
 
+def test_candles_of_one_swap_are_joined_by_a_line_and_others_are_not() -> None:
+    """Each is a dash at its own price, and many of them were a cloud."""
+    prices = [1.0 + n % 7 for n in range(30)]
+    flat = [ChartPoint(BEGIN + 60 * n, p, p, p, p, 1.0, 0.0, 0.0) for n, p in enumerate(prices)]
+    long = [ChartPoint(BEGIN + 60 * n, 1.0, 3.0, 0.5, 2.0, 1.0, 0.0, 0.0) for n in range(30)]
+    joined = re.compile('class="line closes" d="M[^L"]*(?:L[^L"]*){29}"')
+    assert joined.search(draw_chart(flat, {}, 60, ""))
+    assert joined.search(draw_chart([*flat[:10], *long[:20]], {}, 60, ""))
+    assert "closes" not in draw_chart([*flat[:9], *long[:21]], {}, 60, "")
+    assert "closes" not in draw_chart(flat[:1], {}, 60, "")
+
+
 class Drawn(HTMLParser):
     """Reads the tags and texts of a chart."""
 

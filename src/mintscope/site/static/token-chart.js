@@ -104,6 +104,12 @@ function volumeTop() {
   return most > 2 * usual ? usual : most;
 }
 
+// As the drawn chart: closes are joined if a third of the candles and more have one price.
+function joinsCloses() {
+  const flat = points.filter((each) => each.high === each.low).length;
+  return points.length > 1 && 3 * flat >= points.length;
+}
+
 export class MovingChart {
   constructor(library) {
     this.library = library;
@@ -255,6 +261,7 @@ export class MovingChart {
     const isBetween = (value) => value % 10 === 0 && value !== 30 && value !== 70;
     const plain = { type: "custom", minMove: 1, formatter: (v) => (isBetween(v) ? "" : v.toFixed(0)) };
     this.colours = { rise, fall, unsided: colour("--edge") };
+    this.closes = line("--edge", 0, priceFormat);
     this.candles = add(CandlestickSeries, {
       upColor: rise, downColor: fall, wickUpColor: rise, wickDownColor: fall,
       borderVisible: false, priceFormat,
@@ -292,6 +299,7 @@ export class MovingChart {
     const up = point.unsided ? bar(point.unsided, unsided, soft.unsided) : bar(point.bought, rise, soft.rise);
     const down = bar(point.sold, fall, soft.fall);
     const rows = [
+      [this.closes, { time, value: scaled(point.close) }],
       [this.candles, {
         time, open: scaled(point.open), high: scaled(point.high), low: scaled(point.low), close: scaled(point.close),
       }],
@@ -315,6 +323,7 @@ export class MovingChart {
 
   #fill() {
     this.top = volumeTop();
+    this.closes.applyOptions({ visible: joinsCloses() });
     const all = new Map();
     for (const point of points) {
       for (const [series, row] of this.#rows(point)) {

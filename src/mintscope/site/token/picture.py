@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, SECOND_MS, utc
-from mintscope.site.chart import BODY, ChartPoint, time_marks, volume_top
+from mintscope.site.chart import BODY, ChartPoint, joins_closes, time_marks, volume_top
 from mintscope.site.figures import nice_steps, percent, short_price
 from mintscope.site.page import utc_text
 
@@ -26,6 +26,7 @@ QUIET: Final = "#566472"
 LINE: Final = "#dde3e9"
 RISE: Final = "#0a7d55"
 FALL: Final = "#b3372f"
+JOINED: Final = "#a8b3bf"  # the line that joins closes
 NOTHING_YET: Final = "No candles yet"
 
 
@@ -57,6 +58,7 @@ def draw_picture(facts: PictureFacts, points: Sequence[ChartPoint], width_s: int
         _rect("#ffffff", (0, 0), PIXELS),
         *_head(facts, points),
         *_grid(points, width_s),
+        _closes(points),
         *_candles(points),
         *_volumes(points),
         _text("as-of", (PLOT[0], height - 26), 20, _as_of(facts), QUIET),
@@ -113,6 +115,19 @@ def _grid(points: Sequence[ChartPoint], width_s: int) -> Iterator[Markup]:
     if not points:
         middle = ((left + right) / 2, sum(PRICES) / 2)
         yield _text("none", middle, 28, NOTHING_YET, QUIET, "middle")
+
+
+def _closes(points: Sequence[ChartPoint]) -> Markup:
+    """Return the line that joins the closes, as in the chart of the page."""
+    if not joins_closes(points):
+        return Markup("")
+    low, high = _range(points)
+    step = _step(points)
+    places = [
+        f"{PLOT[0] + (place + 0.5) * step:.1f} {_y(each.close, low, high):.1f}"
+        for place, each in enumerate(points)
+    ]
+    return _path(f"M{'L'.join(places)}", JOINED)
 
 
 def _candles(points: Sequence[ChartPoint]) -> Iterator[Markup]:
