@@ -117,7 +117,7 @@ class TokenRoutes:
         now = self.clock.now()
         look_alike_of = None
         with suppress(ServiceUnavailable):  # the list is being loaded
-            look_alike_of = self.lists.newest().larger_like(mint)
+            look_alike_of = await asyncio.to_thread(self.lists.newest().larger_like, mint)
         data = metadata_of(mint, facts, UnixS(now // SECOND_MS), look_alike_of)
         return success(request, data, at=now)
 

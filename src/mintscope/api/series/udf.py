@@ -4,6 +4,7 @@ The shapes are those of UDF, without the envelope; failures are `{"s": "error", 
 """
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import floor, log10
@@ -228,7 +229,7 @@ class UdfRoutes:
         Costs nothing.
         """
         await self.limit.pass_through(request)
-        line = self._found(read_query(request, SymbolQuery).symbol)
+        line = await self._found(read_query(request, SymbolQuery).symbol)
         return _sent(
             UdfSymbol(
                 name=_symbol_of(line),
@@ -269,7 +270,7 @@ class UdfRoutes:
                     description=f"{line.listed.name or ''} {line.listed.mint}".strip(),
                     ticker=line.listed.mint,
                 )
-                for line in self.lists.newest().page(question).lines
+                for line in await self._lines(question)
             ]
         )
 
@@ -295,7 +296,7 @@ class UdfRoutes:
         """
         caller = await self.shop.gate.admit(request)
         asked = read_query(request, HistoryQuery)
-        mint = self._mint(asked.symbol)
+        mint = await self._mint(asked.symbol)
         sold = RowsSold(udf_resource(asked), JSON[1].decode())
         make = partial(self._bars, mint, _range(asked))
         return await self.shop.sell_rows(request, caller, sold, make)
@@ -316,7 +317,7 @@ class UdfRoutes:
         """
         await self.limit.pass_through(request)
         asked = read_query(request, MarksQuery)
-        since = self._found(asked.symbol).listed.since
+        since = (await self._found(asked.symbol)).listed.since
         times = [since] if since is not None and asked.from_ <= since <= asked.to else []
         return _sent(
             UdfMarks(
@@ -336,21 +337,25 @@ class UdfRoutes:
             raise not_tracked(mint)
         return kept.tip, *await asyncio.to_thread(_drawn, kept, within)
 
-    def _mint(self, symbol: str) -> Mint:
+    async def _lines(self, question: ListQuestion) -> Sequence[ListLine]:
+        """Return what *question* finds, in a thread: it takes some milliseconds."""
+        return (await asyncio.to_thread(self.lists.newest().page, question)).lines
+
+    async def _mint(self, symbol: str) -> Mint:
         """Return the mint that *symbol* is, or the mint with that symbol.  Raises TokenNotFound."""
         try:
             return mint_of(symbol.removeprefix(PREFIX))
         except InvalidTokenAddress:
-            return self._found(symbol).listed.mint
+            return (await self._found(symbol)).listed.mint
 
-    def _found(self, symbol: str) -> ListLine:
+    async def _found(self, symbol: str) -> ListLine:
         """Return the token whose mint or symbol is *symbol*.  Raises TokenNotFound.
 
         The mint comes first: the issuer of another token may write it into a symbol.
         """
         symbol = symbol.removeprefix(PREFIX)
         question = ListQuestion(text=symbol, sort=Sort.VOLUME, limit=FOUND_MAX)
-        lines = self.lists.newest().page(question).lines
+        lines = await self._lines(question)
         of_mint = (line for line in lines if line.listed.mint == symbol)
         of_symbol = (line for line in lines if line.listed.symbol == symbol)
         for line in (*of_mint, *of_symbol):
