@@ -67,6 +67,22 @@ async def test_a_page_with_every_field(market: SeriesService) -> None:
             },
         ],
         "swapsSince": BEGIN_S,
+        "shares": {"roundTrips": 0.0, "sandwiches": 0.0, "eachSlot": None},
+        "firstBuyers": [
+            {
+                "trader": "ann", "at": BEGIN_S, "boughtUsd": 100.0,
+                "bought": {"raw": "1000000000", "decimal": "1"},
+            },
+            {
+                "trader": "bob", "at": BEGIN_S + 1, "boughtUsd": 40.0,
+                "bought": {"raw": "100000000", "decimal": "0.1"},
+            },
+        ],
+        "launch": {
+            "buyers": 2,
+            "bought": {"raw": "1100000000", "decimal": "1.1"},
+            "held": {"raw": "600000000", "decimal": "0.6"},
+        },
     }  # fmt: skip
     fewer = await market.ask("traders", credit_token=token, limit=1)
     assert [each["trader"] for each in fewer.json()["data"]["traders"]] == ["ann"]

@@ -86,6 +86,7 @@ class FakeSeries:
             final=log.final_at(log.seq),
             swaps=found[:limit],
             has_older=len(found) > limit,
+            is_whole=len(found) <= limit,
         )
 
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:

@@ -11,6 +11,7 @@ GET /v1/token/{tokenAddress}/pools: the pools that decide the price, the heavies
 The routes of series.
 """
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Final
@@ -46,6 +47,7 @@ from mintscope.kit.primitives import MICRO_USD, Mint, UnixS, about
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.report import EXAMPLE_POOL
+from mintscope.market.series.conduct import first_buyers, launch_of, shares_of
 from mintscope.market.series.pools import (
     Crowd,
     LoggedSwap,
@@ -217,6 +219,53 @@ class TraderLine(Wire):
     last_at: Annotated[int, about("The last of the swaps, Unix seconds.", 1_763_459_900)]
 
 
+class SharesLine(Wire):
+    """Parts of all that changed hands since swapsSince, 0 to 1; null if nothing did."""
+
+    round_trips: Annotated[
+        float | None,
+        about("Swaps whose signer bought and sold the token in one transaction.", 0.04),
+    ]
+    sandwiches: Annotated[
+        float | None,
+        about(
+            "Two swaps of a signer in a slot and pool, one of each side, with a swap of another"
+            " between them on the side of the first.",
+            0.01,
+        ),
+    ]
+    each_slot: Annotated[
+        float | None,
+        about(
+            "Traders in at least half of the slots in which the token was traded; null below 20"
+            " such slots.",
+            0.2,
+        ),
+    ]
+
+
+class FirstBuyerLine(Wire):
+    """The first purchase of a trader."""
+
+    trader: Annotated[
+        str, about("The beginning of the address that signs, 8 characters.", "7fUAJdSt")
+    ]
+    at: Annotated[int, about("When, Unix seconds.", 1_763_459_100)]
+    bought_usd: Annotated[float, about("Bought, US dollars.", 50.25)]
+    bought: Annotated[Amount, Meta(description="Bought, of the token.")]
+
+
+class LaunchLine(Wire):
+    """Purchases of the first three slots in which the token was traded since tracking began."""
+
+    buyers: Annotated[int, about("Distinct traders who bought in them.", 12)]
+    bought: Annotated[Amount, Meta(description="Bought in them, of the token.")]
+    held: Annotated[
+        Amount,
+        Meta(description="Bought by these traders less sold by them until now, by swaps alone."),
+    ]
+
+
 class TraderPage(Wire):
     """Traders of a token, in the newest stored swaps."""
 
@@ -230,6 +279,15 @@ class TraderPage(Wire):
         int | None,
         about("From when on swaps are counted, Unix seconds; null: none is.", 1_763_459_000),
     ]
+    shares: Annotated[SharesLine, Meta(description="Parts of what changed hands.")]
+    first_buyers: Annotated[
+        list[FirstBuyerLine] | None,
+        Meta(
+            description="The first 20 buyers since tracking began, the first one first; null if"
+            " not all swaps since then are among those read."
+        ),
+    ]
+    launch: Annotated[LaunchLine | None, Meta(description="The first slots; null as firstBuyers.")]
 
 
 SWAPS_MAX: Final = 2_000  # that are read, and counted
@@ -270,14 +328,16 @@ class TraderRoutes:
             logged = await self.shop.reader.swaps(mint, None, SWAPS_MAX)
             if logged is None:
                 raise not_tracked(mint)
-            page = trader_page(mint, logged.swaps, logged.tip.time or UnixS(0), query.limit)
+            page = await asyncio.to_thread(trader_page, mint, logged, query.limit)
             return made_of(logged.tip, page, is_empty=not page.traders)
 
         return await self.shop.sell(request, caller, Wanted(mint, "traders", query), make)
 
 
-def trader_page(mint: Mint, swaps: Sequence[LoggedSwap], now: UnixS, limit: int) -> TraderPage:
-    """Return the page of the traders in *swaps*, which are newest first."""
+def trader_page(mint: Mint, logged: LoggedSwaps, limit: int) -> TraderPage:
+    """Return the page of the traders in *logged*."""
+    swaps = logged.swaps
+    now = logged.tip.time or UnixS(0)
     details = (one.swap.detail for one in swaps if one.swap.detail is not None)
     decimals = next((detail.decimals for detail in details if detail.decimals is not None), None)
     return TraderPage(
@@ -286,7 +346,27 @@ def trader_page(mint: Mint, swaps: Sequence[LoggedSwap], now: UnixS, limit: int)
         kept=CrowdLine.of(crowd_of(swaps)),
         traders=[_line(each, decimals) for each in top_traders(swaps, limit)],
         swaps_since=swaps[-1].time if swaps else None,
+        shares=SharesLine(*shares_of(swaps)),
+        first_buyers=_first_buyers(swaps, decimals) if logged.is_whole else None,
+        launch=_launch(swaps, decimals) if logged.is_whole else None,
     )
+
+
+def _amount(raw: int, decimals: int | None) -> Amount:
+    return Amount(str(raw), decimal(raw, decimals))
+
+
+def _first_buyers(swaps: Sequence[LoggedSwap], decimals: int | None) -> list[FirstBuyerLine]:
+    return [
+        FirstBuyerLine(each.trader, each.at, each.flow / MICRO_USD, _amount(each.amount, decimals))
+        for each in first_buyers(swaps)
+    ]
+
+
+def _launch(swaps: Sequence[LoggedSwap], decimals: int | None) -> LaunchLine:
+    launch = launch_of(swaps)
+    bought = _amount(launch.bought, decimals)
+    return LaunchLine(launch.buyers, bought, _amount(launch.held, decimals))
 
 
 def _line(one: TraderNow, decimals: int | None) -> TraderLine:

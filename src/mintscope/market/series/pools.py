@@ -152,12 +152,14 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
     final      the newest final slot, None before the first
     swaps      newest first, of slots that live; none that was logged without its detail
     has_older  older ones are kept
+    is_whole   *swaps* end with the first since tracking began
     """
 
     tip: LogTip
     final: Slot | None
     swaps: Sequence[LoggedSwap]
     has_older: bool
+    is_whole: bool = False
 
 
 class SeriesReader(Protocol):

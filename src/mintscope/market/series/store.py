@@ -291,9 +291,20 @@ def _swaps(db: Database, mint: Mint, before: SwapPlace, limit: int) -> LoggedSwa
     bounds = {"mint": mint_id, "since": since_slot, "seq": -1 if seq is None else seq}
     behind = (one for one in _newest_first(db, mint, bounds) if one.place < before)
     swaps = list(islice(behind, limit + 1))
+    has_older = len(swaps) > limit
     return LoggedSwaps(
-        tip=tip_of(db), final=final, swaps=swaps[:limit], has_older=len(swaps) > limit
+        tip=tip_of(db),
+        final=final,
+        swaps=swaps[:limit],
+        has_older=has_older,
+        is_whole=not has_older and not _is_trimmed(db, since_slot),
     )
+
+
+def _is_trimmed(db: Database, since_slot: int) -> bool:
+    """Return whether swaps after *since_slot* may have been dropped."""
+    first_slot, trimmed = db.execute(FIRST_KEPT).get
+    return bool(trimmed) and (first_slot is None or first_slot > since_slot)
 
 
 def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
@@ -312,9 +323,7 @@ def _kept_swaps(db: Database, mint: Mint, until: UnixS, spans: int) -> KeptSwaps
         if has_older:
             break
         swaps += [(UnixS(time), swap) for swap in reversed(swaps_of(mint, blob))]
-    first_slot, trimmed = db.execute(FIRST_KEPT).get
-    is_trimmed = bool(trimmed) and (first_slot is None or first_slot > since_slot)
-    is_whole = not (has_older or is_trimmed)
+    is_whole = not has_older and not _is_trimmed(db, since_slot)
     return KeptSwaps(tip=tip_of(db), swaps=swaps[::-1], has_older=has_older, is_whole=is_whole)
 
 

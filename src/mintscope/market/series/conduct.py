@@ -1,0 +1,149 @@
+"""Facts about how a mint is traded, of the swaps that are kept; by definition, and no score.
+
+Round trip   a swap whose signer bought and sold the token in one transaction
+Sandwich     two swaps of one signer in a slot and pool, one of each side, with a swap of another
+             signer between them on the side of the first
+Each slot    a trader in at least half of the slots in which the token was traded, where there are
+             at least 20
+Launch       the first three slots with a swap, if all swaps since tracking began are kept
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from mintscope.kit.primitives import UnixS
+from mintscope.market.log import Uncounted
+from mintscope.market.series.pools import LoggedSwap
+
+SLOTS_MIN: Final = 20
+LAUNCH_SLOTS: Final = 3
+FIRST_BUYERS_MAX: Final = 20
+
+
+class Shares(NamedTuple):
+    """Parts of all that changed hands, 0 to 1; None if nothing did, or if there are few slots."""
+
+    round_trips: float | None
+    sandwiches: float | None
+    each_slot: float | None
+
+
+class FirstBuyer(NamedTuple):
+    """A trader's first purchase: micro-USD and raw amount of the token."""
+
+    trader: str
+    at: UnixS
+    flow: int
+    amount: int
+
+
+class Launch(NamedTuple):
+    """Purchases of the first slots: their buyers, the raw amount, and how much these still hold.
+
+    held   bought less sold within the kept swaps, at least 0 for each
+    """
+
+    buyers: int
+    bought: int
+    held: int
+
+
+def shares_of(swaps: Sequence[LoggedSwap]) -> Shares:
+    """Return the shares of *swaps*, newest first, whose signers are logged."""
+    known = _known(swaps)
+    total = sum(_flow(one) for one in known)
+    if not total:
+        return Shares(None, None, None)
+    return Shares(
+        sum(_flow(one) for one in known if _is_trip(one)) / total,
+        sum(_flow(one) for one in _sandwiches(known)) / total,
+        _each_slot(known, total),
+    )
+
+
+def first_buyers(swaps: Sequence[LoggedSwap]) -> list[FirstBuyer]:
+    """Return the first purchases of up to FIRST_BUYERS_MAX traders; *swaps* are newest first."""
+    found: dict[str, FirstBuyer] = {}
+    for one in reversed(_known(swaps)):
+        who = _signer(one)
+        if one.swap.is_buy and who not in found:
+            found[who] = FirstBuyer(who, one.time, _flow(one), _amount(one))
+            if len(found) == FIRST_BUYERS_MAX:
+                break
+    return list(found.values())
+
+
+def launch_of(swaps: Sequence[LoggedSwap]) -> Launch:
+    """Return the launch in *swaps*, newest first, which begin with the first of all."""
+    known = _known(swaps)
+    slots = sorted({one.place.slot for one in known})[:LAUNCH_SLOTS]
+    early = [one for one in known if one.place.slot in slots and one.swap.is_buy]
+    buyers = {_signer(one) for one in early}
+    held: dict[str, int] = defaultdict(int)
+    for one in known:
+        if _signer(one) in buyers:
+            held[_signer(one)] += _amount(one) if one.swap.is_buy else -_amount(one)
+    return Launch(
+        len(buyers), sum(map(_amount, early)), sum(max(0, each) for each in held.values())
+    )
+
+
+def _known(swaps: Iterable[LoggedSwap]) -> list[LoggedSwap]:
+    return [one for one in swaps if one.swap.evidence is not None and one.swap.evidence.signer]
+
+
+def _signer(one: LoggedSwap) -> str:
+    return "" if one.swap.evidence is None else one.swap.evidence.signer
+
+
+def _flow(one: LoggedSwap) -> int:
+    return 0 if one.swap.evidence is None else one.swap.evidence.flow
+
+
+def _amount(one: LoggedSwap) -> int:
+    return 0 if one.swap.detail is None else one.swap.detail.amount
+
+
+def _is_trip(one: LoggedSwap) -> bool:
+    evidence = one.swap.evidence
+    if evidence is None:
+        return False
+    return evidence.uncounted == Uncounted.ROUND_TRIP or bool(evidence.trip)
+
+
+def _sandwiches(known: Sequence[LoggedSwap]) -> list[LoggedSwap]:
+    """Return the outer swaps of sandwiches, each once."""
+    places: dict[tuple[int, str | None], list[LoggedSwap]] = defaultdict(list)
+    for one in reversed(known):
+        places[one.place.slot, one.swap.pool].append(one)
+    found = []
+    for inside in places.values():
+        outer = {n for pair in _pairs(inside) for n in pair}
+        found += [inside[n] for n in sorted(outer)]
+    return found
+
+
+def _pairs(inside: Sequence[LoggedSwap]) -> Iterable[tuple[int, int]]:
+    """Yield the places of the outer swaps among those of one slot and pool, in order."""
+    for first, begun in enumerate(inside):
+        between = False
+        for last in range(first + 1, len(inside)):
+            one = inside[last]
+            is_own = _signer(one) == _signer(begun)
+            is_same_side = one.swap.is_buy == begun.swap.is_buy
+            if is_own and not is_same_side and between:
+                yield first, last
+            between |= not is_own and is_same_side
+
+
+def _each_slot(known: Sequence[LoggedSwap], total: int) -> float | None:
+    slots: dict[str, set[int]] = defaultdict(set)
+    flows: dict[str, int] = defaultdict(int)
+    for one in known:
+        slots[_signer(one)].add(one.place.slot)
+        flows[_signer(one)] += _flow(one)
+    count = len({one.place.slot for one in known})
+    if count < SLOTS_MIN:
+        return None
+    return sum(flows[who] for who, of in slots.items() if 2 * len(of) >= count) / total

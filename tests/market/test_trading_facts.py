@@ -1,0 +1,98 @@
+"""Shares, first buyers and the launch of a mint, beside a slow reading of the same swaps."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.market.log import Evidence, PricedSwap, SwapDetail, Uncounted
+from mintscope.market.series.conduct import first_buyers, launch_of, shares_of
+from mintscope.market.series.pools import LoggedSwap, SwapPlace
+
+Line = tuple[int, str, str, int, int, bool, bool]  # slot, who, pool, flow, amount, buys, is a trip
+
+LINES = st.lists(
+    st.tuples(
+        st.integers(1, 30),
+        st.sampled_from(("ann", "bob", "cat", "")),
+        st.sampled_from(("one", "two")),
+        st.integers(0, 10**9),
+        st.integers(0, 10**9),
+        st.booleans(),
+        st.booleans(),
+    ),
+    max_size=60,
+).map(lambda lines: sorted(lines, key=lambda line: line[0]))
+
+
+def logged(number: int, line: Line) -> LoggedSwap:
+    slot, who, pool, flow, amount, is_buy, is_trip = line
+    detail = SwapDetail(Signature("s"), "pumpswap", amount, 6, Mint("quote"), 1, 0)
+    uncounted = Uncounted.ROUND_TRIP if is_trip else Uncounted.NOT
+    evidence = Evidence(None, flow, who, uncounted=uncounted)
+    swap = PricedSwap(
+        Mint("mint"), number, 0, -1, 0, is_buy=is_buy, volume=0, price_usd=1.0, price_sol=0.01,
+        pool=pool, detail=detail, evidence=evidence,
+    )  # fmt: skip
+    return LoggedSwap(SwapPlace(Slot(slot), number, 0, -1, 0), UnixS(10 * slot), swap)
+
+
+def sandwiched(lines: list[Line]) -> int:
+    """Return the flow of outer swaps, each triple tried."""
+    outer = set()
+    for i, j, k in combinations(range(len(lines)), 3):
+        first, between, last = lines[i], lines[j], lines[k]
+        is_one_place = first[0] == between[0] == last[0] and first[2] == between[2] == last[2]
+        is_around = first[1] == last[1] != between[1] and first[5] == between[5] != last[5]
+        if is_one_place and is_around:
+            outer |= {i, k}
+    return sum(lines[n][3] for n in outer)
+
+
+@given(LINES)
+def test_facts_are_those_of_a_slow_reading(lines: list[Line]) -> None:
+    newest_first = [logged(n, line) for n, line in enumerate(lines)][::-1]
+    known = [line for line in lines if line[1]]
+    total = sum(line[3] for line in known)
+    shares = shares_of(newest_first)
+    if not total:
+        assert shares == (None, None, None)
+    else:
+        slots = {line[0] for line in known}
+        often = {
+            who
+            for who in ("ann", "bob", "cat")
+            if 2 * len({line[0] for line in known if line[1] == who}) >= len(slots)
+        }
+        each = sum(line[3] for line in known if line[1] in often) / total
+        assert shares.round_trips == sum(line[3] for line in known if line[6]) / total
+        assert shares.sandwiches == sandwiched(known) / total
+        assert shares.each_slot == (each if len(slots) >= 20 else None)
+
+    bought = [line for line in known if line[5]]
+    names = list(dict.fromkeys(line[1] for line in bought))
+    firsts = [next(line for line in bought if line[1] == name) for name in names]
+    assert [(one.trader, one.at, one.flow, one.amount) for one in first_buyers(newest_first)] == [
+        (line[1], 10 * line[0], line[3], line[4]) for line in firsts
+    ]
+    early = [line for line in bought if line[0] in sorted({line[0] for line in known})[:3]]
+    buyers = {line[1] for line in early}
+    held = [
+        sum(line[4] if line[5] else -line[4] for line in known if line[1] == who) for who in buyers
+    ]
+    launch = launch_of(newest_first)
+    assert (launch.buyers, launch.bought) == (len(buyers), sum(line[4] for line in early))
+    assert launch.held == sum(each for each in held if each > 0)
+
+
+def test_a_sandwich_is_the_two_swaps_around_the_third() -> None:
+    lines: list[Line] = [
+        (1, "bot", "one", 100, 10, True, False),
+        (1, "ann", "one", 300, 30, True, False),
+        (1, "bot", "one", 110, 10, False, False),
+        (1, "bob", "one", 490, 49, False, False),
+    ]
+    newest_first = [logged(n, line) for n, line in enumerate(lines)][::-1]
+    assert shares_of(newest_first).sandwiches == pytest.approx(0.21)
