@@ -66,7 +66,7 @@ NOTICES: Final[Mapping[str, str]] = {
     "sales-resumed": "Sales are open again.",
     "approved": "Approved. An e-mail is on its way to the applicant.",
     "rejected": "Rejected. An e-mail is on its way to the applicant.",
-    "decision-undone": "The decision is undone. If the applicant was written to, another e-mail is on its way.",
+    "decision-undone": "The decision is undone. If it was e-mailed, another e-mail follows.",
     "application-reset": "The key is revoked. The same secret can be exchanged once more.",
     "application-forgotten": "The application is forgotten. Its address may apply again.",
     "credits-deposited": "The credits are in your account. The credit token is empty now.",
