@@ -23,6 +23,7 @@ from mintscope.market.store.mints import BEFORE_ALL
 # The newest migrations that the older version does not know, by the first number of each kind.
 SINCE: Final = {"sqlite": {"money": 390, "market": 80}, "postgresql": {"money": 90, "market": 80}}
 MINTS_A_PART: Final = 50_000
+SHARED_MB: Final = 128  # as PostgreSQL comes; the servers of tests have less
 COPY: Final = "COPY mint (id, address, since_slot, is_listed) FROM STDIN"
 TRIGGERS: Final = """
 SELECT name, sql FROM sqlite_master WHERE type = 'trigger' AND tbl_name = 'credit_entry'
@@ -271,7 +272,7 @@ def on_sqlite(within: Path | None) -> Iterator[Place]:
 def on_postgres(within: Path | None) -> Iterator[Place]:
     """Yield a place in a new server, whose folder is that of TMPDIR."""
     servers: Any = import_module("tests.support.processes.servers")  # what tests start, too
-    server = servers.PostgresServer()
+    server = servers.PostgresServer(shared_mb=SHARED_MB)
     folder = Path(mkdtemp(prefix="age-", dir=within))
     try:
         server.start()

@@ -25,7 +25,6 @@ READY_S_MAX: Final = 30.0
 FAST: Final = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 SMALL: Final = (
     "dynamic_shared_memory_type=mmap",
-    "shared_buffers=32MB",
     "max_connections=100",
     "max_wal_size=1GB",
 )
@@ -38,10 +37,12 @@ class PostgresServer:
     """A cluster in a temporary folder.
 
     installed_in   the folder of an installed version, with `bin`; None: that of the wheel
+    shared_mb      the memory for pages that its processes share
     """
 
     durable: bool = False
     installed_in: Path | None = None
+    shared_mb: int = 32
     folder: Path = field(init=False)
     port: int = field(init=False)
     _process: subprocess.Popen[bytes] | None = field(init=False, default=None)
@@ -78,6 +79,7 @@ class PostgresServer:
             "listen_addresses=127.0.0.1",
             f"unix_socket_directories={self.folder}",
             *SMALL,
+            f"shared_buffers={self.shared_mb}MB",
             *(() if self.durable else FAST),
         )
         options = [part for setting in settings for part in ("-c", setting)]
