@@ -79,8 +79,9 @@ def of_many(db: psycopg.Connection[Any], text: str, columns: int) -> Any:
         for kind, value in zip(kinds[:columns], values, strict=False)
     ]
     written = MARK.sub(lambda found: [*arrays, "100"][int(found[1]) - 1], text)
-    (plan,) = db.execute(f"EXPLAIN (FORMAT JSON) {written}".encode()).fetchone() or (None,)
-    return plan[0]["Plan"]
+    row = db.execute(f"EXPLAIN (FORMAT JSON) {written}".encode()).fetchone()
+    assert row is not None
+    return row[0][0]["Plan"]
 
 
 def reads_all(node: Mapping[str, Any]) -> Iterator[str]:
