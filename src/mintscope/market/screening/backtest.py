@@ -319,6 +319,15 @@ class _Rows:
 
     def _sums(self, starts: Ints) -> tuple[Floats, Floats, Floats]:
         """Return the volume, its bought part, and the swaps from *starts* to the ends."""
+        times, sums = self._running
+        newest = np.searchsorted(times, self.ends, side="right")
+        oldest = np.searchsorted(times, starts, side="right")
+        traded, bought, swaps = (sums[newest] - sums[oldest]).T
+        return traded, bought, swaps
+
+    @cached_property
+    def _running(self) -> tuple[Floats, Floats]:
+        """Return the ends of all spans with trades, and the sums of what was traded before each."""
         width_s = WIDTH_S[self._asked.timeframe]
         rows = [
             (
@@ -333,10 +342,7 @@ class _Rows:
         rows += [(at + width_s, buy + sell, buy, 0) for at, buy, sell in unpriced]
         table = np.array(sorted(rows), float).reshape(-1, 4)
         sums = np.concatenate([np.zeros((1, 3)), np.cumsum(table[:, 1:], axis=0)])
-        newest = np.searchsorted(table[:, 0], self.ends, side="right")
-        oldest = np.searchsorted(table[:, 0], starts, side="right")
-        traded, bought, swaps = (sums[newest] - sums[oldest]).T
-        return traded, bought, swaps
+        return table[:, 0], sums
 
 
 def _newest_sums(values: Floats) -> Floats:
