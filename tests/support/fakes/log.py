@@ -1,7 +1,6 @@
 """The swap log in memory, obeying `market.log`: what was appended is what is read."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from itertools import takewhile
 
 import msgspec
 
@@ -114,7 +113,8 @@ class FakeLog:
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
         self.asked = 0
         self.loads = 0
-        self.kept: list[Event] = []
+        self.kept: list[Event] = []  # the event of number n is in place n - 1
+        self._followed: set[Mint] = set()  # now
         self.seq = 0
         self.trimmed = 0
         self.follows_files = False
@@ -131,7 +131,7 @@ class FakeLog:
     async def events(self, after_seq: int, limit: int) -> Sequence[Event]:
         if after_seq < self.trimmed:
             raise LogTrimmed(f"expected at least {self.trimmed}, was {after_seq}")
-        return [event for event in self.kept if event.seq > after_seq][: min(limit, self.page)]
+        return self.kept[after_seq : after_seq + min(limit, self.page)]
 
     async def tracked(self) -> tuple[int, frozenset[Mint]]:
         return self.seq, self.tracked_at(self.seq)
@@ -160,8 +160,7 @@ class FakeLog:
         header = SlotHeader(
             slot=Slot(slot), parent_slot=Slot(slot - 1), blockhash=str(slot), time=UnixS(time)
         )
-        followed = self.tracked_at(self.seq)
-        kept = tuple(swap for swap in swaps if swap.mint in followed)
+        kept = tuple(swap for swap in swaps if swap.mint in self._followed)
         mints = {swap.mint for swap in kept}
         standing = {mint: each for mint, each in (standings or {}).items() if mint in mints}
         self._add(Appended(self.seq + 1, header, kept, standing))
@@ -264,11 +263,16 @@ class FakeLog:
         return [slot for slot in self.slots_at(seq) if slot.seq > since]
 
     def _until(self, seq: int) -> list[Event]:
-        return list(takewhile(lambda event: event.seq <= seq, self.kept))
+        return self.kept[:seq]
 
     def _add(self, event: Event) -> None:
         self.seq = event.seq
         self.kept.append(event)
+        assert len(self.kept) == event.seq
+        if isinstance(event, Tracked):
+            self._followed.add(event.mint)
+        elif isinstance(event, Untracked):
+            self._followed.discard(event.mint)
 
 
 def event_tracks(event: Event, mint: Mint) -> bool:

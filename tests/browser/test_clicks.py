@@ -1,0 +1,127 @@
+"""The clicks that people need, counted in the browser, each from the page where they begin.
+
+Typing takes none: the keyboard leads from field to field.
+"""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+from playwright.async_api import Browser, expect
+
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_MS
+from support.scenes.payments.paid_rows import PaidRow, insert
+from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.website import ADMINISTRATOR, Website, served_website
+
+ANN: Final = "ann@clicks.example"
+COUNT: Final = """
+  addEventListener("click", (event) => {
+    if (event.isTrusted && event.detail) window.counted();
+  }, true);
+"""
+
+
+class Clicks:
+    """Counts the clicks of a visitor since `begin`."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self.visitor = visitor
+        self.count = 0
+        self.token = ""  # the page of the top mover
+
+    async def listen(self) -> None:
+        await self.visitor.page.expose_function("counted", self._counted)
+        await self.visitor.page.add_init_script(COUNT)
+
+    async def begin(self, path: str) -> None:
+        await self.visitor.open(path)
+        self.count = 0
+
+    def _counted(self) -> None:
+        self.count += 1
+
+
+async def top_mover(clicks: Clicks) -> None:
+    """Find the token that moved most, and what was traded of it."""
+    visitor = clicks.visitor
+    await clicks.begin("/")
+    await visitor.follow("Tokens")
+    await visitor.follow("Gainers")
+    async with visitor.page.expect_navigation():
+        await visitor.page.locator("tbody tr").first.get_by_role("link").first.click()
+    await expect(visitor.page.locator("#pressure")).to_be_visible()
+    clicks.token = visitor.path
+
+
+async def rsi(clicks: Clicks) -> None:
+    """Learn what an RSI of the list means."""
+    await clicks.begin("/tokens")
+    await clicks.visitor.page.get_by_role("link", name="RSI", exact=True).first.click()
+    await clicks.visitor.reads("Above 70 a token is called overbought")
+
+
+async def alert(clicks: Clicks) -> None:
+    """Have an e-mail written when the RSI rises above 70."""
+    visitor = clicks.visitor
+    await clicks.begin(clicks.token)
+    await visitor.follow("Make an alert")
+    await visitor.fill(Level="70", Name="High RSI")
+    await visitor.page.get_by_label("E-mail to").check()
+    await visitor.press("Create alert")
+    if await visitor.page.get_by_role("button", name="Create it anyway").count():
+        await visitor.press("Create it anyway")
+    await visitor.reads("High RSI")
+
+
+async def key(clicks: Clicks) -> None:
+    """Make a key with a cap."""
+    visitor = clicks.visitor
+    await clicks.begin("/")
+    await visitor.follow("Settings")
+    await visitor.follow("New key")
+    await visitor.fill(Name="My bot")
+    await visitor.page.get_by_label("Credits a month").fill("100")
+    await visitor.press("Review")
+    await visitor.press("Create key")
+    await expect(visitor.page.locator("#secret")).to_be_visible()
+
+
+async def paid(site: Website, clicks: Clicks) -> None:
+    """See, as an administrator, what a customer paid last week."""
+    user = next(u for u in await site.accounts.review.users(limit=9) if u.email == ANN)
+    account = await site.accounts.credits.open(user.user_id)
+    at = UnixMs(site.clock.now() - 6 * DAY_MS)
+    insert(site.folder, PaidRow(number=1, begun_at=at, account=account))
+    await clicks.begin("/admin")
+    await clicks.visitor.follow("Users")
+    await clicks.visitor.follow(user.username)
+    await clicks.visitor.reads("0.025 USDC")
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_tasks_take_few_clicks(chromium: Browser, tmp_path: Path) -> None:
+    took: dict[str, int] = {}
+    async with served_website(tmp_path, has_market=True) as site:
+        assert site.market is not None
+        await site.market.trade()
+        async with visiting(chromium, site.origin) as visitor:
+            clicks = Clicks(visitor)
+            await clicks.listen()
+            await visitor.sign_up(ANN)
+            await visitor.open(await site.link(ANN))
+            await visitor.page.locator("main button").click()
+            for task in (top_mover, rsi, alert, key):
+                await task(clicks)
+                took[task.__name__] = clicks.count
+        await site.make_administrator()
+        async with visiting(chromium, site.origin) as visitor:
+            clicks = Clicks(visitor)
+            await clicks.listen()
+            await visitor.sign_in(ADMINISTRATOR)
+            await paid(site, clicks)
+    limits = {"top_mover": 3, "rsi": 1, "alert": 6, "key": 5}
+    assert {name: count for name, count in took.items() if count > limits[name]} == {}
+    assert min(took.values()) >= 1, "clicks are counted"
+    assert clicks.count == 2
