@@ -29,6 +29,7 @@ FULL: Final = os.environ.get("STORM") == "full"  # noqa: TID251 - only how many
 CROSSINGS: Final = 100_000 if FULL else 600
 AT_ONCE: Final = CROSSINGS // 60  # between two looks: a minute of the hour
 pytestmark = pytest.mark.timeout(1_800 if FULL else 120)
+FIRST_LOOKS: Final = 10  # or all that may fire in the hour would be in one e-mail
 KILLS: Final = (7, 90, 250)  # statements after which a process dies
 
 
@@ -63,6 +64,8 @@ class Flood:
             price = 60.0 if (minute, number) == (40, 3) else 11.0 - 2 * (number % 2)
             self._slot += 1
             self._scene.log.append(self._slot, self._began_s + 60 * minute, swap(price))
+            if minute == 0 and number % FIRST_LOOKS == FIRST_LOOKS - 1:
+                await watcher.round()
         self._scene.clock.advance(HOUR_MS // 62)
         try:
             await watcher.round()
