@@ -193,10 +193,28 @@ async def test_empty_minutes_are_filled_only_if_that_is_asked_for(market: Series
     ]  # fmt: skip
 
 
+async def test_a_page_has_the_profile_of_its_volume_if_asked(market: SeriesService) -> None:
+    token = await market.service.issue(3)
+    await market.trade(0, 1.0, volume=10_000_000)
+    await market.trade(60, 5.0, volume=4_000_000)
+    await market.trade(90, 6.0, volume=4_000_000)
+
+    found = (await page(market, token, tf="m1", profile=5))["volumeProfile"]
+    assert found["bins"] == [
+        {"low": 1.0 + n, "high": 2.0 + n, "volumeUsd": volume}
+        for n, volume in enumerate((10.0, 0.0, 0.0, 0.0, 8.0))
+    ]
+    del found["bins"]
+    assert found == {"pointOfControl": 1.5, "valueAreaLow": 1.0, "valueAreaHigh": 6.0}
+    assert "volumeProfile" not in await page(market, token, tf="m1")
+    assert (await page(market, token, tf="m1", profile=5, to=1))["candles"] == []
+
+
 @pytest.mark.parametrize(
     "query",
     [
         {},
+        {"tf": "m1", "profile": 201},
         {"tf": "m2"},
         {"tf": "m1", "limit": 0},
         {"tf": "m1", "limit": 1_001},

@@ -109,7 +109,7 @@ export class Client extends AccountCalls {
 
   /** Candles of a mint, the newest page first: a credit for a page of up to 1,000, which it has by default. */
   candles(mint: string, tf: Timeframe, within: CandlesQuery = {}): PagedLines<CandlesPage, CandleLine> {
-    known(within, OF_CANDLES);
+    known(within, [...OF_CANDLES, "profile"]);
     return this.#series<CandlesPage, CandleLine>("candles", mint, { limit: LINES_MAX, ...within, tf }, (page) => page.candles);
   }
 

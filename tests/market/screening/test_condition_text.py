@@ -3,6 +3,7 @@
 import pytest
 
 from mintscope.market.screening.grammar import (
+    CROSSED_MAX,
     DEPTH_MAX,
     FIELDS,
     PARTS_MAX,
@@ -105,6 +106,18 @@ def test_length_depth_and_cost_are_bounded() -> None:
     ):
         with pytest.raises(ConditionError, match=part):
             parse_condition(text)
+
+
+def test_fields_in_crossings_are_bounded() -> None:
+    names = [
+        f"{name}_{tf}" for tf in ("m1", "h1") for name in ("rsi", "atr", "macd", "ema9", "ema21")
+    ]
+    crossings = [f"crosses_above({name}, 1)" for name in names]
+    most = " or ".join(crossings[:CROSSED_MAX])
+    parse_condition(f"{most} or {crossings[0]}")
+    with pytest.raises(ConditionError, match="at most 8 different fields in crossings") as caught:
+        parse_condition(f"{most} or {crossings[CROSSED_MAX]}")
+    assert caught.value.at == len(f"{most} or ")
 
 
 def test_every_field_is_read() -> None:

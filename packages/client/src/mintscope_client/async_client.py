@@ -134,7 +134,8 @@ class AsyncClient(AsyncAccountMethods):
     ) -> AsyncPagedLines[CandlesPage, CandleLine]:
         """Return candles of *mint*, newest page first.  A page of up to 1,000 costs a credit.
 
-        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`: see `verbs.CandleRange`
+        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`, `profile`: see
+                  `verbs.CandleRange`
         """
         return AsyncPagedLines(self.send, verbs.candles(mint, tf, **within))
 

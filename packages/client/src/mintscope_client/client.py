@@ -143,7 +143,8 @@ class Client(AccountMethods):
     ) -> PagedLines[CandlesPage, CandleLine]:
         """Return candles of *mint*, newest page first.  A page of up to 1,000 costs a credit.
 
-        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`: see `verbs.CandleRange`
+        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`, `profile`: see
+                  `verbs.CandleRange`
         """
         return PagedLines(self.send, verbs.candles(mint, tf, **within))
 

@@ -33,8 +33,10 @@ from mintscope.api.series.wire import (
     Candle,
     CandlePage,
     CandlesQuery,
+    ProfileBin,
     SolPrices,
     SupplyUsed,
+    VolumeProfile,
 )
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import EXPECTED, decode_cursor, encode_cursor, read_query
@@ -44,6 +46,8 @@ from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.time import SECOND_MS
+from mintscope.market.indicators.bars import bars_of
+from mintscope.market.indicators.profile import volume_profile
 from mintscope.market.log import LogTip
 from mintscope.market.series.pools import KeptCandles, SeriesCandle, SeriesReader
 from mintscope.market.series.series import (
@@ -196,6 +200,8 @@ class CandleRoutes:
             wire = wire_page(mint, within, page, tip, self.encoded, unit=query.in_)
             if supply is not None:
                 wire.supply = used(supply)
+            if query.profile:
+                wire.volume_profile = profile_of(page.candles, query.profile)
             return made_of(tip, wire, is_empty=not page.candles)
 
         return await self.shop.sell(request, caller, Wanted(mint, "candles", query), make)
@@ -244,6 +250,21 @@ class CandleRoutes:
         resource = series_resource(mint, "candles", query)
         sold = RowsSold(resource, MEDIA_TYPES[form], f"{mint}-{query.tf}.{form}")
         return await self.shop.sell_rows(request, caller, sold, make)
+
+
+def profile_of(candles: Sequence[SeriesCandle], bin_count: int) -> VolumeProfile | None:
+    """Return the volume profile of *candles* in its wire form; None if nothing was traded."""
+    bars = bars_of(candles, is_whole=False)
+    found = volume_profile(bars.highs, bars.lows, bars.volumes, bin_count)
+    if found is None:
+        return None
+    edges = found.edges
+    return VolumeProfile(
+        [ProfileBin(*each) for each in zip(edges, edges[1:], found.volumes, strict=False)],
+        (edges[found.control] + edges[found.control + 1]) / 2,
+        edges[found.first],
+        edges[found.last + 1],
+    )
 
 
 def _table(tip: LogTip, series: Series, within: Range, form: TableFormat) -> tuple[bytes, int]:

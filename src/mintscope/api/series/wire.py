@@ -7,6 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mintscope.api.wire import EXAMPLE_SIGNATURE, EXAMPLE_WALLET, Wire
 from mintscope.kit.primitives import on_request
+from mintscope.market.indicators.profile import BINS_MAX
 from mintscope.solana.blocks import USDC, WSOL
 
 CANDLES_MAX: Final = 1_000
@@ -100,6 +101,15 @@ class CandlesQuery(Wire, rename=NAMED):
             " the newest, in one answer: a credit for each 1,000, no payment."
         ),
     ] = "json"
+    profile: Annotated[
+        int,
+        Meta(
+            ge=0,
+            le=BINS_MAX,
+            description="Bins of `volumeProfile`, the volume by price of the page; 0: none.",
+            examples=[24],
+        ),
+    ] = 0
 
 
 class SolPrices(Wire, gc=False):
@@ -165,6 +175,29 @@ class SupplyUsed(Wire):
     ]
 
 
+class ProfileBin(Wire):
+    """Volume between two prices."""
+
+    low: Annotated[float, Meta(description="Its lowest price, USD.", examples=[170.0])]
+    high: Annotated[float, Meta(description="Its highest price, USD.", examples=[170.5])]
+    volume_usd: Annotated[float, Meta(description="What was traded in it.", examples=[1250.5])]
+
+
+class VolumeProfile(Wire):
+    """Volume by price: a candle's volume is spread evenly from its low to its high."""
+
+    bins: Annotated[list[ProfileBin], Meta(description="Of equal width, the lowest first.")]
+    point_of_control: Annotated[
+        float, Meta(description="Middle of the bin with the most volume, USD.", examples=[170.25])
+    ]
+    value_area_low: Annotated[
+        float, Meta(description="Lowest price of 70 % of the volume, USD.", examples=[168.0])
+    ]
+    value_area_high: Annotated[
+        float, Meta(description="Highest price of 70 % of the volume, USD.", examples=[172.5])
+    ]
+
+
 class CandlePage(Wire, rename=NAMED):
     """A page of candles."""
 
@@ -176,6 +209,10 @@ class CandlePage(Wire, rename=NAMED):
     next_cursor: NextCursor
     in_: Annotated[str | UnsetType, on_request("The unit of o, h, l and c, if not USD.")] = UNSET
     supply: Annotated[SupplyUsed | UnsetType, on_request("Of market capitalisations.")] = UNSET
+    volume_profile: Annotated[
+        VolumeProfile | UnsetType | None,
+        on_request("Of the page; null: nothing was traded."),
+    ] = UNSET
 
 
 class Before(msgspec.Struct, frozen=True, array_like=True, tag="before"):

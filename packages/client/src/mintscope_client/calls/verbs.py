@@ -237,6 +237,7 @@ class CandleRange(TypedDict, total=False):
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade get a candle at the previous close
     in_         the unit of prices: SOL as exchanged, or USD times the newest supply
+    profile     bins of the volume profile of each page, at most 200; 0, the default: none
     """
 
     from_: Moment
@@ -245,6 +246,7 @@ class CandleRange(TypedDict, total=False):
     candles: Literal["all", "closed"]
     fill: Literal["none", "previous"]
     in_: PriceUnit
+    profile: int
 
 
 class IndicatorRange(TypedDict, total=False):

@@ -47,7 +47,29 @@ class SupplyUsed(msgspec.Struct, frozen=True, rename="camel"):
     read_at: int
 
 
-PAGE_NAMES: Final = {"in_": "in", "next_cursor": "nextCursor", "exact_from": "exactFrom"}
+PAGE_NAMES: Final = {
+    "in_": "in",
+    "next_cursor": "nextCursor",
+    "exact_from": "exactFrom",
+    "volume_profile": "volumeProfile",
+}
+
+
+class ProfileBin(msgspec.Struct, frozen=True, rename="camel"):
+    """What was traded between two prices, USD."""
+
+    low: float
+    high: float
+    volume_usd: float
+
+
+class VolumeProfile(msgspec.Struct, frozen=True, rename="camel"):
+    """Volume by price, USD: equal bins, the middle of the largest, and the area of 70 %."""
+
+    bins: list[ProfileBin]
+    point_of_control: float
+    value_area_low: float
+    value_area_high: float
 
 
 class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
@@ -55,6 +77,7 @@ class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
 
     in_      the unit of prices
     supply   of market capitalisations
+    volume_profile    of the page, if `profile` asked for it; None if nothing was traded
     """
 
     token: str
@@ -63,6 +86,7 @@ class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
     next_cursor: str | None
     in_: str = "usd"
     supply: SupplyUsed | None = None
+    volume_profile: VolumeProfile | None = None
 
 
 class BollingerBands(msgspec.Struct, frozen=True):
