@@ -18,6 +18,7 @@ from mintscope.market.listing.snapshot import (
     PartVolume,
     RecentCandles,
     SlotTrades,
+    signer_number,
 )
 from mintscope.market.log import LogTrimmed, PricedSwap
 from mintscope.market.mint_facts import MintFacts
@@ -196,4 +197,5 @@ def _trades(mint: Mint, swaps: Sequence[PricedSwap]) -> MintTrades:
         None,
         max((swap.price_usd or 0.0 for swap in priced), default=None),
         min((swap.price_usd or 0.0 for swap in priced), default=None),
+        tuple(sorted({signer_number(s.evidence.signer) for s in own if s.evidence})),
     )

@@ -180,7 +180,7 @@ class ProfileBin(Wire):
 
     low: Annotated[float, Meta(description="Its lowest price, USD.", examples=[170.0])]
     high: Annotated[float, Meta(description="Its highest price, USD.", examples=[170.5])]
-    volume_usd: Annotated[float, Meta(description="What was traded in it.", examples=[1250.5])]
+    volume_usd: Annotated[float, Meta(description="Volume in it, USD.", examples=[1250.5])]
 
 
 class VolumeProfile(Wire):

@@ -17,7 +17,6 @@ import numpy as np
 from mintscope.market.engine.kernels import Floats
 
 VALUE_AREA: Final = 0.7
-BINS_MIN: Final = 5
 BINS_MAX: Final = 200
 PAIR: Final = 2
 
@@ -43,7 +42,7 @@ def volume_profile(
 ) -> VolumeProfile | None:
     """Return the profile of candles with *volumes* (USD); None if nothing was traded.
 
-    bin_count   BINS_MIN to BINS_MAX; a single bin if all candles have one price
+    bin_count   1 to BINS_MAX; a single bin if all candles have one price
     """
     if not len(highs) or not volumes.sum() > 0.0:
         return None
@@ -54,7 +53,7 @@ def volume_profile(
     spans = highs - lows
     places = np.minimum(np.searchsorted(edges, lows, side="right") - 1, count - 1)
     is_wide = spans > 0.0
-    of_bins = np.bincount(places[~is_wide], volumes[~is_wide], count)
+    of_bins = np.bincount(places[~is_wide], volumes[~is_wide], count).astype(np.float64)
     tops = np.minimum(highs[is_wide, None], edges[1:])
     bottoms = np.maximum(lows[is_wide, None], edges[:-1])
     shares = np.maximum(tops - bottoms, 0.0) / spans[is_wide, None]

@@ -14,6 +14,7 @@ A change compares the newest price with the newest one from before its span.
 How prices went within a day: the newest of each part of D1, for the few mints of a page.
 """
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -105,7 +106,30 @@ ROW: Final = np.dtype(
     align=True,  # else each read of a column takes twice as long
 )
 ROWS_MIN: Final = 64
+TRADERS_S: Final = 5 * MINUTE_S
 GROWS: Final = 8  # an eighth more rows: a spare one takes 600 bytes as one of a mint does
+
+
+class SlotSigners(NamedTuple):
+    """Signers of the trades of one slot: a row and the number of a signer for each."""
+
+    time: UnixS
+    rows: Rows
+    signers: NDArray[np.uint64]
+
+
+def distinct_signers(slots: Sequence[SlotSigners], count: int) -> NDArray[np.float64]:
+    """Return the number of distinct signers of each of *count* rows in *slots*."""
+    if not slots:
+        return np.zeros(count)
+    rows = np.concatenate([each.rows for each in slots])
+    signers = np.concatenate([each.signers for each in slots])
+    order = np.lexsort((signers, rows))
+    rows = rows[order]
+    signers = signers[order]
+    is_new = np.ones(len(rows), np.bool_)
+    is_new[1:] = (rows[1:] != rows[:-1]) | (signers[1:] != signers[:-1])
+    return np.bincount(rows[is_new], minlength=count).astype(np.float64)
 
 
 class ListColumns:
@@ -119,6 +143,8 @@ class ListColumns:
         self._minutes: dict[int, list[KeptChunk]] = {}
         self._parts: dict[int, list[KeptChunk]] = {}
         self._now = now
+        self._began = now
+        self._signers: deque[SlotSigners] = deque()
 
     @property
     def part(self) -> int:
@@ -177,6 +203,7 @@ class ListColumns:
             return
         is_known = numbers >= 0
         at = numbers[is_known]
+        self._sign(slot, numbers)
         volumes, bought, swaps, usd, sol, first = (
             np.array(column, kind)[is_known]
             for column, kind in zip(
@@ -202,6 +229,23 @@ class ListColumns:
             rows[name][at[is_priced]] = usd[is_priced]
         rows["sol"][at[is_priced]] = sol[is_priced]
 
+    def _sign(self, slot: SlotTrades, numbers: Rows) -> None:
+        """Keep the signers of the trades of *slot*."""
+        rows = [
+            (row, signer)
+            for row, trade in zip(numbers.tolist(), slot.trades, strict=True)
+            if row >= 0
+            for signer in trade.signers
+        ]
+        if rows:
+            at, signers = zip(*rows, strict=True)
+            kept = SlotSigners(self._now, np.array(at, np.int32), np.array(signers, np.uint64))
+            self._signers.append(kept)
+
+    def signers(self) -> Sequence["SlotSigners"] | None:
+        """Return the signers of the last TRADERS_S, by slot; None until the list covers them."""
+        return list(self._signers) if self._now - self._began >= TRADERS_S else None
+
     def advance(self, now: UnixS) -> None:
         """Advance the time to *now*: close parts, and drop those that leave the spans."""
         if now // M5.part_s > self._now // M5.part_s:
@@ -210,6 +254,8 @@ class ListColumns:
         if now // D1.part_s > self._now // D1.part_s:
             self._close_part()
             self._leave_parts(now)
+        while self._signers and self._signers[0].time <= now - TRADERS_S:
+            self._signers.popleft()
         self._now = now
 
     def _count_candles(self, at: Rows, prices: Floats) -> None:

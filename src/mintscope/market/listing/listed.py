@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.listing.averages import Averages
-from mintscope.market.listing.columns import Closes, DayCloses
+from mintscope.market.listing.columns import Closes, DayCloses, SlotSigners
 from mintscope.market.listing.look_alikes import AddressIndex, NameIndex, cleaned, hides
 from mintscope.market.listing.snapshot import FoldedTo
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount
@@ -240,6 +240,7 @@ class ListedTokens:
         *,
         keys: RowKeys,
         averages: Averages,
+        signers: Sequence[SlotSigners] | None,
         standings: Sequence[bytes | None],
         names: NameIndex,
         addresses: AddressIndex,
@@ -250,6 +251,7 @@ class ListedTokens:
 
         keys        of *rows*
         averages    of each row
+        signers     of the last five minutes; None: not known yet
         standings   of each row the pools of its mint, packed
         folds   of each row the `fold_key` of its name and of its symbol
         """
@@ -278,7 +280,9 @@ class ListedTokens:
         self._counts = averages.counts
         self._since: Floats = rows["since"].copy()
         of_day = {"volume": self._volume, "swaps": self._swaps, "since": self._since}
-        self.columns = ScreenColumns(rows, self._shared(), of_day, averages, folded.time)
+        self.columns = ScreenColumns(
+            rows, self._shared(), of_day, averages, folded.time, signers=signers
+        )
         self._table = ScreenTable(self._by_key, self._keys, self.columns.column)
         # Sorted when someone asks: some milliseconds each, and most states are never asked for.
         self._orders: dict[Sort, RowOrder] = {}

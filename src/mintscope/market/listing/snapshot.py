@@ -12,6 +12,7 @@ import msgspec
 
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.market.mint_facts import MintFacts
+from mintscope.market.standing import SIGNER_CHARS
 from mintscope.market.timeframe import Timeframe
 
 
@@ -101,6 +102,7 @@ class MintTrades(NamedTuple):
     first_usd   the first price
     standing    its pools after the slot, packed; None if they did not change
     high_usd, low_usd   the highest and the lowest price; None: the newest
+    signers     of its swaps, as numbers: `signer_number`
     """
 
     mint: Mint
@@ -113,6 +115,12 @@ class MintTrades(NamedTuple):
     standing: bytes | None = None
     high_usd: float | None = None
     low_usd: float | None = None
+    signers: tuple[int, ...] = ()
+
+
+def signer_number(signer: str) -> int:
+    """Return the beginning of an address, which the log keeps of a signer, as 64 bits."""
+    return int.from_bytes(signer.encode()[:SIGNER_CHARS].ljust(SIGNER_CHARS, b"\0"))
 
 
 class SlotTrades(NamedTuple):

@@ -37,6 +37,7 @@ from mintscope.market.listing.snapshot import (
     RecentCandles,
     SlotTrades,
     SnapshotMark,
+    signer_number,
 )
 from mintscope.market.log import LogTrimmed
 from mintscope.market.mint_facts import MintFacts
@@ -344,14 +345,19 @@ def _trades(db: Database, after_seq: int, until_seq: int, limit: int) -> list[Sl
 def _trade(row: Any) -> MintTrades:
     address, bought, volume, blob, standing = row
     mint = Mint(address)
-    priced = [swap for swap in swaps_of(mint, blob) if swap.price_usd is not None]
+    swaps = swaps_of(mint, blob)
+    signers = {swap.evidence.signer for swap in swaps if swap.evidence and swap.evidence.signer}
+    numbers = tuple(sorted(map(signer_number, signers)))
+    priced = [swap for swap in swaps if swap.price_usd is not None]
     if not priced:
-        return MintTrades(mint, volume, bought, 0, None, None, standing=standing)
+        return MintTrades(mint, volume, bought, 0, None, None, standing=standing, signers=numbers)
     newest = priced[-1]
     first_usd = priced[0].price_usd
     usd = [swap.price_usd for swap in priced if swap.price_usd is not None]
     prices = (newest.price_usd, newest.price_sol, first_usd)
-    return MintTrades(mint, volume, bought, len(priced), *prices, standing, max(usd), min(usd))
+    return MintTrades(
+        mint, volume, bought, len(priced), *prices, standing, max(usd), min(usd), numbers
+    )
 
 
 def _expect_kept(db: Database, after_seq: int) -> None:

@@ -179,6 +179,7 @@ class TokenList:
             rows,
             keys=self._keys,
             averages=averages,
+            signers=columns.signers(),
             standings=list(self._standings),
             names=self._names,
             addresses=AddressIndex(self._address_bytes[: len(mints)]),

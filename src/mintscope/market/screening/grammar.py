@@ -61,6 +61,7 @@ OF_TOKENS: Final = (
     ScreenField("volume_h1", "bought and sold within an hour, US dollars"),
     ScreenField("volume_d1", "bought and sold within a day, US dollars"),
     ScreenField("swaps_d1", "swaps of a day that set the price", is_integer=True),
+    ScreenField("traders_m5", "distinct signers of swaps within 5 minutes", is_integer=True),
     ScreenField("pressure_h1", "bought share of the volume of an hour, 0 to 1"),
     ScreenField("market_cap", "price times supply, US dollars"),
     ScreenField("liquidity", "US dollars that stand ready to buy in the pools that agree"),

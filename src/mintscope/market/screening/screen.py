@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
 from mintscope.market.listing.averages import OF_RECENT, PLACES, Averages
+from mintscope.market.listing.columns import SlotSigners, distinct_signers
 from mintscope.market.screening.grammar import (
     FIBONACCI,
     FIELDS,
@@ -261,22 +262,26 @@ class ScreenColumns:
     They are as of one state of a list, and never change.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each source
         self,
         rows: Any,
         known: Mapping[str, Floats],
         of_day: Mapping[str, NDArray[Any]],
         averages: Averages,
         now: UnixS | None,
+        *,
+        signers: Sequence[SlotSigners] | None,
     ) -> None:
         """Use the *known* columns, *averages*, and columns of *rows*.
 
         rows     of `columns.ROW`, which may change afterwards
         of_day   volume (micro-USD), swaps and since, which stay as they are
+        signers  of the last five minutes; None: not known yet
         """
         self._now = float("nan") if now is None else float(now)
         self._found: dict[str, Floats] = dict(known)
         self._averages = averages
+        self._signers = signers
         self._taken = dict(of_day) | {
             name: rows[name].copy()
             for name in ("h1_volume", "depth", "set_at", "set_since", "is_agreed")
@@ -303,13 +308,14 @@ class ScreenColumns:
             case "swaps_d1":
                 swaps: Floats = self._taken["swaps"].astype(np.float64)
                 return swaps
-            case "age_s":
-                ages: Floats = np.maximum(0.0, self._now - self._taken["since"])
+            case "age_s" | "price_age_s":
+                since = self._taken["since" if name == "age_s" else "set_at"]
+                ages: Floats = np.maximum(0.0, self._now - since)
                 return ages
-            case "price_age_s":
-                return self._ages()
             case "confidence":
                 return self._confidence()
+            case "traders_m5":
+                return self._traders()
             case _:
                 kind, _, timeframe = name.partition("_")
                 return self._of_newest(kind, Timeframe(timeframe))
@@ -324,9 +330,11 @@ class ScreenColumns:
         found: Floats = self.column("price") / level - 1.0
         return found
 
-    def _ages(self) -> Floats:
-        ages: Floats = np.maximum(0.0, self._now - self._taken["set_at"])
-        return ages
+    def _traders(self) -> Floats:
+        count = len(self._averages.usd)
+        if self._signers is None:
+            return np.full(count, np.nan)
+        return distinct_signers(self._signers, count)
 
     def _confidence(self) -> Floats:
         """Return `PriceBasis.confidence`, as a number of LEVELS."""

@@ -56,7 +56,7 @@ PAGE_NAMES: Final = {
 
 
 class ProfileBin(msgspec.Struct, frozen=True, rename="camel"):
-    """What was traded between two prices, USD."""
+    """Volume between two prices, USD."""
 
     low: float
     high: float

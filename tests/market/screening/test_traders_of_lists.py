@@ -1,0 +1,66 @@
+"""Traders of five minutes in a list are the distinct signers of the swaps of these minutes."""
+
+from random import Random
+from typing import Final
+
+import numpy as np
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.listing.snapshot import (
+    FoldedTo,
+    MintAsFolded,
+    MintPage,
+    MintTrades,
+    SlotTrades,
+    signer_number,
+)
+from mintscope.market.listing.token_list import TokenList
+
+BEGIN: Final = UnixS(1_760_000_040)
+MINTS: Final = [Mint(f"mint{n}") for n in range(4)]
+WALLETS: Final = [f"Wa{n:02}Xyz9" for n in range(30)]
+
+
+def listing() -> TokenList:
+    at = FoldedTo(0, Slot(0), BEGIN)
+    tokens = TokenList(at)
+    mints = [
+        MintAsFolded(
+            mint=mint, since=BEGIN, state=None, facts=None, before=(None,) * 3, minutes=[], parts=[]
+        )
+        for mint in MINTS
+    ]
+    tokens.seed(MintPage(folded=at, mints=mints, last=len(mints)))
+    return tokens
+
+
+def test_traders_are_the_distinct_signers_of_five_minutes() -> None:
+    random = Random(6)
+    tokens = listing()
+    time = BEGIN
+    told: list[tuple[UnixS, Mint, str]] = []
+    compared = 0
+    for seq in range(1, 400):
+        time = UnixS(time + random.choice((0, 1, 2, 20)))
+        mints = random.sample(MINTS[:3], random.randrange(1, 3))
+        trades = []
+        for mint in mints:
+            wallets = {random.choice(WALLETS) for _ in range(random.randrange(1, 4))}
+            told += [(time, mint, wallet) for wallet in wallets]
+            numbers = tuple(sorted(map(signer_number, wallets)))
+            trades.append(MintTrades(mint, 10, 10, 1, 1.0, 0.1, 1.0, signers=numbers))
+        tokens.apply([SlotTrades(FoldedTo(seq, Slot(seq), time), trades)])
+        found = tokens.listed().columns.column("traders_m5")
+        if time - BEGIN < 300:
+            assert np.isnan(found).all()
+            continue
+        recent = {(mint, wallet) for at, mint, wallet in told if at > time - 300}
+        assert found.tolist() == [sum(mint == each for mint, _ in recent) for each in MINTS]
+        compared += 1
+    assert compared > 200
+
+
+def test_signers_are_told_apart_by_the_beginning_that_the_log_keeps() -> None:
+    numbers = {signer_number(wallet) for wallet in (*WALLETS, "", "W", "Wa")}
+    assert len(numbers) == len(WALLETS) + 3
+    assert signer_number("Wa00Xyz9 and more") == signer_number("Wa00Xyz9")
