@@ -56,7 +56,12 @@ In = Annotated[
         " in USD."
     ),
 ]
-NAMED: Final = {"from_": "from", "in_": "in", "next_cursor": "nextCursor"}
+NAMED: Final = {
+    "from_": "from",
+    "in_": "in",
+    "next_cursor": "nextCursor",
+    "volume_profile": "volumeProfile",
+}
 
 
 class CandlesQuery(Wire, rename=NAMED):
