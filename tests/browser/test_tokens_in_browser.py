@@ -222,6 +222,27 @@ async def test_a_form_of_an_earlier_session_keeps_what_was_typed(
         await expect(page.get_by_label("User name")).to_have_value("typed-name")
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_a_copied_price_is_copied_once(
+    chromium: Browser, shop: Website, *, scripts: bool
+) -> None:
+    """With scripts the whole number, else what is shown."""
+    async with visiting(chromium, shop.origin, scripts=scripts) as visitor:
+        page = visitor.page
+        await visitor.open("/tokens")
+        price = page.locator("#list .number[title]:has(.unseen)").first
+        shown = await price.locator("[aria-hidden]").text_content()
+        whole = await price.get_attribute("title")
+        await price.evaluate("each => getSelection().selectAllChildren(each.closest('td'))")
+        await page.keyboard.press("ControlOrMeta+c")
+        copied = await page.evaluate("navigator.clipboard.readText()")
+        assert shown
+        assert whole
+        wanted = whole if scripts else shown
+        assert copied.count(wanted) == 1
+        assert (shown if scripts else whole) not in copied
+
+
 async def type_an_alert(page: Page) -> None:
     """Fill the form of an alert, and lose the session."""
     await page.goto(urljoin(page.url, "/alerts/new"))

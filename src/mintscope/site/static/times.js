@@ -44,3 +44,18 @@ localizeIn(document);
 new MutationObserver((changes) => {
   for (const change of changes) change.addedNodes.forEach(localizeIn);
 }).observe(document.body, { childList: true, subtree: true });
+
+// A short number stands beside the whole one, which is heard: copied is the whole one, once.
+document.addEventListener("copy", (event) => {
+  const selection = getSelection();
+  let text = selection.toString();
+  let isWhole = true;
+  for (const shown of document.querySelectorAll(".number[title] > [aria-hidden]")) {
+    if (!selection.containsNode(shown, true) || !text.includes(shown.textContent)) continue;
+    text = text.replace(shown.textContent, shown.parentElement.title);
+    isWhole = false;
+  }
+  if (isWhole) return;
+  event.clipboardData.setData("text/plain", text);
+  event.preventDefault();
+});
