@@ -338,7 +338,7 @@ class UdfRoutes:
         return kept.tip, *await asyncio.to_thread(_drawn, kept, within)
 
     async def _lines(self, question: ListQuestion) -> Sequence[ListLine]:
-        """Return what *question* finds, in a thread: it takes some milliseconds."""
+        """Return the lines that *question* finds, in a thread: it takes some milliseconds."""
         return (await asyncio.to_thread(self.lists.newest().page, question)).lines
 
     async def _mint(self, symbol: str) -> Mint:
