@@ -41,11 +41,12 @@ QUERIES = {
 def has_begun(folder: Path) -> bool:
     """Return whether the market in *folder* was made: a kill before leaves an empty file, or none.
 
-    All tables are made in one transaction.
+    All tables are made in one transaction.  A kill within it leaves a journal, which only a
+    connection that may write takes back.
     """
     if not (folder / MARKET_FILE).exists():
         return False
-    db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READONLY)
+    db = apsw.Connection(str(folder / MARKET_FILE), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         return bool(db.execute("SELECT count(*) FROM sqlite_schema").get)
     finally:
