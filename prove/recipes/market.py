@@ -167,8 +167,8 @@ BOUGHT: Final = Recipe(
         Mutant(
             "money out of range counts",
             STANDING,
-            "if self.shown is not None and self.shown < depth:",
-            "if False:",
+            "return depth if self.shown is None else min(self.shown, depth)",
+            "return depth",
             ("market/test_price_rules.py",),
         ),
         Mutant(
