@@ -13,7 +13,7 @@ from playwright.async_api import Browser, Dialog, Route, expect
 from mintscope.app.config.config import WebConfig
 from mintscope_devchain.svm.genesis import Genesis
 from support.scenes.payments.shopfront import Shopfront, shopfront
-from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.people.browsing import MOVED, Visitor, visiting
 from support.scenes.people.buyers import (
     balance,
     begin,
@@ -33,6 +33,7 @@ SECRET: Final = re.compile("svc_credit_[0-9a-f]{64}")
 NOT_SIGNED: Final = {"strange": "not-connected", "refuses": "declined", "closes": "closed"}
 LOOKS: Final = {"waits": "approve", "refuses": "declined", "signs": "bought"}
 PRICES: Final = {10: 25_000, 50: 112_500, 100: 200_000, 500: 750_000}
+MOVED_MAX: Final = 0.02
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -88,6 +89,20 @@ async def test_the_wallet_of_a_demo_buys_once_it_was_asked(
             await sold_once(shop, before, await secret_of(visitor))
             await keep(visitor)
     assert asked == ["Demo wallet: sign this payment?"] * 2
+
+
+@pytest.mark.parametrize("size", [(390, 844), (1280, 900)])
+async def test_nothing_moves_when_a_wallet_is_found(
+    chromium: Browser, shop: Shopfront, size: tuple[int, int]
+) -> None:
+    async with visiting(chromium, shop.site.origin, size=size) as visitor:
+        await visitor.page.add_init_script(MOVED)
+        await shop.wallet().enter(visitor.page)
+        await visitor.open("/buy/10")
+        await visitor.page.get_by_role("button", name="Test wallet").wait_for()
+        await visitor.page.wait_for_timeout(200)  # some frames: then it has the movers
+        moved = await visitor.page.evaluate("window.moved")
+    assert sum(float(each.partition(":")[0]) for each in moved) <= MOVED_MAX, moved
 
 
 async def test_each_bundle_is_bought_copied_and_spent(chromium: Browser, shop: Shopfront) -> None:
