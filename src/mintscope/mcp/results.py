@@ -258,6 +258,8 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
         kept = {name: value for name, value in kept.items() if name not in {"maximum", "default"}}
     if kept.get("default") in ("", []):
         del kept["default"]
+    if not kept.get("minimum", 1):  # no argument is negative: the API says so
+        del kept["minimum"]
     values = kept.pop("enum", None)
     if values is None:
         return kept | ({"items": _readable_by_all(kept["items"])} if "items" in kept else {})
