@@ -117,10 +117,10 @@ def _is_common(text: str) -> bool:
     """
     plain = text.lower()
     core = plain.strip(NO_LETTERS).translate(DISGUISES)
-    letters = plain.translate(WITHOUT)
+    stem = plain.translate(WITHOUT)
     return any(
         each in COMMON or (each == 2 * (word := each[: len(each) // 2]) and word in COMMON)
-        for each in (core, letters)
+        for each in (core, stem)
     )
 
 
