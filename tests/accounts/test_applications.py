@@ -81,6 +81,10 @@ async def exchanged(accounts: Accounts, made: Signup, form: Form = FORM) -> Issu
     return await accounts.exchange.exchange(applicant, made.secret, redelivery_key=None)
 
 
+def recipients(accounts: Accounts, kind: str) -> list[tuple[str, ...]]:
+    return rows(accounts.path, f"SELECT recipient FROM letter WHERE kind = '{kind}'")
+
+
 async def numbers(
     accounts: Accounts, state: ApplicationState | None = None, after: int | None = None
 ) -> list[int]:
@@ -249,7 +253,7 @@ async def test_a_decision_is_undone_within_a_minute_and_not_once_the_key_was_fet
         *("rejected", "reopened", "approved", "confirmed"),
     ]
     assert (history[1].actor, history[1].detail["was"]) == ("user:8", "approved")
-    told = rows(accounts.path, "SELECT recipient FROM letter WHERE kind = 'application_reopened'")
+    told = recipients(accounts, "application_reopened")
     assert told == [(FORM.email,)]
     assert contradictions(accounts.path) == []
 
@@ -349,7 +353,7 @@ async def test_a_rejection_is_not_written_to_an_address_that_is_unconfirmed(
         (await confirmed(accounts, form_of("b"))).signup_id, note="", actor=COMMAND_LINE
     )
 
-    told = rows(accounts.path, "SELECT recipient FROM letter WHERE kind = 'application_rejected'")
+    told = recipients(accounts, "application_rejected")
 
     assert told == [("b@example.org",)]
 
