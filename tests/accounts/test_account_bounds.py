@@ -1,6 +1,7 @@
 """The rules of accounts at their bounds: the last moment, the longest text, the last of many."""
 
 from collections.abc import Mapping, Sequence
+from importlib import import_module
 from typing import Any, Final, Unpack
 
 import pytest
@@ -415,7 +416,7 @@ def test_a_weak_password_is_told_why(password: str, told: str) -> None:
     assert str(caught.value) == told
 
 
-# Of ten characters and more, from memory: the kinds that lists of leaked passwords begin with.
+# Made from common words, of ten characters and more.
 COMMONEST = (
     *("1234567890", "0123456789", "9876543210", "1111111111", "1q2w3e4r5t", "q1w2e3r4t5"),
     *("1qaz2wsx3edc", "zaq12wsxzaq1", "123qweasdzxc", "qweasdzxc123", "qwe123qwe123", "qwertyuiop"),
@@ -440,6 +441,8 @@ def test_the_commonest_passwords_are_refused_and_strong_ones_are_not() -> None:
         return False
 
     assert [each for each in COMMONEST if not is_refused(each)] == []
+    commonest = import_module("zxcvbn.frequency_lists").FREQUENCY_LISTS["passwords"][:10_000]
+    assert [each for each in commonest if not is_refused(each.capitalize())] == []
     assert [each for each in STRONG if is_refused(each)] == []
 
 

@@ -36,7 +36,7 @@ from mintscope.accounts.people.rows import AccountStore
 from mintscope.accounts.people.second_step import SecondStep
 from mintscope.accounts.people.secrets import AccountSecrets
 from mintscope.accounts.people.session import Lifetimes
-from mintscope.accounts.people.user import Hasher, LoginLimits
+from mintscope.accounts.people.user import Hasher, LoginLimits, commonest_passwords
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.signups.signups import Exchanges, Signups
 from mintscope.accounts.wallets.credits import AccountCredits, Wallets
@@ -123,6 +123,7 @@ class Accounts:
 
     async def run(self) -> None:
         """Deliver e-mails and maintain accounts until cancelled."""
+        await asyncio.to_thread(commonest_passwords)  # before the first form that needs them
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self.delivery.run())
             tasks.create_task(self.maintenance.run())

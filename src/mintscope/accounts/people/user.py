@@ -9,6 +9,7 @@ Strangers never lock the owner out: guesses of other clients do not count for th
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from string import digits, punctuation
 from typing import Final, Protocol
 
@@ -54,25 +55,15 @@ from mintscope.kit.time import HOUR_S
 LENGTH_MIN: Final = 10
 LENGTH_MAX: Final = 200
 QUARTER_S: Final = 900
-# No locked package ships a list (docs/decisions/0100): these words are in most of such lists.
-COMMON: Final = frozenset({
-    "", "abc", "abcd", "abcde", "abcdef", "admin", "administrator", "asdf", "asdfgh", "asdfghjkl",
-    "alexander", "andrew", "angel", "anthony", "arsenal", "ashley", "asd", "asdzxc", "austin",
-    "azerty", "azertyuiop", "barcelona", "baseball", "basketball", "batman", "bitcoin", "buster",
-    "butterfly", "california", "changeme", "charlie", "charlotte", "cheese", "chelsea", "chicago",
-    "chocolate", "christopher", "computer", "cookie", "crypto", "daniel", "dragon", "elizabeth",
-    "ethereum", "flower", "football", "forever", "freedom", "fuckyou", "george", "google", "hannah",
-    "happy", "harley", "hello", "hockey", "hunter", "iloveyou", "internet", "jackson", "jennifer",
-    "jessica", "jordan", "joshua", "juventus", "killer", "letmein", "liverpool", "login", "love",
-    "loveme", "lovely", "maggie", "manchester", "master", "matthew", "maverick", "merlin",
-    "metallica", "michael", "michelle", "mintscope", "money", "monkey", "mustang", "naruto",
-    "nicholas", "nicole", "ninja", "nothing", "orange", "pass", "password", "patrick", "pepper",
-    "phantom", "pokemon", "princess", "purple", "qaz", "qazwsx", "qazwsxedc", "qazwsxedcrfv", "qwe",
-    "qweasd", "qweasdzxc", "qwer", "qwert", "qwerty", "qwertyui", "qwertyuiop", "ranger", "robert",
-    "samantha", "samsung", "secret", "shadow", "silver", "soccer", "solana", "spiderman", "spring",
-    "starwars", "strawberry", "summer", "sunshine", "superman", "taylor", "test", "thomas",
-    "thunder", "tigger", "trustno", "user", "victoria", "wallet", "welcome", "whatever", "william",
-    "winter", "yankees", "zaq", "zaqwsx", "zaqwsxzaq", "zaqxsw", "zxc", "zxcvbn", "zxcvbnm",
+COMMONEST_COUNT: Final = 10_000
+# zxcvbn lists each word once, so that names are in its lists of names; and words of this service.
+BESIDE: Final = frozenset({
+    "", "abc", "abcd", "abcde", "abcdef", "administrator", "alexander", "andrew", "anthony", "asd",
+    "ashley", "basketball", "bitcoin", "california", "charlotte", "chocolate", "christopher",
+    "crypto", "daniel", "elizabeth", "ethereum", "george", "happy", "jackson", "jennifer",
+    "jessica", "joshua", "login", "matthew", "michael", "michelle", "mintscope", "nicholas",
+    "nicole", "nothing", "patrick", "qaz", "qwe", "qwer", "robert", "solana", "taylor", "thomas",
+    "user", "victoria", "wallet", "william", "zaq", "zaqwsxzaq", "zxc",
 })  # fmt: skip
 NO_LETTERS: Final = digits + punctuation + " "
 WITHOUT: Final = str.maketrans("", "", NO_LETTERS)
@@ -109,18 +100,31 @@ def expect_password(text: str, *, email: str) -> str:
     return text
 
 
-def _is_common(text: str) -> bool:
-    """Return whether *text* is a common word, once or twice, among or between digits and signs.
+@cache
+def commonest_passwords() -> frozenset[str]:
+    """Return the 10,000 commonest passwords, as zxcvbn lists them, and words beside them.
 
-    Most of the commonest passwords that are long enough are: password12, Qwerty12345!, 1234567890,
-    1q2w3e4r5t, qwe123qwe123.
+    The first call takes some 80 ms: the api makes it in a thread as it starts.
     """
+    from zxcvbn.frequency_lists import (  # noqa: PLC0415 - only processes with accounts need it
+        FREQUENCY_LISTS,
+    )
+
+    return BESIDE.union(FREQUENCY_LISTS["passwords"][:COMMONEST_COUNT])
+
+
+def _is_common(text: str) -> bool:
+    """Return whether *text* is a common password, or one once or twice among digits and signs.
+
+    So are password12, Qwerty12345!, 1234567890, 1q2w3e4r5t, qwe123qwe123.
+    """
+    common = commonest_passwords()
     plain = text.lower()
     core = plain.strip(NO_LETTERS).translate(DISGUISES)
     stem = plain.translate(WITHOUT)
     return any(
-        each in COMMON or (each == 2 * (word := each[: len(each) // 2]) and word in COMMON)
-        for each in (core, stem)
+        each in common or (each == 2 * (word := each[: len(each) // 2]) and word in common)
+        for each in (plain, core, stem)
     )
 
 
