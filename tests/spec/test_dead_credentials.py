@@ -75,7 +75,8 @@ STATES: Final[dict[str, tuple[str, Make]]] = {
     "a credit token that was rotated": (CREDIT_TOKEN, rotated_token),
     "an API key that was never issued": (API_KEY, unknown_key),
     "an API key that was revoked": (API_KEY, revoked_key),
-    "an API key that has ended, by its date or an hour after its rotation": (API_KEY, rotated_key),
+    "an API key that has ended, by its date or after the `overlap` of its rotation: an hour, 24"
+    " hours or 7 days": (API_KEY, rotated_key),
     "an API key of a removed account": (API_KEY, key_of_a_removed_account),
 }
 

@@ -446,7 +446,7 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
 
     Raises BadRequest for a field that is unknown, repeated, missing or out of its range.
     """
-    names, lists = _names(shape)
+    names, lists, optional = _names(shape)
     values: dict[str, str | list[str]] = {}
     lists_read: dict[str, list[str]] = {}
     for name, text in _fields(request):
@@ -454,7 +454,8 @@ def read_query(request: Request, shape: type[Shape]) -> Shape:
             known = ", ".join(sorted(names)) or "none"
             raise BadRequest(f"expected the query fields {known}; was {name[:50]!r}")
         if name in lists:
-            lists_read.setdefault(name, []).extend(BETWEEN.split(text))
+            one = () if not text and name in optional else BETWEEN.split(text)
+            lists_read.setdefault(name, []).extend(one)
         elif name in values:
             raise BadRequest(f"{name}: expected once; was there several times")
         else:
@@ -500,11 +501,14 @@ def _fields(request: Request) -> list[tuple[str, str]]:
 
 
 @cache
-def _names(shape: type[msgspec.Struct]) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the names of all fields, and of those that are lists."""
+def _names(
+    shape: type[msgspec.Struct],
+) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Return the names of all fields, of those that are lists, and of those that may be empty."""
     properties = msgspec.json.schema(shape)["$defs"][shape.__name__]["properties"]
     lists = [name for name, field in properties.items() if field.get("type") == "array"]
-    return frozenset(properties), frozenset(lists)
+    optional = [name for name in lists if properties[name].get("default") == []]
+    return frozenset(properties), frozenset(lists), frozenset(optional)
 
 
 def _range(field: Mapping[str, object]) -> str | None:
