@@ -34,9 +34,10 @@ from mintscope.credits.store.sqlite import SqliteCreditLedger
 from mintscope.kit.audit import COMMAND_LINE, KeyId, UserId
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash, hash_credential, hint
-from mintscope.kit.primitives import CreditAccount, UnixMs, Wallet
+from mintscope.kit.primitives import CreditAccount, Mint, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
 from mintscope.payments.payment import Landed, Payment, TopUp
+from mintscope.payments.ports import Begun, Budget
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
 from support.scenes.account_stores import ENGINES
@@ -251,6 +252,54 @@ async def test_who_claims_an_agent_has_its_credits_and_what_it_still_buys(scene:
     watched = await scene.store.read(lambda rows: rows.watchlists.of_user(person))
     assert [each.name for each in watched] == ["its own"]
     await scene.expect_sound()
+
+
+async def test_a_user_reaches_each_own_payment_and_none_of_another(scene: Scene) -> None:
+    """Payments into the account and of a linked wallet; two began in the same millisecond."""
+    alice, bob = await scene.user(1), await scene.user(2)
+    account, of_bob = await scene.credits.open(alice), await scene.credits.open(bob)
+    await scene.store.transact(lambda rows: rows.wallets.link(alice, Wallet("linked"), NOW))
+    into = TopUp(credits=10, account=account)
+    many = Budget(in_flight_new_payer=99, in_flight_payer=99, in_flight_address=99)
+    made = [
+        new_payment("a", budget=many, purchase=into, payer=Wallet("any")),
+        new_payment("b", budget=many, payer=Wallet("linked"), begun_at=UnixMs(NOW + 5)),
+        new_payment(
+            "c", budget=many, purchase=into, payer=Wallet("linked"), begun_at=UnixMs(NOW + 5)
+        ),
+        new_payment("d", budget=many, payer=Wallet("a stranger"), begun_at=UnixMs(NOW + 6)),
+        new_payment(
+            "e", budget=many, purchase=TopUp(credits=10, account=of_bob), payer=Wallet("bob")
+        ),
+    ]
+    for each in made:
+        assert isinstance(await scene.payments.begin(each), Begun)
+    for each in (made[0], made[2]):
+        landed = Landed(paid=each.payment.amount, final=True)
+        message_hash = each.payment.message_hash
+        await scene.payments.resolve(message_hash, landed, now=NOW, again_ms=AGAIN_MS)
+
+    async def pages(user_id: UserId, limit: int) -> list[str]:
+        found: list[str] = []
+        before = None
+        while listed := await scene.books.of_customer(user_id, before, limit):
+            found += [each.signature[-1] for each in listed]
+            before = (listed[-1].begun_at, listed[-1].signature)
+        return found
+
+    async def receipts(user_id: UserId) -> list[str]:
+        signatures = [each.payment.signature for each in made]
+        found = [await scene.books.one_of_customer(user_id, each) for each in signatures]
+        return [each.signature[-1] for each in found if each is not None]
+
+    assert [await pages(alice, limit) for limit in (1, 2, 9)] == [["c", "b", "a"]] * 3
+    assert [await pages(bob, limit) for limit in (1, 9)] == [["e"]] * 2
+    assert (await receipts(alice), await receipts(bob)) == (["a", "b", "c"], ["e"])
+    sums = await scene.books.sums_of_wallets(alice)
+    assert list(sums) == [(Wallet("linked"), Mint("scope"), 1, made[2].payment.amount)]
+    assert list(await scene.books.sums_of_wallets(bob)) == []
+    await scene.store.transact(lambda rows: rows.wallets.unlink(alice, Wallet("linked")))
+    assert (await pages(alice, 9), await receipts(alice)) == (["c", "a"], ["a", "c"])
 
 
 async def test_what_has_no_account_of_credits_is_handed_over_too(scene: Scene) -> None:

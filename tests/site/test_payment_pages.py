@@ -1,6 +1,7 @@
 """Money in sight: what customers paid, receipts, and what administrators see of all of it."""
 
 import csv
+import re
 from collections.abc import AsyncIterator
 from io import StringIO
 from pathlib import Path
@@ -72,6 +73,49 @@ async def test_a_customer_sees_each_purchase_and_its_receipt(site: Website, alic
         ("10", "0.025", "USDC", "failed"),
     ]
     assert failed.signature in table[2]
+
+
+async def test_each_payment_of_many_has_a_place_in_the_list_and_a_receipt(
+    site: Website, alice: Person
+) -> None:
+    """More than two pages of them, of which several began in the same millisecond."""
+    first, _ = await paid(site)
+    rows = [
+        PaidRow(
+            number=number, begun_at=site.clock.now() - number // 3 * 1_000, account=first.account
+        )
+        for number in range(4, 210)
+    ]
+    insert(site.folder, *rows)
+    path: str | None = "/credits/payments"
+    listed: list[str] = []
+    lengths: list[int] = []
+    while path is not None:
+        page = await alice.open(path)
+        found = re.findall('href="/credits/payments/([^"]*)"', page.text)
+        lengths.append(len(found))
+        listed += found
+        older = re.search('href="([^"]*)">Older', page.text)
+        path = None if older is None else older[1]
+    table = [*csv.reader(StringIO((await alice.open("/credits/payments.csv")).text))]
+    rest = (await alice.open(f"/credits/payments.csv?before={older_place(rows[-3])}")).text
+
+    expected = sorted(rows, key=lambda each: (each.begun_at, each.signature), reverse=True)
+    assert listed[: len(rows)] == [each.signature for each in expected]
+    assert lengths == [100, 100, len(rows) + 2 - 200]
+    assert [row[7] for row in table[1:]] == listed
+    assert rest.count("\n") == 1 + len(listed) - 1 - listed.index(rows[-3].signature)
+    last = await alice.open(f"/credits/payments/{expected[-1].signature}")
+    assert expected[-1].wallet in words(last)
+    for wrong in ("nonsense", "1" * 90, first.signature[:-1], "\N{BULLET}"):
+        assert (await alice.open(f"/credits/payments/{wrong}")).status_code == 404
+    for wrong in ("x", f"1.{'1' * 90}", f"-1.{first.signature}"):
+        page = await alice.open(f"/credits/payments?before={wrong}")
+        assert re.findall('href="/credits/payments/([^"]*)"', page.text) == listed[:100]
+
+
+def older_place(row: PaidRow) -> str:
+    return f"{row.begun_at}.{row.signature}"
 
 
 async def test_a_customer_sees_what_each_key_used_of_each_endpoint(

@@ -9,11 +9,13 @@ import psycopg
 import pytest
 
 from mintscope.kit.sql.sqlite import open_store
+from mintscope.payments.store import customers
 from mintscope.payments.store import purchases as statements
 from support.scenes.filled_tables import FILL
 from support.scenes.postgres import dsn_in
 
 ROWS: Final = 5_000
+INDEXES: Final = ("payment_account", "payment_holder", "payment_of_wallet")
 LARGE: Final = ("payment", "credit_account", "p", "a", "h")
 PARTS: Final = {"columns": statements.COLUMNS, "joins": statements.JOINS}
 
@@ -30,9 +32,25 @@ def test_no_large_table_is_read_from_end_to_end(tmp_path: Path, lacks: str | Non
         if lacks is not None:
             db.execute(f"DROP INDEX {lacks}")
     lines = plan(tmp_path, statements.PAYMENTS.format(**places), (1, "h", "s", "w", 20, 20))
-    read_whole = [line for line in lines if line.startswith("SCAN") and line.split()[1] in LARGE]
+    assert bool(read_whole(lines)) is (lacks is not None), lines
 
-    assert bool(read_whole) is (lacks is not None), lines
+
+def read_whole(lines: list[str]) -> list[str]:
+    return [line for line in lines if line.startswith("SCAN") and line.split()[1] in LARGE]
+
+
+@pytest.mark.parametrize("lacks", [None, *INDEXES])
+def test_the_list_of_a_customer_looks_each_kind_up(tmp_path: Path, lacks: str | None) -> None:
+    with closing(open_store(tmp_path / "money.sqlite", "money")) as db:
+        if lacks is not None:
+            db.execute(f"DROP INDEX {lacks}")
+    lines = plan(tmp_path, customers.OF_CUSTOMER, (1, statements.END, "", 20))
+    lines_of_one = plan(tmp_path, customers.ONE_OF_CUSTOMER, (1, "s"))
+    lines_of_sums = plan(tmp_path, customers.SUMS_OF_WALLETS, (1,))
+    missing = [name for name in INDEXES if not any(f"INDEX {name} (" in line for line in lines)]
+
+    assert read_whole(lines_of_one) == read_whole(lines_of_sums) == []
+    assert missing == [name for name in INDEXES if name == lacks], lines
 
 
 @pytest.mark.parametrize("lacks", [None, "payment_account", "credit_account_hint"])

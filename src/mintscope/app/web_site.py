@@ -199,7 +199,7 @@ def _sale_pages(parts: WebParts, origin: str) -> Iterator[PageGroup]:
         yield UsagePages(parts.credits)
         operations = parts.operations
         if operations is not None and operations.payments is not None:
-            yield PaymentPages(parts.credits, parts.wallets, operations.payments, operations.assets)
+            yield PaymentPages(parts.wallets, operations.payments, operations.assets)
         if parts.sales is not None:
             yield BuyPages(parts.sales, parts.credits, parts.ledger, origin=origin)
     if read_reference is not None:

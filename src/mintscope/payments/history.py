@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Final, NamedTuple
 
-from mintscope.kit.primitives import Mint, Signature, UnixMs
+from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.payments.pricing import BUNDLES, REQUEST_USD
 
 BUNDLE_USD: Final[Mapping[int, Decimal]] = {each.credits: each.usd for each in BUNDLES}
@@ -68,6 +68,15 @@ class Takings(NamedTuple):
     def usd(self) -> Decimal:
         """The total price in USD at the time of sale."""
         return price_usd(self.credits) * self.payments
+
+
+class WalletSum(NamedTuple):
+    """The sum that one wallet has paid in one asset; *paid* is in atoms of it."""
+
+    wallet: Wallet
+    asset: Mint | None
+    payments: int
+    paid: int
 
 
 def price_usd(credit_count: int) -> Decimal:

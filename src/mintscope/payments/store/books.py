@@ -22,14 +22,14 @@ from mintscope.credits.invariants import (
     Walked,
 )
 from mintscope.credits.store.statements import BALANCE_IS_SUM
-from mintscope.kit.audit import Actor, HourSeries, Series
+from mintscope.kit.audit import Actor, HourSeries, Series, UserId
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.kit.sql.database import Database, DatabaseError, marks
 from mintscope.kit.time import HOUR_MS, MINUTE_MS
 from mintscope.payments.audit import Acknowledgement, Orphan
 from mintscope.payments.books import DoubtKind, Scan, ScanScope
-from mintscope.payments.history import Place, Takings
+from mintscope.payments.history import Place, Takings, WalletSum
 from mintscope.payments.payment import State
 from mintscope.payments.ports import FeesAtRisk
 from mintscope.payments.protocol.envelope import Resource
@@ -41,6 +41,7 @@ from mintscope.payments.store.audit import (
     PAID_IS_ENOUGH,
     Walk,
 )
+from mintscope.payments.store.customers import of_customer, one_of_customer, sums_of_wallets
 from mintscope.payments.store.purchases import Budgets, newest, search, takings
 
 NOTE: Final = """
@@ -335,6 +336,20 @@ class SqlPaymentBooks:
     async def takings(self, since: UnixMs) -> Sequence[Takings]:
         """Return the takings of issued payments begun at *since* or later, newest first."""
         return await self._run(lambda: takings(self._db, since))
+
+    async def of_customer(
+        self, user_id: UserId, before: Place | None, limit: int
+    ) -> Sequence[KeptPayment]:
+        """Return up to *limit* payments of a user after *before*, newest first."""
+        return await self._run(lambda: of_customer(self._db, user_id, before, limit))
+
+    async def one_of_customer(self, user_id: UserId, signature: Signature) -> KeptPayment | None:
+        """Return one payment of a user; None if there is none, or it is of another user."""
+        return await self._run(lambda: one_of_customer(self._db, user_id, signature))
+
+    async def sums_of_wallets(self, user_id: UserId) -> Sequence[WalletSum]:
+        """Return the sums that the linked wallets of a user have paid, by wallet and asset."""
+        return await self._run(lambda: sums_of_wallets(self._db, user_id))
 
     async def close(self) -> None:
         """Close the file after any cancelled job has ended, because its thread continues."""

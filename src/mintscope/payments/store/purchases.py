@@ -318,7 +318,7 @@ def search(db: Database, wanted: Wanted) -> Kept:
             wanted.limit,
         ),
     )
-    found = [_payment(row) for row in payments]
+    found = [kept_payment(row) for row in payments]
     values = (*wanted.signatures, *wanted.payers, wanted.limit)
     orphans = db.execute(ORPHANS.format(**places), values)
     kept = [_orphan(row) for row in orphans]
@@ -343,7 +343,7 @@ def newest(
         condition = f"p.state = '{state.value}' AND p.state <> 'issued'"
     statement = NEWEST.format(columns=COLUMNS, joins=JOINS, condition=condition)
     at, signature = before or (END, "")
-    return [_payment(row) for row in db.execute(statement, (at, signature, limit))]
+    return [kept_payment(row) for row in db.execute(statement, (at, signature, limit))]
 
 
 def takings(db: Database, since: UnixMs) -> Sequence[Takings]:
@@ -360,7 +360,8 @@ def takings(db: Database, since: UnixMs) -> Sequence[Takings]:
     ]
 
 
-def _payment(row: Sequence[Any]) -> KeptPayment:
+def kept_payment(row: Sequence[Any]) -> KeptPayment:
+    """Return the payment of a row with COLUMNS."""
     hint, owner, balance = row[14:]
     return KeptPayment(
         signature=Signature(row[0]),

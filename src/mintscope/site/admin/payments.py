@@ -20,14 +20,14 @@ from mintscope.kit.errors import NotFound
 from mintscope.kit.http.request import parse_id
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
-from mintscope.payments.history import Assets, Place, Takings, usd_words
+from mintscope.payments.history import Assets, Takings, usd_words
 from mintscope.payments.payment import State
 from mintscope.payments.search import KeptOrphan, KeptPayment, Wanted, advise, advise_orphan
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.site.figures import day_text
 from mintscope.site.page import Page, PageResponse
 from mintscope.site.routes import Access, PageRequest, PageRoute, get
-from mintscope.site.sales.payments import ShownPayment, shown
+from mintscope.site.sales.payments import ShownPayment, place_in, shown, text_of_place
 from mintscope.site.sales.usage import sums_of
 
 PAYMENTS: Final = "/admin/payments"
@@ -37,7 +37,6 @@ DAYS: Final = 31
 USAGE_DAYS: Final = 30
 HINT_LENGTH: Final = 8
 EVENTS_SHOWN: Final = 20
-MOMENT_DIGITS_MAX: Final = 15
 QUERY_LENGTH_MAX: Final = 254
 EXPECTED: Final = (
     "Expected a signature, a wallet, an e-mail address, or the last 8 characters of a credit token."
@@ -104,7 +103,7 @@ class MoneyPages:
             found = [self._advised(each, request.now) for each in kept.payments]
             found += [_orphan(each) for each in kept.orphans]
             return Page("admin/payments.html", self._facts(found, [], []), values=values)
-        before = _place(request.query_params.text("before"))
+        before = place_in(request.query_params.text("before"))
         newest = await history.newest(state, before, PAGE_LENGTH + 1)
         found = [self._advised(each, request.now) for each in newest[:PAGE_LENGTH]]
         since = UnixMs((request.now // DAY_MS - DAYS + 1) * DAY_MS)
@@ -121,9 +120,7 @@ class MoneyPages:
         wallets = [each.wallet for each in await self._wallets.of_user(user.user_id)]
         payments: Sequence[KeptPayment] = []
         if self._history is not None:
-            accounts = [] if account is None else [account]
-            wanted = Wanted(payers=wallets, accounts=accounts, limit=PAGE_LENGTH)
-            payments = (await self._history.search(wanted)).payments
+            payments = await self._history.of_customer(user.user_id, None, PAGE_LENGTH)
         balance = None
         if account is not None and self._ledger is not None:
             balance = await self._ledger.balance(account)
@@ -190,7 +187,7 @@ class MoneyPages:
             "days": self._days(takings),
             "total": usd_words(sum((each.usd for each in takings), Decimal(0))),
             "states": [state.value for state in State],
-            "older": f"{older[0].begun_at}.{older[0].signature}" if older else None,
+            "older": text_of_place(older[0]) if older else None,
         }
 
     def _days(self, takings: Sequence[Takings]) -> Sequence[DayLine]:
@@ -227,13 +224,6 @@ def _orphan(orphan: KeptOrphan) -> Advised:
 
 def _state(text: str) -> State | None:
     return State(text) if text in set(State) else None
-
-
-def _place(text: str) -> Place | None:
-    at, _, signature = text.partition(".")
-    if not (at.isascii() and at.isdigit() and len(at) <= MOMENT_DIGITS_MAX):
-        return None
-    return UnixMs(int(at)), Signature(signature)
 
 
 def _is_base58(text: str, kind: type[Ed25519] | type[Pubkey]) -> bool:

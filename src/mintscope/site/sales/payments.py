@@ -1,25 +1,30 @@
 """Payments of a customer: the purchases of an account and of its wallets, and receipts."""
 
+import asyncio
 import csv
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from io import StringIO
 from typing import Final, NamedTuple
 
-from mintscope.accounts.wallets.credits import AccountCredits, Wallets
+from solders.signature import Signature as Ed25519
+
+from mintscope.accounts.wallets.credits import Wallets
 from mintscope.kit.audit import UserId
-from mintscope.kit.errors import NotFound
-from mintscope.kit.primitives import Mint, Wallet
+from mintscope.kit.errors import NotFound, parsed_by_others
+from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import iso_time
-from mintscope.payments.history import Assets, price_usd, usd_words
+from mintscope.payments.history import Assets, Place, WalletSum, price_usd, usd_words
 from mintscope.payments.payment import State
-from mintscope.payments.search import KeptPayment, Wanted
+from mintscope.payments.search import KeptPayment
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.site.page import Page, PageResponse, TextFile
 from mintscope.site.routes import Access, PageRequest, PageRoute, get
 
 PAGE: Final = "/credits/payments"
-SHOWN_MAX: Final = 200
+PAGE_LENGTH: Final = 100
+LINES_MAX: Final = 10_000  # of one file
+MOMENT_DIGITS_MAX: Final = 15
 STATES: Final = {
     State.PENDING: ("Pending", "wait"),
     State.ISSUED: ("Paid", "good"),
@@ -62,8 +67,22 @@ def shown(payment: KeptPayment, assets: Assets) -> ShownPayment:
     )
 
 
+def place_in(text: str) -> Place | None:
+    """Return the place of a list that an address names; None if *text* names none."""
+    at, _, signature = text.partition(".")
+    if not (at.isascii() and at.isdigit() and len(at) <= MOMENT_DIGITS_MAX):
+        return None
+    found = _signature(signature)
+    return None if found is None else (UnixMs(int(at)), found)
+
+
+def text_of_place(payment: KeptPayment) -> str:
+    """Return the place after *payment* as addresses name it."""
+    return f"{payment.begun_at}.{payment.signature}"
+
+
 class WalletTotal(NamedTuple):
-    """A linked wallet, and its total by asset over the payments shown."""
+    """A linked wallet, and its total by asset over all its payments."""
 
     wallet: Wallet
     paid: Sequence[str]
@@ -73,10 +92,7 @@ class WalletTotal(NamedTuple):
 class PaymentPages:
     """The pages under `/credits/payments`; payments of other customers are not found."""
 
-    def __init__(
-        self, credits_: AccountCredits, wallets: Wallets, history: SqlPaymentBooks, assets: Assets
-    ) -> None:
-        self._credits = credits_
+    def __init__(self, wallets: Wallets, history: SqlPaymentBooks, assets: Assets) -> None:
         self._wallets = wallets
         self._history = history
         self._assets = assets
@@ -88,20 +104,41 @@ class PaymentPages:
         yield get(f"{PAGE}/{{signature}}", self.receipt, Access.SIGNED_IN)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show the payments, newest first, and the linked wallets."""
+        """Show a page of the payments, newest first; the first page also has the wallets."""
         user_id = request.signed_in.user.user_id
-        found = await self._payments(user_id)
-        wallets = [each.wallet for each in await self._wallets.of_user(user_id)]
+        text = request.query_params.text("before")
+        before = place_in(text)
+        found = await self._history.of_customer(user_id, before, PAGE_LENGTH + 1)
+        listed = found[:PAGE_LENGTH]
         facts = {
-            "payments": [shown(each, self._assets) for each in found],
-            "shown_max": SHOWN_MAX,
-            "wallets": self._totals(wallets, found),
+            "payments": [shown(each, self._assets) for each in listed],
+            "before": None if before is None else text,
+            "older": text_of_place(listed[-1]) if len(found) > PAGE_LENGTH else None,
+            "lines_max": LINES_MAX,
+            "wallets": await self._totals(user_id) if before is None else None,
         }
         return Page("sales/payments.html", facts)
 
     async def download(self, request: PageRequest) -> PageResponse:
-        """Return the payments as a table for other programs."""
-        found = await self._payments(request.signed_in.user.user_id)
+        """Return up to LINES_MAX payments, newest first, as a table for other programs."""
+        user_id = request.signed_in.user.user_id
+        before = place_in(request.query_params.text("before"))
+        found = await self._history.of_customer(user_id, before, LINES_MAX)
+        text = await asyncio.to_thread(self._table, found)
+        return TextFile("mintscope-payments.csv", "text/csv", text)
+
+    async def receipt(self, request: PageRequest) -> PageResponse:
+        """Show the printable receipt of one payment.  Raises NotFound."""
+        user = request.signed_in.user
+        signature = _signature(request.path_params["signature"])
+        if signature is None:
+            raise NotFound
+        payment = await self._history.one_of_customer(user.user_id, signature)
+        if payment is None:
+            raise NotFound
+        return Page("sales/receipt.html", {"shown": shown(payment, self._assets), "user": user})
+
+    def _table(self, found: Sequence[KeptPayment]) -> str:
         text = StringIO()
         table = csv.writer(text, lineterminator="\n")
         names = ("at", "bought", "credits", "amount", "asset", "usd", "wallet", "signature")
@@ -125,37 +162,26 @@ class PaymentPages:
                     each.reason.value if each.reason is not None else "",
                 )
             )
-        return TextFile("mintscope-payments.csv", "text/csv", text.getvalue())
+        return text.getvalue()
 
-    async def receipt(self, request: PageRequest) -> PageResponse:
-        """Show the printable receipt of one payment.  Raises NotFound."""
-        signature = request.path_params["signature"]
-        for each in await self._payments(request.signed_in.user.user_id):
-            if each.signature == signature:
-                facts = {"shown": shown(each, self._assets), "user": request.signed_in.user}
-                return Page("sales/receipt.html", facts)
-        raise NotFound
+    async def _totals(self, user_id: UserId) -> Sequence[WalletTotal]:
+        sums: defaultdict[Wallet, list[WalletSum]] = defaultdict(list)
+        for each in await self._history.sums_of_wallets(user_id):
+            sums[each.wallet].append(each)
+        return [
+            WalletTotal(
+                linked.wallet,
+                [self._assets.amount(each.paid, each.asset) for each in sums[linked.wallet]],
+                sum(each.payments for each in sums[linked.wallet]),
+            )
+            for linked in await self._wallets.of_user(user_id)
+        ]
 
-    async def _payments(self, user_id: UserId) -> Sequence[KeptPayment]:
-        """Return the payments to the account of a user, and those of the linked wallets."""
-        account = await self._credits.find(user_id)
-        wallets = await self._wallets.of_user(user_id)
-        wanted = Wanted(
-            payers=[each.wallet for each in wallets],
-            accounts=[] if account is None else [account],
-            limit=SHOWN_MAX,
-        )
-        return (await self._history.search(wanted)).payments
 
-    def _totals(
-        self, wallets: Sequence[Wallet], found: Sequence[KeptPayment]
-    ) -> Sequence[WalletTotal]:
-        totals = []
-        for wallet in wallets:
-            paid: defaultdict[Mint | None, int] = defaultdict(int)
-            own = [each for each in found if each.payer == wallet and each.state is State.ISSUED]
-            for each in own:
-                paid[each.asset] += each.paid
-            amounts = [self._assets.amount(atoms, asset) for asset, atoms in paid.items()]
-            totals.append(WalletTotal(wallet, amounts, len(own)))
-        return totals
+def _signature(text: str) -> Signature | None:
+    """Return the signature that *text* is; None if it is none."""
+    try:
+        with parsed_by_others():
+            return Signature(str(Ed25519.from_string(text)))
+    except ValueError:
+        return None
