@@ -1,18 +1,40 @@
-"""The numbers of a token's page are those of the API, each of them, at the same slot."""
+"""The numbers of a token's page are those of the API, each of them, at the same slot.
+
+So are those of the streams, of the e-mail of an alert, and of the picture that links are shown
+with.  Rounded numbers are those of the API, rounded.
+"""
 
 import re
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AsyncExitStack
+from decimal import Decimal
 from html import unescape
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
+from xml.etree import ElementTree as ET
 
+import httpx
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from mintscope.accounts.people.email_address import EmailAddress
+from mintscope.accounts.people.factor_rows import NewUser, UserKind
+from mintscope.alerts.alert import Alert, AlertRule
+from mintscope.alerts.conditions import Field, SignalKind
+from mintscope.app.config.groups import SignalsConfig
+from mintscope.app.following import make_watcher
+from mintscope.kit.audit import UserId
+from mintscope.kit.primitives import Mint
 from mintscope.market.report import TokenReport
+from mintscope.market.series.series import WIDTHS
+from mintscope.site.token.pages import TokenPages
 from mintscope.site.token.shown import rows_of
-from support.scenes.people.web_person import Person
+from support.scenes.people.web_person import BROWSER, Person
 from support.scenes.service import bearer, credit_token
-from support.scenes.token_market import BONE, RISKY, SOL
+from support.scenes.streaming import Reader
+from support.scenes.token_market import BONE, RISKY, SOL, swap_of
+from support.scenes.website import Website, served_website
 from support.scenes.whole_report import whole_report
 
 POINT = ("t", "o", "h", "l", "c", "buyVolume", "sellVolume")
@@ -22,6 +44,12 @@ LEVELS = {
     "0": "swingHigh", "23.6": "level236", "38.2": "level382", "50": "level500",
     "61.8": "level618", "76.4": "level764", "100": "swingLow",
 }  # fmt: skip
+
+
+WATCHED: Final = ("price.usd", "price.sol", "indicators.m5.rsi", "indicators.m5.ema9")
+SUBSCRIPTS: Final = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
+SVG_TEXT: Final = "{http://www.w3.org/2000/svg}text"
+READER: Final = EmailAddress("reader@example.org")
 
 
 async def data_of(person: Person, path: str) -> tuple[Any, dict[str, str]]:
@@ -135,3 +163,137 @@ def test_an_overbought_token_looks_no_better_than_an_oversold_one(rsi: float, to
         if row.cells[0].field == "m1.rsi"
     ]
     assert row.cells[0].tone == tone
+
+
+async def test_page_api_streams_email_and_picture_agree_at_one_slot(tmp_path: Path) -> None:
+    async with (
+        served_website(tmp_path, has_token_market=True) as site,
+        httpx.AsyncClient(base_url=site.origin, headers=BROWSER, timeout=30) as client,
+        AsyncExitStack() as stack,
+    ):
+        market = site.token_market
+        assert market is not None
+        await site.ledger.issue(credit_token(1), 100, "")
+        paid = bearer(credit_token(1))
+        await client.get(f"/token/{BONE}?tf=m5")  # a free view
+        before = (await client.get(f"/v1/token/{BONE}", headers=paid)).json()["data"]
+        user_id = await user_of(site)
+        for name in WATCHED:
+            await alert_of(site, user_id, name, number_at(before, name) * 1.001)
+
+        async def symbols(mints: Collection[Mint]) -> Mapping[Mint, str]:
+            return dict.fromkeys(mints, "BONE")
+
+        store = site.accounts.signals.store
+        log = market.market.reader
+        watcher = make_watcher(SignalsConfig(), log, store, site.clock, symbols)
+        await watcher.round()
+        opened = []
+        for path, headers in (
+            (f"/token/{BONE}/live?tf=m5", {}),
+            (f"/v1/stream?mints={BONE}", paid),
+        ):
+            answer = await stack.enter_async_context(client.stream("GET", path, headers=headers))
+            assert answer.status_code == 200
+            opened.append(Reader(answer))
+        usd = before["price"]["usd"] * 1.7
+        await market.trade(swap_of(BONE, usd, dollars=1_234.5, number=9), after_s=2)
+        streamed = [await update_at(reader, usd) for reader in opened]
+        await watcher.round()
+        answer = await client.get(f"/v1/token/{BONE}", headers=paid)
+        page = (await client.get(f"/token/{BONE}?tf=m5")).text
+        drawn = drawing_of(await pages_of(site).draw(BONE, WIDTHS["m5"]))
+        mailed = await mailed_to(site, READER)
+
+    report = answer.json()["data"]
+    slot = int(answer.headers["x-data-slot"])
+    shown = fields_of(page)
+    assert report["price"]["usd"] == usd
+    assert slot == market.slot
+    for told in streamed:
+        assert told["slot"] == slot
+        assert {name: number_at(told, name) for name in WATCHED} == {
+            name: number_at(report, name) for name in WATCHED
+        }
+    assert int(shown["slot"].replace(",", "")) == slot
+    assert drawn["as-of"].endswith(f" slot {slot:,}")
+    expect_rounded(drawn["usd"], usd)
+    whole = (shown["usd"], shown["sol"], shown["m5.rsi"], shown["m5.ema9"])
+    for name, text in zip(WATCHED, whole, strict=True):
+        number = number_at(report, name)
+        assert float(text.removeprefix("$").removesuffix(" SOL")) == number
+        (line,) = [each for each in mailed if each.startswith(f"{name}: ")]
+        now = re.search(r"\(now (.*?)\)", line)
+        assert now
+        expect_rounded(now[1], number)
+
+
+async def user_of(site: Website) -> UserId:
+    new = NewUser(
+        kind=UserKind.AGENT,
+        username=READER,
+        email=READER,
+        verified_at=site.clock.now(),
+        created_at=site.clock.now(),
+    )
+    return await site.accounts.signals.store.transact(lambda rows: rows.users.insert(new))
+
+
+async def alert_of(site: Website, user_id: UserId, name: str, level: float) -> None:
+    """Make an alert of the number *name*, called as it, that writes an e-mail."""
+    rule = AlertRule(
+        name=name,
+        mint=BONE,
+        field=Field(name),
+        kind=SignalKind.ABOVE,
+        level=level,
+        by_email=True,
+    )
+    assert isinstance(await site.accounts.signals.make(user_id, rule), Alert)
+
+
+async def update_at(reader: Reader, usd: float) -> Any:
+    """Return the next report of a stream that has the price *usd*."""
+    while True:
+        event = await reader.next()
+        if event.name in {"snapshot", "update"} and event.data["price"]["usd"] == usd:
+            return event.data
+
+
+async def mailed_to(site: Website, email: EmailAddress) -> Sequence[str]:
+    """Return the subjects of the e-mails to *email*."""
+    assert site.accounts.mailbox is not None
+    posted = await site.accounts.mailbox.recent(limit=100)
+    return [each.email.subject for each in posted if each.email.recipient == email]
+
+
+def number_at(report: Any, name: str) -> float:
+    """Return the number of a report at the path *name*."""
+    for part in name.split("."):
+        report = report[part]
+    assert isinstance(report, float)
+    return report
+
+
+def pages_of(site: Website) -> TokenPages:
+    handlers = [each.handler for each in site.routes() if each.path.endswith("/chart.png")]
+    (owner,) = [getattr(each, "__self__", None) for each in handlers]
+    assert isinstance(owner, TokenPages)
+    return owner
+
+
+def drawing_of(svg: str) -> dict[str, str]:
+    """Return the texts of a picture by their kind."""
+    return {each.get("class", ""): each.text or "" for each in ET.fromstring(svg).iter(SVG_TEXT)}
+
+
+def expect_rounded(text: str, number: float) -> None:
+    """Expect *text* to be *number*, rounded to three digits or more."""
+    plain = re.sub(
+        "^0.0([₀-₉]+)",
+        lambda found: "0." + "0" * int(found[1].translate(SUBSCRIPTS)),
+        text.removeprefix("$").removesuffix(" SOL").replace(",", ""),
+    )
+    shown = Decimal(plain)
+    assert len(shown.normalize().as_tuple().digits) >= 3, text
+    assert Decimal(number).quantize(shown) == shown, text
