@@ -2,9 +2,12 @@
 
 import re
 from collections.abc import AsyncIterator
+from html import unescape
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from markupsafe import escape
 from pydantic import SecretStr
 
 from mintscope.alerts.alerts import TESTS
@@ -41,6 +44,44 @@ async def make(person: Person, **changes: str) -> str:
     made = await person.send("/alerts/new", ALERT | changes)
     assert made.status_code == 303, words(made)
     return where(made).partition("?")[0]
+
+
+async def test_a_form_whose_session_has_ended_is_filled_in_again(alice: Person) -> None:
+    """Without scripts: through a wrong password, and without the address of a webhook."""
+    path = await make(alice)
+    typed = {
+        "name": 'Hot "&" <b>',
+        "level": "71.5",
+        "message": "Sell half. \u20ac",
+        "fires": "each",
+    }
+    for place in ("/alerts/new", f"{path}/edit"):
+        csrf = await alice.csrf()
+        alice.client.cookies.clear()
+        asked = where(await alice.send(place, ALERT | HOOK | typed | {"csrf": csrf}))
+        again = await alice.sign_in(password="another password", next=next_of(asked))
+        after = re.findall('name="next" value="([^"]*)"', again.text)[0]
+        back = where(await alice.sign_in(next=unescape(after)))
+        page = await alice.open(back)
+
+        assert back.partition("?")[0] == place
+        assert "This form was not saved, because its session had ended." in words(page)
+        for text in typed.values():
+            assert f'value="{escape(text)}"' in page.text, text
+        assert '<option value="each" selected>' in page.text
+        assert "hooks.example.org" not in asked + page.text
+    listed = words(await alice.open("/alerts"))
+    assert "71.5" not in listed
+    csrf = await alice.csrf()
+    alice.client.cookies.clear()
+    for too_much in (typed | {"message": "\u20ac" * 200}, typed | {"name": ["a", "b"]}):
+        sent = await alice.send("/alerts/new", ALERT | too_much | {"csrf": csrf})
+        assert next_of(where(sent)) == "/alerts/new"
+
+
+def next_of(address: str) -> str:
+    """Return the page that follows a sign-in page."""
+    return parse_qs(urlsplit(address).query)["next"][0]
 
 
 async def test_an_alert_is_made_tried_changed_paused_and_deleted(alice: Person) -> None:

@@ -54,6 +54,8 @@ NAMES: Final = (
     "telegram", "candles", "confidence", "once", "fires", "compared", "direction", "message",
     "expires",
 )  # fmt: skip
+# A webhook's address may contain a secret, so it is not put into the address of a page.
+REFILLED: Final = tuple(name for name in NAMES if name not in {"webhook", "once"})
 FIRST: Final[Mapping[str, str]] = {
     "field": "indicators.h1.rsi",
     "kind": SignalKind.ABOVE.value,
@@ -69,6 +71,11 @@ EXPIRES: Final = "%Y-%m-%dT%H:%M"  # as browsers send a datetime-local; in UTC
 def filled(form: FormData) -> dict[str, str]:
     """Return the typed values, by field."""
     return {name: form.line(name) for name in NAMES}
+
+
+def refilled(query: FormData) -> dict[str, str]:
+    """Return the values in the address of a form whose sender had to sign in first, by field."""
+    return {name: query.line(name) for name in REFILLED if query.texts(name)}
 
 
 def values_of(asked: AlertRule) -> dict[str, str]:
@@ -218,14 +225,14 @@ class AlertPages:
         signed_in = Access.SIGNED_IN
         yield get(PATH, self.list, signed_in)
         yield get(f"{PATH}/new", self.ask, signed_in)
-        yield post(f"{PATH}/new", self.make, signed_in)
+        yield post(f"{PATH}/new", self.make, signed_in, refilled=REFILLED)
         yield post(OF_RULE, self.make_of_rule, signed_in)
         yield get(ONE, self.show, signed_in)
         yield post(f"{ONE}/test", self.test, signed_in)
         yield post(f"{ONE}/active", self.set_active, signed_in)
         yield post(f"{ONE}/secret", self.renew_secret, signed_in)
         yield get(f"{ONE}/edit", self.ask_change, signed_in)
-        yield post(f"{ONE}/edit", self.change, signed_in)
+        yield post(f"{ONE}/edit", self.change, signed_in, refilled=REFILLED)
         yield get(f"{ONE}/delete", self.ask_delete, signed_in)
         yield post(f"{ONE}/delete", self.delete, signed_in)
         yield get(PAUSED, self.ask_pause)
@@ -241,12 +248,13 @@ class AlertPages:
         return Page("alerts/list.html", {**facts, "refused": refused})
 
     async def ask(self, request: PageRequest) -> PageResponse:
-        """Ask for the condition of the new alert, with `mint` of the query filled in."""
-        mint = request.query_params.line("mint")
-        values = {**filled(request.form), **FIRST, "mint": mint, "once": _once()}
+        """Ask for the condition of the new alert, with the values of the query filled in."""
+        given = refilled(request.query_params)
+        values = {**filled(request.form), **FIRST, **given, "once": _once()}
         if request.signed_in.user.verified_at is None:
             values["email"] = ""
-        return await self._ask(values)
+        page = await self._ask(values)
+        return _back(page) if len(given) > 1 else page  # links also give the token alone
 
     async def make(self, request: PageRequest) -> PageResponse:
         """Create one alert per form, however often it is sent; show its webhook secret.
@@ -370,7 +378,11 @@ class AlertPages:
     async def ask_change(self, request: PageRequest) -> PageResponse:
         """Ask for the new condition of an alert.  Raises NotFound."""
         alert = await self._own(request)
-        return await self._ask(values_of(alert.rule), alert=alert)
+        given = refilled(request.query_params)
+        kept = values_of(alert.rule)
+        values = kept | given | {name: kept[name] for name in STAYS}
+        page = await self._ask(values, alert=alert)
+        return _back(page) if given else page
 
     async def change(self, request: PageRequest) -> PageResponse:
         """Change an alert's condition, but not its token, values and kind.  Raises NotFound."""
@@ -438,6 +450,7 @@ class AlertPages:
             "is_looked_for": found is not None and mint is None,
             "now_values": await self._now_words(mint),
             "remarks": remarks,
+            "is_back": False,
             "has_telegram": bool(self._signals.bounds.telegram_bot),
         }
         status = 422 if remarks else None
@@ -501,6 +514,11 @@ class AlertPages:
 
     def _secret(self, alert: Alert) -> Page:
         return Page("alerts/secret.html", {"alert": alert, "secret": self._signals.secret(alert)})
+
+
+def _back(page: Page) -> Page:
+    """Return the form for a sender who had to sign in first."""
+    return replace(page, facts={**page.facts, "is_back": True})
 
 
 def _placed(flaw: str) -> tuple[str, str]:

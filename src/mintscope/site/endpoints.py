@@ -14,7 +14,13 @@ from starlette.types import Scope
 from mintscope.accounts.people.people import People
 from mintscope.accounts.people.session import AGENT_LENGTH_MAX, Browser, Session, SessionEnded
 from mintscope.kit.clock import Clock
-from mintscope.kit.errors import MethodNotAllowed, NotFound, RateLimited
+from mintscope.kit.errors import (
+    BadRequest,
+    MethodNotAllowed,
+    NotFound,
+    PayloadTooLarge,
+    RateLimited,
+)
 from mintscope.kit.http.rate_limit import AddressLimit, WriteBudget
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import AnyResponse, Response
@@ -86,7 +92,7 @@ class PageEndpoints:
             except Exception as failure:  # noqa: BLE001 - told like any other
                 error = failure
         if isinstance(error, SessionEnded):
-            return self._write(request, self._to_sign_in(request))
+            return self._write(request, self._to_sign_in(request, self._here(request)))
         again = self._here(request) if isinstance(error, FormOfAnotherSession) else ""
         page = failure_page(error, request_id=request.request_id.decode(), again=again)
         is_htmx = b"hx-request" in request.headers
@@ -103,7 +109,7 @@ class PageEndpoints:
             if not page.is_from_anywhere:
                 self.origins.expect(request.values(b"origin"))
             await self.form_limit.pass_through(request)
-        detour = self._detour(page, request, session)
+        detour = await self._detour(page, request, session)
         if detour is not None:
             return self._write(request, detour)
         form = await self._form(page, request, session) if is_form else FormData()
@@ -142,31 +148,41 @@ class PageEndpoints:
         request.state = replace(request.state, session=session)
         return session
 
-    def _detour(
+    async def _detour(
         self, page: PageRoute, request: Request, session: Session | None
     ) -> Redirect | Page | None:
         """Return the page to show first if the session is not sufficient, else None."""
         if page.access is Access.ANYONE:
             return None
         if session is None:
-            return self._to_sign_in(request)
+            return self._to_sign_in(request, await self._refilled(page, request))
         if page.is_administration and not session.user.is_administrator:
             raise NotFound
         is_barred = self.needs_second_factor and not session.user.has_second_factor
         if page.is_administration and is_barred:
             return Page("factors/needed.html", status=HTTPStatus.FORBIDDEN)
         if page.access is Access.FRESH and not session.is_fresh(self.clock.now()):
-            return Redirect(self._with_return(PROVE, request))
+            return Redirect(_with_return(PROVE, await self._refilled(page, request)))
         return None
 
-    def _to_sign_in(self, request: Request) -> Redirect:
+    def _to_sign_in(self, request: Request, here: str) -> Redirect:
         cookie = END_SESSION if session_cookie(request) else None
-        return Redirect(self._with_return(SIGN_IN, request), cookie=cookie)
+        return Redirect(_with_return(SIGN_IN, here), cookie=cookie)
 
-    def _with_return(self, page: str, request: Request) -> str:
-        """Return the address of *page*, with the current page as the one to return to."""
+    async def _refilled(self, page: PageRoute, request: Request) -> str:
+        """Return the address of the current page, with what was typed into the form that was sent.
+
+        Texts too long for an address are left out, as is a body that is no form.
+        """
         here = self._here(request)
-        return f"{page}?{urlencode({'next': here})}" if here != START else page
+        if not page.refilled:
+            return here
+        try:
+            form = await read_form(request)
+            typed = urlencode([(name, form.text(name)) for name in page.refilled])
+        except (BadRequest, PayloadTooLarge):
+            return here
+        return self._own_page(f"{request.path}?{typed}")
 
     def _here(self, request: Request) -> str:
         """Return the address of the current page.
@@ -202,6 +218,11 @@ class PageEndpoints:
             assert session is not None
             expect_csrf(session, form)
         return form
+
+
+def _with_return(page: str, here: str) -> str:
+    """Return the address of *page*, with *here* as the page to return to."""
+    return f"{page}?{urlencode({'next': here})}" if here != START else page
 
 
 def session_cookie(request: Request) -> str | None:

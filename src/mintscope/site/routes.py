@@ -211,6 +211,8 @@ class PageRoute:
     path              as in `server.routes.Route`
     is_from_anywhere  its form comes from no page of ours, carries its proof in the path, and is not
                       read: the one click of a mail program
+    refilled          the fields that its page fills in from its query: they are kept if the sender
+                      has to sign in first.  An address is no place for secrets
     """
 
     method: Literal["GET", "POST"]
@@ -218,6 +220,7 @@ class PageRoute:
     handler: PageHandler
     access: Access = Access.ANYONE
     is_from_anywhere: bool = False
+    refilled: Sequence[str] = ()
 
     @property
     def is_administration(self) -> bool:
@@ -236,9 +239,15 @@ def get(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> Page
     return PageRoute(method="GET", path=path, handler=handler, access=access)
 
 
-def post(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> PageRoute:
+def post(
+    path: str,
+    handler: PageHandler,
+    access: Access = Access.ANYONE,
+    *,
+    refilled: Sequence[str] = (),
+) -> PageRoute:
     """Return the route of a form."""
-    return PageRoute(method="POST", path=path, handler=handler, access=access)
+    return PageRoute(method="POST", path=path, handler=handler, access=access, refilled=refilled)
 
 
 def shows(page: PageResponse) -> PageHandler:

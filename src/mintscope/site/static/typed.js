@@ -43,6 +43,7 @@
       if (isPicked(field)) field.checked = isOn && field.value === value;
       else field.value = value;
     });
+    document.querySelector("[data-typed-back]")?.remove();  // it says that less is here again
     const notice = document.createElement("p");
     notice.className = "notice";
     notice.setAttribute("role", "status");
