@@ -47,7 +47,7 @@ async def make(person: Person, **changes: str) -> str:
 
 
 async def test_a_form_whose_session_has_ended_is_filled_in_again(alice: Person) -> None:
-    """Without scripts: through a wrong password, and without the address of a webhook."""
+    """Without scripts: for its account, through a wrong password, without a webhook's address."""
     path = await make(alice)
     typed = {
         "name": 'Hot "&" <b>',
@@ -57,8 +57,15 @@ async def test_a_form_whose_session_has_ended_is_filled_in_again(alice: Person) 
     }
     for place in ("/alerts/new", f"{path}/edit"):
         csrf = await alice.csrf()
+        (owner,) = re.findall('name="of" value="([^"]*)"', (await alice.open(place)).text)
         alice.client.cookies.clear()
-        asked = where(await alice.send(place, ALERT | HOOK | typed | {"csrf": csrf}))
+        sent = ALERT | HOOK | typed | {"csrf": csrf, "of": owner}
+        asked = where(await alice.send(place, sent))
+        assert next_of(where(await alice.send(place, sent | {"kept": "yes"}))) == place
+        async with Person(alice.site, address="198.51.100.9") as mallory:
+            await mallory.sign_up(f"{len(place)}@example.net")
+            other = await mallory.open(next_of(asked))
+            assert "Sell half" not in other.text.partition("<main")[2]
         again = await alice.sign_in(password="another password", next=next_of(asked))
         after = re.findall('name="next" value="([^"]*)"', again.text)[0]
         back = where(await alice.sign_in(next=unescape(after)))
@@ -75,8 +82,8 @@ async def test_a_form_whose_session_has_ended_is_filled_in_again(alice: Person) 
     csrf = await alice.csrf()
     alice.client.cookies.clear()
     for too_much in (typed | {"message": "\u20ac" * 200}, typed | {"name": ["a", "b"]}):
-        sent = await alice.send("/alerts/new", ALERT | too_much | {"csrf": csrf})
-        assert next_of(where(sent)) == "/alerts/new"
+        answer = await alice.send("/alerts/new", ALERT | too_much | {"csrf": csrf})
+        assert next_of(where(answer)) == "/alerts/new"
 
 
 def next_of(address: str) -> str:

@@ -56,6 +56,7 @@ NAMES: Final = (
 )  # fmt: skip
 # A webhook's address may contain a secret, so it is not put into the address of a page.
 REFILLED: Final = tuple(name for name in NAMES if name not in {"webhook", "once"})
+OWNER: Final = "of"  # the field with the user whose form it is
 FIRST: Final[Mapping[str, str]] = {
     "field": "indicators.h1.rsi",
     "kind": SignalKind.ABOVE.value,
@@ -73,9 +74,13 @@ def filled(form: FormData) -> dict[str, str]:
     return {name: form.line(name) for name in NAMES}
 
 
-def refilled(query: FormData) -> dict[str, str]:
-    """Return the values in the address of a form whose sender had to sign in first, by field."""
-    return {name: query.line(name) for name in REFILLED if query.texts(name)}
+def refilled(query: FormData, user_id: UserId) -> dict[str, str]:
+    """Return the values in the address of a form whose sender had to sign in first, by field.
+
+    Of the form of another user, as of a link, it is the token alone.
+    """
+    names = REFILLED if query.line(OWNER) == str(user_id) else ("mint",)
+    return {name: query.line(name) for name in names if query.texts(name)}
 
 
 def values_of(asked: AlertRule) -> dict[str, str]:
@@ -225,14 +230,14 @@ class AlertPages:
         signed_in = Access.SIGNED_IN
         yield get(PATH, self.list, signed_in)
         yield get(f"{PATH}/new", self.ask, signed_in)
-        yield post(f"{PATH}/new", self.make, signed_in, refilled=REFILLED)
+        yield post(f"{PATH}/new", self.make, signed_in, refilled=(*REFILLED, OWNER))
         yield post(OF_RULE, self.make_of_rule, signed_in)
         yield get(ONE, self.show, signed_in)
         yield post(f"{ONE}/test", self.test, signed_in)
         yield post(f"{ONE}/active", self.set_active, signed_in)
         yield post(f"{ONE}/secret", self.renew_secret, signed_in)
         yield get(f"{ONE}/edit", self.ask_change, signed_in)
-        yield post(f"{ONE}/edit", self.change, signed_in, refilled=REFILLED)
+        yield post(f"{ONE}/edit", self.change, signed_in, refilled=(*REFILLED, OWNER))
         yield get(f"{ONE}/delete", self.ask_delete, signed_in)
         yield post(f"{ONE}/delete", self.delete, signed_in)
         yield get(PAUSED, self.ask_pause)
@@ -249,12 +254,12 @@ class AlertPages:
 
     async def ask(self, request: PageRequest) -> PageResponse:
         """Ask for the condition of the new alert, with the values of the query filled in."""
-        given = refilled(request.query_params)
+        given = refilled(request.query_params, _user_id(request))
         values = {**filled(request.form), **FIRST, **given, "once": _once()}
         if request.signed_in.user.verified_at is None:
             values["email"] = ""
         page = await self._ask(values)
-        return _back(page) if len(given) > 1 else page  # links also give the token alone
+        return _back(page) if len(given) > 1 else page
 
     async def make(self, request: PageRequest) -> PageResponse:
         """Create one alert per form, however often it is sent; show its webhook secret.
@@ -378,11 +383,11 @@ class AlertPages:
     async def ask_change(self, request: PageRequest) -> PageResponse:
         """Ask for the new condition of an alert.  Raises NotFound."""
         alert = await self._own(request)
-        given = refilled(request.query_params)
+        given = refilled(request.query_params, _user_id(request))
         kept = values_of(alert.rule)
         values = kept | given | {name: kept[name] for name in STAYS}
         page = await self._ask(values, alert=alert)
-        return _back(page) if given else page
+        return _back(page) if len(given) > 1 else page
 
     async def change(self, request: PageRequest) -> PageResponse:
         """Change an alert's condition, but not its token, values and kind.  Raises NotFound."""

@@ -52,6 +52,7 @@ from mintscope.site.routes import (
 
 SIGN_IN: Final = "/sign-in"
 PROVE: Final = "/prove"
+KEPT: Final = "kept"  # the field by which a script says that it keeps the others
 QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
 
 
@@ -172,13 +173,16 @@ class PageEndpoints:
     async def _refilled(self, page: PageRoute, request: Request) -> str:
         """Return the address of the current page, with what was typed into the form that was sent.
 
-        Texts too long for an address are left out, as is a body that is no form.
+        Texts too long for an address are left out, as are those that a script keeps, and those of a
+        body that is no form.
         """
         here = self._here(request)
         if not page.refilled:
             return here
         try:
             form = await read_form(request)
+            if form.texts(KEPT):
+                return here
             typed = urlencode([(name, form.text(name)) for name in page.refilled])
         except (BadRequest, PayloadTooLarge):
             return here

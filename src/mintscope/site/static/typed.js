@@ -43,7 +43,6 @@
       if (isPicked(field)) field.checked = isOn && field.value === value;
       else field.value = value;
     });
-    document.querySelector("[data-typed-back]")?.remove();  // it says that less is here again
     const notice = document.createElement("p");
     notice.className = "notice";
     notice.setAttribute("role", "status");
@@ -65,5 +64,9 @@
     const fields = typedIn(form).map((each) => [each.name, each.value, each.checked ?? false]);
     if (fields.length === 0) return;
     keep({ at: Date.now(), user, path: here, action: form.getAttribute("action"), fields });
+    // Without this mark the server puts the fields into the address of the page after signing in.
+    if ("refilled" in form.dataset && read() && !form.elements.kept) {
+      form.append(Object.assign(document.createElement("input"), { type: "hidden", name: "kept", value: "yes" }));
+    }
   });
 })();
