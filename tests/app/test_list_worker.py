@@ -1,9 +1,11 @@
 """Ingest has the list stored by a process of its own."""
 
 from pathlib import Path
+from signal import SIGALRM
 
 import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from mintscope.app.running.list_worker import Order, store_apart
 from mintscope.app.stores.folder import MARKET_FILE
@@ -42,3 +44,7 @@ async def test_the_list_is_stored_in_a_process_of_its_own(
     events = [line["event"] for line in json_lines(logged)]
     assert events.count("list_loaded") == 2
     assert events[-1] == "list_not_kept"
+    # One that nothing ends any more, because ingest was killed, ends by itself.
+    with capture_logs() as lines:
+        assert not await store_apart(msgspec.structs.replace(order, alone_s_max=0.001))
+    assert [line["error"] for line in lines] == [f"ended by signal {SIGALRM.value}"]

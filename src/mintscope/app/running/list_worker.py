@@ -6,6 +6,7 @@ It is run as `python -m` this module, with an `Order` on standard input.
 
 import asyncio
 import os
+import signal
 import sys
 from subprocess import PIPE
 from typing import Final
@@ -22,19 +23,24 @@ from mintscope.market.follow.list_cache import MINTS_MIN, store_list
 MODULE: Final = "mintscope.app.running.list_worker"
 NICE: Final = 10
 STORED_S_MAX: Final = 900.0
+ALONE_S_MAX: Final = STORED_S_MAX + 60  # if ingest was killed, which ends it sooner
 EXIT_NOT_STORED: Final = 1
 
 log = structlog.get_logger()
 
 
 class Order(msgspec.Struct, frozen=True):
-    """The store whose list is stored, and the form of the log lines."""
+    """The store whose list is stored, and the form of the log lines.
+
+    alone_s_max   after which the process ends by itself, whatever it waits for
+    """
 
     data_dir: str
     store: str | None
     level: str
     is_json: bool
     mints_min: int = MINTS_MIN
+    alone_s_max: float = ALONE_S_MAX
 
 
 async def store_apart(order: Order) -> bool:
@@ -49,6 +55,8 @@ async def store_apart(order: Order) -> bool:
     try:
         async with asyncio.timeout(STORED_S_MAX):
             await process.communicate(msgspec.json.encode(order))
+        if process.returncode is not None and process.returncode < 0:  # no word of its own
+            log.warning("list_not_kept", error=f"ended by signal {-process.returncode}")
     except TimeoutError:
         log.warning("list_not_kept", error=f"not within {STORED_S_MAX:.0f} s")
     finally:
@@ -74,6 +82,7 @@ async def _store(order: Order) -> bool:
 def main() -> int:
     """Store the list of the order on standard input; return the exit code."""
     order = msgspec.json.decode(sys.stdin.buffer.read(), type=Order)
+    signal.setitimer(signal.ITIMER_REAL, order.alone_s_max)  # SIGALRM ends it, also in a wait in C
     os.nice(NICE)
     configure_logging(order.level, json_lines=order.is_json)
     with structlog.contextvars.bound_contextvars(process="ingest, list"):
