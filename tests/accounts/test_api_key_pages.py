@@ -111,7 +111,8 @@ async def test_a_new_key_has_its_cap_from_the_first_call_on(alice: Person) -> No
 async def test_a_new_key_has_its_networks_from_the_first_call_on(
     site: Website, alice: Person
 ) -> None:
-    review = f"{REVIEW}&networks=203.0.113.9/24,+2001:db8:7::/48"
+    mapped = "::ffff:203.0.113.8/120"
+    review = f"{REVIEW}&networks=203.0.113.9/24,+{mapped},+2001:db8:7::/48"
     shown = words(await alice.open(review))
     secret = await make(alice, review)
     rotated = SECRET.search((await alice.send(f"{KEYS}/1/rotate", {"overlap": "1h"})).text)

@@ -29,6 +29,8 @@ LIFETIMES_MS: Final = {"30d": 30 * DAY_MS, "90d": 90 * DAY_MS, "1y": 365 * DAY_M
 NETWORKS_MAX: Final = 20
 SEPARATORS: Final = re.compile(r"[\s,;]+")
 ANYWHERE: Final = ""  # as the networks of a key
+MAPPED: Final = IPv6Network("::ffff:0:0/96")  # IPv4 addresses, written as IPv6
+IPV4_BITS: Final = (1 << 32) - 1
 IPV6_IS_WIDE: Final = (
     f"expected IPv6 networks of /{IPV6_PREFIX} or larger, which is as exact as clients are known;"
     " write {network}"
@@ -58,6 +60,10 @@ def _network(text: str) -> IPv4Network | IPv6Network:
         raise UnusableNetwork(
             f"expected addresses or networks, as 203.0.113.7 or 203.0.113.0/24; one was {text[:50]}"
         ) from None
+    if isinstance(network, IPv6Network) and network.subnet_of(MAPPED):
+        # An IPv4 client is known by its IPv4 address, whichever way it is written.
+        inner = int(network.network_address) & IPV4_BITS
+        return IPv4Network((inner, network.prefixlen - MAPPED.prefixlen))
     if isinstance(network, IPv6Network) and network.prefixlen > IPV6_PREFIX:
         wider = network.supernet(new_prefix=IPV6_PREFIX)
         raise UnusableNetwork(IPV6_IS_WIDE.format(network=wider))
