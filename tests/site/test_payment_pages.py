@@ -150,12 +150,12 @@ async def test_a_customer_sees_what_each_key_used_of_each_endpoint(
 
     assert "21 credits for 4 requests since" in month
     used = "=Bot <1> GET /v1/token/{tokenAddress}/candles"
-    assert f"{used} 3 20 None Views of token pages 1 1" in month
+    assert f"{used} 3 20 None Token pages: views and tests 1 1" in month
     assert "16 credits for 3 requests since" in week
     assert f"{used} 3 20" in customer
     assert table.splitlines() == [
         "day,key,key_id,endpoint,requests,credits",
-        f"{today},,,Views of token pages,1,1",
+        f"{today},,,Token pages: views and tests,1,1",
         f"{today},'=Bot <1>,{key},GET /v1/token/{{tokenAddress}}/candles,2,15",
         f"{first},'=Bot <1>,{key},GET /v1/token/{{tokenAddress}}/candles,1,5",
     ]

@@ -6,7 +6,7 @@ A number is never changed and never given again: rows are kept for months.
 from collections.abc import Mapping
 from typing import Final
 
-PAGE_VIEWS: Final = 0  # debits without an endpoint: views of token pages
+PAGE_VIEWS: Final = 0  # debits without an endpoint: views and tests on token pages
 
 NUMBERS: Final[Mapping[str, int]] = {
     "GET /v1/token/{tokenAddress}": 1,

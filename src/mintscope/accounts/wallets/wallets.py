@@ -122,7 +122,7 @@ class Overspent(NamedTuple):
 class UsedLine(NamedTuple):
     """The use of an account on one day, UTC, since 1970-01-01, by one key of one endpoint.
 
-    key_id     None: views of pages
+    key_id     None: views and tests on pages
     endpoint   the number in `credits.endpoints`; 0: none is noted
     requests   that cost credits
     credits    less what was given back

@@ -20,14 +20,14 @@ from mintscope.site.routes import Access, PageRequest, PageRoute, get
 PAGE: Final = "/credits/usage"
 PERIODS: Final = (7, 30, 90, 365)
 USUAL_DAYS: Final = 30
-VIEWS: Final = "Views of token pages"
+VIEWS: Final = "Token pages: views and tests"
 UNNOTED: Final = "Endpoint not noted"
 
 
 class UsageSum(NamedTuple):
     """The sum over some days, for one key and one endpoint.
 
-    key   None: views of pages, or a key that does not exist any more
+    key   None: views and tests on pages, or a key that does not exist any more
     """
 
     key: KeyLine | None
