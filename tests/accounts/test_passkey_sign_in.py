@@ -1,6 +1,7 @@
 """Sign-in by passkey alone, at the border: pages, forms, and a device written by hand."""
 
 import json
+from asyncio import gather
 from collections.abc import AsyncIterator
 
 import httpx
@@ -10,7 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_pri
 from mintscope.accounts.people.session import FRESH_MS
 from mintscope.accounts.people.sessions import TOLD_MAX
 from mintscope.app.config.config import WebConfig
-from mintscope.kit.time import MINUTE_MS
+from mintscope.kit.time import DAY_MS, MINUTE_MS
 from support.scenes.people.authenticator import Authenticator
 from support.scenes.people.web_person import (
     ALICE,
@@ -186,6 +187,21 @@ async def test_a_copy_is_refused_and_told_but_a_forged_count_is_not(
     assert "Refused a passkey that may be a copy" in words(await owner.open("/settings/log"))
 
 
+async def test_one_answer_that_comes_twice_at_once_is_no_copy(
+    site: Website, owner: Person, device: Authenticator
+) -> None:
+    page = await owner.sign_in()
+    ticket, *_ = [each["value"] for _, each in tags(page) if each.get("name") == "ticket"]
+    sent = {"ticket": ticket, "answer": device.sign(question(page))}
+    entered, over = sorted(
+        await gather(*(owner.send("/sign-in/passkey", sent) for _ in range(2))),
+        key=lambda each: each.status_code,
+    )
+    assert where(entered) == "/"
+    assert OVER in words(over)
+    assert await told_of_copies(site) == 0
+
+
 async def test_a_removed_passkey_opens_nothing(
     site: Website, alice: Person, owner: Person, device: Authenticator
 ) -> None:
@@ -208,6 +224,52 @@ async def test_a_reset_of_an_unproven_address_removes_the_passkeys_of_a_stranger
     assert where(await owner.send(link, {"password": "another good password"}))
     page = await owner.open("/sign-in")
     assert "not registered here" in words(await owner.send(ALONE, fields(page, device)))
+
+
+@pytest.mark.parametrize("way", ["undo", "reset"])
+async def test_a_passkey_of_before_an_account_was_taken_back_opens_nothing_alone(
+    site: Website, alice: Person, owner: Person, way: str
+) -> None:
+    """A thief added it in one session, and was found out in the next."""
+    site.clock.advance(6 * MINUTE_MS)
+    await alice.send("/settings/account/verify")
+    assert "verified" in where(await alice.send(await site.link(ALICE)))
+    kept, found = Authenticator("shop.example", ORIGIN), Authenticator("shop.example", ORIGIN)
+    async with Person(site, address="198.51.100.9") as thief:
+        await add_passkey(alice, kept, "kept")
+        site.clock.advance(8 * DAY_MS)
+        assert where(await thief.send(ALONE, fields(await thief.open("/sign-in"), kept))) == "/"
+        await add_passkey(thief, found, "found")
+        site.clock.advance(MINUTE_MS)
+        new = {"password": "another good password"}
+        if way == "undo":
+            assert site.accounts.mailbox is not None
+            told = (await site.accounts.mailbox.recent(limit=1))[0].email.text
+            (undo,) = [each for each in told.split() if "/undo-email/" in each]
+            answer = await owner.send(undo.removeprefix(site.origin), {"sure": "yes"})
+            (reset,) = [
+                each["href"] for _, each in tags(answer) if "/reset/" in each.get("href", "")
+            ]
+            await owner.send(reset, new)
+        else:
+            await owner.send("/forgot", {"email": ALICE})
+            await owner.send(await site.link(ALICE), new | {"taken": "yes"})
+        assert site.rows("SELECT name FROM passkey") == [("phone",), ("kept",)]
+
+        page = await thief.open("/sign-in")
+        refused = await thief.send(ALONE, fields(page, kept))
+        assert "added before the account was taken back" in words(refused)
+        expect_harmless(refused)
+        page = await owner.sign_in(password="another good password")
+        ticket, *_ = [each["value"] for _, each in tags(page) if each.get("name") == "ticket"]
+        sent = {"ticket": ticket, "answer": kept.sign(question(page))}
+        assert where(await owner.send("/sign-in/passkey", sent)) == "/"
+        new_one = Authenticator("shop.example", ORIGIN)
+        site.clock.advance(1)
+        await add_passkey(owner, new_one, "new")
+        site.clock.advance(1)
+        page = await thief.open("/sign-in")
+        assert where(await thief.send(ALONE, fields(page, new_one))) == "/"
 
 
 async def test_wrong_passkeys_of_a_client_are_limited_like_wrong_passwords(

@@ -73,6 +73,9 @@ class EventRows(Protocol):
     ) -> Sequence[tuple[int, Event]]:
         """Return up to *limit* events with their numbers, newest first, older than *before*."""
 
+    def last_at(self, subject: str, action: str) -> UnixMs | None:
+        """Return the time of the last *action* on *subject*; None: there was none."""
+
 
 def note(
     events: EventRows, at: UnixMs, actor: Actor, action: str, subject: str, **detail: str

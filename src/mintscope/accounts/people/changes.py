@@ -28,6 +28,7 @@ from mintscope.accounts.people.session import (
     use_proof,
 )
 from mintscope.accounts.people.sessions import (
+    TOOK_BACK,
     Ended,
     end_sessions,
     end_since,
@@ -187,7 +188,7 @@ def _undo(
     rows.users.update(user_id, email=proof.email, verified_at=at, password_hash="")
     ended = end_since(rows, user_id, since, at)
     detail = {name: str(count) for name, count in asdict(ended).items() if count}
-    note(rows.events, at, MAILBOX, "took account back", f"user:{user_id}", **detail)
+    note(rows.events, at, MAILBOX, TOOK_BACK, f"user:{user_id}", **detail)
     reset = NewProof(Purpose.RESET_PASSWORD, user_id, proof.email, nonce, at)
     return rows.proofs.insert(reset), ended
 

@@ -30,10 +30,11 @@ from mintscope.accounts.people.session import (
     draw_cookie,
     draw_text,
 )
-from mintscope.accounts.people.sessions import TOLD_MAX
+from mintscope.accounts.people.sessions import TOLD_MAX, taken_back_at
 from mintscope.accounts.people.user import LoginLimit, LoginLimits, keep_session
 from mintscope.kit.audit import UserId, note, user_actor
 from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import UnixMs
@@ -47,6 +48,10 @@ NOT_VERIFIED: Final = (
 COPIED: Final = (
     "this passkey may be a copy, because it has been used since this device used it last; sign in"
     " another way, and remove the passkey"
+)
+NOT_ALONE: Final = (
+    "this passkey was added before the account was taken back; sign in with your password, and use"
+    " the passkey then"
 )
 COPY_REFUSED: Final = "a passkey was refused that may be a copy of yours"
 NOT_USED_HERE: Final = "this service does not use passkeys"
@@ -75,6 +80,7 @@ class _Outcome(Enum):
     DONE = auto()
     OVER = auto()
     COPIED = auto()
+    NOT_ALONE = auto()
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -143,6 +149,8 @@ class SecondStep:
             raise
         if outcome is _Outcome.COPIED:
             raise PasskeyRefused(COPIED)
+        if outcome is _Outcome.NOT_ALONE:
+            raise PasskeyRefused(NOT_ALONE)
         await self._login_limit.forgive_passkey(browser.address)
         return cookie if outcome is _Outcome.DONE else None
 
@@ -193,9 +201,10 @@ class SecondStep:
             raise PasskeyRefused("this passkey does not belong to this account")
         proof = self.verifier.authenticated(answer, self._challenge(ticket), passkey)
         cookie, session = draw_cookie(self.secrets, self.entropy, browser)
+        digest = self.secrets.hash(ticket)
         now = self.clock.now()
         outcome = await self.store.transact(
-            lambda rows: _by_passkey(rows, half, passkey, proof, session, now)
+            lambda rows: _by_passkey(rows, digest, passkey, proof, session, now)
         )
         if outcome is _Outcome.COPIED:
             raise PasskeyRefused(COPIED)
@@ -251,14 +260,16 @@ def _by_code(  # noqa: PLR0913, PLR0917 - one argument for each part
 
 def _by_passkey(  # noqa: PLR0913, PLR0917 - one argument for each part
     rows: AccountRows,
-    half: HalfSignIn,
+    ticket_hash: CredentialHash,
     passkey: Passkey,
     proof: PasskeyProof,
     session: NewSession,
     at: UnixMs,
 ) -> _Outcome:
+    """Open a session, unless the ticket was used meanwhile: the same answer is no copy then."""
     kept = rows.passkeys.find(passkey.credential_id)
-    if kept is None:
+    half = rows.sign_ins.find(ticket_hash)
+    if kept is None or half is None:
         return _Outcome.OVER
     if proof.is_of_copy(kept):
         return _refuse_copy(rows, kept, at)
@@ -284,6 +295,11 @@ def _alone(  # noqa: PLR0913, PLR0917 - one argument for each part
         return _Outcome.OVER
     if proof.is_of_copy(kept):
         return _refuse_copy(rows, kept, at)
+    # Another person may have added it, in a session before the one that was undone.  As a second
+    # factor it opens nothing without the new password.
+    taken_back = taken_back_at(rows, kept.user_id)
+    if taken_back is not None and kept.made_at <= taken_back:
+        return _Outcome.NOT_ALONE
     # Not before the question, whose time may be of a process with a faster clock.
     _open(rows, kept, proof, session, at, used_at=max(at, begun_at))
     return _Outcome.DONE

@@ -204,6 +204,7 @@ SPEND_ALERT_SET: Final = "set spend alert"  # the audit log
 EVENTS_AT_ONCE: Final = 100  # events of a key that are searched for its earlier cap at once
 TOLD_MAX: Final = 20  # e-mails of a kind in a day
 TAKEN_BACK: Final = "the account was taken back"
+TOOK_BACK: Final = "took account back"  # the audit log
 RESET_BACK_MS: Final = Purpose.UNDO_EMAIL.lifetime_ms  # how far a reset may reach back
 
 
@@ -309,6 +310,11 @@ def _credits_before(
             return is_changed, None if before == "none" else int(before)
         is_changed = True
     return is_changed, None
+
+
+def taken_back_at(rows: AccountRows, user_id: UserId) -> UnixMs | None:
+    """Return the last time that the account was taken back; None: it never was."""
+    return rows.events.last_at(f"user:{user_id}", TOOK_BACK)
 
 
 def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]:

@@ -38,6 +38,7 @@ from mintscope.accounts.people.session import (
 )
 from mintscope.accounts.people.sessions import (
     NOTHING_ENDED,
+    TOOK_BACK,
     Ended,
     announce,
     drop_factors,
@@ -329,6 +330,7 @@ def reset(
         ended = end_since(rows, user_id, since, at)
         ended = replace(ended, keys=ended.keys + revoked)
         rows.proofs.use_up(Purpose.CHANGE_EMAIL, user_id, at)
+        _note(rows, user_id, TOOK_BACK, at)
     rows.users.update(user_id, verified_at=at)
     owner = replace(kept.user, verified_at=at)
     _set_password(rows, owner, password_hash, at)

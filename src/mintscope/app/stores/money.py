@@ -38,6 +38,7 @@ from mintscope.credits.rotation import RotationStore
 from mintscope.credits.store.ledger import GroupCreditLedger
 from mintscope.kit.audit import EVERYTHING, Event, EventFilter
 from mintscope.kit.clock import Clock
+from mintscope.kit.primitives import UnixMs
 from mintscope.kit.secrets import Root
 from mintscope.kit.sql.database import Database
 from mintscope.payments.audit import OrphanBooks
@@ -109,6 +110,12 @@ class SqlEventRows(Table[int, Event]):
         page = f"WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?"
         rows = self._db.execute(f"{events} {page}", (*values, limit))
         return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
+
+    def last_at(self, subject: str, action: str) -> UnixMs | None:
+        """Return the time of the last *action* on *subject*; None: there was none."""
+        newest = "SELECT max(at) FROM account_event WHERE subject = ? AND action = ?"
+        at = self._db.execute(newest, (subject, action)).get
+        return None if at is None else UnixMs(at)
 
 
 def rows_of(db: Database) -> AccountRows:
