@@ -86,7 +86,7 @@ async def test_a_password_must_be_hard_to_guess(service: PeopleService, password
 
 
 @pytest.mark.parametrize(
-    "password", ["passwordless entry", "my password 12", "welcome to 1999", "dragon monkey 1"]
+    "password", ["passwordless entry", "your password 12", "welcome to 1999", "dragon monkey 1"]
 )
 async def test_a_common_word_among_others_is_allowed(service: PeopleService, password: str) -> None:
     await service.people.sign_up(ALICE, password, HERE)
