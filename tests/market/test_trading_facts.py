@@ -34,7 +34,7 @@ def logged(number: int, line: Line) -> LoggedSwap:
     evidence = Evidence(None, flow, who, uncounted=uncounted)
     swap = PricedSwap(
         Mint("mint"), number, 0, -1, 0, is_buy=is_buy, volume=0, price_usd=1.0, price_sol=0.01,
-        pool=pool, detail=detail, evidence=evidence,
+        pool=pool or None, detail=detail, evidence=evidence,
     )  # fmt: skip
     return LoggedSwap(SwapPlace(Slot(slot), number, 0, -1, 0), UnixS(10 * slot), swap)
 
@@ -96,3 +96,12 @@ def test_a_sandwich_is_the_two_swaps_around_the_third() -> None:
     ]
     newest_first = [logged(n, line) for n, line in enumerate(lines)][::-1]
     assert shares_of(newest_first).sandwiches == pytest.approx(0.21)
+
+
+def test_swaps_without_a_known_pool_are_in_no_sandwich() -> None:
+    lines: list[Line] = [
+        (1, "bot", "", 100, 10, True, False),
+        (1, "ann", "", 300, 30, True, False),
+        (1, "bot", "", 110, 10, False, False),
+    ]
+    assert shares_of([logged(n, line) for n, line in enumerate(lines)][::-1]).sandwiches == 0.0

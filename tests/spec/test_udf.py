@@ -96,8 +96,12 @@ async def test_a_chart_finds_a_token_and_draws_its_bars(market: SeriesService) -
 
 async def test_no_bars_are_no_data_and_free(market: SeriesService) -> None:
     token = await market.service.issue(1)
-    asked = {"symbol": TOKEN, "resolution": "1D", "from_": 0, "to": 100}
-    assert (await ask(market, "history", token, **asked)).json() == {"s": "no_data"}
+    asked = {"symbol": TOKEN, "from_": 0, "to": 100}
+    resolutions = (await ask(market, "config")).json()["supported_resolutions"]
+    assert "30" in resolutions
+    for each in resolutions:
+        answer = await ask(market, "history", token, resolution=each, **asked)
+        assert answer.json() == {"s": "no_data"}
     assert await market.service.left(token) == 1
 
 

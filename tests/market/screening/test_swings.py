@@ -6,6 +6,7 @@ from typing import Any, Final
 import numpy as np
 import pytest
 
+from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.recent import (
     ATR,
     HIGH,
@@ -15,8 +16,17 @@ from mintscope.market.engine.recent import (
     keep_candles,
     read_recent,
 )
+from mintscope.market.listing.snapshot import (
+    FoldedTo,
+    MintAsFolded,
+    MintPage,
+    MintTrades,
+    SlotTrades,
+)
+from mintscope.market.listing.token_list import TokenList
 from support.oracles.definitions import Candle, atr
 
+BEGIN: Final = UnixS(1_760_000_040)
 CANDLES: Final = 700
 STEPS: Final = {
     "wandering": (0.95, 1.05), "falling": (0.98, 1.0), "rising": (1.0, 1.02), "still": (1.0, 1.0),
@@ -69,3 +79,24 @@ def test_a_swing_is_that_of_the_newest_candles_and_tells_when_it_is_lost(
             lost_count += 1
             recents = begun(prices[: n + 1], since)
     assert lost_count > 20 if kind in {"falling", "rising"} else lost_count < 40
+
+
+def test_lost_swings_are_read_again_in_turn() -> None:
+    at = FoldedTo(0, Slot(0), BEGIN)
+    tokens = TokenList(at)
+    mints = [
+        MintAsFolded(
+            mint=mint, since=BEGIN, state=None, facts=None, before=(None,) * 3, minutes=[], parts=[]
+        )
+        for mint in (Mint("one"), Mint("two"), Mint("three"))
+    ]
+    tokens.seed(MintPage(folded=at, mints=mints, last=3))
+    assert tokens.lost(2) == []
+    for n in range(1, 110):
+        at = FoldedTo(n, Slot(n), UnixS(BEGIN + 60 * n))
+        trades = [MintTrades(each.mint, 1, 1, 1, 1.0 / n, 0.1, 1.0) for each in mints]
+        tokens.apply([SlotTrades(at, trades)])
+    assert [tokens.lost(2) for _ in range(3)] == [
+        ["one", "two"], ["three", "one"], ["two", "three"],
+    ]  # fmt: skip
+    assert tokens.lost(9) == ["one", "two", "three"]

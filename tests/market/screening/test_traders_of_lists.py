@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.fold import MintFold
 from mintscope.market.listing.snapshot import (
     FoldedTo,
     MintAsFolded,
@@ -58,6 +59,26 @@ def test_traders_are_the_distinct_signers_of_five_minutes() -> None:
         assert found.tolist() == [sum(mint == each for mint, _ in recent) for each in MINTS]
         compared += 1
     assert compared > 200
+
+
+def test_traders_of_a_token_that_was_traded_before_it_was_read_are_not_known_at_first() -> None:
+    tokens = listing()
+    for seq in range(1, 13):
+        at = FoldedTo(seq, Slot(seq), UnixS(BEGIN + 60 * seq))
+        signers = (signer_number(WALLETS[0]),)
+        trades = [MintTrades(mint, 10, 10, 1, 1.0, 0.1, 1.0, signers=signers) for mint in MINTS]
+        tokens.apply([SlotTrades(at, trades)])
+        if seq == 6:
+            again = MintAsFolded(
+                mint=MINTS[0], since=BEGIN, state=MintFold().state(), facts=None,
+                before=(None,) * 3, minutes=[], parts=[],
+            )  # fmt: skip
+            tokens.seed(MintPage(folded=at, mints=[again], last=1))
+        found = tokens.listed().columns.column("traders_m5")
+        if seq >= 5:
+            assert found[1:4].tolist() == [1.0, 1.0, 1.0]
+            again_at = found[0 if seq < 6 else len(MINTS)]  # a row of its own
+            assert np.isnan(again_at) if 6 <= seq < 11 else again_at == 1.0, seq
 
 
 def test_signers_are_told_apart_by_the_beginning_that_the_log_keeps() -> None:

@@ -114,6 +114,20 @@ async def test_without_data_or_credits_nothing_is_spent(
     assert await balance(shown_site, ALICE) == 1
 
 
+async def test_a_bought_test_whose_candles_have_left_its_span_says_so(
+    shown_site: Website, stranger: Person
+) -> None:
+    await shown_site_later(shown_site, 24 * 60 - 1)
+    await stranger.sign_up()
+    await give_credits(shown_site, ALICE, 1)
+    sent = await stranger.send(PATH, TEST)
+    assert "firings in" in words(await stranger.open(where(sent)))
+    await shown_site_later(shown_site, 10)
+    later = await stranger.open(where(sent))
+    assert later.status_code == 422
+    assert "The candles of this test are older than its span by now." in words(later)
+
+
 async def test_a_ledger_that_does_not_answer_leaves_no_test(
     shown_site: Website, stranger: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from mintscope.api.series.indicator_wire import (
     MacdPoint,
     StochasticPoint,
 )
-from mintscope.api.series.series import read_supply, read_until, used
+from mintscope.api.series.series import read_series, read_supply, read_until, used
 from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
 from mintscope.api.series.wire import Before
 from mintscope.api.v1 import mint_of
@@ -52,12 +52,10 @@ from mintscope.market.series.series import (
     indicators_of,
     lead,
     page_of,
-    series_of,
     start_of,
     values_of,
-    widened,
 )
-from mintscope.market.series.units import PriceUnit, priced_in
+from mintscope.market.series.units import PriceUnit
 
 BESIDE_THE_PAGE: Final = 2  # candles behind a page that are read: the open one may be left out
 FROM_THE_FIRST: Final = Start(0, 0, np.zeros(ACC))
@@ -117,10 +115,10 @@ class IndicatorRoutes:
                 raise not_tracked(mint)
             if not has_price(kept):
                 raise InsufficientData("No swap has set a price of this token yet.")
-            series = priced_in(widened(series_of(kept, asked), within.width), query.in_, supply)
-            if not wanted.asked:
+            series = await read_series(kept, asked, within, query.in_, supply)
+            if not wanted.asked and not is_whole:
                 page = read_page(mint, wanted, within, kept, series)
-            else:  # twenty of them may take tens of milliseconds: other clients do not wait
+            else:  # twenty of them, or 4,000 candles, take milliseconds: other clients do not wait
                 page = await asyncio.to_thread(read_page, mint, wanted, within, kept, series)
             if query.in_ != "usd":
                 page.in_ = query.in_

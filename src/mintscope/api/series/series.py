@@ -49,7 +49,13 @@ from mintscope.kit.time import SECOND_MS
 from mintscope.market.indicators.bars import bars_of
 from mintscope.market.indicators.profile import volume_profile
 from mintscope.market.log import LogTip
-from mintscope.market.series.pools import KeptCandles, SeriesCandle, SeriesReader
+from mintscope.market.series.pools import (
+    AskedCandles,
+    KeptCandles,
+    KeptSwaps,
+    SeriesCandle,
+    SeriesReader,
+)
 from mintscope.market.series.series import (
     BUCKET,
     SHORT,
@@ -212,20 +218,19 @@ class CandleRoutes:
         """Return the candles in *unit*, as of the tip, and the supply used."""
         supply = await read_supply(self.shop.reader, mint, unit)
         if within.width is SHORT:
-            tip, series = await self._read_short(mint, within)
-        else:
-            kept = await self._kept(mint, within)
-            tip = kept.tip
-            series = widened(series_of(kept, within.asked), within.width)
-        return tip, priced_in(series, unit, supply), supply
+            swaps = await self._swaps(mint, within)
+            # Up to 100,000 swaps may take a tenth of a second: other clients do not wait.
+            made = await asyncio.to_thread(lambda: priced_in(short_series(swaps), unit, supply))
+            return swaps.tip, made, supply
+        kept = await self._kept(mint, within)
+        return kept.tip, await read_series(kept, within.asked, within, unit, supply), supply
 
-    async def _read_short(self, mint: Mint, within: Range) -> tuple[LogTip, Series]:
+    async def _swaps(self, mint: Mint, within: Range) -> KeptSwaps:
         until = UnixS(within.until - within.until % SHORT.seconds + SHORT.seconds - 1)
         kept = await self.shop.reader.kept_swaps(mint, until, within.limit + 2)
         if kept is None:
             raise not_tracked(mint)
-        # Up to 100,000 swaps may take a tenth of a second: other clients do not wait.
-        return kept.tip, await asyncio.to_thread(short_series, kept)
+        return kept
 
     async def _kept(self, mint: Mint, within: Range) -> KeptCandles:
         kept = await self.shop.newest.read(mint, within.asked)
@@ -273,6 +278,22 @@ def _table(tip: LogTip, series: Series, within: Range, form: TableFormat) -> tup
     candles = page_of(series, within, now).candles
     ended = UnixS(now - within.width.seconds)
     return written(table_of(candles, ended), form), len(candles)
+
+
+async def read_series(
+    kept: KeptCandles, asked: AskedCandles, within: Range, unit: PriceUnit, supply: Supply | None
+) -> Series:
+    """Return the candles of *kept* in the width of *within* and in *unit*.
+
+    Each candle that is made takes some microseconds, and there may be 44,640: they are made in a
+    thread, so that other clients do not wait.
+    """
+
+    def make() -> Series:
+        return priced_in(widened(series_of(kept, asked), within.width), unit, supply)
+
+    is_as_stored = unit == "usd" and within.kept_in_each == 1
+    return make() if is_as_stored else await asyncio.to_thread(make)
 
 
 async def read_supply(reader: SeriesReader, mint: Mint, unit: PriceUnit) -> Supply | None:

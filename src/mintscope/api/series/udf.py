@@ -44,7 +44,7 @@ from mintscope.solana.blocks import WSOL
 RESOLUTIONS: Final = {
     "1": "m1", "5": "m5", "15": "m15", "30": "m30", "60": "h1", "240": "h4", "D": "d1", "1D": "d1",
 }  # fmt: skip
-SUPPORTED: Final = ["1", "5", "15", "60", "240", "1D"]
+SUPPORTED: Final = ["1", "5", "15", "30", "60", "240", "1D"]
 BARS_MAX: Final = 10_000
 FOUND_MAX: Final = 50
 DIGITS: Final = 6  # of a price that a chart shows
@@ -53,7 +53,7 @@ EXCHANGE: Final = "Solana"
 PREFIX: Final = f"{EXCHANGE}:"  # charts make full names of the exchange and the symbol
 OF_A_SYMBOL: Final = (ErrorCode.INVALID_TOKEN_ADDRESS, ErrorCode.TOKEN_NOT_FOUND, *PUBLIC_ROUTE)
 Resolution = Annotated[
-    Literal["1", "5", "15", "60", "240", "D", "1D"],
+    Literal["1", "5", "15", "30", "60", "240", "D", "1D"],
     Meta(description="Minutes of a bar, or 1D.", examples=["5"]),
 ]
 Symbol = Annotated[

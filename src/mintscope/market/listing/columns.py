@@ -118,8 +118,21 @@ class SlotSigners(NamedTuple):
     signers: NDArray[np.uint64]
 
 
-def distinct_signers(slots: Sequence[SlotSigners], count: int) -> NDArray[np.float64]:
-    """Return the number of distinct signers of each of *count* rows in *slots*."""
+class Signers(NamedTuple):
+    """The signers of the last TRADERS_S by slot, and the rows of which some are not known."""
+
+    slots: Sequence[SlotSigners]
+    unknown: Rows
+
+
+def distinct_signers(signers_of: Signers, count: int) -> NDArray[np.float64]:
+    """Return the number of distinct signers of each of *count* rows; NaN: not known."""
+    found = _distinct(signers_of.slots, count)
+    found[signers_of.unknown] = np.nan
+    return found
+
+
+def _distinct(slots: Sequence[SlotSigners], count: int) -> NDArray[np.float64]:
     if not slots:
         return np.zeros(count)
     rows = np.concatenate([each.rows for each in slots])
@@ -145,6 +158,7 @@ class ListColumns:
         self._now = now
         self._began = now
         self._signers: deque[SlotSigners] = deque()
+        self._read_at = np.full(ROWS_MIN, -np.inf)  # rows that were read after their first trade
 
     @property
     def part(self) -> int:
@@ -158,6 +172,8 @@ class ListColumns:
             grown[: len(self.rows)] = self.rows
             self.rows = grown
             self.averages.make_room(len(grown))
+            more = len(grown) - len(self._read_at)
+            self._read_at = np.pad(self._read_at, (0, more), constant_values=-np.inf)
 
     def start_row(self, row: int) -> None:
         """Reset *row* for a mint that was never traded."""
@@ -168,7 +184,12 @@ class ListColumns:
             empty[name] = np.nan
         empty["buckets"] = -1
         self.rows[row] = empty
+        self._read_at[row] = -np.inf
         self.averages.start_row(row)
+
+    def note_read(self, row: int) -> None:
+        """Record that *row* is of a mint whose swaps up to now were not applied here."""
+        self._read_at[row] = self._now
 
     def add_minutes(self, number: int, chunk: PartChunk) -> None:
         """Add the trades in minute *number* of H1 of rows that were just started."""
@@ -242,9 +263,12 @@ class ListColumns:
             kept = SlotSigners(self._now, np.array(at, np.int32), np.array(signers, np.uint64))
             self._signers.append(kept)
 
-    def signers(self) -> Sequence["SlotSigners"] | None:
-        """Return the signers of the last TRADERS_S, by slot; None until the list covers them."""
-        return list(self._signers) if self._now - self._began >= TRADERS_S else None
+    def signers(self) -> Signers | None:
+        """Return the signers of the last TRADERS_S; None until the list covers them."""
+        if self._now - self._began < TRADERS_S:
+            return None
+        unknown = np.flatnonzero(self._read_at > self._now - TRADERS_S).astype(np.int32)
+        return Signers(list(self._signers), unknown)
 
     def advance(self, now: UnixS) -> None:
         """Advance the time to *now*: close parts, and drop those that leave the spans."""

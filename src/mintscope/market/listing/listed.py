@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.listing.averages import Averages
-from mintscope.market.listing.columns import Closes, DayCloses, SlotSigners
+from mintscope.market.listing.columns import Closes, DayCloses, Signers
 from mintscope.market.listing.look_alikes import AddressIndex, NameIndex, cleaned, hides
 from mintscope.market.listing.snapshot import FoldedTo
 from mintscope.market.mint_facts import MintFacts, ScaledUiAmount
@@ -240,7 +240,7 @@ class ListedTokens:
         *,
         keys: RowKeys,
         averages: Averages,
-        signers: Sequence[SlotSigners] | None,
+        signers: Signers | None,
         standings: Sequence[bytes | None],
         names: NameIndex,
         addresses: AddressIndex,

@@ -86,6 +86,7 @@ class TokenList:
         self._address_bytes = np.zeros((ROWS_MIN, MINT_LENGTH_MAX), np.uint8)
         self._names: NameIndex | None = None  # of the last `listed`, unless a name has changed
         self._keys: RowKeys | None = None  # of the last `listed`, unless a mint has come or gone
+        self._lost_to = 0  # the row at which the next look for lost candles begins
         self._is_shown = False  # the last `listed` has `_folds` and `_address_bytes` as they are
         # Rows of mints that are gone, and the part in which they went: what they traded lies in
         # closed parts for a day yet, so they are not another mint's before that.
@@ -149,8 +150,11 @@ class TokenList:
 
     def lost(self, limit: int) -> list[Mint]:
         """Return up to *limit* mints whose candles must be read again: see `engine.recent`."""
-        rows = self._columns.averages.lost_rows()[:limit].tolist()
-        return [one.mint for row in rows if (one := self._mints[row]) is not None]
+        rows = self._columns.averages.lost_rows()
+        behind = int(np.searchsorted(rows, self._lost_to))  # in turn: else the last ones may starve
+        found = np.concatenate((rows[behind:], rows[:behind]))[:limit].tolist()
+        self._lost_to = found[-1] + 1 if found else 0
+        return [one.mint for row in found if (one := self._mints[row]) is not None]
 
     def recall(self, page: MintPage) -> None:
         """Take the newest candles of the mints in *page*, which is as of `folded`."""
@@ -263,6 +267,7 @@ class TokenList:
             frames = state["frames"]
             self._columns.averages.load(row, frames["acc"], _histories(frames, one.recent))
             self._load_recent(row, one)
+            self._columns.note_read(row)
             since = first if since is None else since
         kept["is_listed"], kept["key"] = True, key_of(one.mint)
         self._keys = None

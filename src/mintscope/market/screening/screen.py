@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
 from mintscope.market.listing.averages import OF_RECENT, PLACES, Averages
-from mintscope.market.listing.columns import SlotSigners, distinct_signers
+from mintscope.market.listing.columns import Signers, distinct_signers
 from mintscope.market.screening.grammar import (
     FIBONACCI,
     FIELDS,
@@ -270,7 +270,7 @@ class ScreenColumns:
         averages: Averages,
         now: UnixS | None,
         *,
-        signers: Sequence[SlotSigners] | None,
+        signers: Signers | None,
     ) -> None:
         """Use the *known* columns, *averages*, and columns of *rows*.
 

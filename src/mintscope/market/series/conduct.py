@@ -113,10 +113,11 @@ def _is_trip(one: LoggedSwap) -> bool:
 
 
 def _sandwiches(known: Sequence[LoggedSwap]) -> list[LoggedSwap]:
-    """Return the outer swaps of sandwiches, each once."""
-    places: dict[tuple[int, str | None], list[LoggedSwap]] = defaultdict(list)
+    """Return the outer swaps of sandwiches, each once; none in a pool that is not known."""
+    places: dict[tuple[int, str], list[LoggedSwap]] = defaultdict(list)
     for one in reversed(known):
-        places[one.place.slot, one.swap.pool].append(one)
+        if one.swap.pool is not None:
+            places[one.place.slot, one.swap.pool].append(one)
     found = []
     for inside in places.values():
         outer = {n for pair in _pairs(inside) for n in pair}

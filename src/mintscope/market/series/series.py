@@ -211,6 +211,9 @@ def page_of(series: Series, within: Range, now: UnixS) -> PageOfCandles:
     else:
         candles = series.candles[: bisect_right(series.candles, within.until, key=BUCKET)]
     inside = candles[bisect_left(candles, within.since, key=BUCKET) :]
+    if not series.candles and series.has_older and series.unpriced:  # no price in all that was read
+        older = UnixS(series.unpriced[0].bucket - within.width.seconds)
+        return PageOfCandles([], older if older >= within.since else None)
     page = inside[-within.limit :]
     is_last = len(page) == len(inside) and (
         not series.has_older or len(inside) < len(candles) or not candles

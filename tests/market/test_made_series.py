@@ -1,0 +1,57 @@
+"""Series of candles that are made of other candles, or of swaps."""
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from mintscope.api.series.series import read_series
+from mintscope.kit.primitives import UnixMs, UnixS
+from mintscope.market.log import LogTip
+from mintscope.market.series.pools import KeptCandles, SeriesCandle, UnpricedVolume
+from mintscope.market.series.series import SHORT, WIDTHS, Range, Series, page_of
+from mintscope.market.series.units import PriceUnit, Supply
+
+
+class Rows(list[SeriesCandle]):
+    """Rows that know the threads that went through them."""
+
+    def __init__(self, rows: list[SeriesCandle]) -> None:
+        super().__init__(rows)
+        self.threads: set[threading.Thread] = set()
+
+    def __iter__(self) -> Iterator[SeriesCandle]:
+        self.threads.add(threading.current_thread())
+        return super().__iter__()
+
+
+@pytest.mark.parametrize(
+    ("tf", "unit", "is_apart"),
+    [("m1", "usd", False), ("m1", "sol", True), ("m1", "marketcap", True), ("d1", "usd", True)],
+)
+async def test_candles_that_are_made_keep_no_other_client_waiting(
+    tf: str, unit: PriceUnit, *, is_apart: bool
+) -> None:
+    rows = Rows(
+        [SeriesCandle(UnixS(3_600 * n), *[1.0] * 4, 1, 1, 1, *[0.1] * 4) for n in range(50)]
+    )
+    tip = LogTip(seq=1, slot=None, time=UnixS(200_000), follows_files=False)
+    kept = KeptCandles(
+        tip=tip, state=None, in_sol=None, rows=rows, has_older=False, newer=0, waypoints=[], tail=[]
+    )
+    within = Range(width=WIDTHS[tf], since=UnixS(0), until=UnixS(200_000), limit=100)
+    supply = Supply(5.0, "5", UnixMs(0)) if unit == "marketcap" else None
+    series = await read_series(kept, within.asked, within, unit, supply)
+    assert series.candles
+    assert rows.threads
+    assert (threading.current_thread() not in rows.threads) == is_apart
+
+
+def test_a_page_without_a_price_leads_to_older_ones() -> None:
+    spans = [UnpricedVolume(UnixS(at), 1, 1) for at in (300, 315)]
+    within = Range(width=SHORT, since=UnixS(0), until=UnixS(400), limit=2)
+    older = Series([], has_older=True, closed=1, unpriced=spans)
+    assert page_of(older, within, UnixS(400)) == ([], 285)
+    assert page_of(older._replace(has_older=False), within, UnixS(400)) == ([], None)
+    since = Range(width=SHORT, since=UnixS(286), until=UnixS(400), limit=2)
+    assert page_of(older, since, UnixS(400)) == ([], None)
