@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 
 import pytest
+from typing_extensions import override
 
 from mintscope.api.series.series import read_series
 from mintscope.kit.primitives import UnixMs, UnixS
@@ -20,6 +21,7 @@ class Rows(list[SeriesCandle]):
         super().__init__(rows)
         self.threads: set[threading.Thread] = set()
 
+    @override
     def __iter__(self) -> Iterator[SeriesCandle]:
         self.threads.add(threading.current_thread())
         return super().__iter__()
@@ -33,7 +35,10 @@ async def test_candles_that_are_made_keep_no_other_client_waiting(
     tf: str, unit: PriceUnit, *, is_apart: bool
 ) -> None:
     rows = Rows(
-        [SeriesCandle(UnixS(3_600 * n), *[1.0] * 4, 1, 1, 1, *[0.1] * 4) for n in range(50)]
+        [
+            SeriesCandle(UnixS(3_600 * n), 1.0, 1.0, 1.0, 1.0, 1, 1, 1, 0.1, 0.1, 0.1, 0.1)
+            for n in range(50)
+        ]
     )
     tip = LogTip(seq=1, slot=None, time=UnixS(200_000), follows_files=False)
     kept = KeptCandles(

@@ -16,6 +16,7 @@ from mintscope.market.engine.recent import (
     keep_candles,
     read_recent,
 )
+from mintscope.market.listing.averages import RecentRows
 from mintscope.market.listing.snapshot import (
     FoldedTo,
     MintAsFolded,
@@ -28,6 +29,7 @@ from support.oracles.definitions import Candle, atr
 
 BEGIN: Final = UnixS(1_760_000_040)
 CANDLES: Final = 700
+PLACES: Final = np.zeros(1, np.int32)
 STEPS: Final = {
     "wandering": (0.95, 1.05), "falling": (0.98, 1.0), "rising": (1.0, 1.02), "still": (1.0, 1.0),
 }  # fmt: skip
@@ -64,7 +66,7 @@ def test_a_swing_is_that_of_the_newest_candles_and_tells_when_it_is_lost(
     lost_count = 0
     for n in range(since, CANDLES):
         counts[0, 0] = n + 1
-        found = read_recent(recents, counts[:, 0], np.array([prices[n]]))
+        found = read_recent(recents, PLACES, counts[:, 0], np.array([prices[n]]))
         newest = prices[max(0, n - 99) : n + 1]
         is_known = since == 0 or n - since >= 99
         wanted = (max(high for high, *_ in newest), min(low for _, low, _ in newest))
@@ -75,7 +77,7 @@ def test_a_swing_is_that_of_the_newest_candles_and_tells_when_it_is_lost(
                 [Candle(0, c, h, low, c, 0, 0, 0) for h, low, c in prices[since : n + 1]]
             )
             assert found[ATR, 0] == pytest.approx(expected[-1], rel=1e-12)
-        if keep_candles(recents, counts, np.array([prices[n]]), np.array([0]), 0)[0]:
+        if keep_candles(recents, PLACES, counts, np.array([prices[n]]), np.array([0]), 0)[0]:
             lost_count += 1
             recents = begun(prices[: n + 1], since)
     assert lost_count > 20 if kind in {"falling", "rising"} else lost_count < 40
@@ -100,3 +102,19 @@ def test_lost_swings_are_read_again_in_turn() -> None:
         ["one", "two"], ["three", "one"], ["two", "three"],
     ]  # fmt: skip
     assert tokens.lost(9) == ["one", "two", "three"]
+
+
+def test_a_token_without_closed_candles_of_a_timeframe_takes_no_place() -> None:
+    rows = RecentRows(4)
+    rows.write(np.array([0, 1]), np.zeros(2, RECENT))
+    assert len(rows.kept) == 1
+    closed = begun(made("still")[:30], 0)
+    rows.write(np.array([2]), closed)
+    rows.take(np.array([3, 2]))
+    rows.make_room(50)
+    assert rows.places[:5].tolist() == [0, 0, 1, 2, 0]
+    assert rows.read(slice(1, 4)).tobytes() == b"".join(
+        [bytes(RECENT.itemsize), closed.tobytes(), bytes(RECENT.itemsize)]
+    )
+    rows.write(np.array([2, 3]), np.zeros(2, RECENT))
+    assert not any(rows.kept.tobytes())

@@ -123,9 +123,12 @@ def keep_candle(recent: Any, number: int, high: float, low: float, close: float)
 
 
 @bulk_kernel
-def keep_candles(recents: Any, counts: Ints, prices: Floats, at: Ints, k: int) -> Any:
+def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
+    recents: Any, places: Ints, counts: Ints, prices: Floats, at: Ints, k: int
+) -> Any:
     """Close the open candles of timeframe *k* of rows *at*; return whether a swing is lost.
 
+    places   by row of *at*: where it stands in *recents*
     counts   candles, by row and timeframe, the open one included
     prices   by row: high and low of the open candle, and its close
     """
@@ -134,7 +137,7 @@ def keep_candles(recents: Any, counts: Ints, prices: Floats, at: Ints, k: int) -
         i = at[j]
         if counts[i, k] > 0:
             high, low, close = prices[j, 0], prices[j, 1], prices[j, 2]
-            lost[j] = keep_candle(recents[i], counts[i, k] - 1, high, low, close)
+            lost[j] = keep_candle(recents[places[j]], counts[i, k] - 1, high, low, close)
     return lost
 
 
@@ -213,9 +216,10 @@ def extreme(side: Any, closed: int, value: float) -> float:
 
 
 @bulk_kernel
-def read_recent(recents: Any, counts: Ints, prices: Floats) -> Floats:
+def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Floats:
     """Return the values of NAMES of all rows of one timeframe, with the open candle: [z, i].
 
+    places   by row: where it stands in *recents*
     prices   by row: high, low and close of the open candle
     """
     found = np.full((6, len(counts)), nan)
@@ -223,7 +227,7 @@ def read_recent(recents: Any, counts: Ints, prices: Floats) -> Floats:
         closed = counts[i] - 1
         if closed < 0:
             continue
-        recent = recents[i]
+        recent = recents[places[i]]
         high, low, close = prices[i, 0], prices[i, 1], prices[i, 2]
         if closed > recent["since"]:
             previous = recent["closes"][(closed - 1) % CLOSES_HELD]
@@ -241,14 +245,14 @@ def read_recent(recents: Any, counts: Ints, prices: Floats) -> Floats:
 
 
 @bulk_kernel
-def read_earlier_recent(recents: Any, counts: Ints, z: int) -> Floats:
+def read_earlier_recent(recents: Any, places: Ints, counts: Ints, z: int) -> Floats:
     """Return value *z* of CROSSED of the newest closed candles of all rows, by age: [age, i].
 
-    The newest closed candle has age 1; NaN for none.
+    The newest closed candle has age 1; NaN for none.  places: as of `read_recent`.
     """
     found = np.full((AGES + 1, len(counts)), nan)
     for i in range(len(counts)):
-        recent = recents[i]
+        recent = recents[places[i]]
         for age in range(1, AGES + 1):
             number = counts[i] - 1 - age
             if number < recent["since"]:

@@ -44,10 +44,51 @@ OF_RECENT: Final = {
 """Of a name of `engine.recent`: the number of its timeframe, and its place."""
 H1_FRAME: Final = list(TIMEFRAMES).index(Timeframe.H1)
 RSI: Final = NAMES.index("rsi")
+GROWS: Final = 8  # an eighth more, as of rows
 
 
-# Takes what is kept of some rows, their candles, and their numbers; returns a column for each.
-ReadRows: TypeAlias = Callable[[Any, Any, Any], Floats]
+# Takes what is kept, where some rows stand in it, their candles, and their numbers; returns their
+# columns.
+ReadRows: TypeAlias = Callable[[Any, Any, Any, Any], Floats]
+
+
+class RecentRows:
+    """The newest candles of the rows of one timeframe: of RECENT for each that has a closed one.
+
+    Most tokens have none of the wider timeframes.  These stand at place 0, which stays empty.
+    """
+
+    def __init__(self, count: int) -> None:
+        self.kept = np.zeros(1, RECENT)
+        self.places = np.zeros(count, np.int32)
+        self._used = 1
+
+    def make_room(self, count: int) -> None:
+        """Extend to *count* rows, no fewer than before."""
+        self.places = np.pad(self.places, (0, count - len(self.places)))
+
+    def take(self, at: AverageRows) -> Any:
+        """Return the places of rows *at*, each once, which are given one if they have none."""
+        new = at[self.places[at] == 0]
+        last = self._used + len(new)
+        if last > len(self.kept):
+            grown = np.zeros(max(last, len(self.kept) + len(self.kept) // GROWS), RECENT)
+            grown[: self._used] = self.kept[: self._used]
+            self.kept = grown
+        self.places[new] = np.arange(self._used, last, dtype=np.int32)
+        self._used = last
+        return self.places[at]
+
+    def read(self, at: Any) -> Any:
+        """Return the records of rows *at*."""
+        return self.kept[self.places[at]]
+
+    def write(self, at: AverageRows, recents: Any) -> None:
+        """Keep *recents* of rows *at*, each once."""
+        is_filled = np.frombuffer(recents.tobytes(), np.uint8).reshape(len(at), -1).any(axis=1)
+        is_needed = is_filled | (self.places[at] > 0)
+        places = self.take(at[is_needed])  # which may replace what is kept
+        self.kept[places] = recents[is_needed]
 
 
 class AverageColumns:
@@ -56,7 +97,7 @@ class AverageColumns:
     def __init__(self, count: int) -> None:
         self.accs = np.zeros((count, len(TIMEFRAMES), ACC))
         self._histories = np.zeros((len(TIMEFRAMES), count, HISTORY))
-        self._recents = np.zeros((len(TIMEFRAMES), count), RECENT)
+        self._recents = [RecentRows(count) for _ in TIMEFRAMES]
         self._opens = np.zeros((count, len(TIMEFRAMES), 2))  # high and low of the open candles
         self._lost = np.zeros(count, np.bool_)  # rows with a swing that must be read again
         self._rsi = np.zeros(0)
@@ -70,7 +111,8 @@ class AverageColumns:
         with self._lock:
             self.accs = np.pad(self.accs, ((0, more), (0, 0), (0, 0)))
             self._histories = np.pad(self._histories, ((0, 0), (0, more), (0, 0)))
-            self._recents = np.pad(self._recents, ((0, 0), (0, more)))
+            for each in self._recents:
+                each.make_room(count)
         self._opens = np.pad(self._opens, ((0, more), (0, 0), (0, 0)))
         self._lost = np.pad(self._lost, (0, more))
         self._is_stale = np.pad(self._is_stale, (0, more), constant_values=True)
@@ -95,7 +137,8 @@ class AverageColumns:
         """
         with self._lock:
             self._save_all(row)
-            self._recents[:, row] = recents
+            for k, each in enumerate(self._recents):
+                each.write(np.array([row]), recents[k : k + 1])
         self._opens[row] = opens
         self._lost[row] = False
 
@@ -107,7 +150,11 @@ class AverageColumns:
             self._save(at, k)
             kernels.keep_closes(self._histories, counts, rows["usd"], at, k)
             kernels.close_rows(self.accs, counts, rows["usd"], at, k)
-            lost = recent.keep_candles(self._recents[k], counts, prices, at, k)
+            closing = self._recents[k]
+            places = closing.places[at]
+            is_closing = counts[at, k] > 0
+            places[is_closing] = closing.take(at[is_closing])
+            lost = recent.keep_candles(closing.kept, places, counts, prices, at, k)
         self._lost[at[lost]] = True
 
     def _save_all(self, row: int) -> None:
@@ -117,7 +164,7 @@ class AverageColumns:
     def _save(self, at: AverageRows, k: int) -> None:
         newest = self._newest()
         if newest is not None:
-            had = Closed(self.accs[at, k], self._histories[k, at], self._recents[k, at])
+            had = Closed(self.accs[at, k], self._histories[k, at], self._recents[k].read(at))
             newest.save(at, k, had)
 
     def note(self, at: AverageRows, k: int, prices: Floats, is_next: NDArray[np.bool_]) -> None:
@@ -138,14 +185,17 @@ class AverageColumns:
         self.accs[first:last] = accs
         shape = (len(TIMEFRAMES), len(accs), HISTORY)
         self._histories[:, first:last] = np.frombuffer(kept[1]).reshape(shape)
-        self._recents[:, first:last] = np.frombuffer(kept[2], RECENT).reshape(shape[:2])
+        recents = np.frombuffer(kept[2], RECENT).reshape(shape[:2])
+        for each, of in zip(self._recents, recents, strict=True):
+            each.write(np.arange(first, last), of)
         self._opens[first:last] = np.frombuffer(kept[3]).reshape(-1, len(TIMEFRAMES), 2)
         self._lost[first:last] = np.frombuffer(kept[4], np.bool_)
 
     def kept(self, first: int, last: int) -> Sequence[bytes]:
         """Return the rows from *first* until before *last*, for `restore`."""
         rows = slice(first, last)
-        parts = self.accs[rows], self._histories[:, rows], self._recents[:, rows]
+        recents = np.stack([each.read(rows) for each in self._recents])
+        parts = self.accs[rows], self._histories[:, rows], recents
         return [each.tobytes() for each in (*parts, self._opens[rows], self._lost[rows])]
 
     def shown(self, rows: Any) -> "Averages":
@@ -194,11 +244,14 @@ class AverageColumns:
                 is_ours[is_ours] = ~is_changed[at[is_ours]]
                 is_changed[at[is_ours]] = True
                 changed.append((at[is_ours], had[is_ours]))
-            kept = self._histories if kind == "histories" else self._recents
-            found = kernel(kept[k, :count], np.where(is_changed, 0, counts), slice(None))
+            kept: Any = self._histories[k, :count]
+            if kind == "recents":
+                kept = self._recents[k].kept
+            places = self._recents[k].places[:count]
+            found = kernel(kept, places, np.where(is_changed, 0, counts), slice(None))
         for at, had in changed:
             if len(at):
-                found[:, at] = kernel(had, counts[at], at)
+                found[:, at] = kernel(had, np.arange(len(at), dtype=np.int32), counts[at], at)
         return found
 
 
@@ -257,7 +310,7 @@ class Averages:
 
     def _read_recent(self, k: int) -> ReadRows:
         prices = np.column_stack([self._opens[:, k], self.usd])
-        return lambda kept, counts, at: recent.read_recent(kept, counts, prices[at])
+        return lambda kept, places, counts, at: recent.read_recent(kept, places, counts, prices[at])
 
     def earlier(self, name: str, timeframe: Timeframe) -> Floats:
         """Return the values of *name* of the newest closed candles, by age: [age, row]; NaN: none.
@@ -271,11 +324,13 @@ class Averages:
             read: ReadRows
             if kind in recent.CROSSED:
                 z = recent.CROSSED.index(kind)
-                read = lambda kept, counts, _: recent.read_earlier_recent(kept, counts, z)  # noqa: E731
+                read = lambda kept, places, counts, _: recent.read_earlier_recent(  # noqa: E731
+                    kept, places, counts, z
+                )
                 found = self._columns.read(self, k, "recents", read)
             else:
                 z = kernels.PRICE if kind == "price" else NAMES.index(kind)
-                read = lambda kept, counts, _: kernels.read_earlier(kept, counts, z)  # noqa: E731
+                read = lambda kept, _, counts, __: kernels.read_earlier(kept, counts, z)  # noqa: E731
                 found = self._columns.read(self, k, "histories", read)
             self._earlier[name, timeframe] = found
         return found
