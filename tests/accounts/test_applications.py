@@ -219,7 +219,8 @@ async def test_a_decision_is_undone_within_a_minute_and_not_once_the_key_was_fet
     accounts: Accounts, clock: ManualClock
 ) -> None:
     made, undo = await confirmed(accounts), accounts.review.undo
-    number, scopes = made.signup_id, frozenset({Scope.TRADE_WRITE})
+    number = made.signup_id
+    scopes = frozenset({Scope.TRADE_WRITE})
     unconfirmed = await accounts.signup.apply(form_of("two"), redelivery_key=None)
     before = await accounts.review.application(number)
 

@@ -43,7 +43,9 @@ def sandwiched(lines: list[Line]) -> int:
     """Return the flow of outer swaps, each triple tried."""
     outer = set()
     for i, j, k in combinations(range(len(lines)), 3):
-        first, between, last = lines[i], lines[j], lines[k]
+        first = lines[i]
+        between = lines[j]
+        last = lines[k]
         is_one_place = first[0] == between[0] == last[0] and first[2] == between[2] == last[2]
         is_around = first[1] == last[1] != between[1] and first[5] == between[5] != last[5]
         if is_one_place and is_around:

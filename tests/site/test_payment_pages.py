@@ -121,7 +121,8 @@ def older_place(row: PaidRow) -> str:
 async def test_a_customer_sees_what_each_key_used_of_each_endpoint(
     site: Website, alice: Person
 ) -> None:
-    ledger, review = site.ledger, site.accounts.review
+    ledger = site.ledger
+    review = site.accounts.review
     assert isinstance(ledger, DebitLedger)
     user = next(each for each in await review.users(limit=9) if each.email == ALICE)
     session = await site.accounts.people.session(alice.cookie or "")
@@ -132,7 +133,8 @@ async def test_a_customer_sees_what_each_key_used_of_each_endpoint(
     given = await ledger.issue(credit_token(1), 100, "")
     await site.accounts.credits.deposit(user.user_id, given, None, None)
     account = await site.accounts.credits.open(user.user_id)
-    key, candles = bot.line.key_id, NUMBERS["GET /v1/token/{tokenAddress}/candles"]
+    key = bot.line.key_id
+    candles = NUMBERS["GET /v1/token/{tokenAddress}/candles"]
     for days, count in ((0, 5), (10, 7), (0, 8)):
         site.clock.advance(days * DAY_MS)
         await ledger.debit(Debit(account, count, key, endpoint=candles))

@@ -149,6 +149,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     lifetimes = _lifetimes(config.web)
     outbox = Outbox(store)
     write = partial(compose, origin=origin, secrets=secrets, name=NAME)
+    verifier = passkeys_at(_origins(origin), NAME)
     signup = Signups(store, secrets=secrets, clock=clock, entropy=os.urandom)
     keys = ApiKeys(store=store, secrets=secrets, clock=clock, entropy=os.urandom)
     with open_hasher() if hasher is None else nullcontext(hasher) as hashing:
@@ -160,7 +161,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             factors=Factors(
                 store=store,
                 secrets=secrets,
-                verifier=passkeys_at(_origins(origin), NAME),
+                verifier=verifier,
                 limits=limits,
                 clock=clock,
                 entropy=os.urandom,
@@ -168,7 +169,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
             second_step=SecondStep(
                 store=store,
                 secrets=secrets,
-                verifier=passkeys_at(_origins(origin), NAME),
+                verifier=verifier,
                 limits=limits,
                 clock=clock,
                 entropy=os.urandom,

@@ -136,7 +136,9 @@ def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
     for j in range(len(at)):
         i = at[j]
         if counts[i, k] > 0:
-            high, low, close = prices[j, 0], prices[j, 1], prices[j, 2]
+            high = prices[j, 0]
+            low = prices[j, 1]
+            close = prices[j, 2]
             lost[j] = keep_candle(recents[places[j]], counts[i, k] - 1, high, low, close)
     return lost
 
@@ -228,7 +230,9 @@ def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Flo
         if closed < 0:
             continue
         recent = recents[places[i]]
-        high, low, close = prices[i, 0], prices[i, 1], prices[i, 2]
+        high = prices[i, 0]
+        low = prices[i, 1]
+        close = prices[i, 2]
         if closed > recent["since"]:
             previous = recent["closes"][(closed - 1) % CLOSES_HELD]
             true_range = max(high, previous) - min(low, previous)

@@ -22,7 +22,6 @@ from mintscope.api.series.backtest import (
     checked_condition,
     findings_of,
 )
-from mintscope.credits.ledger import Spent
 from mintscope.kit.audit import UserId
 from mintscope.kit.errors import (
     BadRequest,
@@ -32,7 +31,7 @@ from mintscope.kit.errors import (
     ServiceError,
     TokenNotFound,
 )
-from mintscope.kit.limits import Denied, Limit, Limiter
+from mintscope.kit.limits import Limit
 from mintscope.kit.primitives import Mint, UnixMs, UnixS, parse_mint
 from mintscope.kit.time import DAY_S, MINUTE_S, SECOND_MS
 from mintscope.market.listing.look_alikes import cleaned
@@ -51,6 +50,7 @@ from mintscope.site.routes import (
     sentence,
 )
 from mintscope.site.sol import MarketParts
+from mintscope.site.token.purchases import Purchases
 from mintscope.site.token.shown import point_of
 
 PATH: Final = "/token/{mint}/backtest"
@@ -95,8 +95,7 @@ class BacktestPages:
 
     def __init__(self, market: MarketParts, accounts: AccountCredits) -> None:
         self._market = market
-        self._accounts = accounts
-        self._bought: Limiter = market.limits.limiter(BOUGHT)
+        self._purchases = Purchases(market, accounts, BOUGHT)
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -113,7 +112,7 @@ class BacktestPages:
             asked = asked_test(mint, values, request.now)
         except InvalidForm as invalid:
             return await self._form(request, mint, values, invalid.errors)
-        if not await self._is_bought(asked.key(request.signed_in.user.user_id)):
+        if not await self._purchases.has(asked.key(request.signed_in.user.user_id)):
             return await self._form(request, mint, values)
         try:
             past = await self._run(asked, request.now)
@@ -134,9 +133,9 @@ class BacktestPages:
             asked = asked_test(mint, values, request.now)
         except InvalidForm as invalid:
             return await self._form(request, mint, values, invalid.errors)
-        if await self._is_bought(asked.key(user_id)):
+        if await self._purchases.has(asked.key(user_id)):
             return Redirect(asked.address)
-        if not await self._credits_of(user_id):  # nothing is run for those who cannot pay
+        if not await self._purchases.credits_of(user_id):  # nothing is run for those who cannot pay
             return Redirect(asked.address, "no-credits")
         try:
             past = await self._run(asked, request.now)
@@ -146,7 +145,7 @@ class BacktestPages:
         if not past.found.looks:
             flaw = "No candle had closed in this span, so nothing was tested or charged."
             return await self._form(request, mint, values, {"": flaw})
-        is_bought = await self._spend(asked, user_id)
+        is_bought = await self._purchases.buy(user_id, asked.key(user_id))
         return Redirect(asked.address, "backtest-bought" if is_bought else "no-credits")
 
     async def _run(self, asked: _Asked, now: UnixMs) -> TestedPast:
@@ -159,32 +158,6 @@ class BacktestPages:
         return await findings_of(
             read, tip.time or UnixS(0), asked.mint, asked.query, asked.condition
         )
-
-    async def _is_bought(self, key: str) -> bool:
-        """Return whether the test was bought, without counting anything."""
-        if isinstance(await self._bought.take(key), Denied):
-            return True
-        await self._bought.give_back(key)
-        return False
-
-    async def _spend(self, asked: _Asked, user_id: UserId) -> bool:
-        """Spend a credit, unless the test is bought already; return whether it is bought."""
-        key = asked.key(user_id)
-        if isinstance(await self._bought.take(key), Denied):
-            return True
-        is_bought = False
-        try:
-            account = await self._accounts.find(user_id)
-            if account is not None:
-                is_bought = isinstance(await self._market.ledger.spend(account), Spent)
-        finally:
-            if not is_bought:
-                await self._bought.give_back(key)
-        return is_bought
-
-    async def _credits_of(self, user_id: UserId) -> int:
-        account = await self._accounts.find(user_id)
-        return 0 if account is None else await self._market.ledger.balance(account)
 
     async def _form(
         self,
@@ -207,7 +180,7 @@ class BacktestPages:
             "widths": WIDTHS,
             "spans": SPANS,
             "where_max": TEXT_MAX,
-            "credits_left": await self._credits_of(request.signed_in.user.user_id),
+            "credits_left": await self._purchases.credits_of(request.signed_in.user.user_id),
             "shown": shown,
             "once": token_hex(ONCE_BYTES),
         }

@@ -22,7 +22,6 @@ import msgspec
 
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.wallets.credits import AccountCredits
-from mintscope.credits.ledger import Spent
 from mintscope.kit.audit import UserId
 from mintscope.kit.errors import (
     DataStale,
@@ -58,6 +57,7 @@ from mintscope.site.token.facts import (
 from mintscope.site.token.live import LivePages
 from mintscope.site.token.picture import PIXELS, PictureFacts, draw_picture
 from mintscope.site.token.pictures import PictureKey, Pictures, has_rasteriser
+from mintscope.site.token.purchases import Purchases, is_taken
 from mintscope.site.token.shown import (
     NAMES,
     TokenReading,
@@ -87,9 +87,9 @@ class Views:
 
     def __init__(self, market: MarketParts, accounts: AccountCredits) -> None:
         self._market = market
-        self._accounts = accounts
+        self._purchases = Purchases(market, accounts, BOUGHT)
         make = market.limits.limiter
-        self._bought, self._taken = make(BOUGHT), make(TAKEN)
+        self._taken = make(TAKEN)
         self._free = FreeViews.of(market.free_views_per_day, make)
 
     async def admit(self, request: PageRequest, mint: Mint) -> Admission:
@@ -112,9 +112,9 @@ class Views:
         if self._market.is_free(mint):
             return Admission.FREE
         session = request.session
-        if session is not None and await _is_taken(self._bought, f"{session.user.user_id} {mint}"):
+        if session is not None and await self._purchases.has(f"{session.user.user_id} {mint}"):
             return Admission.BOUGHT
-        if await _is_taken(self._taken, f"{request.browser.address} {mint}"):
+        if await is_taken(self._taken, f"{request.browser.address} {mint}"):
             return Admission.ALLOWED
         return Admission.NONE
 
@@ -123,24 +123,11 @@ class Views:
 
         Raises ServiceUnavailable, and nothing is spent.
         """
-        window = self._bought
-        key = f"{user_id} {mint}"
-        if isinstance(await window.take(key), Denied):
-            return True
-        is_bought = False
-        try:
-            account = await self._accounts.find(user_id)
-            if account is not None:
-                is_bought = isinstance(await self._market.ledger.spend(account), Spent)
-        finally:
-            if not is_bought:
-                await window.give_back(key)
-        return is_bought
+        return await self._purchases.buy(user_id, f"{user_id} {mint}")
 
     async def credits_of(self, user_id: UserId) -> int:
         """Return the credits of a user."""
-        account = await self._accounts.find(user_id)
-        return 0 if account is None else await self._market.ledger.balance(account)
+        return await self._purchases.credits_of(user_id)
 
 
 async def _room(window: Limiter, key: LimitKey) -> int:
@@ -150,14 +137,6 @@ async def _room(window: Limiter, key: LimitKey) -> int:
         return 0
     await window.give_back(key)
     return verdict.remaining + 1
-
-
-async def _is_taken(window: Limiter, key: str) -> bool:
-    """Return whether the window of *key* is full, without counting anything."""
-    if isinstance(await window.take(key), Denied):
-        return True
-    await window.give_back(key)
-    return False
 
 
 KEY: Final = "YOUR_KEY"  # what a script of the page puts the reader's own in the place of
