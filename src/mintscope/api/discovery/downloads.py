@@ -4,7 +4,7 @@ The description as TypeScript: the `paths` that the client's types are made of.
 
 Written as openapi-typescript writes it, as far as our own document goes.
 
-The npm package of the TypeScript client: what `npm run build` made, typed by this service.
+The npm package of the TypeScript client, compiled by hatch_build.py, typed by this service.
 """
 
 import gzip
@@ -111,9 +111,14 @@ def _object(schema: Mapping[str, Any]) -> str:
 
 
 NAME: Final = "mintscope-client"
-BUILT: Final = "javascript"  # the folder here into which packages/client-ts is built
+BUILT: Final = "javascript"  # the folder here into which packages/client-ts is compiled
 README: Final = "README.md"  # that of packages/client-ts, which its build copies
 MODE: Final = 0o644
+
+
+def is_built() -> bool:
+    """Return whether the installation has the package: a build without npm leaves it out."""
+    return (files(__package__) / BUILT).is_dir()
 
 
 def tarball_name(version: str) -> str:

@@ -24,7 +24,12 @@ from mintscope.api.description.openapi import Identity, describe, parameters_of,
 from mintscope.api.description.operation import Operation
 from mintscope.api.discovery import guide
 from mintscope.api.discovery import guide as index
-from mintscope.api.discovery.downloads import tarball_name, write_tarball, write_types
+from mintscope.api.discovery.downloads import (
+    is_built,
+    tarball_name,
+    write_tarball,
+    write_types,
+)
 from mintscope.api.discovery.guide import MCP
 from mintscope.api.discovery.wheel import wheel_name, write_wheel
 from mintscope.kit.clock import Clock
@@ -259,7 +264,7 @@ ROBOTS: Final = "/robots.txt"
 SITEMAP: Final = "/sitemap.xml"
 WHEEL: Final = f"/client/{wheel_name(__version__)}"
 TARBALL: Final = f"/client/{tarball_name(__version__)}"
-CLIENTS: Final = (WHEEL, TARBALL)
+CLIENTS: Final = (WHEEL, TARBALL) if is_built() else (WHEEL,)
 OF_CATALOG: Final[Header] = (b"link", f'<{CATALOG}>; rel="api-catalog"'.encode())  # RFC 9727, 2
 DID_TYPE: Final[Header] = (b"content-type", b"application/did+json")
 SERVER_CARD_TYPE: Final[Header] = (b"content-type", CARD_TYPE.encode())
@@ -367,7 +372,8 @@ class Surfaces:
             TAR,
             lambda: write_tarball(__version__, write_types(describe(operations, identity))),
         )
-        return [Route("GET", WHEEL, wheel.get), Route("GET", TARBALL, tarball.get)]
+        found = {WHEEL: wheel, TARBALL: tarball}
+        return [Route("GET", path, found[path].get) for path in CLIENTS]
 
     async def _get_security(self, _request: Request) -> Response:
         body = write_security(self._identity, self._clock.now())
