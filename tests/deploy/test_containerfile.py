@@ -11,6 +11,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from prove.supply.release import copy_generated
 
 from mintscope.app.config.config import ApiConfig, MetricsConfig
 from mintscope.app.stores.folder import MARKET_FILE
@@ -89,12 +90,12 @@ def test_each_file_of_the_package_is_copied(tmp_path: Path) -> None:
 
 @pytest.mark.process
 def test_both_wheels_are_built_of_what_is_sent_and_are_whole(tmp_path: Path) -> None:
-    """The step of the build that needs no registry, from the context alone."""
+    """The step of the build that needs no registry, from the context and the generated code."""
     context = tmp_path / "context"
     trees = (Path("src"), Path("packages/client/src"))
     listed = {
         path.relative_to(tree)
-        for path in lay_out(context)
+        for path in [*lay_out(context), *copy_generated(context)]
         for tree in trees
         if path.is_relative_to(tree)
     }

@@ -264,7 +264,7 @@ ROBOTS: Final = "/robots.txt"
 SITEMAP: Final = "/sitemap.xml"
 WHEEL: Final = f"/client/{wheel_name(__version__)}"
 TARBALL: Final = f"/client/{tarball_name(__version__)}"
-CLIENTS: Final = (WHEEL, TARBALL) if is_built() else (WHEEL,)
+CLIENTS: Final = (WHEEL, TARBALL)
 OF_CATALOG: Final[Header] = (b"link", f'<{CATALOG}>; rel="api-catalog"'.encode())  # RFC 9727, 2
 DID_TYPE: Final[Header] = (b"content-type", b"application/did+json")
 SERVER_CARD_TYPE: Final[Header] = (b"content-type", CARD_TYPE.encode())
@@ -372,8 +372,10 @@ class Surfaces:
             TAR,
             lambda: write_tarball(__version__, write_types(describe(operations, identity))),
         )
-        found = {WHEEL: wheel, TARBALL: tarball}
-        return [Route("GET", path, found[path].get) for path in CLIENTS]
+        routes = [Route("GET", WHEEL, wheel.get)]
+        if is_built():
+            routes.append(Route("GET", TARBALL, tarball.get))
+        return routes
 
     async def _get_security(self, _request: Request) -> Response:
         body = write_security(self._identity, self._clock.now())
