@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from support.scenes.website import MINUTE_MS, Website, served_website
 
 PAINT_MS_MAX = 1_000
 TICKS_MIN = 4  # numbers at the axis: that of the last price alone is not enough
-WEIGHT_MAX = 132_000  # of 150,000 that are allowed: room for what comes
+WEIGHT_MAX = 140_000  # of 150,000 that are allowed: room for what comes
 # From the first byte on: what moved, when the largest thing was painted, and which levels the chart
 # that moves names.
 WATCH = """
@@ -172,6 +173,100 @@ async def test_scrolling_back_reads_older_candles_and_the_address_holds_what_is_
     await expect(page.locator("#chart")).not_to_have_attribute("data-older", re.compile("."))
 
 
+def thin(count: int, gap: int, price: float = 5.0) -> list[list[float]]:
+    """Return candles of one swap each: half of them, *gap* minutes without a trade, the others."""
+    begin = 1_763_200_800
+    minutes = [n + (gap if n >= count // 2 else 0) for n in range(count)]
+    return [[begin + 60 * at, *4 * [price + at % 3], 9, 1, 0] for at in minutes]
+
+
+# Drawings in a part of the pane of prices, from one share of its width to another: candles are
+# green or red, and the line of the last price is darker than those of the grid.
+DRAWN = """([from, to]) => {
+  const canvas = document.querySelector(".chart .moving canvas");
+  const copy = new OffscreenCanvas(canvas.width, canvas.height);
+  const context = copy.getContext("2d", { willReadFrequently: true });
+  context.drawImage(canvas, 0, 0);
+  const [left, right] = [from, to].map((share) => Math.round(share * (canvas.width - 64)));
+  const { data } = context.getImageData(left, 0, right - left, canvas.height);
+  const seen = new Set();
+  for (let at = 0; at < data.length; at += 4) {
+    const [red, green, blue] = data.slice(at, at + 3);
+    if (Math.max(red, green, blue) - Math.min(red, green, blue) > 60) seen.add("candle");
+    else if (red < 180) seen.add("line");
+  }
+  return [...seen].sort();
+}"""
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_axis_of_time_is_true_and_gaps_are_seen(watcher: Visitor) -> None:
+    """20 candles of one swap, 60 minutes without a trade, 20 candles: by eye and by pointer."""
+    page = watcher.page
+    await page.route(f"**/token/{BONE}*", _drawing(thin(40, 60), "m1"))
+    await page.route("**/live?*", lambda route: route.fulfill(status=204))  # ends it
+    await watcher.open(f"/token/{BONE}?tf=m1")
+    await page.locator(".chart .moving canvas").first.wait_for()
+    await page.wait_for_timeout(500)
+    assert "candle" in await page.evaluate(DRAWN, [0, 0.15])  # those of one swap are seen
+    assert "line" in await page.evaluate(DRAWN, [0.3, 0.7])  # the last price, across the gap
+    said = [await said_at(page, share) for share in (0.3, 0.4, 0.5, 0.6, 0.7)]
+    assert all("no trades, 6.0000 since" in each for each in said)
+    minutes = [minute_of(each) for each in said]
+    steps = [later - earlier for earlier, later in pairwise(minutes)]
+    assert max(steps) - min(steps) <= 1  # even: ten shares are ten minutes
+    assert 9 <= min(steps) <= max(steps) <= 11
+
+    await page.get_by_role("button", name="Fill gaps").click()
+    assert "line" not in await page.evaluate(DRAWN, [0.3, 0.7])
+    assert "candle" in await page.evaluate(DRAWN, [0, 0.15])
+
+
+async def said_at(page: Page, share: float) -> str:
+    """Return the values at *share* of the width of the plot."""
+    place = await page.locator(".chart .moving canvas").first.bounding_box()
+    assert place is not None
+    x = place["x"] + share * (place["width"] - 64)  # without the strip of names
+    await page.mouse.move(x, place["y"] + 150)
+    return await page.locator("#hovered").text_content() or ""
+
+
+def minute_of(said: str) -> int:
+    found = re.search(r"(\d\d):(\d\d)", said)
+    assert found is not None
+    return int(found[1]) * 60 + int(found[2])
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_panes_and_bands_are_turned_on_and_off_and_stay_so(watcher: Visitor) -> None:
+    page = watcher.page
+    await watcher.open(f"/token/{SOL}?tf=m1")
+    await moving(page)
+    for name in ("RSI", "MACD", "Volume", "Bollinger"):
+        await page.get_by_role("button", name=name, exact=True).click()
+    await page.get_by_role("button", name="EMA 200").click()
+    for _ in range(2):
+        await expect(page.locator(".pane-name:visible")).to_have_count(0)
+        said = await said_at(page, 0.9)
+        assert not re.search("RSI|MACD|signal|EMA 200", said)
+        upper, middle, lower = (
+            float(each)
+            for each in re.findall(r"(?:Bollinger|mean of 20|lower band) ([0-9.]+)", said)
+        )
+        assert upper > middle > lower
+        await page.reload()
+        await moving(page)
+    assert await page.evaluate("window.moved") == []
+
+    await page.get_by_role("button", name="Full screen").click()
+    await expect(page.locator(".chart-card:fullscreen")).to_be_visible()
+    size = await page.locator(".chart .moving").bounding_box()
+    assert size is not None
+    assert size["height"] > 0.7 * 900  # of the window
+    await page.get_by_role("button", name="Full screen").click()
+    await expect(page.locator(".chart-card:fullscreen")).to_have_count(0)
+
+
 async def drag(page: Page, by: int) -> None:
     """Drag the chart to the right."""
     place = await page.locator(".chart .moving").bounding_box()
@@ -287,13 +382,14 @@ def _market(site: Website) -> TokenMarket:
     return site.token_market
 
 
-def _drawing(points: list[list[float]]) -> Callable[[Route], Awaitable[None]]:
+def _drawing(points: list[list[float]], frame: str = "m5") -> Callable[[Route], Awaitable[None]]:
     """Return a route that answers with the page of a token whose chart has *points*."""
 
     async def answer(route: Route) -> None:
         response = await route.fetch()
         drawn = f'data-points="{json.dumps(points)}"'
         body = re.sub('data-points="[^"]*"', drawn, await response.text())
+        assert f'data-timeframe="{frame}"' in body
         await route.fulfill(response=response, body=body)
 
     return answer

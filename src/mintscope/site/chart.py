@@ -1,5 +1,8 @@
 """The chart of a token as SVG: candles with averages and levels, volume, RSI and MACD.
 
+The axis of time is true: each span has its place, traded in or not, and a line of the last price
+joins candles across spans without trades.
+
 It is drawn in three pictures, so that nothing in it is distorted or too small on a phone: the plot
 is stretched to its place, the prices right of it and the times below it are not.  Colours are those
 of its classes.
@@ -23,10 +26,13 @@ TIMES_MAX: Final = 7
 TIME_STEPS: Final = (
     *(count * MINUTE_S for count in (5, 10, 15, 30)),
     *(count * HOUR_S for count in (1, 2, 3, 6, 12)),
-    *(count * DAY_S for count in (1, 2, 7, 14, 28, 56, 112)),
+    *(count * DAY_S for count in (1, 2, 7, 14, 28, 56, 112, 224, 448)),
 )
+SPANS_MAX: Final = 2_000  # of an axis: about two for each pixel
+BODY_MIN: Final = 2.0  # so that a candle among many empty spans, or of one swap, is seen
 OVERBOUGHT = 70.0
 OVERSOLD = 30.0
+LEVEL_NAME: Final = 26  # the height of the name of a level, on the lowest chart
 VOLUME_QUANTILE: Final = 0.95
 AVERAGES: Final = ("ema9", "ema21", "ema50", "ema200")
 
@@ -73,6 +79,39 @@ class _Pane(NamedTuple):
         return self.bottom - part * (self.bottom - self.top)
 
 
+class Axis(NamedTuple):
+    """The axis of time: the middle of each candle, in spans from its begin, and how many it has."""
+
+    places: Sequence[float]
+    spans: int
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether there was a span without a trade."""
+        return self.spans > len(self.places)
+
+    def of(self, size: float) -> Iterator[float]:
+        """Yield the middle of each candle on an axis of *size*."""
+        return (place * size / self.spans for place in self.places)
+
+
+def axis_of(points: Sequence[ChartPoint], width_s: int) -> Axis:
+    """Return the axis of *points*, oldest first, which are *width_s* seconds wide each."""
+    if not points:
+        return Axis((), 1)
+    first = points[0].t
+    spans = [(each.t - first) // width_s for each in points]
+    return Axis([span + 0.5 for span in spans], spans[-1] + 1)
+
+
+def on_one_axis(points: Sequence[ChartPoint], width_s: int) -> Sequence[ChartPoint]:
+    """Return the newest of *points* that an axis of SPANS_MAX has room for."""
+    if not points:
+        return points
+    since = points[-1].t - (SPANS_MAX - 1) * width_s
+    return [each for each in points if each.t >= since]
+
+
 class _Panes(NamedTuple):
     price: _Pane
     volume: _Pane
@@ -90,16 +129,17 @@ def draw_chart(
     label     what is read out
     """
     panes = _panes(points)
+    axis = axis_of(points, width_s)
     plot = Markup("").join(
         [
             *_grid(panes),
             *(_line("level-line", [(0, panes.price.y(y)), (SIZE, panes.price.y(y))])
               for y in levels.values() if panes.price.low <= y <= panes.price.high),
-            _closes(points, panes.price),
-            *_candles(points, panes.price),
-            *_averages(points, panes.price),
-            *_volumes(points, panes.volume),
-            *_momentum(points, panes),
+            _filled(points, panes.price, axis),
+            *_candles(points, panes.price, axis),
+            *_averages(points, panes.price, axis),
+            *_volumes(points, panes.volume, axis),
+            *_momentum(points, panes, axis),
         ]
     )  # fmt: skip
     return Markup(
@@ -132,18 +172,18 @@ def draw_marked(
     high = max((each.high for each in merged), default=1.0)
     margin = (high - low) * 0.08 or high * 0.01
     pane = _Pane(0, SIZE, low - margin, high + margin)
+    axis = axis_of(merged, step_s)
     steps = nice_steps(pane.low, pane.high, 6)
     plot = Markup("").join(
         [
             *(_line("grid-line", [(0, pane.y(value)), (SIZE, pane.y(value))]) for value in steps),
-            *_candles(merged, pane),
+            *_candles(merged, pane, axis),
         ]
     )
     marked = {each // step_s for each in marks}
-    step = 100 / max(1, len(merged))
     signs = [
-        _text("mark", f"{(n + 0.5) * step:.2f}%", pane.y(each.low) / 10 + MARK_BELOW, "\u25b2")
-        for n, each in enumerate(merged)
+        _text("mark", f"{x:.2f}%", pane.y(each.low) / 10 + MARK_BELOW, "\u25b2")
+        for x, each in zip(axis.of(100), merged, strict=True)
         if each.t // step_s in marked
     ]
     prices = [_text("tick", 8, pane.y(value) / 10, short_price(value)) for value in steps]
@@ -195,9 +235,19 @@ def volume_top(points: Sequence[ChartPoint]) -> tuple[float, bool]:
     return (usual, True) if sizes[-1] > 2 * usual else (sizes[-1], False)
 
 
-def joins_closes(points: Sequence[ChartPoint]) -> bool:
-    """Return whether a line joins the closes: a third of the candles and more have one price."""
-    return len(points) > 1 and 3 * sum(each.high == each.low for each in points) >= len(points)
+def is_filled(points: Sequence[ChartPoint], axis: Axis) -> bool:
+    """Return whether a line of the last price joins the candles.
+
+    It does if there are spans without trades, or a third of the candles and more have one price.
+    """
+    flat = sum(each.high == each.low for each in points)
+    return len(points) > 1 and (axis.has_gaps or 3 * flat >= len(points))
+
+
+def stepped(places: Sequence[tuple[float, float]]) -> str:
+    """Return the path through *places* in steps: each height lasts until the next place."""
+    steps = (f"H{x:.1f}V{y:.1f}" for x, y in places[1:])
+    return "".join((f"M{places[0][0]:.1f} {places[0][1]:.1f}", *steps))
 
 
 def _panes(points: Sequence[ChartPoint]) -> _Panes:
@@ -228,36 +278,37 @@ def _grid(panes: _Panes) -> Iterator[Markup]:
         yield _line("grid-line", [(0, pane.y(0.0)), (SIZE, pane.y(0.0))])
 
 
-def _closes(points: Sequence[ChartPoint], pane: _Pane) -> Markup:
-    """Return the line that joins the closes if candles alone would be a cloud of dashes."""
-    if not joins_closes(points):
+def _filled(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Markup:
+    """Return the line of the last price, which candles alone would leave gaps in."""
+    if not is_filled(points, axis):
         return Markup("")
-    return _curve("line closes", points, pane, attrgetter("close"))
+    heights = (pane.y(each.close) for each in points)
+    return _path("line filled", stepped(list(zip(axis.of(SIZE), heights, strict=True))))
 
 
-def _candles(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
+def _candles(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Iterator[Markup]:
     """Yield the candles as two paths: the rising ones and the falling ones."""
-    step = SIZE / max(1, len(points))
+    step = SIZE / axis.spans
     for kind in ("rise", "fall"):
         wicks = []
         bodies = []
-        for place, point in enumerate(points):
+        for middle, point in zip(axis.of(SIZE), points, strict=True):
             if (point.close >= point.open) is not (kind == "rise"):
                 continue
-            middle = (place + 0.5) * step
             wicks.append(f"M{middle:.1f} {pane.y(point.high):.1f}V{pane.y(point.low):.1f}")
             top, bottom = sorted((pane.y(point.open), pane.y(point.close)))
-            bodies.append(_bar(middle, step, top, max(bottom, top + 1.5)))
+            over = max(0.0, BODY_MIN - (bottom - top)) / 2
+            bodies.append(_bar(middle, step, top - over, bottom + over))
         yield _path(f"wick {kind}", "".join(wicks))
         yield _path(f"bar {kind}", "".join(bodies))
 
 
-def _averages(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
+def _averages(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Iterator[Markup]:
     for name in AVERAGES:
-        yield _curve(f"line {name}", points, pane, attrgetter(name))
+        yield _curve(f"line {name}", points, pane, axis, attrgetter(name))
 
 
-def _volumes(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
+def _volumes(points: Sequence[ChartPoint], pane: _Pane, axis: Axis) -> Iterator[Markup]:
     top = pane.high
 
     def cut(value: float) -> float:
@@ -266,56 +317,64 @@ def _volumes(points: Sequence[ChartPoint], pane: _Pane) -> Iterator[Markup]:
     def whole(value: float) -> float:
         return 0.0 if value > top else value
 
-    yield _bars("bar rise soft", points, pane, lambda point: whole(point.bought))
-    yield _bars("bar fall soft", points, pane, lambda point: -whole(point.sold))
-    yield _bars("bar unsided", points, pane, lambda point: min(top, point.unsided))
-    yield _bars("bar rise", points, pane, lambda point: cut(point.bought))
-    yield _bars("bar fall", points, pane, lambda point: -cut(point.sold))
+    yield _bars("bar rise soft", points, pane, axis, lambda point: whole(point.bought))
+    yield _bars("bar fall soft", points, pane, axis, lambda point: -whole(point.sold))
+    yield _bars("bar unsided", points, pane, axis, lambda point: min(top, point.unsided))
+    yield _bars("bar rise", points, pane, axis, lambda point: cut(point.bought))
+    yield _bars("bar fall", points, pane, axis, lambda point: -cut(point.sold))
 
 
-def _momentum(points: Sequence[ChartPoint], panes: _Panes) -> Iterator[Markup]:
+def _momentum(points: Sequence[ChartPoint], panes: _Panes, axis: Axis) -> Iterator[Markup]:
     def part(point: ChartPoint, sign: int) -> float:
         return sign * max(0.0, sign * (point.histogram or 0.0))
 
-    yield _curve("line rsi", points, panes.rsi, lambda point: point.rsi)
-    yield _bars("bar rise soft", points, panes.macd, lambda point: part(point, 1))
-    yield _bars("bar fall soft", points, panes.macd, lambda point: part(point, -1))
-    yield _curve("line macd", points, panes.macd, lambda point: point.macd)
-    yield _curve("line signal", points, panes.macd, lambda point: point.signal)
+    yield _curve("line rsi", points, panes.rsi, axis, lambda point: point.rsi)
+    yield _bars("bar rise soft", points, panes.macd, axis, lambda point: part(point, 1))
+    yield _bars("bar fall soft", points, panes.macd, axis, lambda point: part(point, -1))
+    yield _curve("line macd", points, panes.macd, axis, lambda point: point.macd)
+    yield _curve("line signal", points, panes.macd, axis, lambda point: point.signal)
 
 
 def _bars(
-    kind: str, points: Sequence[ChartPoint], pane: _Pane, of: Callable[[ChartPoint], float]
+    kind: str,
+    points: Sequence[ChartPoint],
+    pane: _Pane,
+    axis: Axis,
+    of: Callable[[ChartPoint], float],
 ) -> Markup:
-    step = SIZE / max(1, len(points))
+    step = SIZE / axis.spans
     zero = pane.y(0.0)
     drawn = []
-    for place, point in enumerate(points):
+    for middle, point in zip(axis.of(SIZE), points, strict=True):
         if value := of(point):
             top, bottom = sorted((zero, pane.y(value)))
-            drawn.append(_bar((place + 0.5) * step, step, top, bottom))
+            drawn.append(_bar(middle, step, top, bottom))
     return _path(kind, "".join(drawn))
 
 
 def _bar(middle: float, step: float, top: float, bottom: float) -> str:
-    width = step * BODY
-    return f"M{middle - width / 2:.1f} {top:.1f}h{width:.1f}V{bottom:.1f}h{-width:.1f}z"
+    width = max(step * BODY, BODY_MIN)
+    left = min(max(0.0, middle - width / 2), SIZE - width)
+    return f"M{left:.1f} {top:.1f}h{width:.1f}V{bottom:.1f}h{-width:.1f}z"
 
 
 def _curve(
-    kind: str, points: Sequence[ChartPoint], pane: _Pane, of: Callable[[ChartPoint], float | None]
+    kind: str,
+    points: Sequence[ChartPoint],
+    pane: _Pane,
+    axis: Axis,
+    of: Callable[[ChartPoint], float | None],
 ) -> Markup:
     """Return a line through the values of *of*, within the pane; None is a gap."""
-    step = SIZE / max(1, len(points))
     drawn = []
     pen = "M"
-    for place, point in enumerate(points):
+    for middle, point in zip(axis.of(SIZE), points, strict=True):
         value = of(point)
         if value is None:
             pen = "M"
             continue
         y = min(pane.bottom, max(pane.top, pane.y(value)))
-        drawn.append(f"{pen}{(place + 0.5) * step:.1f} {y:.1f}")
+        drawn.append(f"{pen}{middle:.1f} {y:.1f}")
         pen = "L"
     return _path(kind, "".join(drawn))
 
@@ -350,38 +409,50 @@ def _prices(points: Sequence[ChartPoint], panes: _Panes, levels: Mapping[str, fl
         last = points[-1]
         kind = "rise" if last.close >= last.open else "fall"
         texts.append(_text(f"last {kind}", 8, price.y(last.close) / 10, short_price(last.close)))
-    names = [
-        _text("level-name", "100%", price.y(y) / 10, name)
-        for name, y in levels.items()
-        if price.low <= y <= price.high
-    ]
+    names = [_text("level-name", "100%", y / 10, name) for name, y in _apart(levels, price)]
     return Markup('<svg class="prices" aria-hidden="true">{}</svg>').format(
         Markup("").join(texts)
     ) + Markup('<svg class="levels" aria-hidden="true">{}</svg>').format(Markup("").join(names))
 
 
-def time_marks(points: Sequence[ChartPoint], width_s: int) -> list[tuple[int, str]]:
-    """Return the candles that begin at a round time, and that time, TIMES_MAX at most."""
+def _apart(levels: Mapping[str, float], pane: _Pane) -> Iterator[tuple[str, float]]:
+    """Yield the name and height of each level in *pane* whose name has room below the last one."""
+    below = float(-LEVEL_NAME)
+    inside = [(pane.y(usd), name) for name, usd in levels.items() if pane.low <= usd <= pane.high]
+    for y, name in sorted(inside):
+        if y >= below + LEVEL_NAME:
+            below = y
+            yield name, y
+
+
+def time_marks(points: Sequence[ChartPoint], width_s: int) -> list[tuple[float, str]]:
+    """Return round times within the axis of *points*, TIMES_MAX at most, as (place, text).
+
+    place   in spans from the begin of the axis, in the middle of the span that begins then
+    """
+    if not points:
+        return []
+    first = points[0].t
+    last = points[-1].t
     step_s = next(
         (
             each
             for each in TIME_STEPS
-            if each >= width_s and sum(not p.t % each for p in points) <= TIMES_MAX
+            if each >= width_s and last // each - (first - 1) // each <= TIMES_MAX
         ),
         TIME_STEPS[-1],
     )
+    begin = -(-first // step_s) * step_s
     return [
-        (place, _clock(UnixS(point.t)))
-        for place, point in enumerate(points)
-        if point.t % step_s == 0
+        ((at - first) / width_s + 0.5, _clock(UnixS(at))) for at in range(begin, last + 1, step_s)
     ]
 
 
 def _times(points: Sequence[ChartPoint], width_s: int) -> Markup:
-    """Return the times below the plot, for candles that begin at a round time."""
-    step = 100 / max(1, len(points))
+    """Return the times below the plot."""
+    step = 100 / axis_of(points, width_s).spans
     texts = [
-        _text("tick", f"{(place + 0.5) * step:.2f}%", 50, clock)
+        _text("tick", f"{place * step:.2f}%", 50, clock)
         for place, clock in time_marks(points, width_s)
     ]
     return Markup('<svg class="times" aria-hidden="true">{}</svg>').format(Markup("").join(texts))

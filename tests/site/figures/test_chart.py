@@ -5,9 +5,19 @@ from html.parser import HTMLParser
 
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 from typing_extensions import override
 
-from mintscope.site.chart import SIZE, TIMES_MAX, ChartPoint, draw_chart, volume_top
+from mintscope.site.chart import (
+    BODY_MIN,
+    SIZE,
+    SPANS_MAX,
+    TIMES_MAX,
+    ChartPoint,
+    draw_chart,
+    on_one_axis,
+    volume_top,
+)
 
 PRICES = st.floats(min_value=1e-12, max_value=1e9)
 MAYBE = st.none() | PRICES
@@ -31,16 +41,49 @@ def at_minutes(points: list[ChartPoint]) -> list[ChartPoint]:
     return [ChartPoint(BEGIN + 60 * n, *values[1:]) for n, values in enumerate(fields)]
 
 
-def test_candles_of_one_swap_are_joined_by_a_line_and_others_are_not() -> None:
+def test_candles_of_one_swap_are_joined_by_the_last_price_and_others_are_not() -> None:
     """Each is a dash at its own price, and many of them were a cloud."""
     prices = [1.0 + n % 7 for n in range(30)]
     flat = [ChartPoint(BEGIN + 60 * n, p, p, p, p, 1.0, 0.0, 0.0) for n, p in enumerate(prices)]
     long = [ChartPoint(BEGIN + 60 * n, 1.0, 3.0, 0.5, 2.0, 1.0, 0.0, 0.0) for n in range(30)]
-    joined = re.compile('class="line closes" d="M[^L"]*(?:L[^L"]*){29}"')
-    assert joined.search(draw_chart(flat, {}, 60, ""))
-    assert joined.search(draw_chart([*flat[:10], *long[:20]], {}, 60, ""))
-    assert "closes" not in draw_chart([*flat[:9], *long[:21]], {}, 60, "")
-    assert "closes" not in draw_chart(flat[:1], {}, 60, "")
+    stepped = re.compile('class="line filled" d="M[^HV]*(?:H[^HV]*V[^HV]*){29}"')
+    assert stepped.search(draw_chart(flat, {}, 60, ""))
+    assert stepped.search(draw_chart([*flat[:10], *long[10:30]], {}, 60, ""))
+    assert "filled" not in draw_chart([*flat[:9], *long[9:30]], {}, 60, "")
+    assert "filled" not in draw_chart(flat[:1], {}, 60, "")
+
+
+def test_the_axis_is_true_to_time() -> None:
+    """Two candles, eight minutes without a trade, two candles: each where its minute is."""
+    points = made(12)
+    points = [*points[:2], *points[10:]]
+    drawn = Drawn(draw_chart(points, {}, 60, ""))
+    wicks = re.findall(r"M([\d.]+) [\d.]+V", "".join(drawn.paths("wick")))
+    assert wicks == ["41.7", "125.0", "875.0", "958.3"]
+    [line] = drawn.paths("filled")
+    assert re.findall(r"H([\d.]+)", line) == wicks[1:]
+    far = [points[0], *(structs.replace(each, t=each.t + 60 * SPANS_MAX) for each in points[1:])]
+    assert on_one_axis(far, 60) == far[1:]
+    assert on_one_axis([], 60) == []
+
+
+def test_a_candle_of_one_swap_among_many_empty_spans_is_seen() -> None:
+    points = [point(0, 1.0), point(SPANS_MAX - 1, 1.0)]
+    drawn = Drawn(draw_chart(points, {}, 60, ""))
+    [bars] = drawn.paths("rise")[1:2]
+    found = re.findall(r"M([\d.]+) ([\d.]+)h([\d.]+)V([\d.]+)h", bars)
+    assert len(found) == 2
+    for left, top, width, bottom in found:
+        assert 0 <= float(left) <= SIZE - float(width)
+        assert float(width) >= BODY_MIN
+        assert float(bottom) - float(top) >= BODY_MIN - 0.1
+
+
+def test_names_of_levels_do_not_lie_on_each_other() -> None:
+    levels = {"100": 5.0, "61.8": 5.01, "50": 9.0}
+    drawn = Drawn(draw_chart(made(10), levels, 60, ""))
+    assert [name for name in levels if name in drawn.texts] == ["61.8", "50"]
+    assert len(drawn.paths("level-line")) == 3 + 2  # all levels, and those of RSI
 
 
 class Drawn(HTMLParser):

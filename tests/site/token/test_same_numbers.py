@@ -138,6 +138,25 @@ async def test_the_chart_has_the_candles_and_indicators_of_the_api(stranger: Per
             assert point[8:] == [*(each[name] for name in VALUES), *macd.values()]
 
 
+async def test_candles_of_15_s_are_those_of_the_api_with_averages_of_the_report(
+    stranger: Person,
+) -> None:
+    points = attribute((await stranger.open(f"/token/{SOL}?tf=s15")).text, "points")
+    candles, _ = await data_of(stranger, f"/v1/token/{SOL}/candles?tf=s15&limit=150")
+    report, _ = await data_of(stranger, f"/v1/token/{SOL}?timeframes=s15")
+
+    assert [point[:7] for point in points] == [
+        [candle[name] for name in POINT] for candle in candles["candles"]
+    ]
+    frame = report["indicators"]["s15"]
+    macd = frame["macd"] or dict.fromkeys(("line", "signal", "histogram"))
+    assert points[-1][8:] == [*(frame[name] for name in VALUES), *macd.values()]
+    assert frame["ema21"] is not None
+    first = points[0][0]
+    older = (await stranger.open(f"/token/{SOL}/older?tf=s15&before={first}")).json()
+    assert older["points"][-1][0] < first
+
+
 async def test_the_last_swaps_are_those_of_the_api(stranger: Person) -> None:
     page = (await stranger.open(f"/token/{RISKY}")).text
     swaps, _ = await data_of(stranger, f"/v1/token/{RISKY}/swaps?limit=12")

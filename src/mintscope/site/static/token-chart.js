@@ -7,13 +7,19 @@ export const DASH = "\u2013";
 const FIELDS = ["t", "open", "high", "low", "close", "bought", "sold", "unsided",
   "ema9", "ema21", "ema50", "ema200", "rsi", "macd", "signal", "histogram"];
 const SERIES = [["ema9", "EMA 9"], ["ema21", "EMA 21"], ["ema50", "EMA 50"], ["ema200", "EMA 200"],
-  ["rsi", "RSI"], ["macd", "MACD"], ["signal", "signal"], ["histogram", "histogram"]];
+  ["rsi", "RSI"], ["macd", "MACD"], ["signal", "signal"], ["histogram", "histogram"],
+  ["upper", "Bollinger"], ["middle", "mean of 20"], ["lower", "lower band"]];
 export const AVERAGES = ["ema9", "ema21", "ema50", "ema200"];
+const BANDS = ["upper", "middle", "lower"];
+const OF_BANDS = 20; // candles; the bands are two standard deviations of them away from their mean
 // Older candles are read once the first of all is so far from the left edge, in candles; and before
 // it is there, once some were read.
 const OVER = -2;
 const BACK = 20;
-const PANES = [614, 140, 130, 116]; // heights, as the drawn chart has them
+const PANES = { price: 614, volume: 140, rsi: 130, macd: 116 }; // heights, as the drawn chart has them
+const UNDER_LABEL = 16; // px
+const STRIP = 4; // rem, of the names of levels
+const SPANS_MAX = 100_000; // of the axis, traded in or not
 // Numbers, as web/figures/numbers.py writes them.
 
 export function shortPrice(value, most = 5) {
@@ -79,10 +85,11 @@ const both = new Intl.DateTimeFormat("en-GB", {
 const KEPT = "mintscope.chart";
 
 function kept() {
+  const usual = { off: ["bollinger"], log: false };
   try {
-    return { off: [], log: false, ...JSON.parse(localStorage.getItem(KEPT) ?? "{}") };
+    return { ...usual, ...JSON.parse(localStorage.getItem(KEPT) ?? "{}") };
   } catch {
-    return { off: [], log: false };
+    return usual;
   }
 }
 
@@ -104,10 +111,27 @@ function volumeTop() {
   return most > 2 * usual ? usual : most;
 }
 
-// As the drawn chart: closes are joined if a third of the candles and more have one price.
-function joinsCloses() {
+const widthS = Number(box.dataset.widthS);
+const spansOf = (from, to) => Math.round((to - from) / widthS);
+
+// As the drawn chart: a line of the last price joins candles if there are spans without trades, or
+// if a third of the candles and more have one price.
+function isFilled() {
+  if (points.length < 2) return false;
+  const hasGaps = spansOf(points[0].t, points.at(-1).t) >= points.length;
   const flat = points.filter((each) => each.high === each.low).length;
-  return points.length > 1 && 3 * flat >= points.length;
+  return hasGaps || 3 * flat >= points.length;
+}
+
+// As the API defines them: of the closes of 20 candles, this one the last.
+function setBands(from) {
+  for (let at = Math.max(from, OF_BANDS - 1); at < points.length; at++) {
+    const closes = points.slice(at - OF_BANDS + 1, at + 1).map((each) => each.close);
+    const middle = closes.reduce((sum, each) => sum + each, 0) / OF_BANDS;
+    const variance = closes.reduce((sum, each) => sum + (each - middle) ** 2, 0) / OF_BANDS;
+    const away = 2 * Math.sqrt(variance);
+    Object.assign(points[at], { upper: middle + away, middle, lower: middle - away });
+  }
 }
 
 export class MovingChart {
@@ -117,19 +141,51 @@ export class MovingChart {
     // The library compares prices to 1e-14: smaller ones are drawn as multiples of a power of ten.
     const last = points.at(-1)?.close || 1;
     this.scale = last < 1e-6 ? 10 ** -Math.floor(Math.log10(last)) : 1;
+    this.allLevels = JSON.parse(box.dataset.levels);
+    this.#build();
+    this.setAll();
+    this.#offer();
+    this.#show(/^#(\d{1,10})-(\d{1,10})$/.exec(location.hash));
+  }
+
+  // Again, with the colours and panes of now; what is shown stays.
+  rebuild() {
+    const shown = this.chart.timeScale().getVisibleLogicalRange();
+    this.remove();
+    this.#build();
+    this.#fill();
+    if (shown) this.chart.timeScale().setVisibleLogicalRange(shown);
+    this.#apply();
+  }
+
+  #build() {
     this.place = element("div", { class: "moving", "aria-hidden": "true" });
     box.append(this.place);
-    this.chart = library.createChart(this.place, this.#look());
-    this.levels = JSON.parse(box.dataset.levels);
+    this.chart = this.library.createChart(this.place, this.#look());
     this.levelLines = [];
+    this.panes = Object.keys(PANES).filter((name) => !this.choice.off.includes(name));
     this.#addSeries();
-    this.candles.attachPrimitive(new LevelNames(this));
-    this.chart.panes().forEach((pane, at) => pane.setStretchFactor(PANES[at]));
+    for (const [at, pane] of this.chart.panes().entries()) {
+      pane.setStretchFactor(PANES[this.panes[at]]);
+      pane.attachPrimitive(new LevelNames(this, at === 0));
+    }
+    this.#placeNames();
+    this.setLevels(this.allLevels);
     this.chart.subscribeCrosshairMove((move) => this.#tell(move));
-    this.setAll();
-    this.setLevels(this.levels);
-    this.#offer();
     this.#goBack();
+  }
+
+  // The names of panes are on the page, where those of the drawn chart are.
+  #placeNames() {
+    const sum = this.panes.reduce((total, name) => total + PANES[name], 0);
+    let above = 0;
+    for (const name of Object.keys(PANES).slice(1)) {
+      box.querySelector(`.pane-name.${name}`).hidden = !this.panes.includes(name);
+    }
+    for (const name of this.panes) {
+      box.style.setProperty(`--top-${name}`, String(above / sum));
+      above += PANES[name];
+    }
   }
 
   // Older candles are read as the reader scrolls to where they begin, and the address holds what
@@ -142,7 +198,6 @@ export class MovingChart {
     for (const name of ["pointerup", "wheel", "keyup"]) {
       this.place.addEventListener(name, () => requestAnimationFrame(() => this.#name()), { passive: true });
     }
-    this.#show(/^#(\d{1,10})-(\d{1,10})$/.exec(location.hash));
   }
 
   #name() {
@@ -161,16 +216,21 @@ export class MovingChart {
   async #addOlder() {
     if (!box.dataset.older || this.isReading) return false;
     this.isReading = true;
+    const first = points[0].t;
     try {
       const response = await fetch(`${box.dataset.older}&before=${points[0].t}`);
       if (response.status !== 200) return false;
       const told = await response.json();
-      if (!told.has_older || told.points.length === 0) delete box.dataset.older;
+      const since = points.at(-1).t - SPANS_MAX * widthS;
+      const older = told.points.map(pointOf).filter((each) => each.t >= since);
+      const isFull = older.length < told.points.length;
+      if (!told.has_older || told.points.length === 0 || isFull) delete box.dataset.older;
+      document.getElementById("chart-end").hidden = !isFull;
       const shown = this.chart.timeScale().getVisibleLogicalRange();
       this.isBack = true;
-      points.unshift(...told.points.map(pointOf));
+      points.unshift(...older);
       this.#fill();
-      const by = told.points.length;
+      const by = spansOf(points[0].t, first);
       if (shown) this.chart.timeScale().setVisibleLogicalRange({ from: shown.from + by, to: shown.to + by });
       return by > 0;
     } catch {
@@ -190,6 +250,7 @@ export class MovingChart {
       keep(this.choice);
       this.#apply();
     };
+    tools.querySelector("[data-fill]").onclick = () => this.#turn("fill");
     tools.querySelector("[data-full]").onclick = () => {
       if (document.fullscreenElement) document.exitFullscreen();
       else box.closest("section").requestFullscreen();
@@ -202,18 +263,23 @@ export class MovingChart {
     if (!off.delete(name)) off.add(name);
     this.choice.off = [...off];
     keep(this.choice);
-    this.#apply();
+    if (name in PANES) this.rebuild();
+    else this.#apply();
   }
 
   #apply() {
     const { off, log } = this.choice;
     for (const name of AVERAGES) this.lines[name].applyOptions({ visible: !off.includes(name) });
+    for (const name of BANDS) this.lines[name].applyOptions({ visible: !off.includes("bollinger") });
+    this.filled.applyOptions({ visible: isFilled() && !off.includes("fill") });
     this.setLevels(this.allLevels);
     for (const button of document.querySelectorAll("[data-series]")) {
       button.setAttribute("aria-pressed", String(!off.includes(button.dataset.series)));
     }
     this.candles.priceScale().applyOptions({ mode: log ? 1 : 0 });
-    document.querySelector("#chart-tools [data-log]").setAttribute("aria-pressed", String(log));
+    const tools = document.getElementById("chart-tools");
+    tools.querySelector("[data-log]").setAttribute("aria-pressed", String(log));
+    tools.querySelector("[data-fill]").setAttribute("aria-pressed", String(!off.includes("fill")));
   }
 
   #look() {
@@ -228,11 +294,13 @@ export class MovingChart {
         panes: { separatorColor: colour("--line"), separatorHoverColor: colour("--edge") },
       },
       grid: { vertLines: { visible: false }, horzLines: { color: colour("--line") } },
-      rightPriceScale: { borderColor: colour("--line"), minimumWidth: parseFloat(colour("--axis")) * parseFloat(getComputedStyle(box).fontSize) },
+      rightPriceScale: { entireTextOnly: true, borderColor: colour("--line"), minimumWidth: parseFloat(colour("--axis")) * parseFloat(getComputedStyle(box).fontSize) },
       timeScale: {
         borderColor: colour("--line"),
         timeVisible: true,
-        rightOffsetPixels: 4 * parseFloat(getComputedStyle(document.documentElement).fontSize), // for the names of levels
+        secondsVisible: widthS < 60,
+        minBarSpacing: 0.02, // years of a token that is rarely traded fit in
+        rightOffsetPixels: STRIP * parseFloat(getComputedStyle(document.documentElement).fontSize), // for the names of levels
         tickMarkFormatter: (at, kind) => (kind < 3 ? day : clock).format(at * 1000),
       },
       localization: { timeFormatter: (at) => both.format(at * 1000) },
@@ -248,8 +316,13 @@ export class MovingChart {
     const priceFormat = {
       type: "custom", minMove: 10 ** -step, base: Math.round(10 ** step),
       formatter: (value) => shortPrice(value / this.scale),
+      tickmarksFormatter: (values) => values.map((value) => this.#tick(value)),
     };
-    const short = { ...priceFormat, formatter: (value) => shortPrice(value / this.scale, 3) };
+    const short = {
+      ...priceFormat,
+      formatter: (value) => shortPrice(value / this.scale, 3),
+      tickmarksFormatter: (values) => values.map((value) => shortPrice(value / this.scale, 3)),
+    };
     const volumeFormat = { type: "custom", minMove: 0.01, formatter: (v) => shortAmount(Math.abs(v)) };
     const quiet = { priceLineVisible: false, lastValueVisible: false, crosshairMarkerVisible: false };
     const rise = colour("--rise");
@@ -261,30 +334,60 @@ export class MovingChart {
     const isBetween = (value) => value % 10 === 0 && value !== 30 && value !== 70;
     const plain = { type: "custom", minMove: 1, formatter: (v) => (isBetween(v) ? "" : v.toFixed(0)) };
     this.colours = { rise, fall, unsided: colour("--edge") };
-    this.closes = line("--edge", 0, priceFormat);
+    this.filled = line("--edge", 0, priceFormat);
+    this.filled.applyOptions({ lineType: 1 }); // in steps: a price lasts until the next one
     this.candles = add(CandlestickSeries, {
       upColor: rise, downColor: fall, wickUpColor: rise, wickDownColor: fall,
       borderVisible: false, priceFormat,
     }, 0);
     this.lines = Object.fromEntries(AVERAGES.map((name) => [name, line(`--${name}`, 0, priceFormat)]));
-    this.bought = add(HistogramSeries, { ...quiet, color: `${rise}a6`, priceFormat: volumeFormat }, 1);
-    this.sold = add(HistogramSeries, { ...quiet, color: `${fall}a6`, priceFormat: volumeFormat }, 1);
-    const within = () => ({ priceRange: { minValue: -this.top, maxValue: this.top } });
-    for (const each of [this.bought, this.sold]) each.applyOptions({ autoscaleInfoProvider: within });
-    this.lines.rsi = line("--ema50", 2, plain, 2);
-    this.lines.rsi.applyOptions({
-      autoscaleInfoProvider: (own) => {
-        const range = own()?.priceRange ?? { minValue: 50, maxValue: 50 };
-        const [least, most] = [Math.min(25, range.minValue), Math.max(75, range.maxValue)];
-        return { priceRange: { minValue: least, maxValue: most } };
-      },
-    });
-    for (const price of [30, 70]) {
-      this.lines.rsi.createPriceLine({ price, color: colour("--edge"), lineWidth: 1, lineStyle: 2 });
+    for (const name of BANDS) this.lines[name] = line("--bands", 0, priceFormat);
+    this.lines.middle.applyOptions({ lineStyle: 2 });
+    this.#addVolume(volumeFormat, quiet);
+    this.#addMomentum(line, plain, short, quiet);
+  }
+
+  // A number of the scale, unless that of the last price lies over it.
+  #tick(value) {
+    const last = points.at(-1);
+    const [at, over] = [value, (last?.close ?? 0) * this.scale].map((each) => this.candles.priceToCoordinate(each));
+    return Math.abs(at - over) < UNDER_LABEL ? "" : shortPrice(value / this.scale);
+  }
+
+  #addVolume(priceFormat, quiet) {
+    const pane = this.panes.indexOf("volume");
+    this.bars = [];
+    if (pane < 0) return;
+    const autoscaleInfoProvider = () => ({ priceRange: { minValue: -this.top, maxValue: this.top } });
+    this.bars = ["--rise", "--fall"].map((name) => this.chart.addSeries(
+      this.library.HistogramSeries,
+      { ...quiet, color: `${colour(name)}a6`, priceFormat, autoscaleInfoProvider }, pane,
+    ));
+  }
+
+  #addMomentum(line, plain, short, quiet) {
+    const [strength, momentum] = ["rsi", "macd"].map((name) => this.panes.indexOf(name));
+    if (strength >= 0) {
+      this.lines.rsi = line("--ema50", strength, plain, 2);
+      this.lines.rsi.applyOptions({
+        autoscaleInfoProvider: (own) => {
+          const range = own()?.priceRange ?? { minValue: 50, maxValue: 50 };
+          const [least, most] = [Math.min(25, range.minValue), Math.max(75, range.maxValue)];
+          return { priceRange: { minValue: least, maxValue: most } };
+        },
+      });
+      for (const price of [30, 70]) {
+        this.lines.rsi.createPriceLine({ price, color: colour("--edge"), lineWidth: 1, lineStyle: 2 });
+      }
     }
-    this.histogram = add(HistogramSeries, { ...quiet, priceFormat: short }, 3);
-    this.lines.macd = line("--ema21", 3, short);
-    this.lines.signal = line("--ema9", 3, short);
+    this.histogram = null;
+    if (momentum >= 0) {
+      this.histogram = this.chart.addSeries(
+        this.library.HistogramSeries, { ...quiet, priceFormat: short }, momentum,
+      );
+      this.lines.macd = line("--ema21", momentum, short);
+      this.lines.signal = line("--ema9", momentum, short);
+    }
   }
 
   #rows(point) {
@@ -299,20 +402,20 @@ export class MovingChart {
     const up = point.unsided ? bar(point.unsided, unsided, soft.unsided) : bar(point.bought, rise, soft.rise);
     const down = bar(point.sold, fall, soft.fall);
     const rows = [
-      [this.closes, { time, value: scaled(point.close) }],
+      [this.filled, { time, value: scaled(point.close) }],
       [this.candles, {
         time, open: scaled(point.open), high: scaled(point.high), low: scaled(point.low), close: scaled(point.close),
       }],
-      [this.bought, up],
-      [this.sold, { ...down, value: -down.value }],
     ];
+    const both = [up, { ...down, value: -down.value }];
+    this.bars.forEach((series, at) => rows.push([series, both[at]]));
     const known = (value) => value !== null && value !== undefined;
     for (const [name, series] of Object.entries(this.lines)) {
       const value = name === "rsi" ? point[name] : scaled(point[name]);
       rows.push([series, known(point[name]) ? { time, value } : { time }]);
     }
     const value = point.histogram;
-    rows.push([this.histogram, known(value) ? { time, value: scaled(value), color: value < 0 ? soft.fall : soft.rise } : { time }]);
+    if (this.histogram) rows.push([this.histogram, known(value) ? { time, value: scaled(value), color: value < 0 ? soft.fall : soft.rise } : { time }]);
     return rows;
   }
 
@@ -323,19 +426,30 @@ export class MovingChart {
 
   #fill() {
     this.top = volumeTop();
-    this.closes.applyOptions({ visible: joinsCloses() });
+    setBands(0);
     const all = new Map();
+    let due = points[0]?.t;
     for (const point of points) {
       for (const [series, row] of this.#rows(point)) {
         if (!all.has(series)) all.set(series, []);
+        if (series === this.filled) for (; due < point.t; due += widthS) all.get(series).push({ time: due });
         all.get(series).push(row);
       }
+      due = point.t + widthS;
     }
     for (const [series, rows] of all) series.setData(rows);
+    this.newest = points.at(-1)?.t;
+    this.filled.applyOptions({ visible: isFilled() && !this.choice.off.includes("fill") });
   }
 
   setNewest(point) {
+    if (spansOf(this.newest, point.t) > 1) {
+      this.#fill(); // spans without trades come before it
+      return;
+    }
+    setBands(points.length - 1);
     for (const [series, row] of this.#rows(point)) series.update(row);
+    this.newest = point.t;
   }
 
   setLevels(levels) {
@@ -355,15 +469,23 @@ export class MovingChart {
 
   #tell(move) {
     const place = document.getElementById("hovered");
-    const at = move.time === undefined ? undefined : points.find((point) => point.t === move.time);
+    const at = move.time === undefined ? undefined : points.findLast((point) => point.t <= move.time);
     if (at === undefined) {
       place.replaceChildren();
+      return;
+    }
+    if (at.t < move.time) {
+      const since = both.format(at.t * 1000);
+      place.textContent = `${both.format(move.time * 1000)}: no trades, ${shortPrice(at.close)} since ${since}`;
       return;
     }
     const parts = ["open", "high", "low", "close"].map((name) => `${name} ${shortPrice(at[name])}`);
     if (at.unsided) parts.push(`volume $${shortAmount(at.unsided)}`);
     else parts.push(`bought $${shortAmount(at.bought)}`, `sold $${shortAmount(at.sold)}`);
+    const { off } = this.choice;
+    const group = (name) => (BANDS.includes(name) ? "bollinger" : ["signal", "histogram"].includes(name) ? "macd" : name);
     for (const [name, called] of SERIES) {
+      if (off.includes(group(name))) continue;
       if (at[name] !== null && at[name] !== undefined) {
         parts.push(`${called} ${name === "rsi" ? at[name].toFixed(1) : shortPrice(at[name])}`);
       }
@@ -372,11 +494,12 @@ export class MovingChart {
   }
 }
 
-// The names of the levels, at the right end of each line, as the drawn chart has them.
+// The names of the levels have a strip of their own beside the axis, in every pane: candles go by
+// behind it.
 
 class LevelNames {
-  constructor(moving) {
-    const draw = (target) => target.useMediaCoordinateSpace((scope) => this.#draw(moving, scope));
+  constructor(moving, isNamed) {
+    const draw = (target) => target.useMediaCoordinateSpace((scope) => this.#draw(moving, isNamed, scope));
     this.views = [{ zOrder: () => "top", renderer: () => ({ draw }) }];
   }
 
@@ -384,8 +507,12 @@ class LevelNames {
     return this.views;
   }
 
-  #draw(moving, { context, mediaSize }) {
+  #draw(moving, isNamed, { context, mediaSize }) {
+    if (moving.levels.length === 0) return;
     const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    context.fillStyle = colour("--surface");
+    context.fillRect(mediaSize.width - STRIP * rem, 0, STRIP * rem, mediaSize.height);
+    if (!isNamed) return;
     context.font = `${0.6875 * rem}px ${colour("--sans")}`;
     context.fillStyle = colour("--quiet");
     context.strokeStyle = colour("--surface");
@@ -393,9 +520,11 @@ class LevelNames {
     context.lineJoin = "round";
     context.textAlign = "right";
     context.textBaseline = "middle";
-    for (const [, name, price] of moving.levels) {
-      const y = moving.candles.priceToCoordinate(price * moving.scale);
-      if (y === null) continue;
+    const places = moving.levels.map(([, name, price]) => [moving.candles.priceToCoordinate(price * moving.scale), name]);
+    let above = -Infinity;
+    for (const [y, name] of places.filter(([y]) => y !== null).sort(([one], [other]) => one - other)) {
+      if (y < above + rem) continue; // it would lie on the one above
+      above = y;
       const place = [mediaSize.width - 0.3 * rem, y - 0.5 * rem];
       context.strokeText(name, ...place);
       context.fillText(name, ...place);

@@ -18,8 +18,7 @@ async function moveChart() {
   const library = await import(box.dataset.library);
   chart = new MovingChart(library);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
-    chart.remove();
-    chart = new MovingChart(library);
+    chart.rebuild();
   });
 }
 

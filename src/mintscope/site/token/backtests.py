@@ -51,7 +51,7 @@ from mintscope.site.routes import (
 )
 from mintscope.site.sol import MarketParts
 from mintscope.site.token.purchases import Purchases
-from mintscope.site.token.shown import point_of
+from mintscope.site.token.reading import point_of
 
 PATH: Final = "/token/{mint}/backtest"
 TEMPLATE: Final = "token/backtest.html"

@@ -22,12 +22,13 @@ from mintscope.market.listing.listed import ListedTokens, ListLine, ListQuestion
 from mintscope.market.report import PARTIAL
 from mintscope.market.series.pools import LoggedSwap
 from mintscope.market.series.series import Width
-from mintscope.site.chart import ChartPoint
+from mintscope.site.chart import ChartPoint, on_one_axis
 from mintscope.site.live import Channel, News, OpenPages, PageStream
 from mintscope.site.page import Macros, NoContent, PageResponse
 from mintscope.site.routes import PageRequest
 from mintscope.site.sol import MarketParts
-from mintscope.site.token.shown import TokenReading, figures_of, last_trade, shown_swaps
+from mintscope.site.token.reading import TokenReading
+from mintscope.site.token.shown import figures_of, last_trade, shown_swaps
 
 PAUSE_S: Final = 0.25  # between two looks at a token: reports are sent as often
 LIST_PAUSE_S: Final = 1.0  # between two looks at the list
@@ -108,7 +109,7 @@ class LivePages:
         newest = await self._reading.newest(mint, width)
         if not newest or newest[0].t <= int(since) + width.seconds:
             return ()
-        return (await self._reading.points(mint, width)).points
+        return on_one_axis((await self._reading.points(mint, width)).points, width.seconds)
 
     async def _look(self, mint: Mint, frames: Collection[Width]) -> Mapping[Width, News]:
         """Return the events of candles and swaps; nothing if they cannot be read."""

@@ -41,6 +41,7 @@ from mintscope.market.listing.look_alikes import cleaned
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.series import WIDTHS, Width
 from mintscope.site.admin.operations import OperationParts
+from mintscope.site.chart import on_one_axis
 from mintscope.site.docs.definitions import DEFINITIONS
 from mintscope.site.live import OpenPages
 from mintscope.site.page import NoContent, Page, PageResponse, Picture, PlainText, Redirect
@@ -58,10 +59,9 @@ from mintscope.site.token.live import LivePages
 from mintscope.site.token.picture import PIXELS, PictureFacts, draw_picture
 from mintscope.site.token.pictures import PictureKey, Pictures, has_rasteriser
 from mintscope.site.token.purchases import Purchases, is_taken
+from mintscope.site.token.reading import CHARTED, TokenReading, ToldReport
 from mintscope.site.token.shown import (
     NAMES,
-    TokenReading,
-    ToldReport,
     figures_of,
     shown_report,
 )
@@ -478,7 +478,7 @@ class TokenPages:
                 timeframe=NAMES[width.name],
                 host=self._origin.partition("://")[2],
             ),
-            drawn.points,
+            on_one_axis(drawn.points, width.seconds),
             width.seconds,
         )
 
@@ -534,7 +534,7 @@ def _mint(request: PageRequest) -> Mint:
 
 def _width(request: PageRequest) -> Width:
     """Return the requested width of candles, or the default for any other text."""
-    return WIDTHS.get(request.query_params.text("tf") or request.form.text("tf"), USUAL)
+    return CHARTED.get(request.query_params.text("tf") or request.form.text("tf"), USUAL)
 
 
 def _picture(mint: Mint, width: Width) -> str:

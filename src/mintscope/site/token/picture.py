@@ -11,7 +11,16 @@ from markupsafe import Markup
 
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, SECOND_MS, utc
-from mintscope.site.chart import BODY, ChartPoint, joins_closes, time_marks, volume_top
+from mintscope.site.chart import (
+    BODY,
+    Axis,
+    ChartPoint,
+    axis_of,
+    is_filled,
+    stepped,
+    time_marks,
+    volume_top,
+)
 from mintscope.site.figures import nice_steps, percent, short_price
 from mintscope.site.page import utc_text
 
@@ -26,7 +35,8 @@ QUIET: Final = "#566472"
 LINE: Final = "#dde3e9"
 RISE: Final = "#0a7d55"
 FALL: Final = "#b3372f"
-JOINED: Final = "#a8b3bf"  # the line that joins closes
+JOINED: Final = "#a8b3bf"  # the line of the last price
+BODY_MIN: Final = 2.5  # pixels
 NOTHING_YET: Final = "No candles yet"
 
 
@@ -54,13 +64,14 @@ class PictureFacts(NamedTuple):
 def draw_picture(facts: PictureFacts, points: Sequence[ChartPoint], width_s: int) -> str:
     """Return the picture of *facts* and *points*, oldest first, each *width_s* seconds wide."""
     width, height = PIXELS
+    axis = axis_of(points, width_s)
     parts = [
         _rect("#ffffff", (0, 0), PIXELS),
         *_head(facts, points),
         *_grid(points, width_s),
-        _closes(points),
-        *_candles(points),
-        *_volumes(points),
+        _filled(points, axis),
+        *_candles(points, axis),
+        *_volumes(points, axis),
         _text("as-of", (PLOT[0], height - 26), 20, _as_of(facts), QUIET),
         _text("host", (width - 40, height - 26), 20, facts.host, QUIET, "end"),
     ]
@@ -107,9 +118,9 @@ def _grid(points: Sequence[ChartPoint], width_s: int) -> Iterator[Markup]:
         yield _path(f"M{left} {y:.1f}H{right}", LINE)
         yield _text("tick", (right + 10, y + 6), 18, short_price(value), QUIET)
     yield _path(f"M{left} {VOLUMES[1]}H{right}", LINE)
-    step = _step(points)
+    step = (right - left) / axis_of(points, width_s).spans
     for place, clock in time_marks(points, width_s):
-        x = left + (place + 0.5) * step
+        x = left + place * step
         if left + 30 < x < right - 30:  # the text stays within the plot
             yield _text("time", (x, VOLUMES[1] + 24), 18, clock, QUIET, "middle")
     if not points:
@@ -117,47 +128,44 @@ def _grid(points: Sequence[ChartPoint], width_s: int) -> Iterator[Markup]:
         yield _text("none", middle, 28, NOTHING_YET, QUIET, "middle")
 
 
-def _closes(points: Sequence[ChartPoint]) -> Markup:
-    """Return the line that joins the closes, as in the chart of the page."""
-    if not joins_closes(points):
+def _filled(points: Sequence[ChartPoint], axis: Axis) -> Markup:
+    """Return the line of the last price, as in the chart of the page."""
+    if not is_filled(points, axis):
         return Markup("")
     low, high = _range(points)
-    step = _step(points)
-    places = [
-        f"{PLOT[0] + (place + 0.5) * step:.1f} {_y(each.close, low, high):.1f}"
-        for place, each in enumerate(points)
-    ]
-    return _path(f"M{'L'.join(places)}", JOINED)
+    heights = (_y(each.close, low, high) for each in points)
+    return _path(stepped(list(zip(_middles(axis), heights, strict=True))), JOINED)
 
 
-def _candles(points: Sequence[ChartPoint]) -> Iterator[Markup]:
+def _candles(points: Sequence[ChartPoint], axis: Axis) -> Iterator[Markup]:
     low, high = _range(points)
-    step = _step(points)
     for colour in (RISE, FALL):
         wicks = []
         bodies = []
-        for place, each in enumerate(points):
+        for x, each in zip(_middles(axis), points, strict=True):
             if (each.close >= each.open) is not (colour == RISE):
                 continue
-            x = PLOT[0] + (place + 0.5) * step
             wicks.append(f"M{x:.1f} {_y(each.high, low, high):.1f}V{_y(each.low, low, high):.1f}")
             top, bottom = sorted((_y(each.open, low, high), _y(each.close, low, high)))
-            bodies.append(_bar(x, step * BODY, top, max(bottom, top + 2)))
+            bodies.append(_bar(x, axis, top, max(bottom, top + BODY_MIN)))
         yield _path("".join(wicks), colour)
         yield _path("".join(bodies), "none", colour)
 
 
-def _volumes(points: Sequence[ChartPoint]) -> Iterator[Markup]:
+def _volumes(points: Sequence[ChartPoint], axis: Axis) -> Iterator[Markup]:
     most, _ = volume_top(points)
-    step = _step(points)
     top, bottom = VOLUMES
     bars = []
-    for place, each in enumerate(points):
+    for x, each in zip(_middles(axis), points, strict=True):
         size = min(1.0, (each.unsided or each.bought + each.sold) / (2 * most))
         if size > 0:
-            x = PLOT[0] + (place + 0.5) * step
-            bars.append(_bar(x, step * BODY, bottom - size * (bottom - top), bottom))
+            bars.append(_bar(x, axis, bottom - size * (bottom - top), bottom))
     yield _path("".join(bars), "none", "#9fb0c0")
+
+
+def _middles(axis: Axis) -> Iterator[float]:
+    left, right = PLOT
+    return (left + x for x in axis.of(right - left))
 
 
 def _range(points: Sequence[ChartPoint]) -> tuple[float, float]:
@@ -165,10 +173,6 @@ def _range(points: Sequence[ChartPoint]) -> tuple[float, float]:
     high = max((each.high for each in points), default=1.0)
     margin = (high - low) * 0.05 or high * 0.01
     return low - margin, high + margin
-
-
-def _step(points: Sequence[ChartPoint]) -> float:
-    return (PLOT[1] - PLOT[0]) / max(1, len(points))
 
 
 def _y(value: float, low: float, high: float) -> float:
@@ -204,7 +208,8 @@ def _rect(colour: str, place: tuple[float, float], size: tuple[float, float]) ->
     )
 
 
-def _bar(middle: float, width: float, top: float, bottom: float) -> str:
+def _bar(middle: float, axis: Axis, top: float, bottom: float) -> str:
+    width = max(BODY_MIN, BODY * (PLOT[1] - PLOT[0]) / axis.spans)
     return f"M{middle - width / 2:.1f} {top:.1f}h{width:.1f}V{bottom:.1f}h{-width:.1f}z"
 
 

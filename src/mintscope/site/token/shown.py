@@ -1,41 +1,32 @@
-"""Contents of the token page: report, candles and swaps, read from the market as the API does."""
+"""Texts and numbers of the token page, made of a report, candles and swaps."""
 
-import asyncio
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from math import isnan
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import numpy as np
 from markupsafe import Markup
 
-from mintscope.kit.errors import DataStale, TokenNotFound
-from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixMs, UnixS
+from mintscope.kit.primitives import MICRO_USD, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S, SECOND_MS
-from mintscope.market.engine import kernels
 from mintscope.market.engine.kernels import SWING
-from mintscope.market.listing.listed import ListLine, ListQuestion
+from mintscope.market.listing.listed import ListLine
 from mintscope.market.log import SwapDetail
-from mintscope.market.mint_facts import MintFacts
-from mintscope.market.report import CANDLES_MIN, PARTIAL, Price, TimeframeIndicators, TokenReport
-from mintscope.market.series.pools import LoggedSwap, SeriesCandle
+from mintscope.market.report import CANDLES_MIN, Price, TimeframeIndicators, TokenReport
+from mintscope.market.series.pools import LoggedSwap
 from mintscope.market.series.series import (
-    AVERAGES,
-    FORGOTTEN,
     RETRACEMENTS,
-    Range,
-    Start,
     Width,
-    indicators_of,
-    lead,
-    series_of,
-    start_of,
-    widened,
 )
 from mintscope.market.standings import Confidence
-from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
-from mintscope.site.chart import OVERBOUGHT, OVERSOLD, ChartPoint, draw_chart, volume_top
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
+from mintscope.site.chart import (
+    OVERBOUGHT,
+    OVERSOLD,
+    ChartPoint,
+    draw_chart,
+    on_one_axis,
+    volume_top,
+)
 from mintscope.site.figures import (
     dollars,
     no_value,
@@ -44,7 +35,7 @@ from mintscope.site.figures import (
     short_price,
     whole_number,
 )
-from mintscope.site.sol import MarketParts
+from mintscope.site.token.reading import DrawnPoints, ToldReport
 from mintscope.solana.blocks import (
     CASH,
     JITOSOL,
@@ -59,132 +50,6 @@ from mintscope.solana.blocks import (
     USDT,
     WSOL,
 )
-
-POINTS: Final = 150
-SWAPS: Final = 12
-NAMESAKES_MAX: Final = 20  # tokens that bear this one's address as their name
-MICRO: Final = 1e6
-AT_LAST: Final = UnixS(10**10)
-REPORT: Final = msgspec.json.Decoder(TokenReport)
-
-
-@dataclass(frozen=True, slots=True)
-class ToldReport:
-    """A report and its age."""
-
-    report: TokenReport
-    slot: Slot
-    age_ms: int
-
-
-class DrawnPoints(NamedTuple):
-    """Candles and their indicators, oldest first; *has_older*: there are earlier candles."""
-
-    points: Sequence[ChartPoint]
-    has_older: bool
-
-
-@dataclass(frozen=True, slots=True)
-class TokenReading:
-    """Reads the contents of token pages from *market*."""
-
-    market: MarketParts
-
-    async def report(self, mint: Mint) -> ToldReport:
-        """Return the report of *mint*.
-
-        Raises TokenNotFound, InsufficientData, DataStale and ServiceUnavailable.
-        """
-        read = await self.market.reports.read(mint, PARTIAL)
-        if self.market.is_stale(read.age_ms):
-            raise DataStale(
-                f"The newest data is {read.age_ms // 1000} s old; older than"
-                f" {self.market.stale_after_s:g} s is not shown."
-            )
-        return ToldReport(REPORT.decode(read.body), read.slot, read.age_ms)
-
-    async def points(
-        self, mint: Mint, width: Width, before: UnixS = AT_LAST, limit: int = POINTS
-    ) -> DrawnPoints:
-        """Return the newest *limit* candles before *before*, and their indicators.
-
-        Averages of 4 h and of a day begin with the oldest hour that is kept, or so long before the
-        first candle that all but EMA 200 have forgotten where they began; then it is left out.
-        Raises TokenNotFound and ServiceUnavailable.
-        """
-        within = Range(width=width, since=UnixS(0), until=UnixS(before - 1), limit=limit)
-        is_wide = width.seconds > WIDTH_S[width.kept]
-        over = FORGOTTEN if is_wide else lead(AVERAGES, width.seconds)
-        per_candle = width.seconds // WIDTH_S[width.kept]
-        asked = within.asked._replace(rows_max=within.asked.rows_max + over * per_candle)
-        kept = await self.market.series.candles(mint, asked)
-        if kept is None:
-            raise TokenNotFound(f"This service does not track {mint}.")
-        series = widened(series_of(kept, asked), width)
-        candles = [each for each in series.candles if each.bucket < before]
-        first = max(0, len(candles) - limit)
-        has_older = series.has_older or first > 0
-        if is_wide:
-            start: Start | None = Start(0, 0, np.zeros(kernels.ACC))
-        else:
-            start = start_of(series, kept.waypoints)
-        if start is None or not candles:
-            return DrawnPoints([point_of(candle) for candle in candles[-limit:]], has_older)
-        found = indicators_of(series, start, width.seconds, AVERAGES)
-        if is_wide and series.closed:
-            found["ema200"][:] = np.nan
-        columns = [*(found[name] for name in AVERAGES[:5]), *found["macd"].T]
-        rows = list(zip(*(column.tolist() for column in columns), strict=True))
-        points = [
-            point_of(candle, *rows[place - start.first] if place >= start.first else ())
-            for place, candle in enumerate(candles[first:], first)
-        ]
-        return DrawnPoints(points, has_older)
-
-    async def newest(self, mint: Mint, width: Width) -> Sequence[ChartPoint]:
-        """Return the newest two candles, without indicators; none if *mint* is not tracked."""
-        within = Range(width=width, since=UnixS(0), until=AT_LAST, limit=2)
-        kept = await self.market.series.candles(mint, within.asked)
-        if kept is None:
-            return []
-        series = widened(series_of(kept, within.asked), width)
-        return [point_of(candle) for candle in series.candles[-2:]]
-
-    async def swaps(self, mint: Mint) -> Sequence[LoggedSwap]:
-        """Return the newest swaps, newest first; none if *mint* is not tracked."""
-        logged = await self.market.series.swaps(mint, None, SWAPS)
-        return () if logged is None else logged.swaps
-
-    async def facts(self, mint: Mint) -> MintFacts | None:
-        """Return the on-chain facts of *mint*, or None before they are read.
-
-        Raises TokenNotFound and ServiceUnavailable.
-        """
-        return await self.market.lists.facts_of(mint)
-
-    async def listed(self, mint: Mint) -> ListLine | None:
-        """Return the line of *mint* in the list of tokens, as of a final slot, or None.
-
-        Raises ServiceUnavailable while the list is being loaded.
-        """
-        asked = ListQuestion(text=mint, limit=NAMESAKES_MAX)
-        page = await asyncio.to_thread(self.market.lists.newest().page, asked)
-        return next((line for line in page.lines if line.listed.mint == mint), None)
-
-
-def point_of(candle: SeriesCandle, *values: float) -> ChartPoint:
-    """Return *candle* as a chart point, with those *values* of its indicators that are known."""
-    return ChartPoint(
-        candle.bucket,
-        candle.open,
-        candle.high,
-        candle.low,
-        candle.close,
-        candle.buy_volume / MICRO,
-        candle.sell_volume / MICRO,
-        (candle.imported_volume or 0) / MICRO,
-        *(None if isnan(value) else value for value in values),
-    )
 
 
 def last_trade(points: Sequence[ChartPoint], swaps: Sequence[LoggedSwap]) -> UnixS | None:
@@ -216,6 +81,7 @@ def thin_span(points: Sequence[ChartPoint], width_s: int) -> str | None:
 
 
 NAMES: Final = {
+    "s15": "15s",
     "m1": "1m",
     "m5": "5m",
     "m15": "15m",
@@ -322,7 +188,7 @@ def levels_of(
 ) -> list[FibonacciLine]:
     """Return the Fibonacci levels of *width*, from the high down.
 
-    A report has none of 4 h and of a day: those are of the newest *points*.
+    Those of timeframes that every report lacks are of the newest *points*.
     """
     if width.name in set(Timeframe):
         frame: TimeframeIndicators = getattr(report.indicators, width.name)
@@ -418,6 +284,7 @@ def shown_report(
     levels = levels_of(told.report, width, points)
     lines = {each.name: each.usd for each in levels if each.usd is not None}
     traded_at = last_trade(points, swaps)
+    charted = on_one_axis(points, width.seconds)
     return {
         "price": report.price,
         "slot": told.slot,
@@ -428,17 +295,17 @@ def shown_report(
         "minutes_min": CANDLES_MIN,
         "timeframes": [(each.value, NAMES[each]) for each in TIMEFRAMES],
         "charts": list(NAMES.items()),
-        "has_older": drawn.has_older,
+        "has_older": drawn.has_older or len(charted) < len(points),
         "width_s": width.seconds,
         "rows": list(rows_of(report)),
         "shares": list(shares_of(report, traded_at)),
         "windows": {field: span_s for field, _, span_s in WINDOWS},
         "last_trade": traded_at,
         "levels": levels,
-        "chart": draw_chart(points, lines, width.seconds, _described(points, width)),
+        "chart": draw_chart(charted, lines, width.seconds, _described(charted, width)),
         "thin_span": thin_span(points, width.seconds),
-        "is_volume_cut": volume_top(points)[1],
-        "points": msgspec.json.encode(points).decode(),
+        "is_volume_cut": volume_top(charted)[1],
+        "points": msgspec.json.encode(charted).decode(),
         "candles": list(reversed(points[-LISTED:])),
         "swaps": list(shown_swaps(swaps)),
     }
