@@ -25,7 +25,7 @@ from bench.accounts import P_MIN, TIMEOUT_S, api_in, same_probability
 from bench.figure import Figure, tell
 from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.passkeys import ARGON2
+from mintscope.accounts.people.passwords import ARGON2
 from mintscope.accounts.people.rows import AccountRows
 from mintscope.app.config.groups import Config
 from mintscope.app.stores.stores import open_money

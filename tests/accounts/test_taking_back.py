@@ -17,7 +17,7 @@ from mintscope.accounts.people.session import Session
 from mintscope.accounts.people.sessions import EVENTS_AT_ONCE
 from mintscope.alerts.alert import Alert
 from mintscope.alerts.deliveries import Attempt, Deliveries, Ended
-from mintscope.alerts.evaluation import WebhookQueue
+from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
 from mintscope.kit.audit import KeyId
 from mintscope.kit.primitives import UnixMs
@@ -56,7 +56,7 @@ async def undo_in(site: Website, email: str, text: str) -> str:
 
 
 @asynccontextmanager
-async def opened_queue(folder: Path) -> AsyncIterator[WebhookQueue]:
+async def opened_queue(folder: Path) -> AsyncIterator[SqlWebhookQueue]:
     queue = webhook_queue(folder / WEBHOOKS_FILE)
     try:
         yield queue

@@ -60,7 +60,7 @@ async def take_in(folder: Path) -> None:
     """Let a queue have taken in firings of a money file that is not there any more."""
     async with open_money(folder, pepper=PEPPER, clock=CLOCK) as money:
         waiting = [NewWebhook(TAKEN, SignalId(1), UnixMs(CLOCK.now()))]
-        await money.webhooks.transact(lambda rows, _: rows.take_in(TAKEN, waiting, CLOCK.now()))
+        await money.webhooks.transact(lambda rows: rows.take_in(TAKEN, waiting, CLOCK.now()))
 
 
 async def test_what_a_new_money_file_fires_beside_an_old_queue_is_sent(tmp_path: Path) -> None:

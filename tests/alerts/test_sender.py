@@ -30,7 +30,7 @@ from mintscope.alerts.deliveries import (
     WAITING_MAX,
     Deliveries,
 )
-from mintscope.alerts.evaluation import WebhookQueue
+from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.webhooks import NotAccepted, Receivers, WebhookPost, WebhookSender
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import ManualClock
@@ -71,7 +71,7 @@ class Scene:
     receiver: Receiver
     user_id: UserId
     signal: Alert
-    queue: WebhookQueue
+    queue: SqlWebhookQueue
     receivers: Receivers
 
     def sender(

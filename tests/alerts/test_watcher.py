@@ -290,7 +290,7 @@ async def test_the_signals_of_a_removed_account_fire_nothing(scene: Scene) -> No
     trade(scene.log, 11.0)
     await watcher.round()
     assert await scene.signals.of_user(scene.user_id) == []
-    assert await scene.store.read(lambda rows: rows.fired.since(FiringId(0), 9)) == []
+    assert await scene.store.read(lambda rows: rows.firings.since(FiringId(0), 9)) == []
 
 
 async def test_there_are_as_many_as_are_offered_and_no_more(scene: Scene) -> None:

@@ -34,7 +34,7 @@ from mintscope.accounts.signups.application import (
     SignupId,
     UserType,
 )
-from mintscope.kit.audit import COMMAND_LINE, Event, KeyId, UserId, note
+from mintscope.kit.audit import COMMAND_LINE, Event, KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import HOUR_MS
@@ -398,7 +398,7 @@ async def test_the_keys_of_a_user_are_counted_shown_moved_and_revoked(store: Acc
     alice, bob = await store.transact(work)
 
     def look(rows: AccountRows) -> list[object]:
-        keys = rows.user_keys
+        keys = rows.api_keys
         return [
             [line.key_id for line in keys.shown(alice, at(9), 9)],
             [line.key_id for line in keys.shown(alice, at(10), 2)],
@@ -407,13 +407,13 @@ async def test_the_keys_of_a_user_are_counted_shown_moved_and_revoked(store: Acc
         ]
 
     assert await store.read(look) == [[3, 2, 1], [2, 1], (3, 2), (2, 1)]
-    assert await store.transact(lambda rows: rows.user_keys.revoke_active(alice, at(10))) == 2
-    assert await store.transact(lambda rows: rows.user_keys.revoke_active(alice, at(11))) == 0
+    assert await store.transact(lambda rows: rows.api_keys.revoke_active(alice, at(10))) == 2
+    assert await store.transact(lambda rows: rows.api_keys.revoke_active(alice, at(11))) == 0
     await store.transact(lambda rows: rows.users.hand_over(alice, bob))
     given = await store.read(lambda rows: rows.applications.find(ALICE))
     assert given is not None
     assert given.owner == bob
-    shown = await store.read(lambda rows: rows.user_keys.shown(bob, at(12), 9))
+    shown = await store.read(lambda rows: rows.api_keys.shown(bob, at(12), 9))
     assert [(line.key_id, line.revoked_at) for line in shown] == [
         (4, None),
         (3, None),
@@ -614,7 +614,7 @@ async def test_e_mails_are_purged_once_they_are_done_with(store: AccountStore) -
 async def test_events_are_listed_newest_first_in_pages(store: AccountStore) -> None:
     def work(rows: AccountRows) -> None:
         for action in ("one", "two", "three"):
-            note(rows.events, at(1), COMMAND_LINE, action, "user:1", a="b")
+            rows.events.note(at(1), COMMAND_LINE, action, "user:1", a="b")
 
     await store.transact(work)
 

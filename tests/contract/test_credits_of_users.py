@@ -192,7 +192,7 @@ async def test_use_is_told_by_day_key_and_endpoint_however_far_it_is_added_up(
         return await scene.store.transact(lambda rows: rows.credits.fold_days(before, entries_max))
 
     async def told(since: int = 0, limit: int = 100) -> list[tuple[int | None, ...]]:
-        found = await scene.store.read(lambda rows: rows.spending.usage(user_id, since, limit))
+        found = await scene.store.read(lambda rows: rows.credits.usage(user_id, since, limit))
         return [(day - FIRST_DAY, *others) for day, *others in found]
 
     await asyncio.gather(*(scene.ledger.spend(mine) for _ in range(4)))
@@ -217,8 +217,8 @@ async def test_use_is_told_by_day_key_and_endpoint_however_far_it_is_added_up(
     assert await told() == [*today, *before]
     assert await told(FIRST_DAY + 1) == today
     assert await told(limit=2) == [*today, before[0]]
-    assert await scene.store.read(lambda rows: rows.spending.usage(other, 0, 9)) == []
-    await scene.store.transact(lambda rows: rows.spending.forget_usage(FIRST_DAY + 2))
+    assert await scene.store.read(lambda rows: rows.credits.usage(other, 0, 9)) == []
+    await scene.store.transact(lambda rows: rows.credits.forget_usage(FIRST_DAY + 2))
     assert await told() == today
     await scene.expect_sound()
 

@@ -12,7 +12,8 @@ import pytest
 from mintscope.accounts.people.changes import AccountDeletion
 from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.accounts.people.factor_rows import NewUser, UserKind
-from mintscope.accounts.people.rows import AccountRows, AccountStore, IdempotencyRecord
+from mintscope.accounts.people.rows import AccountRows, AccountStore
+from mintscope.accounts.people.secrets import IdempotencyRecord
 from mintscope.accounts.people.session import NewSession, Session
 from mintscope.alerts.alert import AlertRule, FiringId, FiringKind, MintBase, NewFiring, SignalId
 from mintscope.alerts.conditions import Direction, Field, SignalKind
@@ -57,7 +58,7 @@ def user(rows: AccountRows, name: str) -> UserId:
 
 
 def _revisions(rows: AccountRows, after: SignalId, limit: int) -> Mapping[SignalId, int]:
-    return rows.active.revisions(after, limit)
+    return rows.signals.revisions(after, limit)
 
 
 def firing(signal_id: SignalId, number: int) -> NewFiring:
@@ -92,7 +93,7 @@ async def test_a_signal_is_kept_as_it_was_given(two: tuple[AccountStore, Account
     assert (kept.user_id, kept.rule, kept.nonce, kept.old_nonce) == (one, RULE, NONCE, NONCE)
     assert (kept.revision, kept.state, kept.created_at) == (2, '{"side":1}', at(1))
     assert (kept.fired_at, kept.webhook_failed_at, kept.old_nonce_until) == (at(3), None, None)
-    found = await there.read(lambda rows: (rows.signals.of_user(one), rows.active.since(first, 9)))
+    found = await there.read(lambda rows: (rows.signals.of_user(one), rows.signals.since(first, 9)))
     assert [[each.signal_id for each in part] for part in found] == [[first, second], [first]]
     assert not found[0][1].rule.is_active
     third = await here.transact(lambda rows: rows.signals.insert(one, RULE, NONCE, at(3)))
@@ -131,20 +132,20 @@ async def test_what_fired_is_told_by_the_page_and_in_the_order_of_all(
             rows.firings.insert(firing(signal_id, n), due) for n, due in enumerate(dues)
         ]
 
-    assert await there.read(lambda rows: rows.fired.first_waiting()) == 1
+    assert await there.read(lambda rows: rows.firings.first_waiting()) == 1
     signal_id, numbers = await here.transact(write)
     page = await there.read(lambda rows: rows.firings.of_signal(signal_id, None, 2))
     assert [each.firing_id for each in page] == [numbers[4], numbers[3]]
     assert page[0].fired == firing(signal_id, 4)
-    assert await there.read(lambda rows: rows.fired.get(numbers[4])) == page[0]
+    assert await there.read(lambda rows: rows.firings.get(numbers[4])) == page[0]
     rest = await there.read(lambda rows: rows.firings.of_signal(signal_id, numbers[3], 9))
     assert [each.firing_id for each in rest] == [numbers[2], numbers[1], numbers[0]]
-    new = await there.read(lambda rows: rows.fired.since(numbers[1], 2))
+    new = await there.read(lambda rows: rows.firings.since(numbers[1], 2))
     assert [each.firing_id for each in new] == numbers[2:4]
     assert [each.due_at for each in new] == [at(20), at(10)]
-    assert await there.read(lambda rows: rows.fired.first_waiting()) == numbers[1]
+    assert await there.read(lambda rows: rows.firings.first_waiting()) == numbers[1]
     await here.transact(lambda rows: rows.firings.purge(at(3)))
-    left = await there.read(lambda rows: rows.fired.since(FiringId(0), 9))
+    left = await there.read(lambda rows: rows.firings.since(FiringId(0), 9))
     assert [each.firing_id for each in left] == numbers[3:]
 
 
@@ -164,12 +165,12 @@ async def test_no_webhook_is_sent_of_what_was_given_up(
         return signals
 
     signals = await here.transact(write)
-    found = await there.read(lambda rows: rows.fired.since(FiringId(0), 9))
+    found = await there.read(lambda rows: rows.firings.since(FiringId(0), 9))
     told = [(each.fired.signal_id, each.given_up_at, each.reason) for each in found]
     ended, by_no_webhook = (signals[0], at(50), "enough"), (signals[0], None, None)
     assert told == [ended, by_no_webhook, *[(signals[1], None, None)] * 2]
     numbers = [*signals, *(SignalId(number) for number in range(-600, 0))]
-    assert set(await there.read(lambda rows: rows.fired.deleted(numbers))) == set(numbers[2:])
+    assert set(await there.read(lambda rows: rows.firings.deleted(numbers))) == set(numbers[2:])
 
 
 async def test_of_each_signal_the_newest_firings_are_kept(
@@ -224,7 +225,7 @@ async def test_who_leaves_takes_signals_along(
 
     def left(rows: AccountRows) -> list[object]:
         of_gone = rows.firings.of_signal(gone, None, 9)
-        numbers = [each.signal_id for each in rows.active.since(SignalId(1), 9)]
+        numbers = [each.signal_id for each in rows.signals.since(SignalId(1), 9)]
         return [numbers, of_gone, rows.signals.of_user(session.user.user_id)]
 
     assert await there.read(left) == [[kept], [], []]

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from mintscope.alerts.alert import FiringId, SignalId
-from mintscope.alerts.evaluation import DueWanted, NewWebhook, QueueLength, Told, WebhookQueue
+from mintscope.alerts.evaluation import DueWanted, NewWebhook, QueueLength, Told
+from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.kit.primitives import UnixMs
 from support.scenes.account_stores import QUEUES
 
@@ -26,7 +27,7 @@ def new(signal: SignalId, *numbers: int) -> list[NewWebhook]:
 @pytest.fixture(params=QUEUES)
 async def two(
     request: pytest.FixtureRequest, tmp_path: Path
-) -> AsyncIterator[tuple[WebhookQueue, WebhookQueue]]:
+) -> AsyncIterator[tuple[SqlWebhookQueue, SqlWebhookQueue]]:
     """Two queues over one database, as in two processes."""
     async with AsyncExitStack() as stack:
         opener = QUEUES[request.param]
@@ -34,18 +35,18 @@ async def two(
         yield here, there
 
 
-async def take_in(queue: WebhookQueue, webhooks: Sequence[NewWebhook], now: int = 100) -> None:
+async def take_in(queue: SqlWebhookQueue, webhooks: Sequence[NewWebhook], now: int = 100) -> None:
     until = max(each.firing_id for each in webhooks)
-    await queue.transact(lambda rows, _: rows.take_in(until, webhooks, at(now)))
+    await queue.transact(lambda rows: rows.take_in(until, webhooks, at(now)))
 
 
-async def claimed(queue: WebhookQueue, now: int, until: int = 1_000, **wanted: Any) -> list[Any]:
+async def claimed(queue: SqlWebhookQueue, now: int, until: int = 1_000, **wanted: Any) -> list[Any]:
     asked = DueWanted(**{"webhooks": 99, "of_each": 2, **wanted})
-    found = await queue.transact(lambda rows, _: rows.claim(at(now), at(until), asked))
+    found = await queue.transact(lambda rows: rows.claim(at(now), at(until), asked))
     return [(each.signal_id, [one.firing_id for one in each.webhooks]) for each in found]
 
 
-async def test_what_is_taken_in_waits_once(two: tuple[WebhookQueue, WebhookQueue]) -> None:
+async def test_what_is_taken_in_waits_once(two: tuple[SqlWebhookQueue, SqlWebhookQueue]) -> None:
     here, there = two
     assert await there.read(lambda queue: queue.taken_until()) is None
     late = NewWebhook(FiringId(4), ONE, at(4), 2, at(5), "late")
@@ -57,7 +58,9 @@ async def test_what_is_taken_in_waits_once(two: tuple[WebhookQueue, WebhookQueue
     assert told == {1: Told(at(100), 0, None, None, None), 4: Told(None, 2, None, at(5), "late")}
 
 
-async def test_a_signal_is_due_and_not_a_firing(two: tuple[WebhookQueue, WebhookQueue]) -> None:
+async def test_a_signal_is_due_and_not_a_firing(
+    two: tuple[SqlWebhookQueue, SqlWebhookQueue],
+) -> None:
     here, there = two
     await take_in(here, [*new(ONE, 1, 2, 3), *new(OTHER, 4)])
     assert not await there.read(lambda queue: queue.is_due(at(99)))
@@ -65,7 +68,7 @@ async def test_a_signal_is_due_and_not_a_firing(two: tuple[WebhookQueue, Webhook
     assert await claimed(here, 100) == [(ONE, [1, 2]), (OTHER, [4])]
     assert await claimed(there, 100) == [], "it is leased"
     assert not await there.read(lambda queue: queue.is_due(at(999)))
-    await here.transact(lambda rows, _: rows.schedule(ONE, 1, at(200)))
+    await here.transact(lambda rows: rows.schedule(ONE, 1, at(200)))
     await take_in(here, new(ONE, 6), now=150)
     assert not await there.read(lambda queue: queue.is_due(at(199))), "what is new waits, too"
     assert await claimed(there, 200) == []
@@ -73,20 +76,20 @@ async def test_a_signal_is_due_and_not_a_firing(two: tuple[WebhookQueue, Webhook
     assert await claimed(there, 1_000, without=[ONE]) == [(OTHER, [4])]
 
 
-async def test_a_claim_ends_with_its_places(two: tuple[WebhookQueue, WebhookQueue]) -> None:
+async def test_a_claim_ends_with_its_places(two: tuple[SqlWebhookQueue, SqlWebhookQueue]) -> None:
     here, there = two
     await take_in(here, [*new(ONE, 1, 2, 3), *new(OTHER, 4, 5), *new(THIRD, 6)])
     assert await claimed(here, 100, webhooks=3) == [(ONE, [1, 2]), (OTHER, [4])]
     assert await claimed(there, 100, webhooks=3) == [(THIRD, [6])]
 
 
-async def test_what_is_over_is_not_due_again(two: tuple[WebhookQueue, WebhookQueue]) -> None:
+async def test_what_is_over_is_not_due_again(two: tuple[SqlWebhookQueue, SqlWebhookQueue]) -> None:
     here, there = two
     await take_in(here, [*new(ONE, 1, 2), *new(OTHER, 3, 4)])
     done = Told(None, 1, at(101), None, None)
-    await here.transact(lambda rows, _: rows.note({FiringId(1): done, FiringId(2): done}))
-    await here.transact(lambda rows, _: rows.schedule(ONE, 0, at(101)))
-    await here.transact(lambda rows, _: rows.give_up(OTHER, at(102), "enough"))
+    await here.transact(lambda rows: rows.note({FiringId(1): done, FiringId(2): done}))
+    await here.transact(lambda rows: rows.schedule(ONE, 0, at(101)))
+    await here.transact(lambda rows: rows.give_up(OTHER, at(102), "enough"))
     assert await claimed(there, 5_000) == []
     assert not await there.read(lambda queue: queue.is_due(at(5_000)))
     told = await there.read(lambda queue: queue.told([FiringId(2), FiringId(4)]))
@@ -95,15 +98,15 @@ async def test_what_is_over_is_not_due_again(two: tuple[WebhookQueue, WebhookQue
 
 
 async def test_beyond_so_many_that_wait_the_oldest_but_the_first_are_dropped(
-    two: tuple[WebhookQueue, WebhookQueue],
+    two: tuple[SqlWebhookQueue, SqlWebhookQueue],
 ) -> None:
     here, there = two
     await take_in(here, [*new(ONE, *range(1, 9)), *new(OTHER, *range(11, 19)), *new(THIRD, 20, 21)])
     many = [SignalId(number) for number in range(-600, 0)]  # of none of these there is anything
 
-    async def drop(queue: WebhookQueue) -> int:
+    async def drop(queue: SqlWebhookQueue) -> int:
         signals = [ONE, OTHER, *many]
-        return await queue.transact(lambda rows, _: rows.drop_oldest(signals, 4, at(99), "enough"))
+        return await queue.transact(lambda rows: rows.drop_oldest(signals, 4, at(99), "enough"))
 
     assert [await drop(here), await drop(there)] == [8, 0]
     assert (await there.read(lambda queue: queue.length())).waiting == 4 + 4 + 2
@@ -115,30 +118,32 @@ async def test_beyond_so_many_that_wait_the_oldest_but_the_first_are_dropped(
 
 
 async def test_what_is_over_is_forgotten_by_age_and_number(
-    two: tuple[WebhookQueue, WebhookQueue],
+    two: tuple[SqlWebhookQueue, SqlWebhookQueue],
 ) -> None:
     here, there = two
     await take_in(here, [*new(ONE, *range(1, 9)), *new(OTHER, 9)])
     done = {FiringId(each): Told(None, 1, at(101), None, None) for each in range(1, 7)}
-    await here.transact(lambda rows, _: rows.note(done))
-    await here.transact(lambda rows, _: rows.purge(at(3), 4))
+    await here.transact(lambda rows: rows.note(done))
+    await here.transact(lambda rows: rows.purge(at(3), 4))
     numbers = [FiringId(each) for each in range(1, 10)]
     assert sorted(await there.read(lambda queue: queue.told(numbers))) == [5, 6, 7, 8, 9]
-    await here.transact(lambda rows, _: rows.purge(at(9), 4))
+    await here.transact(lambda rows: rows.purge(at(9), 4))
     assert sorted(await there.read(lambda queue: queue.told(numbers))) == [9]
 
 
-async def test_of_deleted_signals_nothing_is_kept(two: tuple[WebhookQueue, WebhookQueue]) -> None:
+async def test_of_deleted_signals_nothing_is_kept(
+    two: tuple[SqlWebhookQueue, SqlWebhookQueue],
+) -> None:
     here, there = two
     await take_in(here, [*new(ONE, 1, 2), *new(OTHER, 3), *new(THIRD, 4)])
     assert sorted(await there.read(lambda queue: queue.signals())) == [ONE, OTHER, THIRD]
-    await here.transact(lambda rows, _: rows.purge(at(0), 9, {ONE, THIRD}))
+    await here.transact(lambda rows: rows.purge(at(0), 9, {ONE, THIRD}))
     numbers = [FiringId(each) for each in range(1, 5)]
     assert sorted(await there.read(lambda queue: queue.told(numbers))) == [3]
     assert await there.read(lambda queue: queue.signals()) == [OTHER]
 
 
-async def test_of_two_processes_one_claims(two: tuple[WebhookQueue, WebhookQueue]) -> None:
+async def test_of_two_processes_one_claims(two: tuple[SqlWebhookQueue, SqlWebhookQueue]) -> None:
     here, there = two
     await take_in(here, [each for n in range(6) for each in new(SignalId(1 + n), 1 + n)])
     taken = [await claimed(queue, 100, webhooks=2) for queue in (here, there, here, there)]

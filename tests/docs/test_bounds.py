@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mintscope.accounts.keys.key import ADDRESSES_MAX, KEYS_PER_USER_MAX
 from mintscope.accounts.mail.email import OF_SITE
-from mintscope.accounts.people import passkeys as passwords
+from mintscope.accounts.people import passwords
 from mintscope.accounts.people.session import SESSIONS_PER_USER_MAX
 from mintscope.accounts.wallets import credits as account_credits
 from mintscope.api.gate import KEPT_BYTES_MAX

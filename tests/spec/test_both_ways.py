@@ -24,7 +24,7 @@ from mintscope.app.config.config import ApiConfig
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CreditToken
-from mintscope.kit.http.connections import PlainRequest
+from mintscope.kit.http.connections import FastPathCycle
 from mintscope.kit.http.response import Bounds
 from support.fakes.reports import TOO_YOUNG, TRACKED, UNTRACKED
 from support.processes.served import PATIENCE_S, Client, Served, served
@@ -49,7 +49,7 @@ class Counted:
         self._express = express
         self.taken_count = 0
 
-    def take(self, request: PlainRequest) -> bool:
+    def take(self, request: FastPathCycle) -> bool:
         is_taken = self._express.take(request)
         self.taken_count += is_taken
         return is_taken

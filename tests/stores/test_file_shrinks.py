@@ -121,11 +121,11 @@ async def test_the_file_of_webhooks_shrinks(
         with closing(apsw.Connection(str(path))) as reader:
             return int(reader.execute("PRAGMA page_count").get)
 
-    await queue.transact(lambda rows, _: rows.take_in(FiringId(4_000), over, UnixMs(3)))
+    await queue.transact(lambda rows: rows.take_in(FiringId(4_000), over, UnixMs(3)))
     full = count_pages()
-    await queue.transact(lambda rows, _: rows.purge(UnixMs(9), 0))
+    await queue.transact(lambda rows: rows.purge(UnixMs(9), 0))
     for _ in range(8):
-        await queue.transact(lambda rows, _: rows.claim(UnixMs(9), UnixMs(9), DueWanted(1, 1)))
+        await queue.transact(lambda rows: rows.claim(UnixMs(9), UnixMs(9), DueWanted(1, 1)))
     await queue.close()
     assert full > 1_000
     assert count_pages() < full / 4

@@ -5,10 +5,9 @@ Signals: the alert rules that users have made, and what fired.
 How far the signals have been evaluated, and by whom: one row for the whole installation.
 """
 
-from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto
-from typing import Final, NamedTuple, NewType, Protocol, TypedDict, Unpack
+from typing import Final, NamedTuple, NewType, TypedDict
 
 from mintscope.alerts.conditions import Direction, Field, Rule, SignalKind
 from mintscope.kit.audit import UserId
@@ -289,133 +288,6 @@ class Crowd(NamedTuple):
     has_mint: bool
 
 
-class AlertRows(Protocol):
-    """Signals inside one transaction."""
-
-    def get(self, signal_id: SignalId, /) -> Alert | None:
-        """Return a signal, whichever user owns it."""
-
-    def of_user(self, user_id: UserId) -> Sequence[Alert]:
-        """Return the signals of a user, in order of creation."""
-
-    def insert(self, user_id: UserId, rule: AlertRule, nonce: bytes, at: UnixMs) -> SignalId:
-        """Add a signal with revision 1, which was not evaluated yet."""
-
-    def update(self, signal_id: SignalId, /, **changes: Unpack[AlertChanges]) -> None:
-        """Change columns of a signal."""
-
-    def delete(self, signal_id: SignalId) -> None:
-        """Delete a signal and its firings."""
-
-    def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Move the signals of *giver* to *taker*, without a limit on their number."""
-
-
-class ActiveRows(Protocol):
-    """Signals that are evaluated, of all users, inside one transaction."""
-
-    def crowd(self, mint: Mint) -> Crowd:
-        """Return the number of signals and mints."""
-
-    def revisions(self, after: SignalId, limit: int) -> Mapping[SignalId, int]:
-        """Return the revisions of up to *limit* signals after *after*, sorted by number."""
-
-    def since(self, signal_id: SignalId, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals from *signal_id* on, sorted by number."""
-
-    def keep_states(self, states: Sequence[tuple[SignalId, int, str]]) -> None:
-        """Store the state of each signal that still has the given revision."""
-
-    def some(self, numbers: Collection[SignalId]) -> Sequence[Alert]:
-        """Return the evaluated signals among *numbers*."""
-
-    def note_fired(self, fired: Mapping[SignalId, FiredHour]) -> None:
-        """Store the last firing of each signal, and its count in its hour."""
-
-
-class FiringRows(Protocol):
-    """Firings, inside one transaction."""
-
-    def insert(
-        self,
-        firing: NewFiring,
-        due_at: UnixMs | None,
-        email: EmailState | None = None,
-        telegram: TelegramState | None = None,
-    ) -> FiringId:
-        """Add a firing; *due_at*, *email*, *telegram*: None if it is not sent in that way."""
-
-    def insert_many(
-        self,
-        firings: Sequence[tuple[NewFiring, UnixMs | None]],
-        by_email: Collection[SignalId] = (),
-        by_telegram: Collection[SignalId] = (),
-    ) -> None:
-        """Add firings, each with its *due_at*, in that order.
-
-        Of the signals *by_email* and *by_telegram* they wait to be sent in that way.
-        """
-
-    def of_signal(
-        self, signal_id: SignalId, before: FiringId | None, limit: int
-    ) -> Sequence[Firing]:
-        """Return up to *limit* firings, newest first, that are older than *before*."""
-
-    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Give up every waiting webhook of a signal."""
-
-    def purge(self, before: UnixMs) -> None:
-        """Delete firings older than *before*."""
-
-    def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
-        """Keep only the newest *kept_max* firings of each of the next signals after *after*.
-
-        Return the last of these signals; None: there are none.
-        """
-
-
-class FiredRows(Protocol):
-    """Firings inside one transaction, as the webhook queue reads them."""
-
-    def get(self, firing_id: FiringId, /) -> Firing | None:
-        """Return a firing."""
-
-    def since(self, firing_id: FiringId, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* firings of all signals after *firing_id*, oldest first."""
-
-    def deleted(self, numbers: Collection[SignalId]) -> Collection[SignalId]:
-        """Return the members of *numbers* that are no signal's number."""
-
-    def first_waiting(self) -> FiringId:
-        """Return the first firing with an unfinished webhook; if there is none, the next one."""
-
-
-class AlertEmailRows(Protocol):
-    """Firings to send by e-mail, inside one transaction."""
-
-    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* firings of a signal that wait for an e-mail, oldest first."""
-
-    def mark(
-        self,
-        firings: Collection[FiringId],
-        state: EmailState,
-        *,
-        email_id: int | None = None,
-        note: str | None = None,
-    ) -> None:
-        """Record the e-mail of *firings*, or the reason why there is none."""
-
-    def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals with firings whose pause has ended, longest due first."""
-
-    def expired(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals that are evaluated and have expired."""
-
-    def refused(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of a user's firings since *since* that a limit kept out of e-mails."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelegramChat:
     """The Telegram chat of an account.
@@ -429,48 +301,6 @@ class TelegramChat:
     name: str
     linked_at: UnixMs
     blocked_at: UnixMs | None = None
-
-
-class TelegramChatRows(Protocol):
-    """The Telegram chats of accounts, inside one transaction."""
-
-    def chat(self, user_id: UserId) -> TelegramChat | None:
-        """Return the chat of a user."""
-
-    def link(self, chat: TelegramChat) -> None:
-        """Set the chat of a user."""
-
-    def unlink(self, user_id: UserId) -> None:
-        """Delete the chat of a user."""
-
-    def users_of(self, chat_id: int) -> Sequence[UserId]:
-        """Return the users with that chat."""
-
-    def move(self, old_id: int, new_id: int) -> None:
-        """Change the number of a chat, because a group became a supergroup."""
-
-    def block(self, user_id: UserId, chat_id: int, at: UnixMs) -> None:
-        """Record that the bot may not write to a chat, if it is still that of the user."""
-
-
-class TelegramRows(Protocol):
-    """Firings to send by Telegram, inside one transaction."""
-
-    def due(self, now: UnixMs, limit: int) -> Sequence[Alert]:
-        """Return up to *limit* signals with firings due for Telegram, longest due first."""
-
-    def waiting(self, signal_id: SignalId, limit: int) -> Sequence[Firing]:
-        """Return up to *limit* waiting firings of a signal, oldest first."""
-
-    def mark(
-        self,
-        firings: Collection[FiringId],
-        state: TelegramState,
-        *,
-        sent_at: UnixMs | None = None,
-        note: str | None = None,
-    ) -> None:
-        """Record the delivery of *firings*."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -495,28 +325,3 @@ class MintBase:
     mint: Mint
     seq: int
     packed: bytes
-
-
-class LeaseRows(Protocol):
-    """The progress of the evaluation, and the bases of mints, inside one transaction."""
-
-    def standing(self) -> AlertStanding:
-        """Return the progress of the evaluation, and its holder."""
-
-    def hold(self, holder: bytes, until: UnixMs) -> None:
-        """Make *holder* the evaluating process until *until*."""
-
-    def advance(self, seq: int) -> None:
-        """Store the progress of the evaluation of signals."""
-
-    def touch(self) -> None:
-        """Record that a signal was made, changed or deleted."""
-
-    def bases(self) -> Sequence[MintBase]:
-        """Return the starting points of mints."""
-
-    def keep_bases(self, changed: Sequence[MintBase], seqs: Mapping[Mint, int]) -> None:
-        """Replace the bases of *changed*, and set the positions of the mints in *seqs*."""
-
-    def drop_bases(self, mints: Sequence[Mint]) -> None:
-        """Delete the bases of *mints*."""

@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from mintscope.accounts.people.rows import AccountRows, AccountStore, IdempotencyRecord, asked_for
-from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
+from mintscope.accounts.people.rows import AccountRows, AccountStore, asked_for
+from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets, IdempotencyRecord
 from mintscope.alerts.alert import (
     Alert,
     AlertDenied,
@@ -32,7 +32,8 @@ from mintscope.alerts.alert import (
 from mintscope.alerts.conditions import Direction, Rule, pack
 from mintscope.alerts.deliveries import secret_text
 from mintscope.alerts.emails import EmailBounds, Symbols, flaw_of, tell_by_email, write_email
-from mintscope.alerts.evaluation import Outcome, Told, WebhookQueue
+from mintscope.alerts.evaluation import Outcome, Told
+from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.telegram.chats import TelegramChats, wait_for_telegram
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
@@ -83,7 +84,7 @@ class Alerts:
     clock: Clock
     entropy: Callable[[int], bytes]
     bounds: AlertBounds = AlertBounds()
-    queue: WebhookQueue | None = None
+    queue: SqlWebhookQueue | None = None
 
     @property
     def telegram(self) -> TelegramChats:
@@ -220,7 +221,7 @@ class Alerts:
         """End the pause after failed webhooks of a signal, so that its owner sees it work."""
         if self.queue is not None:
             with suppress(ServiceUnavailable):  # then it is tried when its rest is over
-                await self.queue.transact(lambda rows, _: rows.schedule(signal_id, 0, now))
+                await self.queue.transact(lambda rows: rows.schedule(signal_id, 0, now))
 
     def _make(  # noqa: PLR0913, PLR0917 - one argument for each fact
         self,
@@ -306,7 +307,7 @@ class Alerts:
                 return AlertDenied.UNLINKED
         if not asked.is_active or (before is not None and before.is_active):
             return None
-        crowd = rows.active.crowd(asked.mint)
+        crowd = rows.signals.crowd(asked.mint)
         if crowd.signals >= self.bounds.of_all_max:
             return AlertDenied.TOO_MANY_OF_ALL
         has_room = crowd.has_mint or crowd.mints < self.bounds.mints_max
@@ -483,11 +484,11 @@ class AlertWriter:
 
     async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
         """Return the revisions of the next signals after *after*; empty if there are no more."""
-        return await self.store.read(lambda rows: rows.active.revisions(after, COMPARED_AT_ONCE))
+        return await self.store.read(lambda rows: rows.signals.revisions(after, COMPARED_AT_ONCE))
 
     async def some(self, wanted: Sequence[SignalId]) -> tuple[Sequence[Alert], Sequence[SignalId]]:
         """Return some of the signals *wanted*, in order, and the numbers still to be read."""
-        found = await self.store.read(lambda rows: rows.active.since(wanted[0], READ_AT_ONCE))
+        found = await self.store.read(lambda rows: rows.signals.since(wanted[0], READ_AT_ONCE))
         last = found[-1].signal_id if found else wanted[-1]
         chosen = set(wanted)
         some = [signal for signal in found if signal.signal_id in chosen]
@@ -544,7 +545,7 @@ class AlertWriter:
         outcome = packed.outcome
         if standing.holder != self.holder or standing.seq != outcome.since_seq:
             return False
-        rows.active.keep_states(packed.states)
+        rows.signals.keep_states(packed.states)
         if outcome.fired:
             self._tell(rows, outcome, now, symbols)
         rows.turn.drop_bases(outcome.dropped)
@@ -557,7 +558,7 @@ class AlertWriter:
         numbers = {firing.signal_id for firing in outcome.fired}
         unchanged = {
             signal.signal_id: signal
-            for signal in rows.active.some(numbers)
+            for signal in rows.signals.some(numbers)
             if signal.revision == outcome.states[signal.signal_id][0]
         }
         told = [
@@ -570,7 +571,7 @@ class AlertWriter:
             by_email={signal.signal_id for signal, _ in told if signal.rule.by_email},
             by_telegram={signal.signal_id for signal, _ in told if signal.rule.by_telegram},
         )
-        rows.active.note_fired(
+        rows.signals.note_fired(
             {number: outcome.hours[number] for number in unchanged if number in outcome.hours}
         )
         for number in unchanged.keys() & set(outcome.ended):

@@ -29,11 +29,9 @@ from mintscope.alerts.evaluation import (
     DueWanted,
     NewWebhook,
     QueueLength,
-    QueueRows,
-    QueueView,
     Told,
-    WebhookQueue,
 )
+from mintscope.alerts.queue_store import SqlQueueRows, SqlWebhookQueue
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import UnixMs
@@ -234,7 +232,7 @@ class Deliveries:
     """
 
     store: AccountStore
-    queue: WebhookQueue
+    queue: SqlWebhookQueue
     secrets: AccountSecrets
     clock: Clock
     retry_ms_max: int
@@ -250,7 +248,7 @@ class Deliveries:
         """
         since = await self.queue.read(lambda queue: queue.taken_until())
         if since is None:
-            first = await self.store.read(lambda rows: rows.fired.first_waiting())
+            first = await self.store.read(lambda rows: rows.firings.first_waiting())
             since = FiringId(first - 1)
         dropped = 0
         for _ in range(PARTS_MAX):
@@ -274,12 +272,12 @@ class Deliveries:
         failing = FAILING_AT_ONCE - _count([turn for turn in sending if turn.failures])
         without = {turn.signal_id for turn in sending}
 
-        def claim(rows: QueueRows, queue: QueueView) -> tuple[UnixMs, Sequence[DueAlert]]:
+        def claim(rows: SqlQueueRows) -> tuple[UnixMs, Sequence[DueAlert]]:
             until = UnixMs(now + self.lease_ms)
             found = rows.claim(now, until, DueWanted(room, OF_EACH_AT_ONCE, without))
             left = min(failing, room - sum(len(each.webhooks) for each in found))
             more = rows.claim(now, until, DueWanted(left, 1, without, is_failing=True))
-            return queue.time(now), [*found, *more]
+            return rows.time(now), [*found, *more]
 
         signed_at, due = await self.queue.transact(claim)  # receivers refuse what is minutes off
         over: dict[FiringId, Told] = {}
@@ -288,7 +286,7 @@ class Deliveries:
         )
         lost = [each for each, turn in zip(due, turns, strict=True) if turn is None]
         if lost or over:
-            await self.queue.transact(lambda rows, _: _let_go(rows, lost, over, now))
+            await self.queue.transact(lambda rows: _let_go(rows, lost, over, now))
         return [turn for turn in turns if turn is not None]
 
     async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
@@ -298,7 +296,7 @@ class Deliveries:
         if last:  # first, for it is done again where the rest is not noted
             await self.store.transact(lambda rows: _disable(rows, last, now))
         over = {each.turn.signal_id for each in last}
-        await self.queue.transact(lambda rows, _: self._note(rows, ended, over, now))
+        await self.queue.transact(lambda rows: self._note(rows, ended, over, now))
         return last
 
     async def length(self) -> QueueLength:
@@ -309,17 +307,17 @@ class Deliveries:
         """Delete old deliveries, those beyond a signal's limit, and those of deleted signals."""
         before = UnixMs(self.clock.now() - KEEP_MS)
         numbers = await self.queue.read(lambda queue: queue.signals())
-        deleted = await self.store.read(lambda rows: rows.fired.deleted(numbers))
-        await self.queue.transact(lambda rows, _: rows.purge(before, self.kept_max, deleted))
+        deleted = await self.store.read(lambda rows: rows.firings.deleted(numbers))
+        await self.queue.transact(lambda rows: rows.purge(before, self.kept_max, deleted))
 
     async def _fired(self, since: FiringId) -> Sequence[Firing]:
-        return await self.store.read(lambda rows: rows.fired.since(since, TAKEN_IN_AT_ONCE))
+        return await self.store.read(lambda rows: rows.firings.since(since, TAKEN_IN_AT_ONCE))
 
     async def _take_in(self, until: FiringId, fired: Sequence[Firing]) -> int:
         now = self.clock.now()
         new = [self._new(each, now) for each in fired if _waits(each)]
         return await self.queue.transact(
-            lambda rows, _: _take_in(rows, until, new, now, self.waiting_max)
+            lambda rows: _take_in(rows, until, new, now, self.waiting_max)
         )
 
     def _new(self, firing: Firing, now: UnixMs) -> NewWebhook:
@@ -347,7 +345,7 @@ class Deliveries:
             return None
         webhooks = []
         for waiting in due.webhooks:
-            firing = rows.fired.get(waiting.firing_id)
+            firing = rows.firings.get(waiting.firing_id)
             if firing is None:
                 over[waiting.firing_id] = Told(None, waiting.attempts, None, signed_at, NOT_KEPT)
                 continue
@@ -381,7 +379,7 @@ class Deliveries:
         )
 
     def _note(
-        self, rows: QueueRows, ended: Sequence[Ended], over: Collection[SignalId], now: UnixMs
+        self, rows: SqlQueueRows, ended: Sequence[Ended], over: Collection[SignalId], now: UnixMs
     ) -> None:
         for turn, attempts in ended:
             is_over = turn.signal_id in over
@@ -435,7 +433,7 @@ def _count(turns: Collection[Turn]) -> int:
 
 
 def _take_in(
-    rows: QueueRows, until: FiringId, new: Sequence[NewWebhook], now: UnixMs, waiting_max: int
+    rows: SqlQueueRows, until: FiringId, new: Sequence[NewWebhook], now: UnixMs, waiting_max: int
 ) -> int:
     rows.take_in(until, new, now)
     reason = f"{waiting_max:,} others waited"
@@ -443,7 +441,7 @@ def _take_in(
 
 
 def _let_go(
-    rows: QueueRows, lost: Sequence[DueAlert], over: Mapping[FiringId, Told], now: UnixMs
+    rows: SqlQueueRows, lost: Sequence[DueAlert], over: Mapping[FiringId, Told], now: UnixMs
 ) -> None:
     rows.note(over)
     for each in lost:

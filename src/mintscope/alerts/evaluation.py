@@ -11,9 +11,9 @@ A signal is due, not a firing: after a failure all of it rests, and one webhook 
 rest is over.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
 
@@ -476,68 +476,3 @@ class Told(NamedTuple):
     delivered_at: UnixMs | None
     given_up_at: UnixMs | None
     reason: str | None
-
-
-class QueueView(Protocol):
-    """The queue inside one transaction that changes nothing."""
-
-    def taken_until(self) -> FiringId | None:
-        """Return the last firing that was taken in; None if there was none."""
-
-    def is_due(self, now: UnixMs) -> bool:
-        """Return whether the turn of any signal has come."""
-
-    def time(self, now: UnixMs) -> UnixMs:
-        """Return the time of the shared clock when the clock of this process shows *now*."""
-
-    def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
-        """Return the deliveries of these firings, as far as they were taken in."""
-
-    def length(self) -> QueueLength:
-        """Return the length of the queue."""
-
-    def signals(self) -> Sequence[SignalId]:
-        """Return the signals that have stored firings."""
-
-
-class QueueRows(Protocol):
-    """The queue inside one transaction, which excludes other writers."""
-
-    def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
-        """Queue *webhooks*, each once; *until* is the last firing that was read."""
-
-    def drop_oldest(
-        self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
-    ) -> int:
-        """Give up the webhooks of each signal beyond *waiting_max*; return their number.
-
-        The oldest go, save the very first: it shows for how long nothing was accepted.
-        """
-
-    def claim(self, now: UnixMs, until: UnixMs, wanted: DueWanted) -> Sequence[DueAlert]:
-        """Return due signals of *wanted*, oldest webhook first, and make them due at *until*."""
-
-    def note(self, told: Mapping[FiringId, Told]) -> None:
-        """Store the deliveries of these firings; their due times are those of their signals."""
-
-    def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
-        """Set the next turn of a signal to *due_at*, if it has a waiting webhook."""
-
-    def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:
-        """Give up every waiting webhook of a signal."""
-
-    def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
-        """Delete firings older than *before*, and all but *kept_max* ended ones of each signal.
-
-        Of *deleted* signals nothing is kept.
-        """
-
-
-class WebhookQueue(Protocol):
-    """The store of the queue."""
-
-    async def transact(self, work: Callable[[QueueRows, QueueView], T]) -> T:
-        """Return the result of *work*, once it is committed.  Raises ServiceUnavailable."""
-
-    async def read(self, work: Callable[[QueueView], T]) -> T:
-        """Return the result of *work*, which changes nothing.  Raises ServiceUnavailable."""

@@ -1,4 +1,4 @@
-"""WebhookQueue in a separate database, or in separate tables."""
+"""The queue of webhooks in a separate database, or in separate tables."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import islice
@@ -11,8 +11,6 @@ from mintscope.alerts.evaluation import (
     DueWanted,
     NewWebhook,
     QueueLength,
-    QueueRows,
-    QueueView,
     Told,
     Waiting,
 )
@@ -73,7 +71,7 @@ DELETE FROM webhook_signal WHERE due_at IS NULL AND NOT EXISTS (
 
 
 class SqlWebhookQueue:
-    """Implements WebhookQueue; *tidy* runs at the end of each transaction."""
+    """The store of the queue; *tidy* runs at the end of each transaction."""
 
     def __init__(
         self, connections: AccountConnections, tidy: Callable[[Database], None] | None = None
@@ -81,19 +79,18 @@ class SqlWebhookQueue:
         self._connections = connections
         self._tidy = tidy
 
-    async def transact(self, work: Callable[[QueueRows, QueueView], T]) -> T:
+    async def transact(self, work: Callable[["SqlQueueRows"], T]) -> T:
         """Return the result of *work*, once it is committed; runs in the thread of the writer."""
 
         def written(db: Database) -> T:
-            rows = SqlQueueRows(db)
-            done = work(rows, rows)
+            done = work(SqlQueueRows(db))
             if self._tidy is not None:
                 self._tidy(db)
             return done
 
         return await self._connections.write(written)
 
-    async def read(self, work: Callable[[QueueView], T]) -> T:
+    async def read(self, work: Callable[["SqlQueueRows"], T]) -> T:
         """Return the result of *work*, which changes nothing."""
         return await self._connections.read(lambda db: work(SqlQueueRows(db)))
 
@@ -103,13 +100,13 @@ class SqlWebhookQueue:
 
 
 class SqlQueueRows:
-    """Implements QueueRows and QueueView."""
+    """The queue inside one transaction, which excludes other writers."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
 
     def taken_until(self) -> FiringId | None:
-        """Return the last firing that was taken in."""
+        """Return the last firing that was taken in; None if there was none."""
         found = self._db.execute(TAKEN).get
         return None if found is None else FiringId(found)
 
@@ -118,11 +115,11 @@ class SqlQueueRows:
         return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
 
     def time(self, now: UnixMs) -> UnixMs:
-        """Return the time of the clock that all processes share."""
+        """Return the time of the shared clock when the clock of this process shows *now*."""
         return UnixMs(now - ahead_ms(self._db))
 
     def told(self, numbers: Sequence[FiringId]) -> Mapping[FiringId, Told]:
-        """Return the deliveries of these firings."""
+        """Return the deliveries of these firings, as far as they were taken in."""
         statement = f"""
             SELECT firing, CASE WHEN {WAITS} THEN webhook_signal.due_at END,
                    attempts, delivered_at, given_up_at, reason
@@ -141,7 +138,7 @@ class SqlQueueRows:
         return [SignalId(number) for (number,) in self._db.execute(SIGNALS)]
 
     def take_in(self, until: FiringId, webhooks: Sequence[NewWebhook], now: UnixMs) -> None:
-        """Queue *webhooks*, each once."""
+        """Queue *webhooks*, each once; *until* is the last firing that was read."""
         self._db.executemany(ADD, webhooks)
         waiting = {each.signal_id for each in webhooks if each.given_up_at is None}
         self._db.executemany(OPEN, [(number, self.time(now)) for number in sorted(waiting)])
@@ -150,7 +147,10 @@ class SqlQueueRows:
     def drop_oldest(
         self, numbers: Collection[SignalId], waiting_max: int, at: UnixMs, reason: str
     ) -> int:
-        """Give up the webhooks of each signal beyond *waiting_max*; return their number."""
+        """Give up the webhooks of each signal beyond *waiting_max*; return their number.
+
+        The oldest go, save the very first: it shows for how long nothing was accepted.
+        """
         dropped = 0
         left = iter(sorted(numbers))
         while part := list(islice(left, NUMBERS_MAX)):
@@ -168,7 +168,7 @@ class SqlQueueRows:
         return dropped
 
     def claim(self, now: UnixMs, until: UnixMs, wanted: DueWanted) -> Sequence[DueAlert]:
-        """Return due signals of *wanted*, and make them due at *until*."""
+        """Return due signals of *wanted*, oldest webhook first, and make them due at *until*."""
         if wanted.webhooks <= 0:
             return []
         without = [0, *wanted.without]  # no signal has the number 0
@@ -193,7 +193,7 @@ class SqlQueueRows:
         return found
 
     def note(self, told: Mapping[FiringId, Told]) -> None:
-        """Store the deliveries of these firings."""
+        """Store the deliveries of these firings; their due times are those of their signals."""
         self._db.executemany(
             NOTE,
             [
@@ -212,7 +212,10 @@ class SqlQueueRows:
         self._db.execute(REST, (signal_id,))
 
     def purge(self, before: UnixMs, kept_max: int, deleted: Collection[SignalId] = ()) -> None:
-        """Delete firings older than *before*, and all but *kept_max* ended ones of each signal."""
+        """Delete firings older than *before*, and all but *kept_max* ended ones of each signal.
+
+        Of *deleted* signals nothing is kept.
+        """
         self._db.execute(PURGE, (before,))
         for statement in CLEAR:
             self._db.executemany(statement, [(number,) for number in sorted(deleted)])

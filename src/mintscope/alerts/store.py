@@ -5,10 +5,13 @@ from dataclasses import asdict, astuple
 from itertools import islice
 from typing import Final
 
+from typing_extensions import Unpack
+
 from mintscope.accounts.mail.store import SqlEmailRows
 from mintscope.accounts.people.store import NO_END, Columns, Table
 from mintscope.alerts.alert import (
     Alert,
+    AlertChanges,
     AlertRule,
     AlertStanding,
     Crowd,
@@ -66,7 +69,7 @@ DELETE FROM signal_firing WHERE signal = ? AND id <= (
 
 
 class SqlFiringRows(Table[FiringId, Firing]):
-    """Implements FiringRows and FiredRows."""
+    """Firings, inside one transaction."""
 
     NAME = "signal_firing"
     COLUMNS = Columns(
@@ -108,7 +111,10 @@ class SqlFiringRows(Table[FiringId, Firing]):
         by_email: Collection[SignalId] = (),
         by_telegram: Collection[SignalId] = (),
     ) -> None:
-        """Add firings in that order, each with its *due_at* and the channels that it waits for."""
+        """Add firings, each with its *due_at*, in that order.
+
+        Of the signals *by_email* and *by_telegram* they wait to be sent in that way.
+        """
         told = [
             (
                 *astuple(firing),
@@ -169,7 +175,10 @@ class SqlFiringRows(Table[FiringId, Firing]):
         self._db.execute(PURGE, (before,))
 
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
-        """Keep only the newest *kept_max* firings of each of the next signals."""
+        """Keep only the newest *kept_max* firings of each of the next signals after *after*.
+
+        Return the last of these signals; None: there are none.
+        """
         found = [number for (number,) in self._db.execute(NEXT_SIGNALS, (after, signals_max))]
         self._db.executemany(TRIM, [(number, number, kept_max) for number in found])
         return SignalId(found[-1]) if found else None
@@ -192,7 +201,7 @@ HAND_OVER: Final = 'UPDATE signal SET "user" = ? WHERE "user" = ?'
 
 
 class SqlAlertRows(Table[SignalId, Alert]):
-    """Implements AlertRows and ActiveRows."""
+    """Signals inside one transaction."""
 
     NAME = "signal"
     COLUMNS = Columns(
@@ -203,6 +212,10 @@ class SqlAlertRows(Table[SignalId, Alert]):
         rule=Columns(AlertRule, "signal"),
     )
     SOURCE = "signal WHERE"
+
+    def update(self, signal_id: SignalId, /, **changes: Unpack[AlertChanges]) -> None:
+        """Change columns of a signal."""
+        self._update(signal_id, changes)
 
     def of_user(self, user_id: UserId) -> Sequence[Alert]:
         """Return the signals of a user, in order of creation."""
@@ -285,7 +298,7 @@ DROP: Final = "DELETE FROM signal_base WHERE mint = ?"
 
 
 class SqlLeaseRows:
-    """Implements LeaseRows."""
+    """The progress of the evaluation, and the bases of mints, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -340,7 +353,7 @@ SELECT count(*) FROM signal_firing JOIN signal ON signal.id = signal_firing.sign
 
 
 class SqlAlertEmailRows:
-    """Implements AlertEmailRows."""
+    """Firings to send by e-mail, inside one transaction."""
 
     def __init__(self, db: Database, firings: SqlFiringRows, signals: SqlAlertRows) -> None:
         self._db = db

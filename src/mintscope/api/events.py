@@ -25,8 +25,8 @@ from mintscope.kit.http.response import Outlet
 from mintscope.kit.http.server_sent import HEARTBEAT, encode_event
 from mintscope.kit.metrics import OPEN_STREAMS, STREAMS_ENDED
 from mintscope.kit.primitives import Mint, about
+from mintscope.market.follow.broadcaster import Broadcaster
 from mintscope.market.report import PLAIN, ReportKind
-from mintscope.market.updates import Broadcast
 
 
 class EndReason(StrEnum):
@@ -136,7 +136,7 @@ class EventStream:
         if self._missed:
             self._on_behind(self)
 
-    def catch_up(self, broadcast: Broadcast) -> bool:
+    def catch_up(self, broadcast: Broadcaster) -> bool:
         """Write a snapshot of each missed mint; return whether the stream has caught up."""
         while self.is_open and not (self._waits or self._outlet.is_behind()):
             mint = next(iter(self._missed), None)
@@ -219,7 +219,7 @@ class StreamBounds:
 class Streams:
     """The streams of this process; `run` maintains them."""
 
-    def __init__(self, broadcast: Broadcast, clock: Clock, bounds: StreamBounds) -> None:
+    def __init__(self, broadcast: Broadcaster, clock: Clock, bounds: StreamBounds) -> None:
         self.broadcast = broadcast
         self.bounds = bounds
         self._clock = clock

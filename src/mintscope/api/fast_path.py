@@ -19,7 +19,7 @@ from mintscope.api.wire import success_with_body
 from mintscope.credits.ledger import Empty, InstantLedger, Remembered, Spent
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
-from mintscope.kit.http.connections import PlainRequest
+from mintscope.kit.http.connections import FastPathCycle
 from mintscope.kit.http.rate_limit import limit_headers
 from mintscope.kit.http.request import next_request_id
 from mintscope.kit.http.response import JSON, Head, Header
@@ -78,7 +78,7 @@ class TokenFastPath:
             lambda verdict: _lines(limit_headers(limiter.limit, verdict))
         )
 
-    def take(self, request: PlainRequest) -> bool:
+    def take(self, request: FastPathCycle) -> bool:
         """Return whether *request* is taken; if so, it is answered once its debit is durable."""
         head = request.head
         remembered = self._caller(head) if head.url.startswith(START) else None
@@ -109,7 +109,7 @@ class TokenFastPath:
         return self._ledger.recall(credential[len(BEARER) :])
 
     def answer(
-        self, request: PlainRequest, report: ReadReport, verdict: Admitted, balance: int
+        self, request: FastPathCycle, report: ReadReport, verdict: Admitted, balance: int
     ) -> None:
         """Send *report*, with *balance* as the credits left."""
         request_id = next_request_id()
@@ -134,7 +134,7 @@ class _Debit:
     def __init__(
         self,
         express: TokenFastPath,
-        request: PlainRequest,
+        request: FastPathCycle,
         report: ReadReport,
         root: CreditAccount,
         verdict: Admitted,

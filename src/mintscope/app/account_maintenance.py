@@ -92,7 +92,7 @@ class AccountMaintenance:
             await self.signups.forget_lapsed()
             await self.store.transact(lambda rows: _purge(rows, self.lifetimes, now))
             first_day = now // DAY_MS - self.usage_kept_days + 1
-            await self.store.transact(lambda rows: rows.spending.forget_usage(first_day))
+            await self.store.transact(lambda rows: rows.credits.forget_usage(first_day))
             last: SignalId | None = SignalId(0)
             while last is not None:
                 last = await self._trim(last)

@@ -29,8 +29,9 @@ from mintscope.accounts.mail.email import Draft, Email
 from mintscope.accounts.mail.outbox import Outbox
 from mintscope.accounts.mail.templates import EmailWithoutLink, compose
 from mintscope.accounts.people.changes import AccountDeletion, AddressChanges
+from mintscope.accounts.people.factor_rows import passkeys_at
 from mintscope.accounts.people.factors import Factors
-from mintscope.accounts.people.passkeys import Argon2Hasher, passkeys_at
+from mintscope.accounts.people.passwords import Argon2Hasher
 from mintscope.accounts.people.people import People
 from mintscope.accounts.people.rows import AccountStore
 from mintscope.accounts.people.second_step import SecondStep
@@ -41,7 +42,7 @@ from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.signups.signups import Exchanges, Signups
 from mintscope.accounts.wallets.credits import AccountCredits, Wallets
 from mintscope.alerts.alerts import TESTS, Alerts
-from mintscope.alerts.evaluation import WebhookQueue
+from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.account_maintenance import AccountMaintenance
 from mintscope.app.config.config import AccountsConfig, MailConfig, WebConfig
 from mintscope.app.config.groups import Config
@@ -139,7 +140,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
     limits: Limits,
     clock: Clock,
     hasher: Hasher | None = None,
-    queue: WebhookQueue | None = None,
+    queue: SqlWebhookQueue | None = None,
 ) -> AsyncIterator[Accounts]:
     """Build the services of accounts; links in e-mails start with *origin*.
 

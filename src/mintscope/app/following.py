@@ -24,8 +24,9 @@ from mintscope.accounts.people.secrets import AccountSecrets
 from mintscope.alerts.alerts import AlertBounds, Alerts, AlertWriter, ReadSymbols, no_symbols
 from mintscope.alerts.conditions import Tracks
 from mintscope.alerts.deliveries import Deliveries
-from mintscope.alerts.evaluation import Evaluation, WebhookQueue
+from mintscope.alerts.evaluation import Evaluation
 from mintscope.alerts.evaluator import AlertEvaluator
+from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.telegram.bot import BotApi, TelegramBot
 from mintscope.alerts.telegram.chats import TelegramChats, TelegramMessages
 from mintscope.alerts.webhooks import Receivers, WebhookPost, WebhookSender
@@ -72,7 +73,7 @@ NOTING_MS: Final = 5 * SECOND_MS  # for what became of a webhook to be written d
 def make_signals(
     config: SignalsConfig,
     store: AccountStore,
-    queue: WebhookQueue | None,
+    queue: SqlWebhookQueue | None,
     secrets: AccountSecrets,
     clock: Clock,
 ) -> Alerts:
@@ -102,7 +103,7 @@ async def signalling(  # noqa: PLR0913 - one argument for each part
     *,
     reader: LogReader,
     store: AccountStore,
-    queue: WebhookQueue,
+    queue: SqlWebhookQueue,
     pepper: bytes,
     limits: Limits,
     clock: Clock,
@@ -159,7 +160,7 @@ def make_watcher(
 
 
 def make_deliveries(
-    config: SignalsConfig, store: AccountStore, queue: WebhookQueue, pepper: bytes, clock: Clock
+    config: SignalsConfig, store: AccountStore, queue: SqlWebhookQueue, pepper: bytes, clock: Clock
 ) -> Deliveries:
     """Return the deliveries: leases of webhooks and their outcomes."""
     return Deliveries(

@@ -5,10 +5,9 @@ The audit log: what was done to accounts, by whom; rows are only ever added.
 Numbers of each hour, of all processes together: what administrators see in plots.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Final, NewType, Protocol
+from typing import Final, NewType
 
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import HOUR_MS
@@ -62,28 +61,6 @@ class EventFilter:
 EVERYTHING: Final = EventFilter()
 
 
-class EventRows(Protocol):
-    """The audit log inside one transaction."""
-
-    def insert(self, event: Event) -> None:
-        """Add *event*."""
-
-    def newest(
-        self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
-    ) -> Sequence[tuple[int, Event]]:
-        """Return up to *limit* events with their numbers, newest first, older than *before*."""
-
-    def last_at(self, subject: str, action: str) -> UnixMs | None:
-        """Return the time of the last *action* on *subject*; None: there was none."""
-
-
-def note(
-    events: EventRows, at: UnixMs, actor: Actor, action: str, subject: str, **detail: str
-) -> None:
-    """Add an event, with fields as in Event."""
-    events.insert(Event(at=at, actor=actor, action=action, subject=subject, detail=detail))
-
-
 HOURS_KEPT: Final = 31 * 24
 
 
@@ -115,16 +92,3 @@ def status_of(series: Series) -> int | None:
 def hour_of(at: UnixMs) -> int:
     """Return the number of the hour that contains *at*, counted since 1970-01-01 UTC."""
     return at // HOUR_MS
-
-
-class HourRows(Protocol):
-    """The hourly numbers, inside one transaction."""
-
-    def add(self, hour: int, values: Mapping[Series, int]) -> None:
-        """Add *values* to those of *hour*; LAG_MS stores the maximum, FUND the last value."""
-
-    def since(self, hour: int) -> Mapping[Series, Mapping[int, int]]:
-        """Return the numbers since *hour*, by series and hour."""
-
-    def purge(self, before: int) -> None:
-        """Delete the numbers of hours before *before*."""

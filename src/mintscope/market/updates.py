@@ -15,7 +15,6 @@ from mintscope.kit.errors import ServiceError
 from mintscope.kit.primitives import Mint, Slot, UnixS, about, on_request
 from mintscope.market.engine.frames import AskedFrame
 from mintscope.market.report import (
-    PLAIN,
     CandleCounts,
     Fibonacci,
     Macd,
@@ -153,36 +152,3 @@ class Listener(Hashable, Protocol):
 
     def lose(self, mint: Mint, failure: ServiceError) -> None:
         """Receive the notice that *mint* has no more updates, and the reason."""
-
-
-class Broadcast(Protocol):
-    """Sends reports as they change: once per mint and kind, the same bytes to everyone.
-
-    An event is one of server-sent events, `snapshot` or `update`; its id is the position in the
-    swap log that it is as of, which is the same in every process.  A listener gets a snapshot
-    first, and from then on every update that follows it, in order.  After a retraction there is a
-    snapshot again.
-    """
-
-    async def prepare(
-        self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
-    ) -> None:
-        """Load *mints* as of *since* or later, if this log has reached it.
-
-        Raises TokenNotFound, InsufficientData and ServiceUnavailable.
-        """
-
-    def join(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Send *listener* the snapshots of *mints*, and changes from now on."""
-
-    def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Stop sending to *listener* the reports of *mints*."""
-
-    def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
-        """Return a snapshot to continue from, for a listener that missed updates.
-
-        None while it cannot be made, or while an update of *mint* is being sent: ask again soon.
-        """
-
-    def age_ms(self) -> int | None:
-        """Return the age of the last applied slot; None before there is one."""

@@ -1,7 +1,4 @@
-"""Watchlists in SQL.
-
-WatchlistRows and WatchedRows.
-"""
+"""Watchlists in SQL."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -29,7 +26,7 @@ REMOVE: Final = "DELETE FROM watched_mint WHERE watchlist = ? AND mint = ?"
 
 
 class SqlWatchlistRows:
-    """Implements WatchlistRows."""
+    """The watchlists of users in one transaction; those of other users are not found."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -67,7 +64,7 @@ class SqlWatchlistRows:
 
 
 class SqlWatchedRows:
-    """Implements WatchedRows."""
+    """The mints on watchlists, within one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

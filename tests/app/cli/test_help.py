@@ -151,5 +151,5 @@ def test_the_api_loads_what_reads_passkeys_when_there_is_one() -> None:
     """It takes 70 ms and 14 MB."""
     loaded = loaded_by("api", "--help")
 
-    assert "mintscope.accounts.people.passkeys" in loaded
+    assert "mintscope.accounts.people.factor_rows" in loaded
     assert not loaded & {"webauthn", "cbor2", "OpenSSL"}

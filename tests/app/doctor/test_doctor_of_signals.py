@@ -50,7 +50,7 @@ async def test_how_many_webhooks_wait_and_for_how_long(tmp_path: Path) -> None:
         for number, fired_at in ((1, now), (2, old)):
             new = [NewWebhook(FiringId(number), SignalId(1), fired_at)]
             await money.webhooks.transact(
-                lambda rows, _, new=new: rows.take_in(new[0].firing_id, new, now)  # type: ignore[misc]
+                lambda rows, new=new: rows.take_in(new[0].firing_id, new, now)  # type: ignore[misc]
             )
             (finding,) = await told(config)
             assert finding.level is (Level.OK if number == 1 else Level.WARN)

@@ -9,7 +9,7 @@ import apsw
 
 from mintscope.accounts.people.rows import AccountStore
 from mintscope.accounts.people.store import AccountConnections
-from mintscope.alerts.evaluation import WebhookQueue
+from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores import postgres as openers
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
 from mintscope.app.stores.money import SqlAccountStore
@@ -69,11 +69,11 @@ async def open_postgres(folder: Path) -> AsyncIterator[AccountStore]:
         await connections.close()
 
 
-QueueOpener = Callable[[Path], AbstractAsyncContextManager[WebhookQueue]]
+QueueOpener = Callable[[Path], AbstractAsyncContextManager[SqlWebhookQueue]]
 
 
 @asynccontextmanager
-async def queue_in_sqlite(folder: Path) -> AsyncIterator[WebhookQueue]:
+async def queue_in_sqlite(folder: Path) -> AsyncIterator[SqlWebhookQueue]:
     """Open the queue of webhooks in *folder*; again, as another process would."""
     queue = webhook_queue(folder / WEBHOOKS_FILE)
     try:
@@ -83,7 +83,7 @@ async def queue_in_sqlite(folder: Path) -> AsyncIterator[WebhookQueue]:
 
 
 @asynccontextmanager
-async def queue_in_postgres(folder: Path) -> AsyncIterator[WebhookQueue]:
+async def queue_in_postgres(folder: Path) -> AsyncIterator[SqlWebhookQueue]:
     """Open the queue of *folder* in PostgreSQL; again, as another replica would."""
     queue = openers.webhook_queue(dsn_in(folder))
     try:

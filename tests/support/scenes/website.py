@@ -11,7 +11,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mintscope.accounts.keys.scope import Scope as KeyScope
 from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.passkeys import Argon2Hasher
+from mintscope.accounts.people.passwords import Argon2Hasher
 from mintscope.accounts.people.session import Browser
 from mintscope.accounts.signups.application import Form, SignupId, UserType
 from mintscope.api.events import Streams

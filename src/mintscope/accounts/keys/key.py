@@ -1,16 +1,14 @@
 """API keys: a request with a key acts as its user, within its scopes, until it ends."""
 
 import re
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_network
-from typing import Final, Protocol, TypedDict, Unpack
+from typing import Final, TypedDict
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.accounts.people.secrets import AccountSecrets
-from mintscope.accounts.signups.application import SignupId
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import ApiKey, CredentialHash, hint
 from mintscope.kit.limits import IPV6_PREFIX
@@ -198,56 +196,3 @@ class KeyChanges(TypedDict, total=False):
     revoked_at: UnixMs
     replaced_by: KeyId
     month_credits_max: int | None
-
-
-class ApiKeyRows(Protocol):
-    """API keys inside one transaction."""
-
-    def find(self, key_hash: CredentialHash) -> Holder | None:
-        """Return the key with that hash, in any state; None if its user was removed."""
-
-    def get(self, key_id: KeyId, /) -> KeyLine | None:
-        """Return one key."""
-
-    def of_application(self, signup_id: SignupId) -> Sequence[KeyLine]:
-        """Return the keys that the secret of an application was exchanged for, newest first."""
-
-    def insert(
-        self, user_id: UserId, key: NewKey, at: UnixMs, *, signup_id: SignupId | None
-    ) -> KeyLine:
-        """Add a key; *signup_id* is the application whose secret it was exchanged for."""
-
-    def update(self, key_id: KeyId, /, **changes: Unpack[KeyChanges]) -> None:
-        """Change columns of a key."""
-
-    def note_uses(self, used_at: Mapping[KeyId, UnixMs]) -> None:
-        """Set the time of the last use of keys, unless a later one is stored."""
-
-
-class KeyAddressRows(Protocol):
-    """Addresses that used keys, inside one transaction; the newest ADDRESSES_MAX per key."""
-
-    def of_key(self, key_id: KeyId) -> Sequence[KeyAddress]:
-        """Return the addresses of a key, newest use first."""
-
-    def note(self, key_id: KeyId, used_at: Mapping[str, UnixMs]) -> None:
-        """Add uses by address, and delete all but the newest addresses."""
-
-    def forget(self, user_id: UserId) -> None:
-        """Delete the addresses of every key of a user."""
-
-
-class UserKeyRows(Protocol):
-    """The API keys of one user inside one transaction."""
-
-    def shown(self, user_id: UserId, now: UnixMs, limit: int) -> Sequence[KeyLine]:
-        """Return up to *limit* keys, those active at *now* first, newest first."""
-
-    def count_active(self, user_id: UserId, now: UnixMs) -> int:
-        """Return the number of keys that are active at *now*."""
-
-    def count_made(self, user_id: UserId, since: UnixMs) -> int:
-        """Return the number of keys made after *since*, except those of applications."""
-
-    def revoke_active(self, user_id: UserId, at: UnixMs) -> int:
-        """Set `revoked_at` of every key active at *at*; return their number."""

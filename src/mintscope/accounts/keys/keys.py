@@ -37,7 +37,7 @@ from mintscope.accounts.people.session import Session
 from mintscope.accounts.people.sessions import CAPPED, announce, expect_session
 from mintscope.accounts.signups.application import KeptApplication, subject_of
 from mintscope.accounts.signups.signups import IssuedKey
-from mintscope.kit.audit import Actor, KeyId, UserId, key_actor, note, user_actor
+from mintscope.kit.audit import Actor, KeyId, UserId, key_actor, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import ApiKey, CredentialKind, is_well_formed, make_api_key
 from mintscope.kit.errors import ServiceUnavailable
@@ -117,9 +117,7 @@ class ApiKeys:
     async def of_user(self, user_id: UserId) -> Sequence[KeyLine]:
         """Return the user's keys, active keys first, then newest first, up to KEYS_SHOWN_MAX."""
         now = self.clock.now()
-        return await self.store.read(
-            lambda rows: rows.user_keys.shown(user_id, now, KEYS_SHOWN_MAX)
-        )
+        return await self.store.read(lambda rows: rows.api_keys.shown(user_id, now, KEYS_SHOWN_MAX))
 
     async def create(  # noqa: PLR0913 - one argument for each part
         self,
@@ -230,7 +228,7 @@ def _revoke(rows: AccountRows, session: Session, key_id: KeyId, at: UnixMs) -> b
     if _find_active(rows, owner.user_id, key_id, at) is None:
         return False
     rows.api_keys.update(key_id, revoked_at=at)
-    note(rows.events, at, user_actor(owner.user_id), "revoked", f"key:{key_id}")
+    rows.events.note(at, user_actor(owner.user_id), "revoked", f"key:{key_id}")
     return True
 
 
@@ -249,7 +247,7 @@ def _rename(rows: AccountRows, session: Session, key_id: KeyId, name: str, at: U
     if _find_active(rows, owner.user_id, key_id, at) is None:
         return False
     rows.api_keys.update(key_id, name=name)
-    note(rows.events, at, user_actor(owner.user_id), "renamed", f"key:{key_id}")
+    rows.events.note(at, user_actor(owner.user_id), "renamed", f"key:{key_id}")
     return True
 
 
@@ -268,7 +266,7 @@ def _note_cap(
     rows: AccountRows, user_id: UserId, key_id: KeyId, month_credits_max: int | None, at: UnixMs
 ) -> None:
     told = "none" if month_credits_max is None else str(month_credits_max)
-    note(rows.events, at, user_actor(user_id), CAPPED, f"key:{key_id}", credits=told)
+    rows.events.note(at, user_actor(user_id), CAPPED, f"key:{key_id}", credits=told)
 
 
 def _replace(  # noqa: PLR0913 - one argument for each part
@@ -310,8 +308,8 @@ def replace_key(
 
 def _expect_room(rows: AccountRows, user_id: UserId, at: UnixMs) -> None:
     """Raise TooManyKeys unless the user may have another active key, and make another today."""
-    active_count = rows.user_keys.count_active(user_id, at)
-    made_count = rows.user_keys.count_made(user_id, UnixMs(at - DAY_MS))
+    active_count = rows.api_keys.count_active(user_id, at)
+    made_count = rows.api_keys.count_made(user_id, UnixMs(at - DAY_MS))
     if active_count >= KEYS_PER_USER_MAX or made_count >= KEYS_PER_DAY_MAX:
         raise TooManyKeys
 
@@ -337,7 +335,7 @@ def tell_of_key(  # noqa: PLR0913 - one argument for each part
     """
     actor = user_actor(owner.user_id) if by is None else by
     subject = f"key:{line.key_id}"
-    note(rows.events, at, actor, action, subject, hint=line.hint)
+    rows.events.note(at, actor, action, subject, hint=line.hint)
     facts = {"hint": line.hint, "scopes": ", ".join(in_order(line.scopes))}
     announce(rows, owner, EmailKind.NEW_KEY, facts, nonce, since, at)
 
@@ -445,7 +443,7 @@ def _rotate(  # noqa: PLR0913 - one argument for each part
 
 def _own_key_revoke(rows: AccountRows, key: KeyLine, at: UnixMs) -> None:
     rows.api_keys.update(key.key_id, revoked_at=at)
-    note(rows.events, at, key_actor(key.key_id), "revoked", f"key:{key.key_id}")
+    rows.events.note(at, key_actor(key.key_id), "revoked", f"key:{key.key_id}")
 
 
 def _ask(
@@ -459,7 +457,7 @@ def _ask(
         signup_id = kept.application.signup_id
         rows.applications.update(signup_id, asked_scopes=lacking, asked_at=at, asked_why=why)
         named = ", ".join(in_order(lacking))
-        note(rows.events, at, user_actor(key.user_id), "asked", subject_of(signup_id), scopes=named)
+        rows.events.note(at, user_actor(key.user_id), "asked", subject_of(signup_id), scopes=named)
     return lacking
 
 

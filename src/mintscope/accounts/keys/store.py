@@ -1,10 +1,19 @@
-"""ApiKeyRows, UserKeyRows and KeyAddressRows."""
+"""API keys, and the addresses that used them, in SQL."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
-from mintscope.accounts.keys.key import ADDRESSES_MAX, Holder, KeyAddress, KeyLine, NewKey
+from typing_extensions import Unpack
+
+from mintscope.accounts.keys.key import (
+    ADDRESSES_MAX,
+    Holder,
+    KeyAddress,
+    KeyChanges,
+    KeyLine,
+    NewKey,
+)
 from mintscope.accounts.people.store import Columns, Table
 from mintscope.accounts.signups.application import SignupId
 from mintscope.kit.audit import KeyId, UserId
@@ -51,11 +60,15 @@ DELETE FROM key_address WHERE api_key IN (SELECT id FROM api_key WHERE "user" = 
 
 
 class SqlApiKeyRows(Table[KeyId, KeyLine]):
-    """Implements ApiKeyRows and UserKeyRows."""
+    """API keys inside one transaction."""
 
     NAME = "api_key"
     COLUMNS = LINE
     SOURCE = "api_key WHERE"
+
+    def update(self, key_id: KeyId, /, **changes: Unpack[KeyChanges]) -> None:
+        """Change columns of a key."""
+        self._update(key_id, changes)
 
     def find(self, key_hash: CredentialHash) -> Holder | None:
         """Return the key with that hash, in any state; None if its user was removed."""
@@ -99,7 +112,7 @@ class SqlApiKeyRows(Table[KeyId, KeyLine]):
 
 
 class SqlKeyAddressRows:
-    """Implements KeyAddressRows."""
+    """Addresses that used keys, inside one transaction; the newest ADDRESSES_MAX per key."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

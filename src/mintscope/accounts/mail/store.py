@@ -1,14 +1,21 @@
-"""ProofRows, EmailRows and OutboxRows; the table of e-mails is called `letter`."""
+"""Proofs of e-mail addresses, and e-mails, in SQL; the table of e-mails is called `letter`."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from typing import Final, cast
+from typing import Final
 
-from typing_extensions import override
+from typing_extensions import Unpack
 
-from mintscope.accounts.mail.email import Draft, EmailId, EmailKind
+from mintscope.accounts.mail.email import Draft, EmailChanges, EmailId, EmailKind
 from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.session import EVER, EmailProof, NewProof, ProofId, Purpose
+from mintscope.accounts.people.session import (
+    EVER,
+    EmailProof,
+    NewProof,
+    ProofChanges,
+    ProofId,
+    Purpose,
+)
 from mintscope.accounts.people.store import Columns, Table
 from mintscope.kit.primitives import UnixMs
 
@@ -36,11 +43,15 @@ COUNT_WAITING: Final = f"SELECT count(*) FROM letter WHERE {IS_WAITING}"  # noqa
 
 
 class SqlProofRows(Table[ProofId, EmailProof]):
-    """Implements ProofRows."""
+    """Proofs inside one transaction."""
 
     NAME = "proof"
     COLUMNS = PROOF
     SOURCE = "proof WHERE"
+
+    def update(self, proof_id: ProofId, /, **changes: Unpack[ProofChanges]) -> None:
+        """Change columns of a proof."""
+        self._update(proof_id, changes)
 
     def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
         """Return the newest proof about *subject*, valid or not."""
@@ -65,7 +76,7 @@ class SqlProofRows(Table[ProofId, EmailProof]):
 
 
 class SqlEmailRows(Table[EmailId, Draft]):
-    """Implements EmailRows and OutboxRows."""
+    """E-mails inside one transaction; implements EmailRows and OutboxRows."""
 
     NAME = "letter"
     COLUMNS = Columns(Draft, "letter", email_id="letter.id", proof=PROOF)
@@ -79,16 +90,15 @@ class SqlEmailRows(Table[EmailId, Draft]):
         proof: ProofId | None,
         at: UnixMs,
     ) -> EmailId:
-        """Add an e-mail that is due at once."""
+        """Add an e-mail that is due once the transaction is committed; *facts* as in Draft."""
         told = {"kind": kind, "recipient": recipient, "facts": dict(facts), "proof": proof}
         return self._add({**told, "written_at": at, "due_at": self._shared(at)})
 
-    @override
-    def update(self, row_id: EmailId, /, **changes: object) -> None:
+    def update(self, email_id: EmailId, /, **changes: Unpack[EmailChanges]) -> None:
         """Change columns of an e-mail."""
         if "due_at" in changes:
-            changes["due_at"] = self._shared(cast("UnixMs", changes["due_at"]))
-        super().update(row_id, **changes)
+            changes["due_at"] = self._shared(changes["due_at"])
+        self._update(email_id, changes)
 
     def written_to(
         self, recipient: EmailAddress, kind: EmailKind, since: UnixMs
@@ -121,7 +131,7 @@ class SqlEmailRows(Table[EmailId, Draft]):
         return self._all(statement, self._shared(now), limit)
 
     def written_before(self, at: UnixMs, limit: int) -> Sequence[Draft]:
-        """Return up to *limit* e-mails that wait and were written at *at* or before."""
+        """Return up to *limit* e-mails that wait, written at *at* or before, in any order."""
         return self._all(f"written_at <= ? AND {IS_WAITING} LIMIT ?", at, limit)
 
     def newest(self, limit: int) -> Sequence[Draft]:

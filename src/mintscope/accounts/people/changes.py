@@ -15,8 +15,14 @@ from dataclasses import InitVar, asdict, dataclass
 
 from mintscope.accounts.mail.email import UNVERIFIED_MAX, EmailKind, EmailLimit, tell_owner
 from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import User, find_person
-from mintscope.accounts.people.rows import AccountRows, AccountStore, find_proof
+from mintscope.accounts.people.factor_rows import User
+from mintscope.accounts.people.rows import (
+    AccountRows,
+    AccountStore,
+    find_person,
+    find_proof,
+    use_proof,
+)
 from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.people.session import (
     EmailProof,
@@ -25,7 +31,6 @@ from mintscope.accounts.people.session import (
     Purpose,
     Session,
     link_text,
-    use_proof,
 )
 from mintscope.accounts.people.sessions import (
     TOOK_BACK,
@@ -39,7 +44,7 @@ from mintscope.accounts.people.sessions import (
 from mintscope.accounts.people.user import EmailTaken
 from mintscope.accounts.signups.application import SignupId
 from mintscope.accounts.signups.signups import forget
-from mintscope.kit.audit import MAILBOX, UserId, note, user_actor
+from mintscope.kit.audit import MAILBOX, UserId, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.limits import Limits
@@ -188,7 +193,7 @@ def _undo(
     rows.users.update(user_id, email=proof.email, verified_at=at, password_hash="")
     ended = end_since(rows, user_id, since, at)
     detail = {name: str(count) for name, count in asdict(ended).items() if count}
-    note(rows.events, at, MAILBOX, TOOK_BACK, f"user:{user_id}", **detail)
+    rows.events.note(at, MAILBOX, TOOK_BACK, f"user:{user_id}", **detail)
     reset = NewProof(Purpose.RESET_PASSWORD, user_id, proof.email, nonce, at)
     return rows.proofs.insert(reset), ended
 
@@ -200,7 +205,7 @@ def _expect_free(rows: AccountRows, email: EmailAddress, user_id: UserId, at: Un
 
 
 def _note(rows: AccountRows, user_id: UserId, action: str, at: UnixMs) -> None:
-    note(rows.events, at, user_actor(user_id), action, f"user:{user_id}")
+    rows.events.note(at, user_actor(user_id), action, f"user:{user_id}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -250,7 +255,7 @@ def _belongings(rows: AccountRows, user: User, at: UnixMs) -> AccountContents:
     account = rows.credits.find(user.user_id)
     return AccountContents(
         credits=0 if account is None else rows.credits.balance(account),
-        keys=rows.user_keys.count_active(user.user_id, at),
+        keys=rows.api_keys.count_active(user.user_id, at),
         groups=len(rows.watchlists.of_user(user.user_id)),
         signals=len(rows.signals.of_user(user.user_id)),
         wallets=len(rows.wallets.of_user(user.user_id)),

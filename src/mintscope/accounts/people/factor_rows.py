@@ -1,23 +1,32 @@
-"""Ports of second factors: their rows, and the check of a passkey.
-
-Rows of second factors, and of sign-ins that wait for one.
+"""Users, their second factors, and sign-ins that wait for one.
 
 Users: people, who sign in with a password, and agents, who only hold an API key.
 
-Passkeys: the port that checks what a browser says of one (WebAuthn).
+Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`. The library is loaded
+when the first passkey is asked for: it takes 70 ms and 14 MB, which most processes never need.
 """
 
+import json
 import re
-from collections.abc import Callable, Sequence
+from base64 import urlsafe_b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NewType, Protocol, TypedDict, Unpack
+from typing import TYPE_CHECKING, Final, NewType, TypedDict
+from urllib.parse import urlsplit
 
 from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.kit.audit import UserId
 from mintscope.kit.credentials import CredentialHash
+from mintscope.kit.errors import Undecodable, parsed_by_others
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import MINUTE_MS
+
+# ruff: noqa: PLC0415 - see above
+
+if TYPE_CHECKING:
+    from webauthn.helpers.structs import PublicKeyCredentialDescriptor
 
 USERNAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{1,30}[a-z0-9]")
 REMOVED: Final = "removed-"  # what names of accounts begin with that were removed
@@ -81,38 +90,6 @@ class UserChanges(TypedDict, total=False):
     removed_at: UnixMs
 
 
-class UserRows(Protocol):
-    """Users inside one transaction; a removed user is never returned."""
-
-    def get(self, user_id: UserId, /) -> KeptUser | None:
-        """Return one user."""
-
-    def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
-        """Return the users of *kind* with that address, newest first; at most one person."""
-
-    def newest(self, before: UserId | None, limit: int) -> Sequence[User]:
-        """Return up to *limit* users, newest first, that are older than *before*."""
-
-    def administrators(self) -> Sequence[UserId]:
-        """Return every administrator."""
-
-    def insert(self, new: NewUser) -> UserId:
-        """Add a user."""
-
-    def hand_over(self, giver: UserId, taker: UserId) -> None:
-        """Give every key and every application of *giver* to *taker*."""
-
-    def update(self, user_id: UserId, /, **changes: Unpack[UserChanges]) -> None:
-        """Change columns of a user."""
-
-
-class NameRows(Protocol):
-    """User names of all accounts, including removed ones, inside one transaction."""
-
-    def is_taken(self, username: str) -> bool:
-        """Return whether an account has that name, or had it before its removal."""
-
-
 class UnusableName(ValueError):
     """A user name that is not allowed or is taken; the message may be shown."""
 
@@ -122,11 +99,6 @@ def expect_username(text: str) -> str:
     if not USERNAME.fullmatch(text) or text.startswith(REMOVED):
         raise UnusableName("expected 3 to 32 characters: a to z, 0 to 9, and hyphens between them")
     return text
-
-
-def find_person(users: UserRows, email: EmailAddress) -> KeptUser | None:
-    """Return the person of that address."""
-    return next(iter(users.of_email(email, UserKind.PERSON)), None)
 
 
 def username_of(email: EmailAddress, entropy: Callable[[int], bytes]) -> str:
@@ -168,44 +140,12 @@ class AppChanges(TypedDict, total=False):
     last_step: int
 
 
-class AppRows(Protocol):
-    """Authenticator apps inside one transaction, at most one per user."""
-
-    def of_user(self, user_id: UserId) -> App | None:
-        """Return the app of a user, confirmed or not."""
-
-    def replace(self, user_id: UserId, nonce: bytes, at: UnixMs) -> AppId:
-        """Replace the user's app with a new, unconfirmed one."""
-
-    def update(self, app_id: AppId, /, **changes: Unpack[AppChanges]) -> None:
-        """Change columns of an app."""
-
-    def delete(self, user_id: UserId, since: UnixMs) -> None:
-        """Delete the app of a user if it was made at *since* or later."""
-
-
 @dataclass(frozen=True, slots=True)
 class RecoveryCode:
     """The hash of a recovery code, which replaces a factor once."""
 
     code_id: CodeId
     code_hash: CredentialHash
-
-
-class RecoveryRows(Protocol):
-    """Recovery codes inside one transaction."""
-
-    def unused(self, user_id: UserId) -> Sequence[RecoveryCode]:
-        """Return the codes of a user that were not used."""
-
-    def replace(self, user_id: UserId, hashes: Sequence[CredentialHash], at: UnixMs) -> None:
-        """Replace the user's recovery codes with these."""
-
-    def use(self, code_id: CodeId) -> None:
-        """Delete a code."""
-
-    def delete(self, user_id: UserId, since: UnixMs) -> None:
-        """Delete the codes of a user that were made at *since* or later."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -239,28 +179,6 @@ class PasskeyChanges(TypedDict, total=False):
     last_used_at: UnixMs
 
 
-class PasskeyRows(Protocol):
-    """Passkeys inside one transaction."""
-
-    def of_user(self, user_id: UserId) -> Sequence[Passkey]:
-        """Return the passkeys of a user, oldest first."""
-
-    def find(self, credential_id: bytes) -> Passkey | None:
-        """Return the passkey of that credential."""
-
-    def insert(self, user_id: UserId, new: NewPasskey, at: UnixMs) -> PasskeyId:
-        """Add a passkey, whose credential must be new."""
-
-    def update(self, passkey_id: PasskeyId, /, **changes: Unpack[PasskeyChanges]) -> None:
-        """Change columns of a passkey."""
-
-    def delete(self, user_id: UserId, since: UnixMs) -> None:
-        """Delete the passkeys of a user that were made at *since* or later."""
-
-    def remove(self, passkey_id: PasskeyId) -> None:
-        """Delete one passkey."""
-
-
 @dataclass(frozen=True, slots=True)
 class HalfSignIn:
     """A sign-in whose password was right; it waits for the second factor."""
@@ -272,25 +190,6 @@ class HalfSignIn:
     def is_good(self, now: UnixMs) -> bool:
         """Return whether the sign-in is still waiting at *now*."""
         return now - self.begun_at < WAIT_MS
-
-
-class SignInRows(Protocol):
-    """Sign-ins that wait for a second factor, inside one transaction."""
-
-    def find(self, ticket_hash: CredentialHash) -> HalfSignIn | None:
-        """Return the sign-in with that ticket, expired or not."""
-
-    def insert(self, user_id: UserId, ticket_hash: CredentialHash, at: UnixMs) -> SignInId:
-        """Add a sign-in that waits from *at* on."""
-
-    def delete(self, sign_in_id: SignInId) -> bool:
-        """Delete a sign-in; return whether it existed."""
-
-    def end(self, user_id: UserId) -> None:
-        """Delete every sign-in of a user."""
-
-    def purge(self, begun_before: UnixMs) -> None:
-        """Delete sign-ins that began before *begun_before*."""
 
 
 NAME_LENGTH_MAX: Final = 64
@@ -327,35 +226,164 @@ class PasskeyProof:
         return counts and self.sign_count <= passkey.sign_count
 
 
-class PasskeyVerifier(Protocol):
+ANSWER_LENGTH_MAX: Final = 20_000
+TIMEOUT_MS: Final = 120_000
+NOT_PROVEN: Final = "the passkey did not prove itself; try again, or use a code"
+
+
+class WebAuthn:
     """Creates passkey requests for browsers, and checks the responses; both are JSON.
 
     *challenge* is what the device signs.
     """
 
+    def __init__(self, *, host: str, origins: Sequence[str], name: str) -> None:
+        self._host = host
+        self._origins = list(origins)
+        self._name = name
+
     def registration(self, owner: PasskeyOwner, challenge: bytes, known: Sequence[Passkey]) -> str:
         """Return the request for a new passkey, on a device that holds none of *known*."""
+        from webauthn import generate_registration_options, options_to_json
+        from webauthn.helpers.structs import (
+            AuthenticatorSelectionCriteria,
+            ResidentKeyRequirement,
+            UserVerificationRequirement,
+        )
+
+        options = generate_registration_options(
+            rp_id=self._host,
+            rp_name=self._name,
+            user_id=owner.handle,
+            user_name=owner.name,
+            challenge=challenge,
+            timeout=TIMEOUT_MS,
+            exclude_credentials=_described(known),
+            authenticator_selection=AuthenticatorSelectionCriteria(
+                # Preferred: with both it signs in alone; without, it is a second factor.
+                resident_key=ResidentKeyRequirement.PREFERRED,
+                user_verification=UserVerificationRequirement.PREFERRED,
+            ),
+        )
+        return options_to_json(options)
 
     def registered(self, answer: str, challenge: bytes, name: str) -> NewPasskey:
         """Return the passkey in *answer*.  Raises PasskeyRefused."""
+        from webauthn import verify_registration_response
+
+        credential = _expect_short(answer)
+        with _proving():
+            verified = verify_registration_response(
+                credential=credential,
+                expected_challenge=challenge,
+                expected_rp_id=self._host,
+                expected_origin=self._origins,
+            )
+        return NewPasskey(
+            credential_id=verified.credential_id,
+            public_key=verified.credential_public_key,
+            sign_count=verified.sign_count,
+            name=name,
+        )
 
     def authentication(self, challenge: bytes, known: Sequence[Passkey]) -> str:
         """Return the request for a signature by one of *known*."""
+        from webauthn import generate_authentication_options, options_to_json
+        from webauthn.helpers.structs import UserVerificationRequirement
+
+        options = generate_authentication_options(
+            rp_id=self._host,
+            challenge=challenge,
+            timeout=TIMEOUT_MS,
+            allow_credentials=_described(known),
+            user_verification=UserVerificationRequirement.DISCOURAGED,
+        )
+        return options_to_json(options)
 
     def authentication_by_any(self, challenge: bytes) -> str:
         """Return the request for a signature by any passkey of this site, with its user verified.
 
-        The device shows which accounts it holds a passkey of.
+        Made without the library, which a page that strangers open need not load.
         """
+        request = {
+            "challenge": urlsafe_b64encode(challenge).decode().rstrip("="),
+            "timeout": TIMEOUT_MS,
+            "rpId": self._host,
+            "allowCredentials": [],
+            "userVerification": "required",
+        }
+        return json.dumps(request)
 
     def credential_of(self, answer: str) -> bytes:
         """Return the id of the credential that *answer* claims to come from.
 
         Raises PasskeyRefused.
         """
+        from webauthn.helpers import parse_authentication_credential_json
+
+        credential = _expect_short(answer)
+        with _proving():
+            return parse_authentication_credential_json(credential).raw_id
 
     def authenticated(self, answer: str, challenge: bytes, passkey: Passkey) -> PasskeyProof:
         """Verify the signature in *answer* by *passkey*; its count is not compared.
 
+        The library compares counts before it verifies the signature, so that anyone could have a
+        passkey taken for copied.
         Raises PasskeyRefused.
         """
+        from webauthn import verify_authentication_response
+        from webauthn.helpers import parse_authentication_credential_json
+
+        text = _expect_short(answer)
+        with _proving():
+            credential = parse_authentication_credential_json(text)
+            verified = verify_authentication_response(
+                credential=credential,
+                expected_challenge=challenge,
+                expected_rp_id=self._host,
+                expected_origin=self._origins,
+                credential_public_key=passkey.public_key,
+                credential_current_sign_count=0,
+            )
+        handle = credential.response.user_handle
+        return PasskeyProof(verified.new_sign_count, verified.user_verified, handle)
+
+
+@contextmanager
+def _proving() -> Iterator[None]:
+    """Raise PasskeyRefused for any error of the library, which parses untrusted bytes."""
+    try:
+        with parsed_by_others():
+            yield
+    except Undecodable as cause:
+        raise PasskeyRefused(NOT_PROVEN) from cause
+
+
+def passkeys_at(origins: Iterable[str], name: str) -> WebAuthn | None:
+    """Return a verifier of passkeys for pages at *origins*; None if all are IP addresses.
+
+    A passkey belongs to the name of a host; of several, the first.
+    """
+    named = [origin for origin in origins if _is_named(urlsplit(origin).hostname or "")]
+    if not named:
+        return None
+    host = urlsplit(named[0]).hostname or ""
+    own = [origin for origin in named if urlsplit(origin).hostname == host]
+    return WebAuthn(host=host, origins=own, name=name)
+
+
+def _is_named(host: str) -> bool:
+    return bool(host) and ":" not in host and not host.replace(".", "").isdigit()
+
+
+def _described(known: Sequence[Passkey]) -> "list[PublicKeyCredentialDescriptor]":
+    from webauthn.helpers.structs import PublicKeyCredentialDescriptor
+
+    return [PublicKeyCredentialDescriptor(id=passkey.credential_id) for passkey in known]
+
+
+def _expect_short(answer: str) -> str:
+    if len(answer) > ANSWER_LENGTH_MAX:
+        raise PasskeyRefused(f"expected at most {ANSWER_LENGTH_MAX} characters")
+    return answer

@@ -27,15 +27,15 @@ from mintscope.accounts.people.factor_rows import (
     PasskeyId,
     PasskeyOwner,
     PasskeyRefused,
-    PasskeyVerifier,
     User,
+    WebAuthn,
 )
 from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.people.session import EVER, Session
 from mintscope.accounts.people.sessions import announce, drop_factors, end_sessions, expect_session
 from mintscope.accounts.people.user import TooManyAttempts
-from mintscope.kit.audit import UserId, note, user_actor
+from mintscope.kit.audit import UserId, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.limits import Limit, Limits, take_all
 from mintscope.kit.primitives import UnixMs
@@ -221,7 +221,7 @@ class Factors:
 
     store: AccountStore
     secrets: AccountSecrets
-    verifier: PasskeyVerifier | None
+    verifier: WebAuthn | None
     limits: InitVar[Limits]
     clock: Clock
     entropy: Callable[[int], bytes]
@@ -435,6 +435,6 @@ def _tell(  # noqa: PLR0913, PLR0917 - one argument for each part
     rows: AccountRows, session: Session, owner: User, what: str, nonce: bytes, at: UnixMs
 ) -> None:
     """Log the change *what*, and write an e-mail to the person."""
-    note(rows.events, at, user_actor(owner.user_id), what, f"user:{owner.user_id}")
+    rows.events.note(at, user_actor(owner.user_id), what, f"user:{owner.user_id}")
     since = session.created_at
     announce(rows, owner, EmailKind.SECOND_FACTOR, {"what": what}, nonce, since, at)

@@ -12,10 +12,9 @@ from mintscope.accounts.people.factor_rows import (
     User,
     UserKind,
     expect_username,
-    find_person,
     username_of,
 )
-from mintscope.accounts.people.rows import AccountRows, AccountStore, find_proof
+from mintscope.accounts.people.rows import AccountRows, AccountStore, find_person, find_proof
 from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.people.session import (
     COOKIE_LENGTH,

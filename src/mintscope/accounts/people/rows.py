@@ -13,73 +13,33 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Protocol, TypeVar
 
-from mintscope.accounts.keys.key import ApiKeyRows, KeyAddressRows, UserKeyRows
+from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
 from mintscope.accounts.mail.email import EmailRows, OutboxRows
+from mintscope.accounts.mail.store import SqlProofRows
 from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import (
-    AppRows,
-    NameRows,
-    PasskeyRows,
-    RecoveryRows,
-    SignInRows,
-    UserRows,
-    find_person,
-)
+from mintscope.accounts.people.factor_rows import KeptUser, UserKind
 from mintscope.accounts.people.secrets import AccountSecrets
-from mintscope.accounts.people.session import (
-    EmailProof,
-    ProofRows,
-    Purpose,
-    SessionRows,
-    parse_link,
+from mintscope.accounts.people.session import EmailProof, ProofId, Purpose, parse_link
+from mintscope.accounts.people.store import (
+    SqlAppRows,
+    SqlEventRows,
+    SqlIdempotencyRows,
+    SqlPasskeyRows,
+    SqlRecoveryRows,
+    SqlSessionRows,
+    SqlSignInRows,
+    SqlUserRows,
 )
-from mintscope.accounts.signups.application import (
-    Application,
-    ApplicationRows,
-    DecisionRows,
-    SignupId,
-    subject_of,
-)
-from mintscope.accounts.wallets.wallets import CreditRows, MoveRows, SpendRows, WalletRows
-from mintscope.alerts.alert import (
-    ActiveRows,
-    AlertEmailRows,
-    AlertRows,
-    FiredRows,
-    FiringRows,
-    LeaseRows,
-    TelegramChatRows,
-    TelegramRows,
-)
-from mintscope.kit.audit import EventRows, HourRows, KeyId, UserId
+from mintscope.accounts.signups.application import Application, SignupId, subject_of
+from mintscope.accounts.signups.store import SqlApplicationRows
+from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
+from mintscope.alerts.store import SqlAlertEmailRows, SqlAlertRows, SqlFiringRows, SqlLeaseRows
+from mintscope.alerts.telegram.store import SqlTelegramChatRows, SqlTelegramRows
+from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import UnixMs
-from mintscope.watchlists.rows import WatchedRows, WatchlistRows
-
-
-@dataclass(frozen=True, slots=True)
-class IdempotencyRecord:
-    """The result of a request.
-
-    asked     names the request: what it made and of what
-    thing_id  the number of what was made
-    """
-
-    asked: bytes
-    thing_id: int
-
-
-class IdempotencyRows(Protocol):
-    """Results by their keys, inside one transaction."""
-
-    def find(self, key_hash: CredentialHash) -> IdempotencyRecord | None:
-        """Return the record of an earlier request with that Idempotency-Key."""
-
-    def insert(self, key_hash: CredentialHash, made: IdempotencyRecord, at: UnixMs) -> None:
-        """Store the record of a request with that Idempotency-Key."""
-
-    def purge(self, before: UnixMs) -> None:
-        """Delete the records of requests before then."""
+from mintscope.payments.store.books import SqlHourRows
+from mintscope.watchlists.store import SqlWatchedRows, SqlWatchlistRows
 
 
 def asked_for(kind: str, body: object) -> bytes:
@@ -96,38 +56,32 @@ NO_HASH: Final = CredentialHash(bytes(32))  # compared with where there is no ap
 class AccountRows:
     """Every table of accounts, inside one transaction."""
 
-    users: UserRows
-    names: NameRows
-    applications: ApplicationRows
-    decisions: DecisionRows
-    api_keys: ApiKeyRows
-    user_keys: UserKeyRows
-    key_addresses: KeyAddressRows
-    sessions: SessionRows
-    proofs: ProofRows
-    apps: AppRows
-    recovery_codes: RecoveryRows
-    passkeys: PasskeyRows
-    sign_ins: SignInRows
+    users: SqlUserRows
+    applications: SqlApplicationRows
+    api_keys: SqlApiKeyRows
+    key_addresses: SqlKeyAddressRows
+    sessions: SqlSessionRows
+    proofs: SqlProofRows
+    apps: SqlAppRows
+    recovery_codes: SqlRecoveryRows
+    passkeys: SqlPasskeyRows
+    sign_ins: SqlSignInRows
     emails: EmailRows
     outbox: OutboxRows
-    events: EventRows
-    hours: HourRows
-    credits: CreditRows
-    spending: SpendRows
-    moves: MoveRows
-    wallets: WalletRows
-    watchlists: WatchlistRows
-    watched: WatchedRows
-    made: IdempotencyRows
-    signals: AlertRows
-    active: ActiveRows
-    firings: FiringRows
-    fired: FiredRows
-    told: AlertEmailRows
-    chats: TelegramChatRows
-    telegram: TelegramRows
-    turn: LeaseRows
+    events: SqlEventRows
+    hours: SqlHourRows
+    credits: SqlCreditRows
+    moves: SqlMoveRows
+    wallets: SqlWalletRows
+    watchlists: SqlWatchlistRows
+    watched: SqlWatchedRows
+    made: SqlIdempotencyRows
+    signals: SqlAlertRows
+    firings: SqlFiringRows
+    told: SqlAlertEmailRows
+    chats: SqlTelegramChatRows
+    telegram: SqlTelegramRows
+    turn: SqlLeaseRows
 
 
 class AccountStore(Protocol):
@@ -151,6 +105,22 @@ class AccountStore(Protocol):
 
     async def read(self, work: Callable[[AccountRows], T]) -> T:
         """Return the result of *work*, which only reads, from one consistent snapshot."""
+
+
+def find_person(users: SqlUserRows, email: EmailAddress) -> KeptUser | None:
+    """Return the person of that address."""
+    return next(iter(users.of_email(email, UserKind.PERSON)), None)
+
+
+def use_proof(
+    proofs: SqlProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs
+) -> EmailProof | None:
+    """Use up a proof found by `find_proof`; None if it is invalid for *purpose*."""
+    proof = proofs.get(proof_id)
+    if proof is None or not proof.is_good(purpose, at):
+        return None
+    proofs.update(proof_id, used_at=at)
+    return proof
 
 
 async def find_application(

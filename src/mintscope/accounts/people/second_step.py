@@ -12,7 +12,7 @@ from mintscope.accounts.people.factor_rows import (
     Passkey,
     PasskeyProof,
     PasskeyRefused,
-    PasskeyVerifier,
+    WebAuthn,
 )
 from mintscope.accounts.people.factors import (
     CodeLimit,
@@ -32,7 +32,7 @@ from mintscope.accounts.people.session import (
 )
 from mintscope.accounts.people.sessions import TOLD_MAX, taken_back_at
 from mintscope.accounts.people.user import LoginLimit, LoginLimits, keep_session
-from mintscope.kit.audit import UserId, note, user_actor
+from mintscope.kit.audit import UserId, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.errors import ServiceUnavailable
@@ -96,7 +96,7 @@ class SecondStep:
 
     store: AccountStore
     secrets: AccountSecrets
-    verifier: PasskeyVerifier | None
+    verifier: WebAuthn | None
     limits: InitVar[Limits]
     clock: Clock
     entropy: Callable[[int], bytes]
@@ -327,7 +327,7 @@ def _refuse_copy(rows: AccountRows, passkey: Passkey, at: UnixMs) -> _Outcome:
         return _Outcome.OVER
     actor = user_actor(user_id)
     number = str(passkey.passkey_id)
-    note(rows.events, at, actor, "used copied passkey", f"user:{user_id}", passkey=number)
+    rows.events.note(at, actor, "used copied passkey", f"user:{user_id}", passkey=number)
     since = UnixMs(at - DAY_MS)
     kind = EmailKind.SECOND_FACTOR
     if len(rows.emails.written_to(kept.user.email, kind, since)) < TOLD_MAX:
@@ -343,8 +343,7 @@ def _use(rows: AccountRows, half: HalfSignIn) -> bool:
 def _tell_of_recovery(rows: AccountRows, user_id: UserId, left: int, at: UnixMs) -> None:
     kept = rows.users.get(user_id)
     assert kept is not None, "it was read just now"
-    note(
-        rows.events,
+    rows.events.note(
         at,
         user_actor(user_id),
         "used recovery code",

@@ -184,3 +184,15 @@ class AccountSecrets:
 
 def _are_same(ours: str, theirs: str) -> bool:
     return hmac.compare_digest(ours.encode(), theirs.encode("utf-8", "replace"))
+
+
+@dataclass(frozen=True, slots=True)
+class IdempotencyRecord:
+    """The result of a request.
+
+    asked     names the request: what it made and of what
+    thing_id  the number of what was made
+    """
+
+    asked: bytes
+    thing_id: int

@@ -6,15 +6,14 @@ Proofs that a person reads an e-mail address: a link or a code that was sent the
 """
 
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NewType, Protocol, TypedDict, Unpack
+from typing import Final, NewType, TypedDict
 
 from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.accounts.people.factor_rows import User
 from mintscope.accounts.people.secrets import AccountSecrets
-from mintscope.kit.audit import UserId
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
@@ -121,31 +120,6 @@ class SessionChanges(TypedDict, total=False):
     proved_at: UnixMs
 
 
-class SessionRows(Protocol):
-    """Sessions of existing users, expired or not, in one transaction; `csrf` is empty."""
-
-    def find(self, cookie_hash: CredentialHash) -> Session | None:
-        """Return the session of that cookie."""
-
-    def get(self, session_id: SessionId, /) -> Session | None:
-        """Return one session, with its user as it is now."""
-
-    def of_user(self, user_id: UserId) -> Sequence[Session]:
-        """Return the user's sessions, newest use first."""
-
-    def insert(self, user_id: UserId, new: NewSession, at: UnixMs) -> SessionId:
-        """Add a session that begins at *at*."""
-
-    def update(self, session_id: SessionId, /, **changes: Unpack[SessionChanges]) -> None:
-        """Change columns of a session."""
-
-    def delete(self, session_ids: Collection[SessionId]) -> None:
-        """Delete sessions."""
-
-    def purge(self, *, idle_since: UnixMs, begun_before: UnixMs) -> None:
-        """Delete sessions unused since *idle_since* or begun before *begun_before*."""
-
-
 ProofId = NewType("ProofId", int)
 
 GUESSES_MAX: Final = 5
@@ -220,42 +194,6 @@ class ProofChanges(TypedDict, total=False):
 
     used_at: UnixMs
     guesses: int
-
-
-class ProofRows(Protocol):
-    """Proofs inside one transaction."""
-
-    def get(self, proof_id: ProofId, /) -> EmailProof | None:
-        """Return one proof, valid or not."""
-
-    def newest(self, purpose: Purpose, subject: int) -> EmailProof | None:
-        """Return the newest proof about *subject*, valid or not."""
-
-    def insert(self, new: NewProof) -> ProofId:
-        """Add a proof."""
-
-    def update(self, proof_id: ProofId, /, **changes: Unpack[ProofChanges]) -> None:
-        """Change columns of a proof."""
-
-    def use_up(self, purpose: Purpose, subject: int, at: UnixMs, *, since: UnixMs = EVER) -> None:
-        """Set `used_at` of the unused proofs about *subject* that were made at *since* or later."""
-
-    def delete(self, purpose: Purpose, subject: int) -> None:
-        """Delete every proof about *subject*."""
-
-    def holds(self, email: EmailAddress, subject: int, at: UnixMs) -> bool:
-        """Return whether an undo may give *email* back to an account other than *subject*."""
-
-
-def use_proof(
-    proofs: ProofRows, proof_id: ProofId, purpose: Purpose, at: UnixMs
-) -> EmailProof | None:
-    """Use up a proof found by `store.find_proof`; None if it is invalid for *purpose*."""
-    proof = proofs.get(proof_id)
-    if proof is None or not proof.is_good(purpose, at):
-        return None
-    proofs.update(proof_id, used_at=at)
-    return proof
 
 
 def link_text(proof_id: ProofId, link: str) -> str:

@@ -15,11 +15,11 @@ from typing import Final
 
 from mintscope.accounts.keys.key import KEYS_SHOWN_MAX, KeyLine
 from mintscope.accounts.mail.email import EmailKind, tell_owner
-from mintscope.accounts.people.factor_rows import NewUser, User, UserKind, find_person
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.people.factor_rows import NewUser, User, UserKind
+from mintscope.accounts.people.rows import AccountRows, find_person
 from mintscope.accounts.people.session import EVER, NewProof, Purpose, Session, SessionEnded
 from mintscope.accounts.signups.application import SignupId, subject_of
-from mintscope.kit.audit import Actor, Event, EventFilter, UserId, note, user_actor
+from mintscope.kit.audit import Actor, Event, EventFilter, UserId, user_actor
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS
 
@@ -72,14 +72,14 @@ def end_access(rows: AccountRows, user_id: UserId, at: UnixMs) -> int:
     drop_factors(rows, user_id)
     for purpose in OF_USERS:
         rows.proofs.use_up(purpose, user_id, at)
-    return rows.user_keys.revoke_active(user_id, at)
+    return rows.api_keys.revoke_active(user_id, at)
 
 
 def unlink_telegram(rows: AccountRows, user_id: UserId, actor: Actor, at: UnixMs) -> None:
     """Forget the Telegram chat of a user; the event ends the codes that were shown before it."""
     if rows.chats.chat(user_id) is not None:
         rows.chats.unlink(user_id)
-        note(rows.events, at, actor, UNLINKED, f"user:{user_id}")
+        rows.events.note(at, actor, UNLINKED, f"user:{user_id}")
 
 
 def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: str) -> None:
@@ -89,12 +89,12 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
         rows.signals.delete(signal.signal_id)
         rows.turn.touch()
     unlink_telegram(rows, user.user_id, actor, at)
-    rows.spending.set_spend_level(user.user_id, None, 0)
+    rows.credits.set_spend_level(user.user_id, None, 0)
     if user.kind is UserKind.PERSON:
         rows.users.update(user.user_id, password_hash="")  # no password has this hash
     rows.users.update(user.user_id, removed_at=at)
     subject = f"user:{user.user_id}"
-    note(rows.events, at, actor, "removed", subject, keys_revoked=str(revoked), **detail)
+    rows.events.note(at, actor, "removed", subject, keys_revoked=str(revoked), **detail)
 
 
 def issued_keys(rows: AccountRows, signup_id: SignupId) -> list[KeyLine]:
@@ -114,7 +114,7 @@ def revoke_issued(rows: AccountRows, signup_id: SignupId, actor: Actor, at: Unix
         if line.revoked_at is None:
             rows.api_keys.update(line.key_id, revoked_at=at)
             because = subject_of(signup_id)
-            note(rows.events, at, actor, "revoked", f"key:{line.key_id}", because=because)
+            rows.events.note(at, actor, "revoked", f"key:{line.key_id}", because=because)
 
 
 class NotPossible(Exception):
@@ -165,7 +165,7 @@ def drop_second_factor(rows: AccountRows, user_id: UserId, reviewer: Reviewer, a
         raise NotPossible(f"user {user_id} has no second factor")
     drop_factors(rows, user_id)
     end_sessions(rows, user_id)
-    note(rows.events, at, actor, "removed second factor", f"user:{user_id}")
+    rows.events.note(at, actor, "removed second factor", f"user:{user_id}")
     what = "an administrator removed your second factors"
     tell_owner(rows.emails, kept.user, EmailKind.SECOND_FACTOR, {"what": what}, at)
 
@@ -176,14 +176,14 @@ def promote(rows: AccountRows, new: NewUser, actor: Actor) -> tuple[User, bool]:
     person = find_person(rows.users, new.email)
     if person is None:
         user_id = rows.users.insert(new)
-        note(rows.events, at, actor, "created", f"user:{user_id}")
+        rows.events.note(at, actor, "created", f"user:{user_id}")
     else:
         user_id = person.user.user_id
         if person.user.verified_at is None:
             _take_over(rows, user_id, new, actor)
     if person is None or not person.user.is_administrator:
         rows.users.update(user_id, administrator=True)
-        note(rows.events, at, actor, "made administrator", f"user:{user_id}")
+        rows.events.note(at, actor, "made administrator", f"user:{user_id}")
     after = rows.users.get(user_id)
     assert after is not None, "it was read or added just now"
     return after.user, person is None
@@ -196,7 +196,7 @@ def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -
     rows.users.update(user_id, password_hash=new.password_hash)
     unlink_telegram(rows, user_id, actor, at)
     revoked = str(end_access(rows, user_id, at))
-    note(rows.events, at, actor, "reset password", f"user:{user_id}", keys_revoked=revoked)
+    rows.events.note(at, actor, "reset password", f"user:{user_id}", keys_revoked=revoked)
 
 
 CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
@@ -263,7 +263,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
         unlink_telegram(rows, user_id, user_actor(user_id), at)
     is_changed, level = _credits_before(rows, f"user:{user_id}", SPEND_ALERT_SET, since)
     if is_changed:
-        rows.spending.set_spend_level(user_id, level, at // DAY_MS - 1)
+        rows.credits.set_spend_level(user_id, level, at // DAY_MS - 1)
     return Ended(
         sessions=sessions,
         keys=keys,
@@ -280,7 +280,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
 def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
     """Restore caps, and revoke keys made at *since* or later; return both numbers."""
     caps = keys = 0
-    for key in rows.user_keys.shown(user_id, at, KEYS_SHOWN_MAX):
+    for key in rows.api_keys.shown(user_id, at, KEYS_SHOWN_MAX):
         if key.revoked_at is not None:
             continue
         if key.created_at >= since:

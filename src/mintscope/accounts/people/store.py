@@ -5,17 +5,19 @@ A table of accounts: its rows are read into records by the names of their fields
 The database of accounts as one process uses it: one writer and one reader.
 """
 
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from threading import Event
 from typing import Any, ClassVar, Final, Generic, NoReturn, TypeVar, cast, get_type_hints
 
 import msgspec
+from typing_extensions import Unpack
 
 from mintscope.accounts.keys.scope import in_order
 from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.accounts.people.factor_rows import (
     App,
+    AppChanges,
     AppId,
     CodeId,
     HalfSignIn,
@@ -23,15 +25,17 @@ from mintscope.accounts.people.factor_rows import (
     NewPasskey,
     NewUser,
     Passkey,
+    PasskeyChanges,
     PasskeyId,
     RecoveryCode,
     SignInId,
     User,
+    UserChanges,
     UserKind,
 )
-from mintscope.accounts.people.rows import IdempotencyRecord
-from mintscope.accounts.people.session import NewSession, Session, SessionId
-from mintscope.kit.audit import UserId
+from mintscope.accounts.people.secrets import IdempotencyRecord
+from mintscope.accounts.people.session import NewSession, Session, SessionChanges, SessionId
+from mintscope.kit.audit import EVERYTHING, Actor, Event, EventFilter, UserId
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import UnixMs
@@ -111,8 +115,7 @@ class Table(Generic[IdT, RowT]):
         """Return one record."""
         return self._first(f'"{self.NAME}".id = ?', row_id)
 
-    def update(self, row_id: IdT, /, **changes: object) -> None:
-        """Change columns of one row."""
+    def _update(self, row_id: IdT, changes: Mapping[str, object]) -> None:
         settings = ", ".join(f'"{name}" = ?' for name in changes)
         values = [_stored(value) for value in changes.values()]
         statement = f'UPDATE "{self.NAME}" SET {settings} WHERE id = ?'  # noqa: S608
@@ -150,11 +153,15 @@ NEVER: Final = -1  # no step of a code is before it
 
 
 class SqlAppRows(Table[AppId, App]):
-    """Implements AppRows."""
+    """Authenticator apps inside one transaction, at most one per user."""
 
     NAME = "authenticator_app"
     COLUMNS = Columns(App, NAME, app_id="authenticator_app.id", user_id='authenticator_app."user"')
     SOURCE = "authenticator_app WHERE"
+
+    def update(self, app_id: AppId, /, **changes: Unpack[AppChanges]) -> None:
+        """Change columns of an app."""
+        self._update(app_id, changes)
 
     def of_user(self, user_id: UserId) -> App | None:
         """Return the app of a user, confirmed or not."""
@@ -172,7 +179,7 @@ class SqlAppRows(Table[AppId, App]):
 
 
 class SqlRecoveryRows(Table[CodeId, RecoveryCode]):
-    """Implements RecoveryRows."""
+    """Recovery codes inside one transaction."""
 
     NAME = "recovery_code"
     COLUMNS = Columns(RecoveryCode, NAME, code_id="recovery_code.id")
@@ -199,11 +206,15 @@ class SqlRecoveryRows(Table[CodeId, RecoveryCode]):
 
 
 class SqlPasskeyRows(Table[PasskeyId, Passkey]):
-    """Implements PasskeyRows."""
+    """Passkeys inside one transaction."""
 
     NAME = "passkey"
     COLUMNS = Columns(Passkey, NAME, passkey_id="passkey.id", user_id='passkey."user"')
     SOURCE = "passkey WHERE"
+
+    def update(self, passkey_id: PasskeyId, /, **changes: Unpack[PasskeyChanges]) -> None:
+        """Change columns of a passkey."""
+        self._update(passkey_id, changes)
 
     def of_user(self, user_id: UserId) -> Sequence[Passkey]:
         """Return the passkeys of a user, oldest first."""
@@ -228,7 +239,7 @@ class SqlPasskeyRows(Table[PasskeyId, Passkey]):
 
 
 class SqlSignInRows(Table[SignInId, HalfSignIn]):
-    """Implements SignInRows."""
+    """Sign-ins that wait for a second factor, inside one transaction."""
 
     NAME = "half_sign_in"
     COLUMNS = Columns(HalfSignIn, NAME, sign_in_id="half_sign_in.id", user_id='half_sign_in."user"')
@@ -270,11 +281,15 @@ USER: Final = Columns(
 
 
 class SqlUserRows(Table[UserId, KeptUser]):
-    """Implements UserRows and NameRows."""
+    """Users inside one transaction; a removed user is never returned."""
 
     NAME = "user"
     COLUMNS = Columns(KeptUser, "user", user=USER)
     SOURCE = '"user" WHERE removed_at IS NULL AND'
+
+    def update(self, user_id: UserId, /, **changes: Unpack[UserChanges]) -> None:
+        """Change columns of a user."""
+        self._update(user_id, changes)
 
     def of_email(self, email: EmailAddress, kind: UserKind) -> Sequence[KeptUser]:
         """Return the users of *kind* with that address, newest first; at most one person."""
@@ -307,11 +322,15 @@ class SqlUserRows(Table[UserId, KeptUser]):
 
 
 class SqlSessionRows(Table[SessionId, Session]):
-    """Implements SessionRows."""
+    """Sessions of existing users, expired or not, in one transaction; `csrf` is empty."""
 
     NAME = "session"
     COLUMNS = Columns(Session, "session", session_id="session.id", user=USER, csrf="''")
     SOURCE = 'session JOIN "user" ON "user".id = session."user" WHERE removed_at IS NULL AND'
+
+    def update(self, session_id: SessionId, /, **changes: Unpack[SessionChanges]) -> None:
+        """Change columns of a session."""
+        self._update(session_id, changes)
 
     def find(self, cookie_hash: CredentialHash) -> Session | None:
         """Return the session of that cookie."""
@@ -369,7 +388,7 @@ class AccountConnections:
         beside    other transactions may write meanwhile
         Raises    ServiceUnavailable when the database does not answer in time; nothing is done then
         """
-        refused = Event()
+        refused = threading.Event()
         with unavailable_on_database_error(UNAVAILABLE):
             try:
                 return await self._group.run(lambda: self._write(work, refused, beside=beside))
@@ -396,7 +415,7 @@ class AccountConnections:
         self._writing.close()
         self._reading.close()
 
-    def _write(self, work: Work[T], refused: Event, *, beside: bool) -> T:
+    def _write(self, work: Work[T], refused: threading.Event, *, beside: bool) -> T:
         """Do *work*, unless its caller was refused while waiting for the lock."""
         with self._writing.transaction(beside=beside):
             answer = work(self._writing)
@@ -405,13 +424,62 @@ class AccountConnections:
             return answer
 
 
+# By the indexes of actor and subject: PostgreSQL reads the whole log for an IN beside an OR.
+OF_ACCOUNT: Final = """id IN (
+    SELECT id FROM account_event WHERE actor = ?
+    UNION SELECT id FROM account_event WHERE subject = ?
+    UNION SELECT e.id FROM api_key AS k JOIN account_event AS e ON e.subject = 'key:' || k.id
+     WHERE k."user" = ?)"""
+
+
+class SqlEventRows(Table[int, Event]):
+    """The audit log inside one transaction."""
+
+    NAME = "account_event"
+    COLUMNS = Columns(Event, "account_event")
+    SOURCE = "account_event WHERE"
+
+    def insert(self, event: Event) -> None:
+        """Add *event*."""
+        self._add(asdict(event))
+
+    def note(self, at: UnixMs, actor: Actor, action: str, subject: str, **detail: str) -> None:
+        """Add an event, with fields as in Event."""
+        self.insert(Event(at=at, actor=actor, action=action, subject=subject, detail=detail))
+
+    def newest(
+        self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
+    ) -> Sequence[tuple[int, Event]]:
+        """Return up to *limit* events with their numbers, newest first, older than *before*."""
+        conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
+        values: list[object] = [before]
+        if wanted.who:
+            anyone = "(actor = ? OR subject = ?)"
+            conditions.append(anyone if wanted.owner is None else OF_ACCOUNT)
+            values += [wanted.who, wanted.who]
+            values += [] if wanted.owner is None else [wanted.owner]
+        if wanted.action:
+            conditions.append("substr(action, 1, length(?)) = ?")
+            values += [wanted.action, wanted.action]
+        events = f"SELECT id, {self.COLUMNS.text} FROM account_event"  # noqa: S608  a constant
+        page = f"WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?"
+        rows = self._db.execute(f"{events} {page}", (*values, limit))
+        return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
+
+    def last_at(self, subject: str, action: str) -> UnixMs | None:
+        """Return the time of the last *action* on *subject*; None: there was none."""
+        newest = "SELECT max(at) FROM account_event WHERE subject = ? AND action = ?"
+        at = self._db.execute(newest, (subject, action)).get
+        return None if at is None else UnixMs(at)
+
+
 FIND: Final = "SELECT asked, thing FROM made_thing WHERE key_hash = ?"
 INSERT: Final = "INSERT INTO made_thing (key_hash, asked, thing, made_at) VALUES (?, ?, ?, ?)"
 PURGE: Final = "DELETE FROM made_thing WHERE made_at < ?"
 
 
 class SqlIdempotencyRows:
-    """Implements IdempotencyRows."""
+    """Results by their keys, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -22,9 +22,8 @@ from mintscope.accounts.people.factor_rows import (
     UnusableName,
     User,
     UserKind,
-    find_person,
 )
-from mintscope.accounts.people.rows import AccountRows
+from mintscope.accounts.people.rows import AccountRows, find_person, use_proof
 from mintscope.accounts.people.session import (
     SESSIONS_PER_USER_MAX,
     NewProof,
@@ -34,7 +33,6 @@ from mintscope.accounts.people.session import (
     Session,
     SessionEnded,
     SessionId,
-    use_proof,
 )
 from mintscope.accounts.people.sessions import (
     NOTHING_ENDED,
@@ -48,7 +46,7 @@ from mintscope.accounts.people.sessions import (
     unlink_telegram,
 )
 from mintscope.accounts.wallets.credits import hand_over
-from mintscope.kit.audit import UserId, note, user_actor
+from mintscope.kit.audit import UserId, user_actor
 from mintscope.kit.limits import SITE_SHARES, Limit, Limiter, LimitKey, Limits, site_key, take_all
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import HOUR_S
@@ -289,7 +287,7 @@ def rename(rows: AccountRows, session: Session, username: str, at: UnixMs) -> No
     owner = expect_session(rows, session)
     if username == owner.username:
         return
-    if rows.names.is_taken(username):
+    if rows.users.is_taken(username):
         raise UnusableName("this name is taken")
     rows.users.update(owner.user_id, username=username)
     _note(rows, owner.user_id, "renamed account", at)
@@ -320,7 +318,7 @@ def reset(
     user_id = kept.user.user_id
     revoked = 0
     if kept.user.verified_at is None:  # until now it may have been a stranger's: end their keys
-        revoked = rows.user_keys.revoke_active(user_id, at)
+        revoked = rows.api_keys.revoke_active(user_id, at)
         drop_factors(rows, user_id)
         unlink_telegram(rows, user_id, user_actor(user_id), at)
         rows.proofs.use_up(Purpose.VERIFY_EMAIL, user_id, at)
@@ -392,7 +390,7 @@ def claim(rows: AccountRows, session: Session, proof_id: ProofId, at: UnixMs) ->
     rows.users.update(agent.user_id, removed_at=at)
     actor = user_actor(owner.user_id)
     subject = f"user:{owner.user_id}"
-    note(rows.events, at, actor, "claimed agent", subject, agent=f"user:{agent.user_id}")
+    rows.events.note(at, actor, "claimed agent", subject, agent=f"user:{agent.user_id}")
     return agent
 
 
@@ -417,4 +415,4 @@ def _set_password(rows: AccountRows, owner: User, password_hash: str, at: UnixMs
 
 
 def _note(rows: AccountRows, user_id: UserId, action: str, at: UnixMs, **detail: str) -> None:
-    note(rows.events, at, user_actor(user_id), action, f"user:{user_id}", **detail)
+    rows.events.note(at, user_actor(user_id), action, f"user:{user_id}", **detail)

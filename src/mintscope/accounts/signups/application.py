@@ -11,10 +11,10 @@ The form of an application as it comes in: read field by field, every mistake na
 
 import hmac
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, NewType, Protocol, TypedDict, Unpack
+from typing import Final, NewType, TypedDict
 
 from mintscope.accounts.keys.scope import Scope, UnknownScope, parse_scopes
 from mintscope.accounts.people.email_address import EmailAddress, UnusableEmailAddress, parse_email
@@ -162,46 +162,6 @@ class ApplicationChanges(TypedDict, total=False):
     asked_scopes: frozenset[Scope]
     asked_at: UnixMs | None
     asked_why: str
-
-
-class ApplicationRows(Protocol):
-    """Applications inside one transaction."""
-
-    def get(self, signup_id: SignupId, /) -> KeptApplication | None:
-        """Return one application."""
-
-    def find(self, email: EmailAddress) -> KeptApplication | None:
-        """Return the application of that address, with one query."""
-
-    def insert(self, new: NewApplication) -> SignupId:
-        """Add an application that awaits confirmation; its address must be free."""
-
-    def update(self, signup_id: SignupId, /, **changes: Unpack[ApplicationChanges]) -> None:
-        """Change columns of an application."""
-
-    def delete(self, signup_id: SignupId) -> None:
-        """Delete an application."""
-
-    def page(
-        self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
-    ) -> Sequence[Application]:
-        """Return applications after *after*: oldest first in *state*, newest first in any state.
-
-        text   only those that hold it, in capitals or not: in address, names or motivation
-        """
-
-    def counts(self) -> Mapping[ApplicationState, int]:
-        """Return the number of applications in each state; states without any are left out."""
-
-
-class DecisionRows(Protocol):
-    """Decisions on applications inside one transaction."""
-
-    def reopen(self, signup_id: SignupId, decided_at: UnixMs, since: UnixMs) -> bool:
-        """Undo the decision of *decided_at*, in one statement; return whether it was undone.
-
-        It must be newer than *since*, and no key may have been issued for the application.
-        """
 
 
 def is_sent_again(

@@ -38,7 +38,6 @@ from mintscope.kit.audit import (
     EventFilter,
     Series,
     UserId,
-    note,
     user_actor,
 )
 from mintscope.kit.clock import Clock
@@ -242,7 +241,7 @@ class Reviews:
         action = TRACKED if is_tracked else REQUESTED
         now = self.clock.now()
         await self.store.transact(
-            lambda rows: note(rows.events, now, user_actor(user_id), action, f"{MINT}{mint}")
+            lambda rows: rows.events.note(now, user_actor(user_id), action, f"{MINT}{mint}")
         )
 
     async def asked_tokens(self) -> Mapping[Mint, Event]:
@@ -269,7 +268,7 @@ class Reviews:
         now = self.clock.now()
 
         def work(rows: AccountRows) -> None:
-            note(rows.events, now, expect_administrator(rows, actor), action, subject, **detail)
+            rows.events.note(now, expect_administrator(rows, actor), action, subject, **detail)
 
         await self.store.transact(work)
 
@@ -302,7 +301,7 @@ def _decide(rows: AccountRows, decision: Decision, at: UnixMs) -> Application:
     elif after.confirmed_at is not None:
         facts = {"reason": decision.told} if decision.told else {}
         rows.emails.insert(EmailKind.APPLICATION_REJECTED, after.form.email, facts, None, at)
-    note(rows.events, at, actor, str(decision.state), subject_of(signup_id), **detail)
+    rows.events.note(at, actor, str(decision.state), subject_of(signup_id), **detail)
     return after
 
 
@@ -328,7 +327,7 @@ def _decide_asked(
     if decision.note:
         detail["note"] = decision.note
     action = "granted" if is_granted else "refused"
-    note(rows.events, at, actor, action, subject_of(signup_id), **detail)
+    rows.events.note(at, actor, action, subject_of(signup_id), **detail)
     return _reread(rows, signup_id)
 
 
@@ -342,13 +341,13 @@ def _undo(
     before = kept.application
     if before.state is ApplicationState.KEY_ISSUED:
         raise NotPossible(KEY_FETCHED)
-    if not rows.decisions.reopen(signup_id, decided_at, UnixMs(at - UNDO_MS)):
+    if not rows.applications.reopen(signup_id, decided_at, UnixMs(at - UNDO_MS)):
         raise NotPossible(TOO_LATE)
     after = _reread(rows, signup_id)
     is_told = before.state is ApplicationState.APPROVED or before.confirmed_at is not None
     if is_told:
         rows.emails.insert(EmailKind.APPLICATION_REOPENED, after.form.email, {}, None, at)
-    note(rows.events, at, actor, REOPENED, subject_of(signup_id), was=before.state, now=after.state)
+    rows.events.note(at, actor, REOPENED, subject_of(signup_id), was=before.state, now=after.state)
     return after
 
 
@@ -378,7 +377,7 @@ def _reset(rows: AccountRows, signup_id: SignupId, reviewer: Reviewer, at: UnixM
     revoke_issued(rows, signup_id, actor, at)
     after = _reread(rows, signup_id)
     _tell_approved(rows, after, at)
-    note(rows.events, at, actor, "reset", subject_of(signup_id))
+    rows.events.note(at, actor, "reset", subject_of(signup_id))
     return after
 
 

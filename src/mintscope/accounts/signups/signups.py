@@ -13,10 +13,17 @@ from mintscope.accounts.keys.key import KeyLine, KeyStatus, NewKey, new_key
 from mintscope.accounts.keys.scope import READ_SCOPES, in_order
 from mintscope.accounts.mail.email import EmailKind
 from mintscope.accounts.people.email_address import EmailAddress
-from mintscope.accounts.people.factor_rows import NewUser, UserKind, find_person, username_of
-from mintscope.accounts.people.rows import AccountRows, AccountStore, find_application, find_proof
+from mintscope.accounts.people.factor_rows import NewUser, UserKind, username_of
+from mintscope.accounts.people.rows import (
+    AccountRows,
+    AccountStore,
+    find_application,
+    find_person,
+    find_proof,
+    use_proof,
+)
 from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
-from mintscope.accounts.people.session import GUESSES_MAX, EmailProof, NewProof, Purpose, use_proof
+from mintscope.accounts.people.session import GUESSES_MAX, EmailProof, NewProof, Purpose
 from mintscope.accounts.signups.application import (
     UNDECIDED,
     Application,
@@ -28,7 +35,7 @@ from mintscope.accounts.signups.application import (
     is_sent_again,
     subject_of,
 )
-from mintscope.kit.audit import APPLICANT, MAILBOX, SERVICE, Actor, UserId, note
+from mintscope.kit.audit import APPLICANT, MAILBOX, SERVICE, Actor, UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import ApiKey, ApplicationSecret, CredentialHash
 from mintscope.kit.errors import (
@@ -164,7 +171,7 @@ def forget(
         rows.emails.update(draft.email_id, given_up_at=at, reason=DELETED)
     rows.proofs.delete(purpose, signup_id)
     rows.applications.delete(signup_id)
-    note(rows.events, at, actor, action, subject_of(signup_id), **detail)
+    rows.events.note(at, actor, action, subject_of(signup_id), **detail)
 
 
 def _apply(
@@ -181,7 +188,7 @@ def _apply(
     purpose = Purpose.CONFIRM_APPLICATION
     proof_id = rows.proofs.insert(NewProof(purpose, signup_id, email, proof_nonce, at))
     rows.emails.insert(EmailKind.CONFIRM_APPLICATION, email, {}, proof_id, at)
-    note(rows.events, at, APPLICANT, "applied", subject_of(signup_id))
+    rows.events.note(at, APPLICANT, "applied", subject_of(signup_id))
     return signup_id
 
 
@@ -227,7 +234,7 @@ def _confirm(rows: AccountRows, signup_id: SignupId, actor: Actor, at: UnixMs) -
     agent = None if kept.owner is None else rows.users.get(kept.owner)
     if agent is not None and agent.user.kind is UserKind.AGENT and agent.user.verified_at is None:
         rows.users.update(agent.user.user_id, verified_at=at)
-    note(rows.events, at, actor, "confirmed", subject_of(signup_id))
+    rows.events.note(at, actor, "confirmed", subject_of(signup_id))
 
 
 def _disown(rows: AccountRows, proof: EmailProof, at: UnixMs) -> bool:
@@ -408,4 +415,4 @@ def _add_agent(rows: AccountRows, kept: KeptApplication, offer: Offer) -> UserId
 
 
 def _note(rows: AccountRows, offer: Offer, action: str, subject: str) -> None:
-    note(rows.events, offer.at, APPLICANT, action, subject, because=subject_of(offer.signup_id))
+    rows.events.note(offer.at, APPLICANT, action, subject, because=subject_of(offer.signup_id))

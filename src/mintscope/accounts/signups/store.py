@@ -1,14 +1,17 @@
-"""ApplicationRows."""
+"""Applications of agents, in SQL."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Final
 
+from typing_extensions import Unpack
+
 from mintscope.accounts.people.email_address import EmailAddress
 from mintscope.accounts.people.store import NO_END, Columns, Table
 from mintscope.accounts.signups.application import (
     Application,
+    ApplicationChanges,
     ApplicationState,
     Form,
     KeptApplication,
@@ -51,13 +54,17 @@ SELECT state, asked_at IS NOT NULL, count(*) FROM application GROUP BY state, as
 
 
 class SqlApplicationRows(Table[SignupId, KeptApplication]):
-    """Implements ApplicationRows and DecisionRows."""
+    """Applications inside one transaction."""
 
     NAME = "application"
     COLUMNS = Columns(
         KeptApplication, "application", application=APPLICATION, owner='application."user"'
     )
     SOURCE = "application WHERE"
+
+    def update(self, signup_id: SignupId, /, **changes: Unpack[ApplicationChanges]) -> None:
+        """Change columns of an application."""
+        self._update(signup_id, changes)
 
     def find(self, email: EmailAddress) -> KeptApplication | None:
         """Return the application of that address, with one query."""
@@ -76,14 +83,20 @@ class SqlApplicationRows(Table[SignupId, KeptApplication]):
         self._db.execute("DELETE FROM application WHERE id = ?", (signup_id,))
 
     def reopen(self, signup_id: SignupId, decided_at: UnixMs, since: UnixMs) -> bool:
-        """Undo the decision of *decided_at*, in one statement; return whether it was undone."""
+        """Undo the decision of *decided_at*, in one statement; return whether it was undone.
+
+        It must be newer than *since*, and no key may have been issued for the application.
+        """
         self._db.execute(REOPEN, (signup_id, decided_at, since))
         return self._db.changes() == 1
 
     def page(
         self, state: ApplicationState | None, after: SignupId | None, limit: int, text: str = ""
     ) -> Sequence[Application]:
-        """Return applications after *after*: oldest first in *state*, newest first in any state."""
+        """Return applications after *after*: oldest first in *state*, newest first in any state.
+
+        text   only those that hold it, in capitals or not: in address, names or motivation
+        """
         held = ""
         sought = tuple[str, ...]()
         if text:

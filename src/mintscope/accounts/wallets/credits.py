@@ -24,7 +24,7 @@ from mintscope.accounts.wallets.wallets import (
     UsedLine,
     WalletPayment,
 )
-from mintscope.kit.audit import KeyId, UserId, key_actor, note, user_actor
+from mintscope.kit.audit import KeyId, UserId, key_actor, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash, CreditToken, hint
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs, Wallet
@@ -142,10 +142,9 @@ class AccountCredits:
         now = self.clock.now()
 
         def set_level(rows: AccountRows) -> None:
-            rows.spending.set_spend_level(user_id, level, _told_day(rows, user_id, now))
+            rows.credits.set_spend_level(user_id, level, _told_day(rows, user_id, now))
             told = "none" if level is None else str(level)
-            note(
-                rows.events,
+            rows.events.note(
                 now,
                 user_actor(user_id),
                 SPEND_ALERT_SET,
@@ -239,18 +238,18 @@ def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> No
 def _holdings(rows: AccountRows, user_id: UserId, now: UnixMs) -> Holdings:
     account = rows.credits.find(user_id)
     month = month_of(now)
-    shown = rows.user_keys.shown(user_id, now, KEYS_PER_USER_MAX)
+    shown = rows.api_keys.shown(user_id, now, KEYS_PER_USER_MAX)
     return Holdings(
         balance=0 if account is None else rows.credits.balance(account),
         keys=[line for line in shown if line.status(now) is KeyStatus.ACTIVE],
         spent=rows.credits.spent(user_id, month),
         month=month,
-        spend_level=rows.spending.spend_level(user_id),
+        spend_level=rows.credits.spend_level(user_id),
     )
 
 
 def _usage(rows: AccountRows, user_id: UserId, since: int) -> Usage:
-    lines = rows.spending.usage(user_id, since, USAGE_LINES_MAX)
+    lines = rows.credits.usage(user_id, since, USAGE_LINES_MAX)
     used = sorted({line.key_id for line in lines if line.key_id is not None}, reverse=True)
     found = [rows.api_keys.get(key_id) for key_id in used[:USAGE_KEYS_MAX]]
     return Usage(lines, {each.key_id: each for each in found if each is not None})
@@ -259,12 +258,12 @@ def _usage(rows: AccountRows, user_id: UserId, since: int) -> Usage:
 def notify_of_spending(rows: AccountRows, now: UnixMs) -> None:
     """Write an e-mail to each account that has spent as much in a day as it wants to know of."""
     today = now // DAY_MS
-    for user_id, day, spent, level in rows.spending.overspent(today - 1, NOTIFIED_AT_ONCE):
+    for user_id, day, spent, level in rows.credits.overspent(today - 1, NOTIFIED_AT_ONCE):
         kept = rows.users.get(user_id)
         if kept is not None:
             facts = {"spent": f"{spent:,}", "level": f"{level:,}", "day": _day_text(day)}
             tell_owner(rows.emails, kept.user, EmailKind.SPEND_ALERT, facts, now)
-        rows.spending.note_overspent(user_id, day)
+        rows.credits.note_overspent(user_id, day)
 
 
 def _told_day(rows: AccountRows, user_id: UserId, now: UnixMs) -> int:
@@ -372,7 +371,7 @@ def _tighten(
         return line
     rows.api_keys.update(key_id, month_credits_max=month_credits_max)
     actor = key_actor(holder.key.key_id)
-    note(rows.events, at, actor, CAPPED, f"key:{key_id}", credits=str(month_credits_max))
+    rows.events.note(at, actor, CAPPED, f"key:{key_id}", credits=str(month_credits_max))
     changed = rows.api_keys.get(key_id)
     assert changed is not None
     return changed
@@ -443,4 +442,4 @@ def _unlink(
 def _note(rows: AccountRows, holder: Holder, action: str, wallet: Wallet, at: UnixMs) -> None:
     actor = key_actor(holder.key.key_id)
     subject = f"user:{holder.key.user_id}"
-    note(rows.events, at, actor, action, subject, wallet=wallet)
+    rows.events.note(at, actor, action, subject, wallet=wallet)

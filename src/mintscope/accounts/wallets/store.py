@@ -89,7 +89,7 @@ NOTE_OVERSPENT: Final = 'UPDATE spend_alert SET told_day = ? WHERE "user" = ?'
 
 
 class SqlCreditRows:
-    """Implements CreditRows."""
+    """Credit accounts inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -128,7 +128,10 @@ class SqlCreditRows:
         return bool(self._db.execute(UNDER_WAY, (user_id,)).get)
 
     def fold_days(self, before: UnixMs, entries_max: int) -> bool:
-        """Add up entries older than *before*; return whether more remain."""
+        """Add up spends older than *before* by account and day, and other entries by account.
+
+        Also add up spends of users by day, key and endpoint.  Return whether more is left.
+        """
         is_more = False
         for start, fold, fold_until in (
             (FOLD_FROM, FOLD, FOLDED),
@@ -177,7 +180,10 @@ class SqlCreditRows:
             self._db.execute(SET_SPEND_LEVEL, (user_id, level, told_day))
 
     def overspent(self, since: int, limit: int) -> Sequence[Overspent]:
-        """Return up to *limit* accounts over their levels of which they were not notified yet."""
+        """Return up to *limit* accounts over their levels of which they were not notified yet.
+
+        since   no earlier day is looked at
+        """
         found = self._db.execute(OVERSPENT, (since, limit))
         return [Overspent(UserId(user), day, spent, level) for user, day, spent, level in found]
 
@@ -187,7 +193,7 @@ class SqlCreditRows:
 
 
 class SqlMoveRows:
-    """Implements MoveRows."""
+    """Moves of credits inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -251,7 +257,7 @@ SELECT signature, payer, resource, amount, paid, credits, state, reason, begun_a
 
 
 class SqlWalletRows:
-    """Implements WalletRows."""
+    """The wallets of users inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

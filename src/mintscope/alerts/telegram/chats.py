@@ -26,7 +26,7 @@ from mintscope.alerts.alert import (
     TelegramState,
 )
 from mintscope.alerts.emails import Symbols, message_facts
-from mintscope.kit.audit import SERVICE, EventFilter, UserId, note, user_actor
+from mintscope.kit.audit import SERVICE, EventFilter, UserId, user_actor
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import Mint, UnixMs
 from mintscope.kit.time import DAY_MS, MINUTE_MS, MINUTE_S, SECOND_MS
@@ -133,7 +133,7 @@ class TelegramChats:
             rows.chats.link(
                 TelegramChat(user_id=user_id, chat_id=chat_id, name=_shown(name), linked_at=now)
             )
-            note(rows.events, now, user_actor(user_id), LINKED, f"user:{user_id}")
+            rows.events.note(now, user_actor(user_id), LINKED, f"user:{user_id}")
             return session.user
 
         return await self.store.transact(link)

@@ -34,7 +34,7 @@ UPDATE signal_firing SET telegram = ?, telegram_sent_at = ?, telegram_note = ? W
 
 
 class SqlTelegramChatRows:
-    """Implements TelegramChatRows."""
+    """The Telegram chats of accounts, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db
@@ -75,7 +75,7 @@ class SqlTelegramChatRows:
 
 
 class SqlTelegramRows:
-    """Implements TelegramRows."""
+    """Firings to send by Telegram, inside one transaction."""
 
     def __init__(self, db: Database, firings: SqlFiringRows, signals: SqlAlertRows) -> None:
         self._db = db

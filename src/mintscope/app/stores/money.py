@@ -7,38 +7,32 @@ AccountStore over transactions of a database.
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict
 from functools import cached_property
-from typing import Final, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from mintscope.accounts.keys.store import SqlApiKeyRows, SqlKeyAddressRows
 from mintscope.accounts.mail.store import SqlEmailRows, SqlProofRows
 from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.store import (
-    NO_END,
     AccountConnections,
-    Columns,
     SqlAppRows,
+    SqlEventRows,
     SqlIdempotencyRows,
     SqlPasskeyRows,
     SqlRecoveryRows,
     SqlSessionRows,
     SqlSignInRows,
     SqlUserRows,
-    Table,
 )
 from mintscope.accounts.signups.store import SqlApplicationRows
 from mintscope.accounts.wallets.store import SqlCreditRows, SqlMoveRows, SqlWalletRows
-from mintscope.alerts.evaluation import WebhookQueue
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.alerts.store import SqlAlertEmailRows, SqlAlertRows, SqlFiringRows, SqlLeaseRows
 from mintscope.alerts.telegram.store import SqlTelegramChatRows, SqlTelegramRows
 from mintscope.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.credits.rotation import RotationStore
 from mintscope.credits.store.ledger import GroupCreditLedger
-from mintscope.kit.audit import EVERYTHING, Event, EventFilter
 from mintscope.kit.clock import Clock
-from mintscope.kit.primitives import UnixMs
 from mintscope.kit.secrets import Root
 from mintscope.kit.sql.database import Database
 from mintscope.payments.audit import OrphanBooks
@@ -73,65 +67,15 @@ class SqlAccountStore:
         return await self._connections.read(lambda db: work(rows_of(db)))
 
 
-# By the indexes of actor and subject: PostgreSQL reads the whole log for an IN beside an OR.
-OF_ACCOUNT: Final = """id IN (
-    SELECT id FROM account_event WHERE actor = ?
-    UNION SELECT id FROM account_event WHERE subject = ?
-    UNION SELECT e.id FROM api_key AS k JOIN account_event AS e ON e.subject = 'key:' || k.id
-     WHERE k."user" = ?)"""
-
-
-class SqlEventRows(Table[int, Event]):
-    """Implements EventRows."""
-
-    NAME = "account_event"
-    COLUMNS = Columns(Event, "account_event")
-    SOURCE = "account_event WHERE"
-
-    def insert(self, event: Event) -> None:
-        """Add *event*."""
-        self._add(asdict(event))
-
-    def newest(
-        self, before: int | None, limit: int, wanted: EventFilter = EVERYTHING
-    ) -> Sequence[tuple[int, Event]]:
-        """Return up to *limit* numbered events, newest first, with numbers below *before*."""
-        conditions: list[str] = [f"id < coalesce(?, {NO_END})"]
-        values: list[object] = [before]
-        if wanted.who:
-            anyone = "(actor = ? OR subject = ?)"
-            conditions.append(anyone if wanted.owner is None else OF_ACCOUNT)
-            values += [wanted.who, wanted.who]
-            values += [] if wanted.owner is None else [wanted.owner]
-        if wanted.action:
-            conditions.append("substr(action, 1, length(?)) = ?")
-            values += [wanted.action, wanted.action]
-        events = f"SELECT id, {self.COLUMNS.text} FROM account_event"  # noqa: S608  a constant
-        page = f"WHERE {' AND '.join(conditions)} ORDER BY id DESC LIMIT ?"
-        rows = self._db.execute(f"{events} {page}", (*values, limit))
-        return [(row_id, self.COLUMNS.read(columns)) for row_id, *columns in rows]
-
-    def last_at(self, subject: str, action: str) -> UnixMs | None:
-        """Return the time of the last *action* on *subject*; None: there was none."""
-        newest = "SELECT max(at) FROM account_event WHERE subject = ? AND action = ?"
-        at = self._db.execute(newest, (subject, action)).get
-        return None if at is None else UnixMs(at)
-
-
 def rows_of(db: Database) -> AccountRows:
     """Return the tables of *db*, inside a transaction."""
-    keys = SqlApiKeyRows(db)
     emails = SqlEmailRows(db)
     signals = SqlAlertRows(db)
     firings = SqlFiringRows(db)
-    users = SqlUserRows(db)
     return AccountRows(
-        users=users,
-        names=users,
-        applications=(applications := SqlApplicationRows(db)),
-        decisions=applications,
-        api_keys=keys,
-        user_keys=keys,
+        users=SqlUserRows(db),
+        applications=SqlApplicationRows(db),
+        api_keys=SqlApiKeyRows(db),
         key_addresses=SqlKeyAddressRows(db),
         sessions=SqlSessionRows(db),
         proofs=SqlProofRows(db),
@@ -143,17 +87,14 @@ def rows_of(db: Database) -> AccountRows:
         outbox=emails,
         events=SqlEventRows(db),
         hours=SqlHourRows(db),
-        credits=(credit_rows := SqlCreditRows(db)),
-        spending=credit_rows,
+        credits=SqlCreditRows(db),
         moves=SqlMoveRows(db),
         wallets=SqlWalletRows(db),
         watchlists=SqlWatchlistRows(db),
         watched=SqlWatchedRows(db),
         made=SqlIdempotencyRows(db),
         signals=signals,
-        active=signals,
         firings=firings,
-        fired=firings,
         told=SqlAlertEmailRows(db, firings, signals),
         chats=SqlTelegramChatRows(db),
         telegram=SqlTelegramRows(db, firings, signals),
@@ -322,7 +263,7 @@ class Money:
         return SqlAccountStore(self._opened(self._engine.accounts()))
 
     @cached_property
-    def webhooks(self) -> WebhookQueue:
+    def webhooks(self) -> SqlWebhookQueue:
         """Pending webhooks, and the outcomes of finished ones."""
         return self._opened(self._queue())
 

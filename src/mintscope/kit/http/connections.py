@@ -25,32 +25,10 @@ from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
 from mintscope.kit.primitives import UnixMs
 
 
-class PlainRequest(Protocol):
-    """A GET without a body, by HTTP/1.1, on a persistent connection without queued requests.
-
-    route    for the metrics; who takes the request names it
-    """
-
-    route: str
-
-    @property
-    def head(self) -> Head:
-        """The request line and headers."""
-
-    def respond(self, head: bytes, body: bytes) -> None:
-        """Send a response 200; *head* is its header lines, without the date and the blank line."""
-
-    def fall_back(self) -> None:
-        """Let the application answer."""
-
-    def is_gone(self) -> bool:
-        """Return whether the client has left, so that no more work is needed."""
-
-
 class FastPath(Protocol):
     """Answers plain requests."""
 
-    def take(self, request: PlainRequest) -> bool:
+    def take(self, request: "FastPathCycle") -> bool:
         """Return whether *request* is taken.
 
         Then it is answered, or falls back, now or later; else nothing was done.

@@ -92,9 +92,12 @@ class _Delivery(msgspec.Struct, gc=False):
 
 
 class Broadcaster:
-    """Implements `market.updates.broadcast.Broadcast`; lives in one event loop.
+    """Sends reports as they change: once per mint and kind, the same bytes to everyone.
 
-    Gets from its follower every event that was applied.
+    An event is one of server-sent events, `snapshot` or `update`; its id is the position in the
+    swap log that it is as of, which is the same in every process.  A listener gets a snapshot
+    first, and from then on every update that follows it, in order.  After a retraction there is a
+    snapshot again.
     """
 
     def __init__(self, follower: LogTailer, market: LiveMarket, clock: Clock) -> None:
@@ -115,7 +118,10 @@ class Broadcaster:
     async def prepare(
         self, mints: Sequence[Mint], since: int | None, kind: ReportKind = PLAIN
     ) -> None:
-        """Have *mints* in memory, as of *since* or later, if this log has come as far."""
+        """Load *mints* as of *since* or later, if this log has reached it.
+
+        Raises TokenNotFound, InsufficientData and ServiceUnavailable.
+        """
         if since is not None and since > self._market.seq:
             with suppress(TimeoutError):
                 await self._follower.catch_up()
@@ -138,7 +144,7 @@ class Broadcaster:
             self.flush()
 
     def leave(self, listener: Listener, mints: Sequence[Mint]) -> None:
-        """Send *listener* nothing more."""
+        """Stop sending to *listener* the reports of *mints*."""
         for mint in mints:
             topic = (mint, listener.kind)
             audience = self._audiences.get(topic)
@@ -155,7 +161,10 @@ class Broadcaster:
             del self._topics[mint]
 
     def snapshot(self, mint: Mint, kind: ReportKind) -> bytes | None:
-        """Return a snapshot to continue from, for a listener that missed updates."""
+        """Return a snapshot to continue from, for a listener that missed updates.
+
+        None while it cannot be made, or while an update of *mint* is being sent: ask again soon.
+        """
         topic = (mint, kind)
         audience = self._audiences.get(topic)
         if audience is None or audience.is_busy or audience.is_whole_due:

@@ -445,7 +445,7 @@ SINCE: Final = "SELECT series, hour, value FROM operation_hour WHERE hour >= ?"
 
 
 class SqlHourRows:
-    """Implements HourRows."""
+    """The hourly numbers, inside one transaction."""
 
     def __init__(self, db: Database) -> None:
         self._db = db

@@ -1,0 +1,97 @@
+"""Hashing passwords with argon2id, in threads.
+
+The parameters are those that OWASP recommends as the least: 19 MiB, two passes, one lane.  A
+hash takes some 30 ms of one core, so at most two are made at a time, in threads of a low
+priority, and not more than a few dozen wait: a flood of sign-ins slows down sign-in, and nothing
+else.
+"""
+
+import asyncio
+import ctypes
+import os
+import sys
+import threading
+import unicodedata
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import cache
+from threading import BoundedSemaphore
+from typing import Final, TypeVar
+
+from argon2 import PasswordHasher, Type
+from argon2.exceptions import InvalidHashError, VerificationError
+
+from mintscope.kit.errors import ServiceUnavailable
+
+T = TypeVar("T")
+
+THREADS: Final = 2
+WAITING_MAX: Final = 64
+NICE: Final = 10
+M_MMAP_THRESHOLD: Final = -3  # <malloc.h> of glibc
+MMAP_BYTES_MIN: Final = 1024 * 1024
+ARGON2: Final = PasswordHasher(
+    time_cost=2, memory_cost=19 * 1024, parallelism=1, hash_len=32, salt_len=16, type=Type.ID
+)
+
+
+class Argon2Hasher:
+    """Implements Hasher; raises ServiceUnavailable beyond *waiting_max* calls at once."""
+
+    def __init__(self, *, waiting_max: int = WAITING_MAX) -> None:
+        _hash_of_no_password()  # now, so that the first comparison takes no longer than others
+        _give_memory_back()
+        self._threads = ThreadPoolExecutor(
+            THREADS, thread_name_prefix="argon2", initializer=_lower_priority
+        )
+        self._places = BoundedSemaphore(waiting_max)
+
+    async def hash(self, password: str) -> str:
+        """Return the hash of *password*, for storage."""
+        return await self._run(lambda: ARGON2.hash(_one_form(password)))
+
+    async def matches(self, password: str, stored: str | None) -> bool:
+        """Return whether *stored* is a hash of *password*; for None, False in the same time."""
+        return await self._run(lambda: self._verify(password, stored))
+
+    def close(self) -> None:
+        """Stop the threads; passwords that still wait are not hashed."""
+        self._threads.shutdown(wait=True, cancel_futures=True)
+
+    def _verify(self, password: str, stored: str | None) -> bool:
+        try:
+            ARGON2.verify(stored or _hash_of_no_password(), _one_form(password))
+        except (VerificationError, InvalidHashError):
+            return False
+        return stored is not None
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        if not self._places.acquire(blocking=False):
+            raise ServiceUnavailable("Too many people are signing in right now; try again soon.")
+        future = self._threads.submit(work)
+        future.add_done_callback(lambda _: self._places.release())  # not when its client leaves
+        return await asyncio.wrap_future(future)
+
+
+def _lower_priority() -> None:
+    """Lower the priority of this thread below the event loop's, which only Linux supports."""
+    if sys.platform == "linux":
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+
+
+def _give_memory_back() -> None:
+    """Make glibc release a hash's memory, instead of keeping 19 MiB for each thread."""
+    with suppress(OSError, AttributeError):  # other C libraries do so themselves
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, MMAP_BYTES_MIN)
+
+
+@cache
+def _hash_of_no_password() -> str:
+    """Return the hash of a random password, so that a check without a user takes as long."""
+    return ARGON2.hash(os.urandom(16))
+
+
+def _one_form(password: str) -> str:
+    """Return the password in NFC, the same from every keyboard (RFC 8265, 4.2)."""
+    return unicodedata.normalize("NFC", password)
