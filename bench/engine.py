@@ -21,7 +21,8 @@ from talipp.indicators import EMA, MACD, RSI
 from bench.figure import Figure, tell
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.engine.engine import Engine
-from mintscope.market.engine.kernels import GRAINS, ROW, SERVICE, SWING, WIDTHS, Trades
+from mintscope.market.engine.given import Trades
+from mintscope.market.engine.kernels import GRAINS, ROW, SERVICE, SWING, WIDTHS
 from mintscope.market.report import token_report
 
 MINTS: Final = 100_000

@@ -79,13 +79,13 @@ class ManyHistories(ManyMints):
                 Mint(""), 0, 0, -1, 0, is_buy=True, volume=10**6, price_usd=usd, price_sol=0.01
             )
             fold.apply(time_s, swap)
-        return fold.state(), RecentCandles(0, bytes(8 * ACC), closes[:-1])
+        return fold.state(), RecentCandles(0, bytes(8 * ACC), np.array(closes[:-1]).tobytes())
 
     @override
     def _line(self, mint: Mint) -> MintAsFolded:
         line = super()._line(mint)
         state, recent = self._made.choice(self._histories)
-        newest = np.repeat(recent.closes, 3).tobytes()
+        newest = np.repeat(np.frombuffer(recent.closes), 3).tobytes()
         return msgspec.structs.replace(
             line,
             state=state,

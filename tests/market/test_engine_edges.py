@@ -10,6 +10,7 @@ from mintscope.kit.primitives import Slot, UnixS
 from mintscope.market.engine import kernels
 from mintscope.market.engine.engine import Engine
 from mintscope.market.engine.fold import Follows, Hole, MintFold, Tail, read_state
+from mintscope.market.engine.given import Candles
 from mintscope.market.log import CandleRow
 from mintscope.market.report import report_of
 from mintscope.market.timeframe import Timeframe
@@ -134,7 +135,7 @@ def test_a_whole_series_is_what_was_served_candle_by_candle() -> None:
         made_swaps.apply(ENGINE, WHOLE, [high, low])
         row = ENGINE.snapshot(WHOLE, UnixS(low.time))
         served.append(row[3 * kernels.READ : 4 * kernels.READ].copy())
-    candles = kernels.Candles(np.array(highs), np.array(lows), np.array(closes))
+    candles = Candles(np.array(highs), np.array(lows), np.array(closes))
     out = np.zeros((len(closes), kernels.READ))
     acc = np.zeros(kernels.ACC)
     kernels.series(np.zeros(1, kernels.FRAME)[0], acc, candles, kernels.SERVICE, out)

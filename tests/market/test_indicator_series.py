@@ -12,7 +12,8 @@ from talipp.ohlcv import OHLCV
 
 from mintscope.kit.primitives import UnixS
 from mintscope.market.engine.frame import waypoint
-from mintscope.market.engine.kernels import ACC, SERVICE, Floats, close_candle
+from mintscope.market.engine.given import Floats
+from mintscope.market.engine.kernels import ACC, SERVICE, close_candle
 from mintscope.market.series.pools import SeriesCandle
 from mintscope.market.series.series import NAMES, Series, Start, indicators_of, start_of
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from talipp.indicators import MACD, DonchianChannels, Ichimoku, KeltnerChannels, SuperTrend
 from talipp.ohlcv import OHLCV
 
-from mintscope.market.engine.kernels import Floats
+from mintscope.market.engine.given import Floats
 from mintscope.market.indicators import INDICATORS, Bars, read
 
 CLOSE: Final = 1e-9

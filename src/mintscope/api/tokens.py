@@ -39,7 +39,7 @@ from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS, Wallet, about
 from mintscope.kit.time import HOUR_S, SECOND_MS, iso_time
 from mintscope.market.coverage import ReadShare, ReportCoverage, window_start
 from mintscope.market.engine.engine import Engine
-from mintscope.market.engine.kernels import Trades
+from mintscope.market.engine.given import Trades
 from mintscope.market.listing.look_alikes import cleaned, hides
 from mintscope.market.mint_facts import PROGRAM_NAMES, MintFacts
 from mintscope.market.report import ReadReport, TokenReport, tag_of, token_report

@@ -16,7 +16,8 @@ from mintscope.kit.errors import InsufficientData
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS, about, on_request
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.coverage import ReportCoverage
-from mintscope.market.engine.kernels import COUNTS, FIRST, READ, SHARES, SOL, USD, Floats
+from mintscope.market.engine.given import Floats
+from mintscope.market.engine.kernels import COUNTS, FIRST, READ, SHARES, SOL, USD
 from mintscope.market.standings import Confidence, PriceBasis
 from mintscope.solana.blocks import WSOL
 

@@ -9,7 +9,13 @@ import pytest
 from structlog.testing import capture_logs
 
 from mintscope.market.follow.chunk_files import ChunkFiles
-from mintscope.market.listing.averages import OF_RECENT, PLACES, AverageColumns, Averages
+from mintscope.market.listing.averages import (
+    OF_CLOSED,
+    OF_OPEN,
+    OF_RECENT,
+    AverageColumns,
+    Averages,
+)
 from mintscope.market.listing.chunks import ChunkInMemory, PartChunk, closes_of
 from mintscope.market.listing.columns import ROW
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
@@ -98,7 +104,7 @@ class Twin:
 
 def values(state: Averages) -> dict[str, bytes]:
     """Return each column of *state*, and some of earlier candles."""
-    found = {name: state.column(name).tobytes() for name in (*PLACES, *OF_RECENT)}
+    found = {name: state.column(name).tobytes() for name in (*OF_OPEN, *OF_CLOSED, *OF_RECENT)}
     for name in ("rsi_m5", "atr_m5", "bollinger_lower_m5"):
         found[f"earlier {name}"] = state.earlier(name, Timeframe.M5).tobytes()
     return found

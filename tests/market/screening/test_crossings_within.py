@@ -2,6 +2,7 @@
 
 import itertools
 import re
+from array import array
 from collections.abc import Sequence
 from random import Random
 from typing import Final
@@ -60,7 +61,7 @@ def folded(n: int, own: Own, *, is_recent: bool) -> MintAsFolded:
         for timeframe, width_s in WIDTH_S.items():
             closes[timeframe][at // width_s] = swap.price_usd or 0.0
     recent = {
-        each: RecentCandles(0, bytes(8 * ACC), list(of.values())[:-1])
+        each: RecentCandles(0, bytes(8 * ACC), array("d", [*of.values()][:-1]).tobytes())
         for each, of in closes.items()
         if of
     }

@@ -1,5 +1,6 @@
 """Rows of random conditions over many tokens are those of their reports, looked at one by one."""
 
+from array import array
 from random import Random
 from typing import Any, Final
 
@@ -57,7 +58,9 @@ def folded(mint: Mint, own: list[tuple[UnixS, PricedSwap]]) -> MintAsFolded:
     newest = {}
     for timeframe in TIMEFRAMES:
         *closed, _ = candles_of(own, timeframe)
-        recent[timeframe] = RecentCandles(0, bytes(8 * ACC), [one.close for one in closed])
+        recent[timeframe] = RecentCandles(
+            0, bytes(8 * ACC), array("d", [one.close for one in closed]).tobytes()
+        )
         prices = [(one.high, one.low, one.close) for one in closed]
         newest[timeframe] = np.array(prices, float).tobytes()
     return MintAsFolded(

@@ -11,7 +11,7 @@ from mintscope.market.engine.recent import (
     ATR,
     HIGH,
     LOW,
-    RECENT,
+    RECENTS,
     begin_recents,
     keep_candles,
     read_recent,
@@ -30,6 +30,7 @@ from support.oracles.definitions import Candle, atr
 BEGIN: Final = UnixS(1_760_000_040)
 CANDLES: Final = 700
 PLACES: Final = np.zeros(1, np.int32)
+OF_M1: Final = RECENTS[0]
 STEPS: Final = {
     "wandering": (0.95, 1.05), "falling": (0.98, 1.0), "rising": (1.0, 1.02), "still": (1.0, 1.0),
 }  # fmt: skip
@@ -46,22 +47,23 @@ def made(kind: str) -> list[tuple[float, float, float]]:
     return found
 
 
-def begun(closed: list[tuple[float, float, float]], since: int) -> Any:
-    recents = np.zeros(1, RECENT)
+def begun(closed: list[tuple[float, float, float]], since: int, of: Any = OF_M1) -> Any:
+    recents = np.zeros(1, of)
     prices = np.array(closed[since:], float).reshape(-1, 3)
     counts = np.array([len(prices)])
-    begin_recents(recents, np.array([since]), counts, prices)
+    last = np.array([row[-1] for row in closed[-1:]] or [0.0])
+    begin_recents(recents, np.array([len(closed)]), last, counts, prices)
     return recents
 
 
 @pytest.mark.parametrize("kind", STEPS)
-@pytest.mark.parametrize("since", [0, 40])
+@pytest.mark.parametrize(("since", "of"), [(0, RECENTS[0]), (40, RECENTS[0]), (0, RECENTS[1])])
 def test_a_swing_is_that_of_the_newest_candles_and_tells_when_it_is_lost(
-    kind: str, since: int
+    kind: str, since: int, of: Any
 ) -> None:
     """Read again as soon as one is lost, it is known at every candle."""
     prices = made(kind)
-    recents = begun(prices[:since], since)
+    recents = begun(prices[:since], since, of)
     counts = np.array([[since + 1]])
     lost_count = 0
     for n in range(since, CANDLES):
@@ -79,7 +81,7 @@ def test_a_swing_is_that_of_the_newest_candles_and_tells_when_it_is_lost(
             assert found[ATR, 0] == pytest.approx(expected[-1], rel=1e-12)
         if keep_candles(recents, PLACES, counts, np.array([prices[n]]), np.array([0]), 0)[0]:
             lost_count += 1
-            recents = begun(prices[: n + 1], since)
+            recents = begun(prices[: n + 1], since, of)
     assert lost_count > 20 if kind in {"falling", "rising"} else lost_count < 40
 
 
@@ -105,8 +107,8 @@ def test_lost_swings_are_read_again_in_turn() -> None:
 
 
 def test_a_token_without_closed_candles_of_a_timeframe_takes_no_place() -> None:
-    rows = RecentRows(4)
-    rows.write(np.array([0, 1]), np.zeros(2, RECENT))
+    rows = RecentRows(4, OF_M1)
+    rows.write(np.array([0, 1]), np.zeros(2, OF_M1))
     assert len(rows.kept) == 1
     closed = begun(made("still")[:30], 0)
     rows.write(np.array([2]), closed)
@@ -114,7 +116,12 @@ def test_a_token_without_closed_candles_of_a_timeframe_takes_no_place() -> None:
     rows.make_room(50)
     assert rows.places[:5].tolist() == [0, 0, 1, 2, 0]
     assert rows.read(slice(1, 4)).tobytes() == b"".join(
-        [bytes(RECENT.itemsize), closed.tobytes(), bytes(RECENT.itemsize)]
+        [bytes(OF_M1.itemsize), closed.tobytes(), bytes(OF_M1.itemsize)]
     )
-    rows.write(np.array([2, 3]), np.zeros(2, RECENT))
+    rows.write(np.array([2, 3]), np.zeros(2, OF_M1))
     assert not any(rows.kept.tobytes())
+
+
+def test_candles_of_a_token_take_at_most_a_kilobyte_and_a_half() -> None:
+    place_and_open = np.dtype("i4").itemsize + 2 * np.dtype("f8").itemsize
+    assert sum(of.itemsize + place_and_open for of in RECENTS) <= 1_500

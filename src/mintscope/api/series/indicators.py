@@ -35,7 +35,8 @@ from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixS
 from mintscope.market.engine.frames import FORGOTTEN
-from mintscope.market.engine.kernels import ACC, Floats
+from mintscope.market.engine.given import Floats
+from mintscope.market.engine.kernels import ACC
 from mintscope.market.indicators import AskedIndicator, read
 from mintscope.market.series.pools import KeptCandles, SeriesCandle
 from mintscope.market.series.series import (

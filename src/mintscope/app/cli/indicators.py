@@ -16,7 +16,7 @@ from mintscope.app.cli.table import BadTable, Row, rows
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.engine import kernels
 from mintscope.market.engine.engine import Engine
-from mintscope.market.engine.kernels import Candles, Floats, Periods, Trades
+from mintscope.market.engine.given import Candles, Floats, Periods, Trades
 from mintscope.market.report import Fibonacci, Macd, report_of
 
 app = typer.Typer()

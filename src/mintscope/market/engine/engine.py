@@ -33,7 +33,7 @@ from mintscope.market.coverage import ReportCoverage, ReportCoverages
 from mintscope.market.engine import kernels
 from mintscope.market.engine.fold import price_of, read_state
 from mintscope.market.engine.frames import AskedFrame, Frames
-from mintscope.market.engine.kernels import Floats, Trades, Volumes
+from mintscope.market.engine.given import Candles, Floats, Trades, Volumes
 from mintscope.market.log import (
     Appended,
     CandleRow,
@@ -184,7 +184,7 @@ class Engine:
         kernels.series(
             np.zeros(1, kernels.FRAME)[0],
             np.zeros(kernels.ACC),
-            kernels.Candles(none, none, none),
+            Candles(none, none, none),
             kernels.SERVICE,
             np.zeros((0, kernels.READ)),
         )

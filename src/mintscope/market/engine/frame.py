@@ -8,7 +8,8 @@ import msgspec
 import numpy as np
 
 from mintscope.kit.primitives import UnixS
-from mintscope.market.engine.kernels import ACC, SERVICE, Floats, close_candle
+from mintscope.market.engine.given import Floats
+from mintscope.market.engine.kernels import ACC, SERVICE, close_candle
 from mintscope.market.log import CandleRow, PricedSwap, Waypoint
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 

@@ -20,7 +20,8 @@ import numpy as np
 from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 from mintscope.market.engine import kernels
-from mintscope.market.engine.kernels import ACC, AVERAGES, FRAME, READ, SERVICE, SWING, Floats
+from mintscope.market.engine.given import Candles, Floats
+from mintscope.market.engine.kernels import ACC, AVERAGES, FRAME, READ, SERVICE, SWING
 from mintscope.market.timeframe import Timeframe
 
 
@@ -197,7 +198,7 @@ def short_values(spans: Any, now: UnixS, *, leaves_out_open: bool) -> Floats:
     prices = (np.ascontiguousarray(shown[name]) for name in ("high", "low", "close"))
     out = np.zeros((len(shown), READ))
     frame = np.zeros(1, FRAME)[0]
-    kernels.series(frame, np.zeros(ACC), kernels.Candles(*prices), SERVICE, out)
+    kernels.series(frame, np.zeros(ACC), Candles(*prices), SERVICE, out)
     newest: Floats = out[-1]
     return newest
 

@@ -2,12 +2,10 @@
 
 The arithmetic of definitions D1 to D8, one swap or one candle at a time.
 
-Compiled by numba, and the very same code as plain Python under NUMBA_DISABLE_JIT=1.  Every kernel
-lives in this file, because numba's cache knows a function by its own file only.
+Compiled by numba, and the very same code as plain Python under NUMBA_DISABLE_JIT=1.  They live in
+one file, because numba's cache knows a function by its own file only.
 
-Accumulators
-------------
-What the closed candles of one timeframe leave behind, in `acc`: the MACD's
+Accumulators: what the closed candles of one timeframe leave behind, in `acc`: the MACD's
 two averages and its signal, Wilder's mean gain and loss, the last close, then
 one EMA per period.  Until an average has its first value its cell holds the
 plain sum of what it has seen.
@@ -19,55 +17,13 @@ A row of zeros is a mint that has not traded.
 """
 
 from math import nan
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mintscope.kit.compiled import bulk_kernel, kernel
+from mintscope.market.engine.given import Candles, Floats, Ints, Periods, Trades, Volumes
 from mintscope.market.engine.prefetch import prefetch
-
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
-Bools = NDArray[np.bool_]
-
-
-class Periods(NamedTuple):
-    """The number of candles of each indicator; fast < slow."""
-
-    ema: tuple[int, ...] | Ints
-    rsi: int
-    fast: int
-    slow: int
-    signal: int
-
-
-class Trades(NamedTuple):
-    """Swaps in order: their rows, times, prices (NaN for none), volumes and sides."""
-
-    rows: Ints
-    times: Ints
-    prices_usd: Floats
-    prices_sol: Floats
-    volumes: Ints
-    buys: Bools
-
-
-class Volumes(NamedTuple):
-    """Volumes bought and sold at some times, oldest first."""
-
-    times: Ints
-    buys: Ints
-    sells: Ints
-
-
-class Candles(NamedTuple):
-    """The prices of consecutive candles, oldest first."""
-
-    highs: Floats
-    lows: Floats
-    closes: Floats
-
 
 SERVICE: Final = Periods(ema=(9, 21, 50, 200), rsi=14, fast=12, slow=26, signal=9)
 PRICE_MAX: Final = 1e300
@@ -88,15 +44,12 @@ ACC: Final = EMA + len(SERVICE.ema)
 # shares of the windows, the candle counts, the first bucket, the price in USD and SOL.
 AVERAGES: Final = len(SERVICE.ema) + 4
 READ: Final = AVERAGES + 11
-READ_A_ROW: Final = 2 * AVERAGES + 1
 PRICE: Final = AVERAGES  # the number of the close, behind those of the averages
 
-# A history of closed candles: the accumulators of the first HELD of them, their count, and the
-# closes of those since, by number: so values of the newest AGES closed candles can be read.
+# `recent` keeps accumulators without the newest LATER closed candles, and closes by number.
 AGES: Final = 5
-CLOSES: Final = AGES - 1
-HELD: Final = ACC
-HISTORY: Final = ACC + 1 + CLOSES
+LATER: Final = AGES - 1
+CLOSES_HELD: Final = 24
 SHARES: Final = len(WIDTHS) * READ
 COUNTS: Final = SHARES + len(GRAINS)
 FIRST: Final = COUNTS + len(WIDTHS)
@@ -477,64 +430,111 @@ def series(frame: Any, acc: Floats, candles: Candles, periods: Periods, out: Flo
         read_swing(frame, out[j, len(periods.ema) + 4 :])
 
 
-@bulk_kernel
-def close_rows(accs: Floats, counts: Ints, closes: Floats, at: Ints, k: int) -> None:
-    """Close the open candles of timeframe *k* of rows *at*, which *counts* already includes."""
-    for j in range(len(at)):
-        i = at[j]
-        if counts[i, k] > 0:
-            close_candle(accs[i, k], counts[i, k] - 1, closes[i], SERVICE)
+@kernel
+def held_averages(recent: Any, closed: int, acc: Floats) -> int:
+    """Write what *recent* holds of *closed* candles to *acc*; return of how many it is."""
+    held = closed - int(recent["later"])
+    acc[:LAST] = recent["averages"][:LAST]
+    acc[EMA:] = recent["averages"][LAST:]
+    acc[LAST] = recent["closes"][(held - 1) % CLOSES_HELD] if held > 0 else 0.0
+    return held
+
+
+@kernel
+def hold_averages(recent: Any, acc: Floats) -> None:
+    """Let *recent* hold *acc*, but for its last close."""
+    recent["averages"][:LAST] = acc[:LAST]
+    recent["averages"][LAST:] = acc[EMA:]
 
 
 @bulk_kernel
-def read_rows(accs: Floats, counts: Ints, closes: Floats) -> Floats:
-    """Return the averages of all rows of one timeframe, READ_A_ROW values by row: [z, i].
+def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> None:
+    """Prepare *recents* for closing the open candles of timeframe *k* of rows *at*.
 
-    Those with the open candle, as `read_averages` does; those without it, as
-    `read_closed_averages` does; and the close of the candle before it.
+    places   by row of *at*: where it stands in *recents*, which gets the closes afterwards
+    counts   candles by row and timeframe, the open one included
     """
-    found = np.empty((READ_A_ROW, len(closes)))
-    read = np.zeros(2 * AVERAGES + 1)
-    for i in range(len(closes)):
-        read[:] = nan
+    acc = np.zeros(ACC)
+    for j in range(len(at)):
+        closed = counts[at[j], k] - 1
+        if closed < 0:
+            continue
+        recent = recents[places[j]]
+        if recent["later"] < LATER:
+            recent["later"] += 1
+            continue
+        held = held_averages(recent, closed, acc)
+        close_candle(acc, held, recent["closes"][held % CLOSES_HELD], SERVICE)
+        hold_averages(recent, acc)
+
+
+@kernel
+def closed_averages(recent: Any, closed: int, acc: Floats) -> None:
+    """Write the accumulators after *closed* candles to *acc*."""
+    for j in range(held_averages(recent, closed, acc), closed):
+        close_candle(acc, j, recent["closes"][j % CLOSES_HELD], SERVICE)
+
+
+@bulk_kernel
+def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats:
+    """Return, as `read_averages` does, the averages of rows with the open candle: [z, i].
+
+    places   by row: where it stands in *recents*
+    """
+    found = np.full((AVERAGES, len(counts)), nan)
+    acc = np.zeros(ACC)
+    for i in range(len(counts)):
         closed = counts[i] - 1
         if closed >= 0:
-            read_averages(accs[i], closed, closes[i], SERVICE, read)
-        if closed > 0:
-            read_closed_averages(accs[i], closed, SERVICE, read[AVERAGES:])
-            read[2 * AVERAGES] = accs[i, LAST]
-        for z in range(READ_A_ROW):
-            found[z, i] = read[z]
+            closed_averages(recents[places[i]], closed, acc)
+            read_averages(acc, closed, closes[i], SERVICE, found[:, i])
     return found
 
 
-@kernel
-def keep_close(history: Floats, closed: int, close: float) -> None:
-    """Add *close*, that of the candle after *closed* others."""
-    held = int(history[HELD])
-    if closed - held == CLOSES:
-        close_candle(history, held, history[HELD + 1 + held % CLOSES], SERVICE)
-        history[HELD] = held + 1
-    history[HELD + 1 + closed % CLOSES] = close
+@bulk_kernel
+def read_closed_rows(recents: Any, places: Any, counts: Ints) -> Floats:
+    """Return the averages of rows without the open candle, and the last close: [z, i]."""
+    found = np.full((AVERAGES + 1, len(counts)), nan)
+    acc = np.zeros(ACC)
+    for i in range(len(counts)):
+        closed = counts[i] - 1
+        if closed > 0:
+            closed_averages(recents[places[i]], closed, acc)
+            read_closed_averages(acc, closed, SERVICE, found[:, i])
+            found[PRICE, i] = acc[LAST]
+    return found
 
 
 @bulk_kernel
-def keep_closes(histories: Floats, counts: Ints, closes: Floats, at: Ints, k: int) -> None:
-    """Add the closes of the open candles of timeframe *k* of rows *at*, as `close_rows` does."""
-    for j in range(len(at)):
-        i = at[j]
-        if counts[i, k] > 0:
-            keep_close(histories[k, i], counts[i, k] - 1, closes[i])
+def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
+    recents: Any, closed: Ints, accs: Floats, since: Ints, begun: Floats, counts: Ints, closes: Any
+) -> None:
+    """Let each of *recents* hold the accumulators *accs* of *closed* candles, or earlier ones.
 
-
-@kernel
-def begin_history(history: Floats, acc: Floats, closed: int, closes: Floats) -> None:
-    """Make *history* that of *closes* behind *closed* others, and *acc* what all leave behind."""
-    history[:ACC] = acc
-    history[HELD] = closed
-    for j in range(len(closes)):
-        keep_close(history, closed + j, closes[j])
-        close_candle(acc, closed + j, closes[j], SERVICE)
+    since, begun   how many candles came before the *counts* newest of *closes*, and what they left
+                   behind: if these do not lead to *accs*, none is known
+    """
+    first = 0
+    acc = np.zeros(ACC)
+    for i in range(len(recents)):
+        held = max(closed[i] - LATER, since[i])
+        acc[:] = begun[i]
+        for j in range(since[i], since[i] + counts[i]):
+            if j == held:
+                hold_averages(recents[i], acc)
+            close_candle(acc, j, closes[first + j - since[i]], SERVICE)
+        is_known = counts[i] > 0 and since[i] + counts[i] == closed[i] and np.all(acc == accs[i])
+        if is_known:
+            recents[i]["later"] = closed[i] - held
+            if held == since[i]:
+                recents[i]["closes"][(held - 1) % CLOSES_HELD] = begun[i, LAST]
+            for j in range(max(held - 1, since[i]), closed[i]):
+                recents[i]["closes"][j % CLOSES_HELD] = closes[first + j - since[i]]
+        else:
+            recents[i]["later"] = 0
+            hold_averages(recents[i], accs[i])
+            recents[i]["closes"][(closed[i] - 1) % CLOSES_HELD] = accs[i, LAST]
+        first += counts[i]
 
 
 @kernel
@@ -579,7 +579,7 @@ def close_value(acc: Floats, closed: int, close: float, z: int, periods: Periods
 
 
 @bulk_kernel
-def read_earlier(histories: Floats, counts: Ints, z: int) -> Floats:
+def read_earlier(recents: Any, places: Any, counts: Ints, z: int) -> Floats:
     """Return value *z* of the newest closed candles of all rows, by age: [age, i]; NaN: none.
 
     The newest closed candle has age 1.
@@ -590,11 +590,11 @@ def read_earlier(histories: Floats, counts: Ints, z: int) -> Floats:
         closed = counts[i] - 1
         if closed <= 0:
             continue
-        acc[:] = histories[i, :ACC]
-        held = int(histories[i, HELD])
-        if held > 0 and closed - held < AGES:
+        recent = recents[places[i]]
+        held = held_averages(recent, closed, acc)
+        if held > 0:  # at most LATER candles have closed since
             found[closed - held + 1, i] = closed_value(acc, held, z, SERVICE)
         for j in range(held, closed):
-            close_value(acc, j, histories[i, HELD + 1 + j % CLOSES], z, SERVICE)
+            close_value(acc, j, recent["closes"][j % CLOSES_HELD], z, SERVICE)
             found[closed - j, i] = closed_value(acc, j + 1, z, SERVICE)
     return found

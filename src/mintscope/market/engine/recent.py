@@ -1,6 +1,6 @@
 """Compiled kernels of the newest candles of all tokens: ATR, Bollinger bands and swings.
 
-A list keeps them for each token and timeframe, beside the accumulators of `kernels`.  These kernels
+A list keeps them for each token and timeframe, with the accumulators of `kernels`.  These kernels
 call none of that file, because numba's cache knows a function by its own file only.
 
 ATR        Wilder's mean of the true ranges, from the first candle on, as `series.indicators_of`
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.compiled import bulk_kernel, kernel
+from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 Floats = NDArray[np.float64]
 Ints = NDArray[Any]
@@ -30,29 +31,41 @@ SWING_CLOSED: Final = 99  # and the open one
 AGES: Final = 5  # of closed candles that a crossing looks back
 FORGOTTEN: Final = 500 + ATR_CANDLES  # candles, as `series.indicators_of` has it
 CLOSES_HELD: Final = BANDS_CANDLES - 1 + AGES
-SWINGS_HELD: Final = 5
+ACCUMULATED: Final = 9  # of `kernels.ACC`, all but the last close
 READ_BACK: Final = FORGOTTEN + AGES  # closed candles, from which everything is known
+# A candle of a minute closes most often, and each further one is 72 bytes a token.
+SWINGS_HELD: Final = {each: 3 if each == Timeframe.M1 else 2 for each in TIMEFRAMES}
+HAS_MORE: Final = 128  # more candles than those that are held
 
-SIDE: Final = np.dtype(
-    [
-        ("since", "i4"),
-        ("count", "u1"),
-        ("has_more", "?"),
-        ("numbers", "u1", SWINGS_HELD),  # of the candles, modulo 256
-        ("values", "f8", SWINGS_HELD),
-    ]
-)
-# since: the number of the first closed candle that is known; ranges: Wilder's sum or mean after a
-# candle, and closes: both by the number of the candle modulo their length.
-RECENT: Final = np.dtype(
-    [
-        ("ranges", "f8", AGES),
-        ("closes", "f8", CLOSES_HELD),
-        ("since", "i4"),
-        ("top", SIDE),
-        ("bottom", SIDE),  # its lows are held negative
-    ]
-)
+
+def _recent(swings: int) -> np.dtype[Any]:
+    """Return the type of the newest candles of a row and timeframe, with *swings* of each side.
+
+    averages   `kernels.ACC` but for the last close, after all closed candles but the newest *later*
+    ranges     Wilder's sum or mean after a candle, and closes: both by the number of the candle
+               modulo their length
+    since      the number of the first closed candle that is known
+    top        of the highs; bottom: of the lows, which are held negative:
+               `known`: as many of the newest closed candles are, up to SWING_CLOSED;
+               `count` of candles that are held, plus HAS_MORE; `numbers` of these, modulo 256
+    """
+    side = np.dtype(
+        [("known", "u1"), ("count", "u1"), ("numbers", "u1", swings), ("values", "f8", swings)]
+    )
+    return np.dtype(
+        [
+            ("averages", "f8", ACCUMULATED),
+            ("ranges", "f8", AGES),
+            ("closes", "f8", CLOSES_HELD),
+            ("since", "i4"),
+            ("later", "u1"),
+            ("top", side),
+            ("bottom", side),
+        ]
+    )
+
+
+RECENTS: Final = tuple(_recent(SWINGS_HELD[timeframe]) for timeframe in TIMEFRAMES)
 ATR, UPPER, MIDDLE, LOWER, HIGH, LOW = range(6)
 NAMES: Final = (
     "atr", "bollinger_upper", "bollinger_middle", "bollinger_lower", "swing_high", "swing_low",
@@ -73,30 +86,32 @@ def wilder_range(before: float, seen: int, true_range: float) -> float:
 @kernel
 def keep_extreme(side: Any, number: int, value: float) -> bool:
     """Add *value* of closed candle *number*; return whether the extreme of the window is lost."""
-    count = int(side["count"])
+    held = int(side["count"])
+    has_more = held >= HAS_MORE
+    count = held % HAS_MORE
     while count > 0 and side["values"][count - 1] <= value:
         count -= 1
-        side["has_more"] = False
-    if not side["has_more"]:
-        if count < SWINGS_HELD:
+        has_more = False
+    if not has_more:
+        if count < len(side["values"]):
             side["values"][count] = value
             side["numbers"][count] = number % 256
             count += 1
         else:
-            side["has_more"] = True
+            has_more = True
     if (number - int(side["numbers"][0])) % 256 >= SWING_CLOSED:  # it leaves
         for z in range(1, count):
             side["values"][z - 1] = side["values"][z]
             side["numbers"][z - 1] = side["numbers"][z]
         count -= 1
-    side["count"] = count
     if count > 0:
+        side["count"] = count + HAS_MORE if has_more else count
+        side["known"] = min(int(side["known"]) + 1, SWING_CLOSED)
         return False
-    side["has_more"] = False
-    side["since"] = number
     side["values"][0] = value
     side["numbers"][0] = number % 256
     side["count"] = 1
+    side["known"] = 1
     return True
 
 
@@ -146,7 +161,6 @@ def keep_candles(  # noqa: PLR0913, PLR0917 - one argument for each column
 @kernel
 def begin_side(side: Any, since: int, values: Floats) -> None:
     """Make *side* that of closed candles with *values*, of which number *since* is the first."""
-    closed = since + len(values)
     first = max(0, len(values) - SWING_CLOSED)
     held = np.zeros(SWING_CLOSED, np.int64)
     count = 0
@@ -155,32 +169,36 @@ def begin_side(side: Any, since: int, values: Floats) -> None:
             count -= 1
         held[count] = j
         count += 1
-    side["since"] = 0 if since == 0 else max(since, closed - SWING_CLOSED)
-    side["count"] = min(count, SWINGS_HELD)
-    side["has_more"] = count > SWINGS_HELD
-    for z in range(min(count, SWINGS_HELD)):
+    most = min(count, len(side["values"]))
+    side["known"] = len(values) - first
+    side["count"] = most + HAS_MORE if count > most else most
+    for z in range(most):
         side["values"][z] = values[held[z]]
         side["numbers"][z] = (since + held[z]) % 256
 
 
-@kernel
-def begin_recents(recents: Any, since: Ints, counts: Ints, candles: Floats) -> None:
-    """Make each of *recents* that of closed candles: high, low and close of each.
+@bulk_kernel
+def begin_recents(recents: Any, closed: Ints, last: Floats, counts: Ints, candles: Floats) -> None:
+    """Make each of *recents* that of its newest closed candles, but for the accumulators.
 
-    since     the number of the first candle of each; before it none is known
-    counts    how many of *candles* are those of each, one after another
+    closed    how many candles of each have closed
+    last      the close of the newest one, as the fold has it
+    counts    how many of *candles* are those of each, one after another: high, low and close; if
+              they do not end with *last*, none is known
     """
     first = 0
-    for k in range(len(recents)):
-        recent = recents[k]
-        recent["since"] = since[k]
-        for j in range(counts[k]):
-            high, low, close = candles[first + j]
-            keep_close(recent, since[k] + j, high, low, close)
-        own = candles[first : first + counts[k]]
-        begin_side(recent["top"], since[k], own[:, 0].copy())
-        begin_side(recent["bottom"], since[k], -own[:, 1])
-        first += counts[k]
+    for i in range(len(recents)):
+        own = candles[first : first + counts[i]]
+        first += counts[i]
+        if len(own) > closed[i] or (len(own) > 0 and own[-1, 2] != last[i]):
+            own = own[:0]
+        recent = recents[i]
+        since = closed[i] - len(own)
+        recent["since"] = since
+        for j in range(len(own)):
+            keep_close(recent, since + j, own[j, 0], own[j, 1], own[j, 2])
+        begin_side(recent["top"], since, own[:, 0].copy())
+        begin_side(recent["bottom"], since, -own[:, 1])
 
 
 @kernel
@@ -192,17 +210,24 @@ def range_value(recent: Any, number: int, mean: float) -> float:
 
 
 @kernel
-def bands(recent: Any, number: int, close: float) -> tuple[float, float]:
-    """Return mean and deviation of the closes up to candle *number*, whose close is *close*."""
-    if number - recent["since"] < BANDS_CANDLES - 1:
-        return nan, nan
+def newest_first(recent: Any, number: int, closes: Floats) -> None:
+    """Write the closes of the candles that are held to *closes*; *number* is that of the newest."""
+    place = number % CLOSES_HELD
+    for j in range(CLOSES_HELD):
+        closes[j] = recent["closes"][place]
+        place = place - 1 if place > 0 else CLOSES_HELD - 1
+
+
+@kernel
+def bands(closes: Floats, first: int, close: float) -> tuple[float, float]:
+    """Return mean and deviation of *close* and the 19 of *closes* from place *first* on."""
     total = close
-    for age in range(1, BANDS_CANDLES):
-        total += recent["closes"][(number - age) % CLOSES_HELD]
+    for j in range(first, first + BANDS_CANDLES - 1):
+        total += closes[j]
     mean = total / BANDS_CANDLES
     squares = (close - mean) ** 2
-    for age in range(1, BANDS_CANDLES):
-        squares += (recent["closes"][(number - age) % CLOSES_HELD] - mean) ** 2
+    for j in range(first, first + BANDS_CANDLES - 1):
+        squares += (closes[j] - mean) ** 2
     return mean, sqrt(squares / BANDS_CANDLES)
 
 
@@ -211,7 +236,7 @@ def extreme(side: Any, closed: int, value: float) -> float:
     """Return the greatest of *value*, of the open candle, and those of the window; NaN: unknown."""
     if closed == 0:
         return value
-    if side["since"] > 0 and closed - side["since"] < SWING_CLOSED:
+    if int(side["known"]) < min(closed, SWING_CLOSED):
         return nan
     greatest: float = max(value, side["values"][0])
     return greatest
@@ -224,7 +249,8 @@ def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Flo
     places   by row: where it stands in *recents*
     prices   by row: high, low and close of the open candle
     """
-    found = np.full((6, len(counts)), nan)
+    found = np.full((len(NAMES), len(counts)), nan)
+    closes = np.zeros(CLOSES_HELD)
     for i in range(len(counts)):
         closed = counts[i] - 1
         if closed < 0:
@@ -239,7 +265,11 @@ def read_recent(recents: Any, places: Ints, counts: Ints, prices: Floats) -> Flo
             before = recent["ranges"][(closed - 1) % AGES]
             mean = wilder_range(before, closed - recent["since"] - 1, true_range)
             found[ATR, i] = range_value(recent, closed, mean)
-        middle, deviation = bands(recent, closed, close)
+        middle = nan
+        deviation = nan
+        if closed - recent["since"] >= BANDS_CANDLES - 1:
+            newest_first(recent, closed - 1, closes)
+            middle, deviation = bands(closes, 0, close)
         found[UPPER, i] = middle + BANDS_WIDTH * deviation
         found[MIDDLE, i] = middle
         found[LOWER, i] = middle - BANDS_WIDTH * deviation
@@ -255,8 +285,11 @@ def read_earlier_recent(recents: Any, places: Ints, counts: Ints, z: int) -> Flo
     The newest closed candle has age 1; NaN for none.  places: as of `read_recent`.
     """
     found = np.full((AGES + 1, len(counts)), nan)
+    closes = np.zeros(CLOSES_HELD)
     for i in range(len(counts)):
         recent = recents[places[i]]
+        if z != ATR:
+            newest_first(recent, counts[i] - 2, closes)
         for age in range(1, AGES + 1):
             number = counts[i] - 1 - age
             if number < recent["since"]:
@@ -264,6 +297,8 @@ def read_earlier_recent(recents: Any, places: Ints, counts: Ints, z: int) -> Flo
             if z == ATR:
                 found[age, i] = range_value(recent, number, recent["ranges"][number % AGES])
                 continue
-            middle, deviation = bands(recent, number, recent["closes"][number % CLOSES_HELD])
+            if number - recent["since"] < BANDS_CANDLES - 1:
+                break
+            middle, deviation = bands(closes, age, closes[age - 1])
             found[age, i] = middle + (MIDDLE - z) * BANDS_WIDTH * deviation
     return found

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from mintscope.market.engine.kernels import Floats
+from mintscope.market.engine.given import Floats
 from mintscope.market.indicators.bars import FORGETTING, Bars, exponential, mean, windows
 from mintscope.market.indicators.registry import indicator, period
 

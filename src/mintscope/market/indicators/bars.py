@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from mintscope.market.engine.kernels import Floats, Ints
+from mintscope.market.engine.given import Floats, Ints
 from mintscope.market.series.pools import SeriesCandle
 
 MICRO: Final = 1e6

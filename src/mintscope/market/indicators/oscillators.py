@@ -4,7 +4,8 @@ from typing import Final
 
 import numpy as np
 
-from mintscope.market.engine.kernels import ROUNDING, Floats
+from mintscope.market.engine.given import Floats
+from mintscope.market.engine.kernels import ROUNDING
 from mintscope.market.indicators.bars import (
     FORGETTING,
     Bars,

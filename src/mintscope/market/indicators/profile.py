@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from mintscope.market.engine.kernels import Floats
+from mintscope.market.engine.given import Floats
 
 VALUE_AREA: Final = 0.7
 BINS_MAX: Final = 200

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from mintscope.market.engine.kernels import Floats
+from mintscope.market.engine.given import Floats
 from mintscope.market.indicators.bars import Bars
 
 ASKED: Final = re.compile(r"([a-zA-Z]+)(?:\(([^()]*)\))?")

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from mintscope.market.engine.kernels import Floats
+from mintscope.market.engine.given import Floats
 from mintscope.market.indicators.bars import (
     FORGETTING,
     Bars,

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from mintscope.market.engine.kernels import Floats, Ints
+from mintscope.market.engine.given import Floats, Ints
 from mintscope.market.indicators.bars import Bars, nothing, windows
 from mintscope.market.indicators.registry import Parameter, indicator, period
 

@@ -23,9 +23,7 @@ from numpy.typing import NDArray
 
 from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import MINUTE_S
-from mintscope.market.engine import recent
-from mintscope.market.engine.recent import RECENT
-from mintscope.market.listing.averages import AverageColumns
+from mintscope.market.listing.averages import AverageColumns, recents_of
 from mintscope.market.listing.chunks import (
     ChunkInMemory,
     KeepChunk,
@@ -37,7 +35,8 @@ from mintscope.market.listing.chunks import (
     joined,
 )
 from mintscope.market.listing.snapshot import SlotTrades
-from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
+from mintscope.market.screening.grammar import before
+from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S
 
 Floats = NDArray[np.float64]
 
@@ -398,14 +397,16 @@ def _write(column: NDArray[np.float64], chunks: list[KeptChunk]) -> None:
 def load_list_kernels() -> None:
     """Compile or load the kernels of a list, so that the first list need not wait for them."""
     columns = ListColumns(UnixS(0))
-    columns.averages.close(columns.rows, np.zeros(0, np.int32), 0)
     averages = columns.averages.shown(columns.rows)
-    averages.column("rsi_m1")
-    averages.column("atr_m1")
-    averages.earlier("rsi_m1", Timeframe.M1)
-    averages.earlier("atr_m1", Timeframe.M1)
     none = np.zeros(0, np.int64)
-    recent.begin_recents(np.zeros(0, RECENT), none, none, np.zeros((0, 3)))
+    for k, timeframe in enumerate(TIMEFRAMES):  # each may keep another number of extremes
+        recents_of(k, [])
+        columns.averages.close(columns.rows, none, k)
+        averages.column(f"rsi_{timeframe}")
+        averages.column(f"atr_{timeframe}")
+        averages.column(before("price", timeframe))
+        averages.earlier(f"rsi_{timeframe}", timeframe)
+        averages.earlier(f"atr_{timeframe}", timeframe)
 
 
 # The newest price from before the day, then that at the end of each part; None before the first.

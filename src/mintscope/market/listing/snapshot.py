@@ -43,15 +43,16 @@ class MinuteVolume(NamedTuple):
 
 
 class RecentCandles(NamedTuple):
-    """Closed candles of one timeframe, up to the newest: their closes, oldest first.
+    """Closed candles of one timeframe, up to the newest.
 
     closed   how many came before them since tracking began
     acc      what those left behind: floats of 64 bits, little-endian
+    closes   of the candles, oldest first: floats of 64 bits
     """
 
     closed: int
     acc: bytes
-    closes: Sequence[float]
+    closes: bytes
 
 
 class MintAsFolded(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -313,7 +313,9 @@ def _recent(
         rows = db.execute(RECENT, {**numbers, "timeframe": timeframe})
         for number, group in groupby(rows, itemgetter(0)):
             (_, _, closed, acc), *_ = candles = list(group)
-            closes = [close for _, close, *_ in candles[:-1]]  # the newest one is open
+            closes = array(
+                "d", [row[1] for row in candles[:-1]]
+            ).tobytes()  # the newest one is open
             found[number][timeframe] = RecentCandles(closed or 0, acc or bytes(8 * ACC), closes)
     return found
 

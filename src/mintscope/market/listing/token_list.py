@@ -14,7 +14,7 @@ that was never stored.
 
 import zlib
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, Final, TypeAlias
 
@@ -23,8 +23,8 @@ import numpy as np
 
 from mintscope.kit.primitives import MINT_LENGTH_MAX, Mint, UnixS
 from mintscope.market.engine.fold import read_state
-from mintscope.market.engine.kernels import HISTORY, LAST, begin_history
-from mintscope.market.engine.recent import RECENT, begin_recents
+from mintscope.market.engine.recent import RECENTS
+from mintscope.market.listing.averages import ClosedCandles, recents_of
 from mintscope.market.listing.chunks import ChunkInMemory, KeepChunk, PartChunk
 from mintscope.market.listing.columns import (
     D1,
@@ -33,7 +33,6 @@ from mintscope.market.listing.columns import (
     ROWS_MIN,
     SPANS,
     DayCloses,
-    Floats,
     ListColumns,
 )
 from mintscope.market.listing.listed import ListedMint, ListedTokens, RowKeys, key_of
@@ -43,7 +42,6 @@ from mintscope.market.listing.snapshot import (
     FoldedTo,
     MintAsFolded,
     MintPage,
-    RecentCandles,
     SlotTrades,
 )
 from mintscope.market.mint_facts import MintFacts
@@ -51,8 +49,7 @@ from mintscope.market.standings import basis_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 M1: Final = list(Timeframe).index(Timeframe.M1)
-HIGH_AND_LOW: Final = [1, 2]  # of the four prices of a candle
-NO_PRICES: Final = np.zeros((0, 3))
+HIGH_AND_LOW: Final = slice(1, 3)  # of the four prices of a candle
 
 
 class KeptRows(msgspec.Struct, frozen=True, array_like=True):
@@ -96,6 +93,7 @@ class TokenList:
         """Add the mints of *page*, which is as of `folded`, or reload those already listed."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
         rows = [self._start(one) for one in page.mints]
+        self._load(rows, page.mints)
         for number, of_number in _parts(rows, page.mints).items():
             at, volumes, swaps, closes = zip(*of_number, strict=True)
             chunk = PartChunk(
@@ -159,10 +157,8 @@ class TokenList:
     def recall(self, page: MintPage) -> None:
         """Take the newest candles of the mints in *page*, which is as of `folded`."""
         assert page.folded == self.folded, f"expected {self.folded}, was {page.folded}"
-        for one in page.mints:
-            row = self._rows.get(one.mint)
-            if row is not None and one.state is not None:
-                self._load_recent(row, one)
+        found = [one for one in page.mints if one.mint in self._rows]
+        self._load([self._rows[one.mint] for one in found], found)
 
     def listed(self) -> ListedTokens:
         """Return the current list; this takes some time, during which the list must not change."""
@@ -263,10 +259,7 @@ class TokenList:
         kept["first"] = np.nan if one.first_usd is None else one.first_usd
         if one.state is not None:
             state = read_state(one.state)[0]
-            first = _load(kept, state)
-            frames = state["frames"]
-            self._columns.averages.load(row, frames["acc"], _histories(frames, one.recent))
-            self._load_recent(row, one)
+            first = _read_row(kept, state)
             self._columns.note_read(row)
             since = first if since is None else since
         kept["is_listed"], kept["key"] = True, key_of(one.mint)
@@ -281,12 +274,21 @@ class TokenList:
         self._put_mint(row, ListedMint.of(one.mint, since, one.facts), one.facts)
         return row
 
-    def _load_recent(self, row: int, one: MintAsFolded) -> None:
-        """Take the newest candles of *one*, as of `folded`, for its *row*."""
-        assert one.state is not None
-        frames = read_state(one.state)[0]["frames"]
-        opens = frames["prices"][:, HIGH_AND_LOW]
-        self._columns.averages.load_recent(row, _recents(frames, one.newest), opens)
+    def _load(self, rows: Sequence[int], mints: Sequence[MintAsFolded]) -> None:
+        """Load the newest candles of *mints* that were traded, as of `folded`, for their *rows*."""
+        known = [
+            (row, one, read_state(one.state)[0]["frames"])
+            for row, one in zip(rows, mints, strict=True)
+            if one.state is not None
+        ]
+        if not known:
+            return
+        recents = [
+            recents_of(k, [_closed(frames, k, one) for _, one, frames in known])
+            for k in range(len(TIMEFRAMES))
+        ]
+        opens = np.array([frames["prices"][:, HIGH_AND_LOW] for *_, frames in known])
+        self._columns.averages.load(np.array([row for row, *_ in known]), recents, opens)
 
     def _stand(self, rows: Any) -> None:
         """Write the basis of the price to those of *rows* whose pools have changed."""
@@ -349,7 +351,7 @@ def fold_key(text: str | None) -> int:
     return int.from_bytes(blake2b(alike, digest_size=8).digest(), signed=True) if alike else 0
 
 
-def _load(kept: Any, state: Any) -> UnixS | None:
+def _read_row(kept: Any, state: Any) -> UnixS | None:
     """Put candle counts and the newest price of *state* into *kept*; return its first minute."""
     frames = state["frames"]
     kept["counts"] = frames["count"]
@@ -362,39 +364,11 @@ def _load(kept: Any, state: Any) -> UnixS | None:
     return UnixS(int(state["first"]))
 
 
-def _histories(frames: Any, recent: Mapping[Timeframe, RecentCandles]) -> Floats:
-    """Return the history of each timeframe; one that is not known begins with the open candle."""
-    found = np.zeros((len(TIMEFRAMES), HISTORY))
-    for k, timeframe in enumerate(TIMEFRAMES):
-        closed = int(frames["count"][k]) - 1
-        if closed < 0:
-            continue
-        since = recent.get(timeframe)
-        if since is not None and since.closed + len(since.closes) == closed:
-            acc = np.frombuffer(since.acc, "<f8").astype(np.float64)
-            begin_history(found[k], acc, since.closed, np.array(since.closes, np.float64))
-            if np.array_equal(acc, frames["acc"][k]):
-                continue
-        begin_history(found[k], frames["acc"][k].copy(), closed, np.zeros(0))
-    return found
-
-
-def _recents(frames: Any, newest: Mapping[Timeframe, bytes]) -> Any:
-    """Return one of RECENT for each timeframe; one that is not known begins with the open candle.
-
-    newest   as `MintAsFolded.newest`: none but the candles up to the newest closed one
-    """
-    found = np.zeros(len(TIMEFRAMES), RECENT)
-    closed = np.maximum(frames["count"] - 1, 0)
-    counts = np.zeros(len(TIMEFRAMES), np.int64)
-    prices = [NO_PRICES]
-    for k, timeframe in enumerate(TIMEFRAMES):
-        own = np.frombuffer(newest.get(timeframe, b""), np.float64).reshape(-1, 3)
-        if 0 < len(own) <= closed[k] and own[-1, 2] == frames["acc"][k][LAST]:
-            counts[k] = len(own)
-            prices.append(own)
-    begin_recents(found, closed - counts, counts, np.concatenate(prices))
-    return found
+def _closed(frames: Any, k: int, one: MintAsFolded) -> ClosedCandles:
+    timeframe = TIMEFRAMES[k]
+    closed = max(0, int(frames["count"][k]) - 1)
+    newest = one.newest.get(timeframe, b"")
+    return ClosedCandles(closed, frames["acc"][k], one.recent.get(timeframe), newest)
 
 
 def _parts(
@@ -417,10 +391,10 @@ def _minutes(
     return found
 
 
-VERSION: Final = 5
+VERSION: Final = 6
 # The format: a snapshot of another one is not read, and the mints are loaded one by one.
 FORM: Final = blake2b(
-    repr((VERSION, ROW.descr, HISTORY, RECENT.descr, SPANS)).encode(), digest_size=8
+    repr((VERSION, ROW.descr, RECENTS, SPANS)).encode(), digest_size=8
 ).hexdigest()
 ROWS_A_PART: Final = 2_000  # some milliseconds of the interpreter
 PIECE_BYTES: Final = 1 << 20  # before it is compressed

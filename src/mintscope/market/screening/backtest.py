@@ -22,7 +22,8 @@ import numpy as np
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
-from mintscope.market.engine.kernels import AGES, Floats, Ints
+from mintscope.market.engine.given import Floats, Ints
+from mintscope.market.engine.kernels import AGES
 from mintscope.market.screening.grammar import (
     FIBONACCI,
     FIELDS,

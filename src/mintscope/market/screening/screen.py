@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
-from mintscope.market.listing.averages import OF_RECENT, PLACES, Averages
+from mintscope.market.listing.averages import OF_CLOSED, OF_OPEN, OF_RECENT, Averages
 from mintscope.market.listing.columns import Signers, distinct_signers
 from mintscope.market.screening.grammar import (
     FIBONACCI,
@@ -253,6 +253,7 @@ def _known(value: float) -> float | None:
     return None if value != value else value  # noqa: PLR0124 - NaN
 
 
+KEPT: Final = ("confidence", "traders_m5")  # the others take less time than they take memory
 IN_MICRO_USD: Final = {"volume_d1": "volume", "volume_h1": "h1_volume", "liquidity": "depth"}
 
 
@@ -289,16 +290,18 @@ class ScreenColumns:
 
     def column(self, name: str) -> Floats:
         """Return the values of the field *name*."""
+        if name in OF_OPEN or name in OF_CLOSED or name in OF_RECENT:
+            return self._averages.column(name)
         found = self._found.get(name)
         if found is None:
             earlier = read_before(name)
-            if name in PLACES or name in OF_RECENT:
-                found = self._averages.column(name)
-            elif earlier is not None:
-                found = self._averages.earlier(earlier.name, earlier.timeframe)[earlier.age]
-            else:
-                found = self._made(name)
-            self._found[name] = found
+            if earlier is not None:
+                values: Floats = self._averages.earlier(earlier.name, earlier.timeframe)
+                of_age: Floats = values[earlier.age]
+                return of_age
+            found = self._made(name)
+            if name in KEPT:
+                self._found[name] = found
         return found
 
     def _made(self, name: str) -> Floats:

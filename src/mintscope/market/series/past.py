@@ -16,7 +16,8 @@ import numpy as np
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.engine import CANDLES_LOADED, Engine, frames_of
 from mintscope.market.engine.fold import STATE, STATE_VERSION, read_state
-from mintscope.market.engine.kernels import ACC, SERVICE, Floats, close_candle
+from mintscope.market.engine.given import Floats
+from mintscope.market.engine.kernels import ACC, SERVICE, close_candle
 from mintscope.market.log import CandleRow, LoadedMint, Waypoint
 from mintscope.market.report import NO_FRAMES, ReportKind, TokenReport, token_report
 from mintscope.market.standings import basis_of

@@ -33,7 +33,8 @@ from mintscope.market.engine import kernels
 from mintscope.market.engine.fold import merged, price_of, read_state
 from mintscope.market.engine.frame import WAYPOINT_EVERY
 from mintscope.market.engine.frames import SHORT_S
-from mintscope.market.engine.kernels import SERVICE, SWING, Candles, Floats, Ints
+from mintscope.market.engine.given import Candles, Floats, Ints
+from mintscope.market.engine.kernels import SERVICE, SWING
 from mintscope.market.indicators import AskedIndicator
 from mintscope.market.indicators.bars import bars_of
 from mintscope.market.log import CandleRow, Waypoint

@@ -1,0 +1,47 @@
+"""Arguments of the kernels of the engine."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+
+class Periods(NamedTuple):
+    """The number of candles of each indicator; fast < slow."""
+
+    ema: tuple[int, ...] | Ints
+    rsi: int
+    fast: int
+    slow: int
+    signal: int
+
+
+class Trades(NamedTuple):
+    """Swaps in order: their rows, times, prices (NaN for none), volumes and sides."""
+
+    rows: Ints
+    times: Ints
+    prices_usd: Floats
+    prices_sol: Floats
+    volumes: Ints
+    buys: Bools
+
+
+class Volumes(NamedTuple):
+    """Volumes bought and sold at some times, oldest first."""
+
+    times: Ints
+    buys: Ints
+    sells: Ints
+
+
+class Candles(NamedTuple):
+    """The prices of consecutive candles, oldest first."""
+
+    highs: Floats
+    lows: Floats
+    closes: Floats
