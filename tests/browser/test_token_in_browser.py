@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, CDPSession, Page, Route, expect
 
 from mintscope.app.config.config import WebConfig
 from mintscope.site.figures import percent
@@ -20,6 +20,8 @@ from support.scenes.website import MINUTE_MS, Website, served_website
 PAINT_MS_MAX = 1_000
 TICKS_MIN = 4  # numbers at the axis: that of the last price alone is not enough
 WEIGHT_MAX = 140_000  # of 150,000 that are allowed: room for what comes
+STYLED_SWAPS = 5
+STYLES_OF_A_SWAP_MAX = 8  # counted: 2
 # From the first byte on: what moved, when the largest thing was painted, and which levels the chart
 # that moves names.
 WATCH = """
@@ -105,6 +107,33 @@ async def test_a_swap_is_seen_as_it_happens(token_site: Website, watcher: Visito
     assert report is not None
     assert f'"rsi":{await rsi.get_attribute("title")}' in report.body.decode()
     assert await page.evaluate("window.moved") == []
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_swap_is_drawn_a_few_times_and_not_for_a_second(
+    token_site: Website, watcher: Visitor
+) -> None:
+    """Where motion is welcome, too: an animation of a colour took 30 frames of the main thread."""
+    market, page = _market(token_site), watcher.page
+    await page.emulate_media(reduced_motion="no-preference")
+    await watcher.open(f"/token/{SOL}?tf=m1")
+    await moving(page)
+    told = await page.context.new_cdp_session(page)
+    await told.send("Performance.enable")
+    before = await style_count(told)
+    for number in range(STYLED_SWAPS):
+        swap = swap_of(SOL, 172.0 + number, dollars=50.0, number=300 + number)
+        await market.trade(swap, after_s=1)
+        await expect(page.locator("#swap-lines tr").first).to_contain_text(f"${172 + number}.00")
+    await expect(page.locator("#swap-lines tr.new")).to_have_count(0)
+
+    assert await style_count(told) - before <= STYLED_SWAPS * STYLES_OF_A_SWAP_MAX
+
+
+async def style_count(told: CDPSession) -> int:
+    """Return how often styles were computed, once a frame at most."""
+    metrics = (await told.send("Performance.getMetrics"))["metrics"]
+    return next(int(each["value"]) for each in metrics if each["name"] == "RecalcStyleCount")
 
 
 @pytest.mark.asyncio(loop_scope="session")

@@ -72,7 +72,7 @@ export function pointOf(row) {
   return Object.fromEntries(FIELDS.slice(0, row.length).map((name, at) => [name, row[at]]));
 }
 
-// Oldest first. Changes go to the chart: `setNewest`, or `setAll`.
+// Oldest first. Changes go to the chart: `showNewest`, or `setAll`.
 export const points = JSON.parse(box.dataset.points).map(pointOf);
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
@@ -163,6 +163,11 @@ export class MovingChart {
     box.append(this.place);
     this.chart = this.library.createChart(this.place, this.#look());
     this.levelLines = [];
+    this.drawnLevels = null;
+    // Read once: a computed style is expensive while something is drawn.
+    const [surface, quiet, sans] = ["--surface", "--quiet", "--sans"].map(colour);
+    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
+    this.style = { rem, surface, quiet, sans };
     this.panes = Object.keys(PANES).filter((name) => !this.choice.off.includes(name));
     this.#addSeries();
     for (const [at, pane] of this.chart.panes().entries()) {
@@ -442,17 +447,31 @@ export class MovingChart {
     this.filled.applyOptions({ visible: isFilled() && !this.choice.off.includes("fill") });
   }
 
+  // Once for all changes that are heard together.
+  showNewest() {
+    if (this.isDue) return;
+    this.isDue = true;
+    queueMicrotask(() => {
+      this.isDue = false;
+      const since = this.newest ?? 0;
+      for (const point of points.filter((each) => each.t >= since)) this.setNewest(point);
+    });
+  }
+
   setNewest(point) {
     if (spansOf(this.newest, point.t) > 1) {
       this.#fill(); // spans without trades come before it
       return;
     }
-    setBands(points.length - 1);
+    setBands(points.length - 2);
     for (const [series, row] of this.#rows(point)) series.update(row);
     this.newest = point.t;
   }
 
   setLevels(levels) {
+    const wanted = JSON.stringify([levels, this.choice.off.includes("levels")]);
+    if (wanted === this.drawnLevels) return;
+    this.drawnLevels = wanted;
     for (const each of this.levelLines) this.candles.removePriceLine(each);
     this.allLevels = levels;
     const isOff = this.choice.off.includes("levels");
@@ -509,13 +528,13 @@ class LevelNames {
 
   #draw(moving, isNamed, { context, mediaSize }) {
     if (moving.levels.length === 0) return;
-    const rem = parseFloat(getComputedStyle(document.documentElement).fontSize);
-    context.fillStyle = colour("--surface");
+    const { rem, surface, quiet, sans } = moving.style;
+    context.fillStyle = surface;
     context.fillRect(mediaSize.width - STRIP * rem, 0, STRIP * rem, mediaSize.height);
     if (!isNamed) return;
-    context.font = `${0.6875 * rem}px ${colour("--sans")}`;
-    context.fillStyle = colour("--quiet");
-    context.strokeStyle = colour("--surface");
+    context.font = `${0.6875 * rem}px ${sans}`;
+    context.fillStyle = quiet;
+    context.strokeStyle = surface;
     context.lineWidth = 3;
     context.lineJoin = "round";
     context.textAlign = "right";

@@ -7,6 +7,8 @@ import { follow } from "./live.js";
 
 const KEY = "YOUR_KEY";
 const POINTS_MAX = 20_000; // with those that were scrolled back to
+const TOGETHER_MS = 100;
+const NEW_MS = 1_200; // so long a new swap is marked
 const OF_CANDLE = 8; // the fields of a point that are no indicators
 const box = document.getElementById("chart");
 const field = (name) => document.querySelector(`[data-field="${name}"]`);
@@ -29,9 +31,12 @@ const report = { indicators: {} };
 let levels = JSON.parse(box.dataset.levels);
 let lastTrade = Number(box.dataset.lastTrade ?? 0);
 
+const shownCells = new Map();
+
 function showCell(name, value, tone) {
   const cell = field(name);
-  if (!cell || value === undefined) return;
+  if (!cell || value === undefined || shownCells.get(name) === `${value} ${tone}`) return;
+  shownCells.set(name, `${value} ${tone}`);
   if (value === null) {
     cell.className = "level";
     cell.textContent = DASH;
@@ -73,7 +78,7 @@ function showIndicators() {
   point.macd = frame.macd?.line ?? null;
   point.signal = frame.macd?.signal ?? null;
   point.histogram = frame.macd?.histogram ?? null;
-  chart?.setNewest(point);
+  chart?.showNewest();
 }
 
 function hearReport(told) {
@@ -112,10 +117,10 @@ function hearCandles(rows) {
     if (known) Object.assign(known, told);
     else if (told.t > (points.at(-1)?.t ?? 0)) points.push(told);
     else continue;
-    if (points.at(-1).t === told.t) chart?.setNewest(points.at(-1));
   }
   if (points.length > POINTS_MAX) points.splice(0, points.length - POINTS_MAX);
   showIndicators();
+  chart?.showNewest();
 }
 
 function hearAll(rows) {
@@ -127,7 +132,7 @@ function hearAll(rows) {
 function hearFigures(told) {
   for (const [name, html] of Object.entries(told)) {
     const place = document.querySelector(`[data-figure="${name}"]`);
-    if (place) place.innerHTML = html;
+    if (place && place.innerHTML !== html) place.innerHTML = html;
   }
 }
 
@@ -160,9 +165,18 @@ function swapLine(swap, isNew) {
 function hearSwaps(swaps) {
   const lines = document.getElementById("swap-lines");
   if (!lines || lines.contains(document.activeElement)) return; // the focus stays where it is
-  const known = new Set([...lines.querySelectorAll("a.mono")].map((link) => link.title));
-  if (swaps.every((swap) => known.has(swap.signature))) return;
-  lines.replaceChildren(...swaps.map((swap) => swapLine(swap, !known.has(swap.signature))));
+  const signatures = () => [...lines.querySelectorAll("a.mono")].map((link) => link.title);
+  const known = new Set(signatures());
+  const added = swaps.filter((swap) => !known.has(swap.signature));
+  if (added.length === 0) return;
+  lines.prepend(...added.map((swap) => swapLine(swap, true)));
+  while (lines.rows.length > swaps.length) lines.lastElementChild.remove();
+  // A fork has other swaps than those that were shown.
+  if (signatures().join() !== swaps.map((swap) => swap.signature).join()) {
+    lines.replaceChildren(...swaps.map((swap) => swapLine(swap, !known.has(swap.signature))));
+  }
+  // No animation of a colour: it is painted sixty times a second, a fifth of the main thread.
+  setTimeout(() => lines.querySelectorAll(".new").forEach((line) => line.classList.remove("new")), NEW_MS);
 }
 
 // How old the newest block is, counted here; the clock of this machine may be wrong.
@@ -223,17 +237,24 @@ async function ask() {
   return response.status === 200;
 }
 
-const hear = {
-  snapshot: hearReport,
-  update: hearReport,
-  series: hearAll,
-  figures: hearFigures,
-  market: (told) => {
-    lastTrade = told.lastTrade ?? lastTrade;
-    hearCandles(told.candles);
-    hearSwaps(told.swaps);
-  },
+// A swap changes the report, the candles and the figures, which come one after the other: they are
+// put on the page together, because each time that something is drawn costs as much again.
+const heard = [];
+
+const together = (put) => (told) => {
+  heard.push(() => put(told));
+  if (heard.length === 1) setTimeout(() => heard.splice(0).forEach(queueMicrotask), TOGETHER_MS);
 };
+
+function hearMarket(told) {
+  lastTrade = told.lastTrade ?? lastTrade;
+  hearCandles(told.candles);
+  hearSwaps(told.swaps);
+}
+
+const hear = Object.fromEntries(Object.entries({
+  snapshot: hearReport, update: hearReport, series: hearAll, figures: hearFigures, market: hearMarket,
+}).map(([name, put]) => [name, together(put)]));
 const connected = (isConnected) => age.note({ isLost: !isConnected });
 
 moveChart().finally(() => follow({ address, hear, ask, connected, pauseMs: 30_000 }));
