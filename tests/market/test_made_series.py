@@ -11,7 +11,7 @@ from mintscope.kit.primitives import UnixMs, UnixS
 from mintscope.market.log import LogTip
 from mintscope.market.series.pools import KeptCandles, SeriesCandle, UnpricedVolume
 from mintscope.market.series.series import SHORT, WIDTHS, Range, Series, page_of
-from mintscope.market.series.units import PriceUnit, Supply
+from mintscope.market.series.units import PriceUnit, Supply, priced_in
 
 
 class Rows(list[SeriesCandle]):
@@ -60,3 +60,29 @@ def test_a_page_without_a_price_leads_to_older_ones() -> None:
     assert page_of(older._replace(has_older=False), within, UnixS(400)) == ([], None)
     since = Range(width=SHORT, since=UnixS(286), until=UnixS(400), limit=2)
     assert page_of(older, since, UnixS(400)) == ([], None)
+
+
+def test_a_span_without_a_price_in_sol_is_filled_and_keeps_its_volume() -> None:
+    """Of its swaps one had no price in SOL, or a provider gave it: in USD it has a candle."""
+    known = (0.1, 0.4, 0.1, 0.2)
+    rows = [
+        SeriesCandle(UnixS(0), 1.0, 4.0, 1.0, 2.0, 10, 20, 3, *known),
+        SeriesCandle(UnixS(60), 2.0, 3.0, 2.0, 3.0, 5, 6, 2, 0.2, None, 0.2, 0.3),
+        SeriesCandle(UnixS(120), 3.0, 3.0, 3.0, 3.0, 0, 0, 0, *(None,) * 4, 7),
+        SeriesCandle(UnixS(240), 3.0, 4.0, 3.0, 4.0, 1, 0, 1, *known),
+    ]
+    unpriced = [UnpricedVolume(UnixS(180), 8, 9)]
+    made = priced_in(Series(rows, has_older=False, closed=0, unpriced=unpriced), "sol", None)
+    assert [each.bucket for each in made.candles] == [0, 240]
+    within = Range(width=WIDTHS["m1"], since=UnixS(0), until=UnixS(299), limit=100, is_filled=True)
+    page, _ = page_of(made, within, UnixS(299))
+    assert [
+        (each.bucket, each.close, each.buy_volume, each.sell_volume, each.imported_volume)
+        for each in page
+    ] == [
+        (0, 0.2, 10, 20, None),
+        (60, 0.2, 5, 6, None),
+        (120, 0.2, 0, 0, 7),
+        (180, 0.2, 8, 9, None),
+        (240, 0.2, 1, 0, None),
+    ]

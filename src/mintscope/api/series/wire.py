@@ -53,7 +53,7 @@ In = Annotated[
     Literal["usd", "sol", "marketcap"],
     Meta(
         description="Unit of prices: SOL as exchanged, or USD times the newest supply. Volumes stay"
-        " in USD."
+        " in USD. A span whose price in SOL is not known has no candle, or a filled one."
     ),
 ]
 NAMED: Final = {
@@ -183,8 +183,12 @@ class SupplyUsed(Wire):
 class ProfileBin(Wire):
     """Volume between two prices."""
 
-    low: Annotated[float, Meta(description="Its lowest price, USD.", examples=[170.0])]
-    high: Annotated[float, Meta(description="Its highest price, USD.", examples=[170.5])]
+    low: Annotated[
+        float, Meta(description="Its lowest price, in the unit of `in`.", examples=[170.0])
+    ]
+    high: Annotated[
+        float, Meta(description="Its highest price, in the unit of `in`.", examples=[170.5])
+    ]
     volume_usd: Annotated[float, Meta(description="Volume in it, USD.", examples=[1250.5])]
 
 
@@ -193,13 +197,14 @@ class VolumeProfile(Wire):
 
     bins: Annotated[list[ProfileBin], Meta(description="Of equal width, the lowest first.")]
     point_of_control: Annotated[
-        float, Meta(description="Middle of the bin with the most volume, USD.", examples=[170.25])
+        float,
+        Meta(description="Middle of the bin with the most volume, a price.", examples=[170.25]),
     ]
     value_area_low: Annotated[
-        float, Meta(description="Lowest price of 70 % of the volume, USD.", examples=[168.0])
+        float, Meta(description="Lowest price of 70 % of the volume.", examples=[168.0])
     ]
     value_area_high: Annotated[
-        float, Meta(description="Highest price of 70 % of the volume, USD.", examples=[172.5])
+        float, Meta(description="Highest price of 70 % of the volume.", examples=[172.5])
     ]
 
 

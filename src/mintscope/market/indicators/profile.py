@@ -24,7 +24,7 @@ PAIR: Final = 2
 class VolumeProfile(NamedTuple):
     """Volume by price.
 
-    edges         USD, rising: one more than there are bins
+    edges         prices in the unit of the candles, rising: one more than there are bins
     volumes       USD of each bin
     control       the number of the bin with the most
     first, last   the numbers of the lowest and highest bin of the value area

@@ -340,7 +340,7 @@ class _Rows:
             for each in self._candles
         ]
         unpriced = self._past[self._asked.timeframe].series.unpriced
-        rows += [(at + width_s, buy + sell, buy, 0) for at, buy, sell in unpriced]
+        rows += [(at + width_s, buy + sell, buy, 0) for at, buy, sell, _ in unpriced]
         table = np.array(sorted(rows), float).reshape(-1, 4)
         sums = np.concatenate([np.zeros((1, 3)), np.cumsum(table[:, 1:], axis=0)])
         return table[:, 0], sums

@@ -67,11 +67,15 @@ class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
 
 
 class UnpricedVolume(NamedTuple):
-    """Volume in a span of a timeframe in which no swap set a price, micro-USD."""
+    """Volume in a span of a timeframe without a price, micro-USD.
+
+    imported_volume   of a candle that a provider gave, which has no price in SOL
+    """
 
     bucket: UnixS
     buy_volume: int
     sell_volume: int
+    imported_volume: int | None = None
 
 
 class AskedCandles(NamedTuple):

@@ -187,7 +187,7 @@ def widened(series: Series, width: Width) -> Series:
     if width.seconds == WIDTH_S[width.kept]:
         return series
     flows: dict[int, UnpricedVolume] = {}
-    for at, buy, sell in series.unpriced:
+    for at, buy, sell, _ in series.unpriced:
         begin = UnixS(at - at % width.seconds)
         before = flows.get(begin, UnpricedVolume(begin, 0, 0))
         flows[begin] = UnpricedVolume(begin, before.buy_volume + buy, before.sell_volume + sell)
@@ -298,7 +298,8 @@ def _flat(flow: UnpricedVolume, price: float, sol: float | None) -> SeriesCandle
     """Return the flat candle of a span in which no swap set a price."""
     prices = (price,) * 4
     in_sol = (sol,) * 4
-    return SeriesCandle(flow.bucket, *prices, flow.buy_volume, flow.sell_volume, 0, *in_sol)
+    volumes = flow.buy_volume, flow.sell_volume
+    return SeriesCandle(flow.bucket, *prices, *volumes, 0, *in_sol, flow.imported_volume)
 
 
 ATR_CANDLES: Final = 14

@@ -1,14 +1,13 @@
 """Candles in another unit: SOL as it was exchanged, or market capitalisation."""
 
-from collections.abc import Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from mintscope.kit.primitives import UnixMs
 from mintscope.market.mint_facts import MintFacts
-from mintscope.market.series.pools import SeriesCandle
-from mintscope.market.series.series import Series
+from mintscope.market.series.pools import SeriesCandle, UnpricedVolume
+from mintscope.market.series.series import BUCKET, Series
 
 PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
 
@@ -33,26 +32,33 @@ def supply_of(facts: MintFacts | None) -> Supply | None:
 
 
 def priced_in(series: Series, unit: PriceUnit, supply: Supply | None) -> Series:
-    """Return *series* in *unit*; without candles whose prices in SOL were not kept, in SOL.
+    """Return *series* in *unit*.
+
+    In SOL, the span of a candle without a price in SOL has no price, as a span without a swap that
+    set one: its volume is that of an unpriced span, so that a filled series has a candle for it.
 
     supply   needed for market capitalisations
     """
     if unit == "usd":
         return series
     if unit == "sol":
-        return series._replace(candles=_in_sol(series.candles))
+        return _in_sol(series)
     assert supply is not None, "expected a supply"
     return series._replace(candles=[_times(each, supply.tokens) for each in series.candles])
 
 
-def _in_sol(candles: Sequence[SeriesCandle]) -> list[SeriesCandle]:
-    return [
-        replace(
-            each, open=each.open_sol, high=each.high_sol, low=each.low_sol, close=each.close_sol
-        )
-        for each in candles
-        if None not in {each.open_sol, each.high_sol, each.low_sol, each.close_sol}
-    ]
+def _in_sol(series: Series) -> Series:
+    candles = []
+    unpriced = [*series.unpriced]
+    for each in series.candles:
+        prices = (each.open_sol, each.high_sol, each.low_sol, each.close_sol)
+        if None in prices:
+            volumes = each.buy_volume, each.sell_volume, each.imported_volume
+            unpriced.append(UnpricedVolume(each.bucket, *volumes))
+        else:
+            in_sol = dict(zip(("open", "high", "low", "close"), prices, strict=True))
+            candles.append(replace(each, **in_sol))
+    return series._replace(candles=candles, unpriced=sorted(unpriced, key=BUCKET))
 
 
 def _times(candle: SeriesCandle, tokens: float) -> SeriesCandle:
