@@ -15,6 +15,7 @@ EXAMPLES: Final = (
     (ROOT / "CONTRIBUTING.md").read_text().partition("## Four common changes")[2].split("\n## ")[0]
 )
 COPIED: Final = ("src", "tests", "docs", "packages", "deploy")
+FILES: Final = ("Makefile", "hatch_build.py", "pyproject.toml")
 TREES: Final = ("src", "packages/client/src", "packages/devchain/src")
 RUNS_S_MAX: Final = 120
 NAMED: Final = (
@@ -35,7 +36,7 @@ def copy(tmp_path: Path) -> Path:
     for name in COPIED:
         ignored = shutil.ignore_patterns("node_modules")
         shutil.copytree(ROOT / name, tmp_path / name, symlinks=True, ignore=ignored)
-    for file in (*ROOT.glob("*.md"), ROOT / "pyproject.toml", ROOT / "Makefile"):
+    for file in (*ROOT.glob("*.md"), *(ROOT / name for name in FILES)):
         shutil.copy2(file, tmp_path)
     patches = re.findall(r"```diff\n(.*?)```", EXAMPLES, re.DOTALL)
     assert len(patches) == 4
