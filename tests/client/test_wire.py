@@ -43,6 +43,7 @@ CALLS: dict[str, ApiCall[Any]] = {
     "POST /v1/backtest": verbs.backtest_tokens([MINT], "price > 0"),
     "GET /v1/token/{tokenAddress}/backtest": verbs.backtest(MINT, "price > 0"),
     "GET /v1/token/{tokenAddress}/traders": verbs.traders(MINT),
+    "GET /v1/token/{tokenAddress}/holders": verbs.holders(MINT),
     "GET /v1/screen": verbs.screen("price > 0").call_at(None),
     "GET /v1/tokens": verbs.tokens().call_at(None),
     "POST /v1/tokens/batch": verbs.batch([MINT]),

@@ -55,7 +55,10 @@ SELECT address, timeframe, bucket, open, high, low, close, buy_volume, sell_volu
   FROM candle JOIN mint ON mint.id = mint ORDER BY 1, 2, 3;
 SELECT address, timeframe, bucket, closed, acc
   FROM waypoint JOIN mint ON mint.id = mint ORDER BY 1, 2, 3;
-SELECT address, state, last_swap, in_sol FROM state JOIN mint ON mint.id = mint ORDER BY 1;
+SELECT address, state, last_swap, in_sol, pools
+  FROM state JOIN mint ON mint.id = mint ORDER BY 1;
+SELECT address, bucket, pool, open, high, low, close, buy_volume, sell_volume, swaps
+  FROM pool_candle JOIN mint ON mint.id = mint ORDER BY 1, 2, 3;
 SELECT address, day, swaps, volume, lively_day FROM activity JOIN mint ON mint.id = mint ORDER BY 1;
 SELECT address, since_slot, since_time, is_listed, is_removed FROM mint ORDER BY id;
 SELECT finalized_slot, folded_seq, folded_slot, folded_day, trimmed_seq, follows_files
@@ -165,7 +168,7 @@ class History:
             volume=self._random.choice([0, 1, self._random.randrange(10**15)]),
             price_usd=price,
             price_sol=None if price is None else price / 3,
-            pool="pool",
+            pool=self._random.choice(["pool", f"pool-{self._random.randrange(40)}"]),
             detail=self._random.choice(
                 [None, SwapDetail(Signature(f"{index}"), "made", 7, 6, WSOL, 8)]
             ),

@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked
 from mintscope.market.log import PricedSwap, SwapDetail
 from mintscope.market.ports import DEFAULT_RETENTION
 from mintscope.market.series.pools import (
@@ -320,3 +321,52 @@ async def test_swaps_that_were_logged_without_their_detail_are_left_out(traded: 
 
     assert page is not None
     assert [one.place.slot for one in page.swaps] == [2]
+
+
+def pooled(index: int, random: Random) -> PricedSwap:
+    """Return a swap of one of 40 pools, of which some are traded more."""
+    usd = random.choice([None, random.uniform(1, 2)])
+    pool = f"pool{min(random.randrange(40), random.randrange(40))}"
+    detail = SwapDetail(Signature(f"{index}"), f"of {pool}", 1, 0, USDC, 1, 6)
+    volume = random.randrange(1, 10**9)
+    is_buy = random.random() < 0.5
+    sol = None if usd is None else usd / 100
+    return PricedSwap(A, index, 0, -1, 0, is_buy, volume, usd, sol, pool, None, detail)
+
+
+async def test_pools_are_those_of_folded_slots_that_live(traded: Traded) -> None:
+    """However slots were batched: the two newest days, of at most 32 pools."""
+    random = Random(5)
+    alive: list[tuple[int, int, list[PricedSwap]]] = []
+    final = 0
+    time: int = START
+    for number in range(1, 160):
+        if alive and random.random() < 0.2 and alive[-1][0] > final:
+            _, time, _ = alive.pop()
+            await traded.retract(number - 1)
+        time += random.choice((0, 40, 3_000))
+        swaps = [pooled(n, random) for n in range(random.randrange(4))]
+        alive.append((number, time, swaps))
+        await traded.slot(number, time, *swaps)
+        if random.random() < 0.1:
+            final = number
+            await traded.finalize(final)
+    await traded.finalize(159)
+
+    kept = await traded.series.pools(A)
+
+    assert kept is not None
+    assert kept.time == time
+    book = PoolBook()
+    for number, at, swaps in alive:
+        for swap in swaps:
+            book.apply(Slot(number), UnixS(at), swap)
+            book.name([swap])
+    change = book.changed()
+    assert list(kept.booked) == booked(change.state)
+    since = time - time % 300 - POOL_CANDLES_S
+    assert list(kept.rows) == sorted(row for row in change.rows if row.bucket > since)
+    newer = await traded.series.pools(A, 3_600)
+    assert newer is not None
+    assert list(newer.rows) == [row for row in kept.rows if row.bucket > time - time % 300 - 3_600]
+    assert await traded.series.pools(UNTRACKED) is None

@@ -46,6 +46,7 @@ CALLED_WITH: Final[dict[str, dict[str, Any]]] = {
     "get_pools": READ,
     "backtest": READ | {"where": "price > 0", "tf": "m1"},
     "get_traders": READ | {"limit": 5},
+    "get_holders": READ,
     "create_alert": READ | {"where": "price > 0", "name": "Above nothing"},
     "get_balance": {},
     "buy_credits": {"bundle": 10, "max_usd": 0.025},

@@ -28,6 +28,7 @@ ROUTES: Final = (
     ("GET", f"/v1/stream?mints={TRACKED}"),
     ("POST", "/v1/tokens/batch"),
     ("GET", f"{REPORT}/pools"),
+    ("GET", f"{REPORT}/holders"),
     ("POST", "/v1/prices"),
     ("POST", "/v1/backtest"),
     ("GET", f"/v1/udf/history?symbol={TRACKED}&resolution=1"),

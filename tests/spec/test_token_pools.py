@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from mintscope.kit.primitives import Mint, Signature, UnixS
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
-from mintscope.market.standing import Offer, stand
-from mintscope.market.standings import pack
+from mintscope.market.standing import Offer, Standing, stand
 from mintscope.solana.blocks import USDC
 from support.scenes.series_service import (
     BEGIN_S,
@@ -24,16 +25,6 @@ from support.scenes.series_service import (
 async def market(tmp_path: Path) -> AsyncIterator[SeriesService]:
     """Return a service that lists TOKEN, which has a pool, and QUIET, which has none."""
     async with series_service(tmp_path) as market:
-        offer = Offer("pool", "signer", 150.0, 1.0, 10**7, 10_000 * 10**6, UnixS(BEGIN_S))
-        standing, _ = stand(None, offer)
-        assert standing is not None
-        lists = market.service.market
-        lists.standings[TOKEN] = pack(standing)
-        await lists.append(1, BEGIN_S)
-        for mint in (TOKEN, QUIET):
-            await lists.track(mint)
-        await lists.append(2, BEGIN_S + 1)
-        await market.service.lister.refresh()
         yield market
 
 
@@ -45,16 +36,32 @@ def swap(index: int, mint: Mint = TOKEN) -> PricedSwap:
     )  # fmt: skip
 
 
+def standing(pool: str, at: int) -> Standing:
+    offer = Offer(pool, "signer", 150.0, 1.0, 10**7, 10_000 * 10**6, UnixS(at))
+    found, _ = stand(None, offer)
+    assert found is not None
+    return found
+
+
 async def test_a_pool_with_every_field(market: SeriesService) -> None:
     token = await market.service.issue(2)
-    await market.traded.slot(1, BEGIN_S, swap(0), swap(1))
-    await market.traded.slot(3, BEGIN_S + 2, swap(2))  # behind the slot of the list
+    moved = PricedSwap(
+        TOKEN, 3, 0, -1, 0, is_buy=True, volume=0, price_usd=None, price_sol=None,
+        pool="pool", evidence=Evidence(None, 0, "", succeeds="curve"),
+    )  # fmt: skip
+    await market.traded.slot(
+        1, BEGIN_S, swap(0), swap(1), moved, deciding={TOKEN: standing("pool", BEGIN_S)}
+    )
+    await market.traded.slot(2, BEGIN_S + 1)
+    await market.traded.finalize(2)
+    await market.traded.slot(3, BEGIN_S + 2, swap(2))  # not folded
 
     response = await market.ask("pools", credit_token=token)
 
     assert response.status_code == 200, response.text
     assert response.headers["x-credits-remaining"] == "1"
     flow = {"volumeUsd": 450.0, "buyVolumeUsd": 450.0, "swaps": 2, "traders": 2}
+    spans = {name: flow[name] for name in ("volumeUsd", "buyVolumeUsd", "swaps")}
     assert response.json()["data"] == {
         "token": TOKEN,
         "pools": [
@@ -62,7 +69,9 @@ async def test_a_pool_with_every_field(market: SeriesService) -> None:
                 "pool": "pool", "venue": "pumpswap", "quote": USDC,
                 "price": {"usd": 150.0, "sol": 1.0}, "lastSwapAt": BEGIN_S,
                 "weight": 1.0, "agrees": True, "quoteUsd": 10_000.0, "tokenUsd": 10_000.0,
-                "m5": flow, "kept": flow,
+                "m5": flow, "h1": spans, "d1": spans, "kept": flow,
+                "since": BEGIN_S, "fee": None, "progress": None,
+                "migration": {"from": "curve", "to": "pool", "slot": 1},
                 "moves": [
                     {"usd": 100, "buy": pytest.approx(0.0201), "sell": pytest.approx(1 - 1.01**-2)},
                     {"usd": 1_000, "buy": pytest.approx(0.21), "sell": pytest.approx(1 - 1.1**-2)},
@@ -75,6 +84,36 @@ async def test_a_pool_with_every_field(market: SeriesService) -> None:
         "asOf": BEGIN_S + 1,
         "swapsSince": BEGIN_S,
     }  # fmt: skip
+
+
+async def test_candles_of_one_pool(market: SeriesService) -> None:
+    token = await market.service.issue(3)
+    start = BEGIN_S - BEGIN_S % 3_600 + 3_600
+    other = replace(swap(1), pool="other", offered=(200.0, 2.0), price_usd=None, volume=0)
+    await market.traded.slot(1, start, swap(0), other)
+    await market.traded.slot(2, start + 300, replace(other, transaction_index=0), swap(1))
+    await market.traded.slot(3, start + 600, swap(2))
+    await market.traded.finalize(2)
+
+    async def candles(pool: str, **query: Any) -> Any:
+        return await market.ask("candles", credit_token=token, pool=pool, **query)
+
+    m5 = (await candles("other", tf="m5")).json()["data"]
+    assert m5["pool"] == "other"
+    flat = {"o": 200.0, "h": 200.0, "l": 200.0, "c": 200.0, "sol": None, "imported": False}
+    none = {"volume": 0.0, "buyVolume": 0.0, "sellVolume": 0.0}
+    assert m5["candles"] == [
+        {"t": start, **flat, **none, "swaps": 1, "isOpen": False},
+        {"t": start + 300, **flat, **none, "swaps": 1, "isOpen": True},
+    ]
+    (hour,) = (await candles("pool", tf="h1")).json()["data"]["candles"]
+    assert (hour["t"], hour["c"], hour["volume"], hour["swaps"]) == (start, 150.0, 450.0, 2)
+    assert await market.service.left(token) == 1
+    empty = await candles("unknown", tf="m5")
+    assert (empty.status_code, empty.json()["data"]["candles"]) == (200, [])
+    assert (await candles("pool", tf="m1")).status_code == 400
+    assert (await candles("pool", tf="m5", in_="sol")).status_code == 400
+    assert await market.service.left(token) == 1
 
 
 async def test_what_cannot_be_told_is_free(market: SeriesService) -> None:

@@ -33,6 +33,7 @@ import type {
   TokenLine,
   TokenMetadata,
   TokenOptions,
+  TokenHolders,
   TokenPools,
   TokenTraders,
   TokensBacktest,
@@ -109,7 +110,7 @@ export class Client extends AccountCalls {
 
   /** Candles of a mint, the newest page first: a credit for a page of up to 1,000, which it has by default. */
   candles(mint: string, tf: Timeframe, within: CandlesQuery = {}): PagedLines<CandlesPage, CandleLine> {
-    known(within, [...OF_CANDLES, "profile"]);
+    known(within, [...OF_CANDLES, "pool", "profile"]);
     return this.#series<CandlesPage, CandleLine>("candles", mint, { limit: LINES_MAX, ...within, tf }, (page) => page.candles);
   }
 
@@ -183,6 +184,12 @@ export class Client extends AccountCalls {
   async pools(mint: string): Promise<TokenPools> {
     const path = `/v1/token/${segment(mint)}/pools`;
     return await this.data({ name: "pools", method: "GET", path, creditsMax: 1 });
+  }
+
+  /** The 20 largest holders of a mint: one credit. */
+  async holders(mint: string): Promise<TokenHolders> {
+    const path = `/v1/token/${segment(mint)}/holders`;
+    return await this.data({ name: "holders", method: "GET", path, creditsMax: 1 });
   }
 
   /** Traders of a mint, those with the most first: one credit. `limit`: up to 100. */

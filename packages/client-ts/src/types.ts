@@ -47,6 +47,7 @@ export type BacktestQuery = Omit<
   "where"
 >;
 export type TokenPools = DataOf<paths["/v1/token/{tokenAddress}/pools"]["get"]>;
+export type TokenHolders = DataOf<paths["/v1/token/{tokenAddress}/holders"]["get"]>;
 export type TokenTraders = DataOf<paths["/v1/token/{tokenAddress}/traders"]["get"]>;
 export type ScreenPage = DataOf<paths["/v1/screen"]["get"]>;
 export type ScreenedToken = ScreenPage["tokens"][number];

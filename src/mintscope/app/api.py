@@ -45,6 +45,7 @@ from mintscope.app.running.operating import operating
 from mintscope.app.running.processes import Apply, Reread, bind, held, reloading
 from mintscope.app.running.tracing import Siblings, tracing
 from mintscope.app.site import Pages, credit_sales, origins_of, resource_origin, write_open_refusal
+from mintscope.app.sources import holders_of
 from mintscope.app.stores.backups import watch
 from mintscope.app.stores.stores import (
     Money,
@@ -69,6 +70,7 @@ from mintscope.kit.time import DAY_S
 from mintscope.market.follow.tailer import LogTailer
 from mintscope.market.log import LogReader
 from mintscope.market.report import Reports
+from mintscope.market.series.holder_reads import HolderReader
 from mintscope.market.series.pools import SeriesReader
 from mintscope.market.store.log_reader import SqlLogReader
 from mintscope.payments.merchant import Merchant
@@ -159,6 +161,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
         merchant=(merchant := None if sales is None else sales.merchant(sold_at)),
         accounts=accounts,
         series=market.series,
+        holders=await enter(holders_of(config.chain, clock)),
         lists=lists,
         streams=streams,
         limits=limits,
@@ -266,13 +269,14 @@ def create_api(  # noqa: PLR0913 - one argument for each part
     limits: Limits,
     clock: Clock,
     series: SeriesReader | None = None,
+    holders: HolderReader | None = None,
     lists: ListParts | None = None,
     streams: Streams | None = None,
     coverage: ReadCoverage = no_coverage,
 ) -> HttpApplication:
     """Return the API built from these parts, with the limits of *config*.
 
-    merchant, accounts, series, lists, streams   None: nothing is for sale, there are none
+    merchant, accounts, series, holders, lists, streams   None: nothing for sale, there are none
     """
     api = config.api
     public, health, other, rotation = limits_of(api)
@@ -295,6 +299,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         merchant=merchant,
         accounts=None if accounts is None else account_parts(config.accounts, accounts),
         series=series,
+        holders=holders,
         lists=lists,
         streams=streams,
         has_express=api.express,

@@ -46,6 +46,7 @@ from mintscope.kit.time import MINUTE_S, SECOND_MS, utc
 from mintscope.market.engine.fold import read_state
 from mintscope.market.mint_accounts import MINTS_A_CALL, Read, read_facts
 from mintscope.market.quotes import oriented
+from mintscope.market.series.holder_reads import HolderReader, NodeHolders, NoHolders
 from mintscope.solana.blocks import WSOL, Endpoint, Gap
 from mintscope.solana.files import FileSource
 from mintscope.solana.finality import finality_now, watch_migration
@@ -439,6 +440,16 @@ async def ask_facts(chain: ChainConfig, mints: Sequence[Mint]) -> Read:
         for start in range(0, len(mints), MINTS_A_CALL):
             found |= await read_facts(rpc, mints[start : start + MINTS_A_CALL], clock)
         return found
+
+
+@asynccontextmanager
+async def holders_of(chain: ChainConfig, clock: Clock) -> AsyncIterator[HolderReader]:
+    """Read holders from the node that blocks are read from, one request at a time."""
+    timeout_s = min(chain.timeout_s, TIMEOUT_S_MAX)
+    endpoint = replace(backfills_beside(chain), timeout_s=timeout_s)
+    async with Rpc(endpoint, clock=clock) as rpc:
+        is_asked = chain.source != "files" and chain.holder_calls_per_day > 0
+        yield NodeHolders(rpc, clock, chain.holder_calls_per_day) if is_asked else NoHolders()
 
 
 async def holds_blocks(path: Path) -> bool:

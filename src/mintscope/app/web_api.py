@@ -51,6 +51,7 @@ from mintscope.kit.http.routes import Cors, Route, Router
 from mintscope.kit.limits import Limit, Limiter, MovingWindow
 from mintscope.kit.time import HOUR_S
 from mintscope.market.report import Reports
+from mintscope.market.series.holder_reads import HolderReader
 from mintscope.market.series.pools import SeriesReader
 from mintscope.payments.merchant import Merchant
 from mintscope.watchlists.api import GroupRoutes
@@ -173,6 +174,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     merchant: Merchant | None = None,
     accounts: AccountParts | None = None,
     series: SeriesReader | None = None,
+    holders: HolderReader | None = None,
     lists: ListParts | None = None,
     streams: Streams | None = None,
     has_express: bool = True,
@@ -186,7 +188,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     limits     counts requests; other_limit is for what has none of its own
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
-    series, lists, streams   their readers, keepers or senders; without one there are none
+    series, holders, lists, streams   their readers, keepers or senders; without one there are none
     has_express  plain requests for a token's data are answered before the application is asked
     identity     who sells here, for those who read descriptions
     other_paths  of surfaces for programs beside the API, named in its descriptions
@@ -217,7 +219,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     operations = [*operations_of(v1), *_trial_operations(v1, trial, public_limit, limits)]
     for handlers in (BatchRoute(v1), sales, rotate, health):
         operations += operations_of(handlers)
-    operations += _of_series(series, v1, lists, limits)
+    operations += _of_series(series, holders, v1, lists, limits)
     if streams is not None:
         operations += operations_of(StreamRoute(streams, v1))
     if accounts is not None:
@@ -269,13 +271,17 @@ def _trial_operations(
 
 
 def _of_series(
-    series: SeriesReader | None, v1: V1, lists: ListParts | None, limits: AddressLimits
+    series: SeriesReader | None,
+    holders: HolderReader | None,
+    v1: V1,
+    lists: ListParts | None,
+    limits: AddressLimits,
 ) -> list[Operation]:
     if series is None:
         return []
     keeper = None if lists is None else lists.lists
     limit = limits.of(LISTS if lists is None else lists.limit)
-    return series_operations(series, v1, keeper, limit)
+    return series_operations(series, v1, keeper, limit, holders)
 
 
 def _of_lists(

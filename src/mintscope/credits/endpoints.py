@@ -23,5 +23,6 @@ NUMBERS: Final[Mapping[str, int]] = {
     "POST /v1/screen": 12,
     "GET /v1/udf/history": 13,
     "GET /v1/stream": 14,
+    "GET /v1/token/{tokenAddress}/holders": 15,
 }
 NAMES: Final[Mapping[int, str]] = {number: name for name, number in NUMBERS.items()}

@@ -8,6 +8,7 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.metrics import FINALIZED_SLOT, TRACKED_MINTS
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.market.engine.fold import MintFold
+from mintscope.market.engine.pool_book import PoolBook
 from mintscope.market.log import PricedSwap
 from mintscope.market.ports import (
     Activity,
@@ -21,6 +22,7 @@ from mintscope.market.ports import (
     is_dead,
     is_lively,
 )
+from mintscope.market.series.store import with_details
 from mintscope.market.store.fold import SqlFolding
 from mintscope.market.store.log_writer import SqlMarketStore
 from mintscope.solana.finality_meter import Behind
@@ -175,6 +177,7 @@ class _Batch:
         self._mints_max = mints_max
         self._applied = 0
         self._folds: dict[Mint, MintFold] = {}
+        self._books: dict[Mint, PoolBook] = {}
         self._folding = folding
         self._floor = floor
         self._untracked = untracked
@@ -232,8 +235,12 @@ class _Batch:
             if mint not in self._tracked and (since is None or slot.slot <= since):
                 continue
             fold = self._fold(mint)
+            book = self._books[mint]
             for swap in swaps:
                 fold.apply(slot.time, swap)
+                book.apply(slot.slot, slot.time, swap)
+            if book.unnamed:
+                book.name(with_details(swaps, await self._folding.details(slot, mint)))
             self._last_swap[mint] = slot.time
 
     def _pack(self, mints: Sequence[Mint]) -> None:
@@ -243,7 +250,13 @@ class _Batch:
             changed = fold.changed()
             waypoints = fold.waypoints()
             self._packed[mint] = FoldedMint(
-                fold.state(), fold.in_sol(), changed, waypoints, fold.opened(), last
+                fold.state(),
+                fold.in_sol(),
+                changed,
+                waypoints,
+                fold.opened(),
+                last,
+                self._books[mint].changed(),
             )
 
     def _folded(self) -> Folded:
@@ -258,7 +271,7 @@ class _Batch:
     async def _load(self, mints: Sequence[Mint]) -> None:
         kept = await self._folding.kept(mints)
         for mint in kept.keys() & set(self._untracked):
-            kept[mint] = kept[mint]._replace(since_slot=None, state=None, in_sol=None)
+            kept[mint] = kept[mint]._replace(since_slot=None, state=None, in_sol=None, pools=None)
         self._kept |= kept
         self._activity |= {mint: was.activity for mint, was in kept.items()}
 
@@ -267,6 +280,7 @@ class _Batch:
         if fold is None:
             kept = self._kept[mint]
             fold = self._folds[mint] = MintFold.from_state(kept.state, kept.in_sol)
+            self._books[mint] = PoolBook(kept.pools)
         return fold
 
     def _count(

@@ -20,6 +20,7 @@ from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.time import DAY_S, MINUTE_S
 from mintscope.market.coverage import NotRead, SlotCoverage
 from mintscope.market.engine.fold import read_state
+from mintscope.market.engine.pool_book import NO_POOLS, BookChange
 from mintscope.market.log import CandleRow, PricedSwap, SlotHeader, Waypoint
 from mintscope.market.standing import Standing
 from mintscope.market.timeframe import WIDTH_S, Timeframe, bucket
@@ -141,6 +142,7 @@ class Kept(NamedTuple):
     since_slot   swaps of later slots count; None: not tracked
     is_removed   by an operator: no rule follows it
     activity     counted while mints are followed by a floor
+    pools        its pools, as `pool_book` has them
     """
 
     since_slot: Slot | None
@@ -148,6 +150,7 @@ class Kept(NamedTuple):
     state: bytes | None
     in_sol: bytes | None
     activity: Activity | None
+    pools: bytes | None = None
 
 
 class FoldedMint(NamedTuple):
@@ -159,6 +162,7 @@ class FoldedMint(NamedTuple):
     waypoints: Sequence[tuple[Timeframe, Waypoint]]
     opened: Sequence[Timeframe]
     last_swap: UnixS
+    pools: BookChange = NO_POOLS
 
 
 class Folded(msgspec.Struct, frozen=True, kw_only=True):

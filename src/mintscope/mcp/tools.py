@@ -211,8 +211,9 @@ TOOLS: Final = (
         "/v1/token/{tokenAddress}/pools",
         ToolCost.CREDIT,
         "The pools that decide the price of one Solana token, heaviest first: USD on each side,"
-        " volume, traders (m5, and kept: since swapsSince), and moves: by what fraction a trade of"
-        f" so many USD moves the price, fees left out. null: not known. {ONE_CREDIT} {FREE_ERRORS}",
+        " volume (m5, h1, d1, and kept: since swapsSince), traders, since, fee, a curve's progress"
+        " and migration, and moves: by what fraction a trade of so many USD moves the price, fees"
+        f" left out. null: not known. {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),
     Tool(
@@ -224,6 +225,17 @@ TOOLS: Final = (
         "Traders of one Solana token, of its newest kept swaps: buyers, sellers, the share of the"
         " largest (m5, and kept: since swapsSince), and those with the most bought and sold, USD,"
         " with realisedUsd. trader: the first 8 characters of an address."
+        f" {ONE_CREDIT} {FREE_ERRORS}",
+        MINT,
+    ),
+    Tool(
+        "get_holders",
+        "Holders of a token",
+        "GET",
+        "/v1/token/{tokenAddress}/holders",
+        ToolCost.CREDIT,
+        "The 20 largest accounts of one Solana token with their share of the supply; kind: burned,"
+        " locked, pool, other. supplyWithoutBurned. readAt: when the node was asked, Unix seconds."
         f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),

@@ -29,7 +29,7 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.errors import Undecodable, decode_json
 from mintscope.kit.http_client import open_client, read_body
 from mintscope.kit.metrics import RPC_REQUESTS
-from mintscope.kit.primitives import Slot, UnixS
+from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.solana.blocks import Block, Endpoint, SourceError
 from mintscope.solana.finality_meter import INVALID_PARAMS, as_final
 from mintscope.solana.pace import Pace, pace_between, pace_of_samples
@@ -40,6 +40,7 @@ from mintscope.solana.wire import (
     CERTIFICATE,
     CODES,
     HEADER,
+    LARGEST,
     LATEST,
     SAMPLES,
     SLOT,
@@ -350,6 +351,15 @@ class Rpc:
         """Return the accounts at *addresses*, at most 100, as of one confirmed slot."""
         params = [list(addresses), {"commitment": "confirmed", "encoding": "base64"}]
         return _some(await self._call("getMultipleAccounts", params, ACCOUNTS))
+
+    async def largest_accounts(self, mint: Mint) -> Sequence[str]:
+        """Return the addresses of the largest accounts of *mint*, at most 20.
+
+        Raises RpcRefused where the node does not answer this: many public ones do not.
+        """
+        params = [mint, {"commitment": "confirmed"}]
+        answer = _some(await self._call("getTokenLargestAccounts", params, LARGEST))
+        return [one.address for one in answer.value]
 
     async def _get_block(
         self,

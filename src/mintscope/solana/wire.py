@@ -89,6 +89,18 @@ class AccountsWire(msgspec.Struct, frozen=True):
     value: list[AccountWire | None]
 
 
+class LargeAccountWire(msgspec.Struct, frozen=True):
+    """A token account that holds much of its mint."""
+
+    address: str
+
+
+class LargestWire(msgspec.Struct, frozen=True):
+    """The largest accounts of a mint."""
+
+    value: list[LargeAccountWire]
+
+
 class Header(msgspec.Struct, frozen=True, rename="camel", kw_only=True):
     """A block without its transactions."""
 
@@ -162,7 +174,11 @@ CODES: Final[Mapping[int, Code]] = {
     -32007: Code("SLOT_SKIPPED", Treatment.SKIPPED),
     -32008: Code("NO_SNAPSHOT", Treatment.RETRY),
     -32009: Code("LONG_TERM_STORAGE_SLOT_SKIPPED", Treatment.SKIPPED),
-    -32010: Code("KEY_EXCLUDED_FROM_SECONDARY_INDEX", Treatment.RETRY),
+    -32010: Code(
+        "KEY_EXCLUDED_FROM_SECONDARY_INDEX",
+        Treatment.STOP,
+        "it keeps no index of the accounts of this token: choose a node that does",
+    ),
     -32011: Code(
         "TRANSACTION_HISTORY_NOT_AVAILABLE",
         Treatment.STOP,
@@ -209,6 +225,7 @@ LATEST: Final = msgspec.json.Decoder(Answer[LatestAnswer])
 CERTIFICATE: Final = msgspec.json.Decoder(Answer[CertificateWire])
 SLOT: Final = msgspec.json.Decoder(Answer[SlotNumber])
 SLOTS: Final = msgspec.json.Decoder(Answer[list[SlotNumber]])
+LARGEST: Final = msgspec.json.Decoder(Answer[LargestWire])
 ACCOUNTS: Final = msgspec.json.Decoder(Answer[AccountsWire])
 TEXT: Final = msgspec.json.Decoder(Answer[str])
 SOFTWARE: Final = msgspec.json.Decoder(Answer[SoftwareWire])

@@ -5,12 +5,14 @@ from collections.abc import Collection
 from msgspec.structs import astuple
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked
 from mintscope.market.log import LoadedMint, LogTip, PricedSwap, SlotHeader, TailSwap
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint, SlotTime
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
+    KeptPools,
     KeptSwaps,
     LoggedSwap,
     LoggedSwaps,
@@ -99,6 +101,32 @@ class FakeSeries:
         has_older = len(shown) < len(swaps)
         tip = log.tip_at(log.seq)
         return KeptSwaps(tip=tip, swaps=shown, has_older=has_older, is_whole=not has_older)
+
+    async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
+        """Return the book of all final swaps, folded as one batch."""
+        log = self._log
+        if mint not in log.tracked_at(log.seq):
+            return None
+        final = log.final_at(log.seq)
+        slots = [one for one in log.slots_at(log.seq) if final and one.header.slot <= final]
+        swaps = log.swaps_at(log.seq, mint)[: log.folded_at(log.seq, mint)]
+        book = PoolBook()
+        for slot in slots:
+            for swap in slot.swaps:
+                if (slot.header.time, swap) in swaps:
+                    book.apply(slot.header.slot, slot.header.time, swap)
+                    book.name([swap])
+        change = book.changed()
+        time = slots[-1].header.time if slots else None
+        since = (time or 0) - (time or 0) % 300 - since_s
+        stood = [one.standings[mint] for one in slots if mint in one.standings]
+        return KeptPools(
+            tip=log.tip_at(log.seq),
+            time=time,
+            standing=stood[-1] if stood else None,
+            booked=booked(change.state),
+            rows=sorted(row for row in change.rows if row.bucket > since),
+        )
 
     async def facts(self, mint: Mint) -> MintFacts | None:
         return self.known_facts.get(mint)

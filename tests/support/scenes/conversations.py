@@ -40,6 +40,7 @@ ROUTES: Final = {
     "swaps": ("GET", f"/v1/token/{WSOL}/swaps", 1),
     "backtest": ("GET", f"/v1/token/{WSOL}/backtest?tf=m1&where=price+%3E+0", 1),
     "traders": ("GET", f"/v1/token/{WSOL}/traders", 1),
+    "holders": ("GET", f"/v1/token/{WSOL}/holders", 1),
     "prices": ("POST", "/v1/prices", 1),
     "backtest of tokens": ("POST", "/v1/backtest", 1),
     "table": ("GET", f"/v1/token/{WSOL}/candles?tf=m1&format=csv", 1),

@@ -27,8 +27,10 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import LogTailer, look_again_soon
 from mintscope.market.report import Reports
+from mintscope.market.series.holder_reads import HolderReader
 from mintscope.market.series.pools import SeriesReader
 from mintscope.payments.merchant import Merchant
+from support.fakes.holders import FakeHolders
 from support.fakes.list_reader import FakeListReader
 from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
@@ -98,6 +100,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
     account_limits: AccountsConfig = USUAL_ACCOUNTS,
     reports: Reports | None = None,
     series: SeriesReader | None = None,
+    holders: HolderReader | None = None,
     stream_config: StreamsConfig = USUAL_STREAMS,
     more_checks: Sequence[Check] = (),
     open_file: Callable[[Path], AccountConnections] = account_connections,
@@ -134,6 +137,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
             config,
             reports=reports or fake_reports,
             series=series or FakeSeries(log),
+            holders=holders or FakeHolders(),
             ledger=ledger,
             checks=[
                 Check("store", ledger.expect_writable),

@@ -21,6 +21,7 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixMs, UnixS
 from mintscope.market.engine.engine import LiveMarket
+from mintscope.market.engine.pool_book import POOL_CANDLES_S
 from mintscope.market.follow.broadcaster import Broadcaster
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.follow.tailer import LogTailer, look_again_soon
@@ -31,6 +32,7 @@ from mintscope.market.series.past import Moment, OutOfReach, PastMint
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
+    KeptPools,
     KeptSwaps,
     LoggedSwaps,
     SeriesReader,
@@ -105,6 +107,10 @@ class CountedSeries:
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
         self.count += 1
         return await self.series.kept_swaps(mint, until, spans)
+
+    async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
+        self.count += 1
+        return await self.series.pools(mint, since_s)
 
     async def facts(self, mint: Mint) -> MintFacts | None:
         return await self.series.facts(mint)

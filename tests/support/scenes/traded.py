@@ -1,6 +1,6 @@
 """Markets in which slots are made one by one, on every engine and in memory."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final, Protocol
@@ -11,6 +11,8 @@ from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.log import LogReader, PricedSwap, SlotHeader
 from mintscope.market.ports import DEFAULT_RETENTION, FinalSlot, NewSlot, OrphanedSlot, Retention
 from mintscope.market.series.pools import SeriesReader
+from mintscope.market.standing import Standing
+from mintscope.market.standings import pack
 from support.fakes.log import FakeLog
 from support.fakes.series import FakeSeries
 from support.scenes.market_engines import MARKET_ENGINES, market_of
@@ -27,8 +29,14 @@ class Traded(Protocol):
     @property
     def series(self) -> SeriesReader: ...
 
-    async def slot(self, number: int, time: int, *swaps: PricedSwap) -> None:
-        """Add a slot."""
+    async def slot(
+        self,
+        number: int,
+        time: int,
+        *swaps: PricedSwap,
+        deciding: Mapping[Mint, Standing] | None = None,
+    ) -> None:
+        """Add a slot, and the pools that decide prices after it."""
 
     async def finalize(self, number: int) -> None:
         """Make slots final, and fold them."""
@@ -45,14 +53,20 @@ class TradedStore:
         self.reader = market.reader
         self.series = market.series
 
-    async def slot(self, number: int, time: int, *swaps: PricedSwap) -> None:
+    async def slot(
+        self,
+        number: int,
+        time: int,
+        *swaps: PricedSwap,
+        deciding: Mapping[Mint, Standing] | None = None,
+    ) -> None:
         header = SlotHeader(
             slot=Slot(number),
             parent_slot=Slot(number - 1),
             blockhash=f"hash-{number}-{time}",
             time=UnixS(time),
         )
-        await self.market.store.write([NewSlot(header, swaps)])
+        await self.market.store.write([NewSlot(header, swaps, deciding or {})])
 
     async def finalize(self, number: int) -> None:
         await self.market.store.write([FinalSlot(Slot(number))])
@@ -72,8 +86,15 @@ class TradedMemory:
         for mint in mints:
             self.reader.track(mint)
 
-    async def slot(self, number: int, time: int, *swaps: PricedSwap) -> None:
-        self.reader.append(number, time, *swaps)
+    async def slot(
+        self,
+        number: int,
+        time: int,
+        *swaps: PricedSwap,
+        deciding: Mapping[Mint, Standing] | None = None,
+    ) -> None:
+        packed = {mint: pack(each) for mint, each in (deciding or {}).items()}
+        self.reader.append(number, time, *swaps, standings=packed)
 
     async def finalize(self, number: int) -> None:
         self.reader.finalize(number)

@@ -36,6 +36,7 @@ from mintscope_client.results.account import PaymentsPage, WalletPayment
 from mintscope_client.results.backtest import TokenBacktest, TokensBacktest
 from mintscope_client.results.batch import BatchReports
 from mintscope_client.results.credits import BundleList, CreditHistory, CreditPurchase
+from mintscope_client.results.holders import TokenHolders
 from mintscope_client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope_client.results.live import LiveReport
 from mintscope_client.results.pools import TokenPools
@@ -134,7 +135,7 @@ class AsyncClient(AsyncAccountMethods):
     ) -> AsyncPagedLines[CandlesPage, CandleLine]:
         """Return candles of *mint*, newest page first.  A page of up to 1,000 costs a credit.
 
-        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`, `profile`: see
+        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`, `pool`, `profile`: see
                   `verbs.CandleRange`
         """
         return AsyncPagedLines(self.send, verbs.candles(mint, tf, **within))
@@ -189,6 +190,10 @@ class AsyncClient(AsyncAccountMethods):
         asked    as `verbs.BacktestQuery` describes it
         """
         return (await self.send(verbs.backtest_tokens(mints, where, **asked))).data
+
+    async def holders(self, mint: str) -> TokenHolders:
+        """Return the 20 largest holders of *mint*.  Costs one credit."""
+        return (await self.send(verbs.holders(mint))).data
 
     async def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
         """Return the traders of *mint*, largest volume first.  Costs one credit."""

@@ -36,6 +36,7 @@ from mintscope_client.results.account import PaymentsPage, WalletPayment
 from mintscope_client.results.backtest import TokenBacktest, TokensBacktest
 from mintscope_client.results.batch import BatchReports
 from mintscope_client.results.credits import BundleList, CreditHistory, CreditPurchase
+from mintscope_client.results.holders import TokenHolders
 from mintscope_client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope_client.results.live import LiveReport
 from mintscope_client.results.pools import TokenPools
@@ -143,7 +144,7 @@ class Client(AccountMethods):
     ) -> PagedLines[CandlesPage, CandleLine]:
         """Return candles of *mint*, newest page first.  A page of up to 1,000 costs a credit.
 
-        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`, `profile`: see
+        within    `from_`, `to`, `limit`, `candles`, `fill`, `in_`, `pool`, `profile`: see
                   `verbs.CandleRange`
         """
         return PagedLines(self.send, verbs.candles(mint, tf, **within))
@@ -194,6 +195,10 @@ class Client(AccountMethods):
         asked    as `verbs.BacktestQuery` describes it
         """
         return self.send(verbs.backtest_tokens(mints, where, **asked)).data
+
+    def holders(self, mint: str) -> TokenHolders:
+        """Return the 20 largest holders of *mint*.  Costs one credit."""
+        return self.send(verbs.holders(mint)).data
 
     def traders(self, mint: str, *, limit: int | None = None) -> TokenTraders:
         """Return the traders of *mint*, largest volume first.  Costs one credit."""

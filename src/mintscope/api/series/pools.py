@@ -21,6 +21,7 @@ from msgspec import Meta
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation, operations_of
 from mintscope.api.series.backtest import BacktestRoutes
+from mintscope.api.series.holders import HolderRoutes
 from mintscope.api.series.indicators import IndicatorRoutes
 from mintscope.api.series.prices import PriceRoutes
 from mintscope.api.series.series import CandleRoutes, EncodedCandles
@@ -39,22 +40,25 @@ from mintscope.api.series.udf import UdfRoutes
 from mintscope.api.series.wire import Amount, PriceOfSwap, Token
 from mintscope.api.v1 import V1, mint_of
 from mintscope.api.wire import Wire, read_query
-from mintscope.kit.errors import InsufficientData, ServiceUnavailable
+from mintscope.kit.errors import InsufficientData
 from mintscope.kit.http.rate_limit import AddressLimit
 from mintscope.kit.http.request import Request
 from mintscope.kit.http.response import Response
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixS, about
 from mintscope.market.follow.list_cache import ListCache
-from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.report import EXAMPLE_POOL
 from mintscope.market.series.conduct import first_buyers, launch_of, shares_of
+from mintscope.market.series.holder_reads import HolderReader, NoHolders
 from mintscope.market.series.pools import (
+    DAY_SPANS_S,
     Crowd,
+    KeptPools,
     LoggedSwap,
     LoggedSwaps,
     PoolFlow,
     PoolNow,
     SeriesReader,
+    SpanFlow,
     TraderNow,
     crowd_of,
     newest,
@@ -83,6 +87,36 @@ class FlowOfPool(Wire):
         volume = flow.volume / MICRO_USD
         bought = flow.bought / MICRO_USD
         return cls(volume, bought, flow.swaps, flow.traders)
+
+
+class FlowOfSpans(Wire):
+    """Volume of a pool within whole spans of five minutes, the open one included."""
+
+    volume_usd: Annotated[float, about("Bought and sold, US dollars.", 12500.5)]
+    buy_volume_usd: Annotated[float, about("Of it bought, US dollars.", 7000.25)]
+    swaps: Annotated[int, about("Swaps, those that set no price included.", 120)]
+
+    @classmethod
+    def of(cls, flow: SpanFlow | None) -> "FlowOfSpans | None":
+        """Return *flow* as it is sent."""
+        if flow is None:
+            return None
+        return cls(flow.volume / MICRO_USD, flow.bought / MICRO_USD, flow.swaps)
+
+
+class MoveToPool(Wire, rename={"from_": "from"}):
+    """The migration of a curve to its pool."""
+
+    from_: Annotated[str, about("The curve.", EXAMPLE_POOL)]
+    to: Annotated[str, about("The pool that took its place.", EXAMPLE_POOL)]
+    slot: Annotated[int, about("The slot of the migration.", 380_000_000)]
+
+    @classmethod
+    def of(cls, one: PoolNow) -> "MoveToPool | None":
+        """Return the migration from or to *one*; None without one."""
+        if one.moved_at is None:
+            return None
+        return cls(one.came_from or one.pool, one.went_to or one.pool, one.moved_at)
 
 
 class MoveOfPrice(Wire):
@@ -115,7 +149,28 @@ class PoolLine(Wire):
         float | None, about("The tokens in it, in US dollars; of a constant product.", 1843210.5)
     ]
     m5: Annotated[FlowOfPool, Meta(description="Volume of the last 5 minutes.")]
+    h1: Annotated[
+        FlowOfSpans | None,
+        Meta(description="Volume of the newest 12 spans of 5 minutes; null: not booked yet."),
+    ]
+    d1: Annotated[
+        FlowOfSpans | None,
+        Meta(description="Volume of the newest 288 spans of 5 minutes; null: not booked yet."),
+    ]
     kept: Annotated[FlowOfPool, Meta(description="Volume since swapsSince.")]
+    since: Annotated[
+        int | None,
+        about("Its first swap since it is followed, Unix seconds; null: no swap yet.", 1763400000),
+    ]
+    fee: Annotated[
+        float | None,
+        about("The fee of a swap, where all pools of the venue take the same.", 0.0025),
+    ]
+    progress: Annotated[
+        float | None,
+        about("Of a curve: the part of the way to its pool, 0 to 1; null: none, unknown.", 0.42),
+    ]
+    migration: Annotated[MoveToPool | None, Meta(description="From the curve to the pool.")]
     moves: Annotated[
         list[MoveOfPrice],
         Meta(description="Price moves of trades of 100, 1,000 and 10,000 US dollars."),
@@ -142,7 +197,13 @@ class PoolLine(Wire):
             quote_usd=one.quote_usd,
             token_usd=one.token_usd,
             m5=FlowOfPool.of(one.newest),
+            h1=FlowOfSpans.of(one.hour),
+            d1=FlowOfSpans.of(one.day),
             kept=FlowOfPool.of(one.kept),
+            since=one.since,
+            fee=one.fee,
+            progress=one.progress,
+            migration=MoveToPool.of(one),
             moves=[MoveOfPrice(*move) for move in one.moves],
             is_estimate=one.is_estimate,
         )
@@ -385,10 +446,9 @@ def _line(one: TraderNow, decimals: int | None) -> TraderLine:
 
 @dataclass(frozen=True, slots=True)
 class PoolRoutes:
-    """The route of pools; *lists* has their liquidity."""
+    """The route of pools."""
 
     shop: SeriesShop
-    lists: ListCache
 
     @Operation(
         "GET",
@@ -407,49 +467,53 @@ class PoolRoutes:
 
         Returns the pools that decide the price of a Solana token, up to 10, the heaviest first:
         venue, pair, price, share of what decides the price, US dollars on each side, volume, swaps
-        and traders of 5 minutes and of all kept swaps, and by what part trades of 100, 1,000 and
-        10,000 US dollars would move the price. Costs one credit or one payment; errors cost
-        nothing. As of the newest final slot.
+        and traders of 5 minutes and of all kept swaps, volume of an hour and a day, age, fee, how
+        far a curve is, its migration, and by what part trades of 100, 1,000 and 10,000 US dollars
+        would move the price. Costs one credit or one payment; errors cost nothing. As of the newest
+        folded slot.
         """
         caller = await self.shop.gate.admit(request)
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, PoolsQuery)
 
         async def make() -> Made:
-            listed = self.lists.newest()
+            kept = await self.shop.reader.pools(mint, DAY_SPANS_S)
             logged = await self.shop.reader.swaps(mint, None, SWAPS_MAX)
-            if logged is None:
+            if kept is None or logged is None:
                 raise not_tracked(mint)
-            return made_of(logged.tip, pool_page(mint, listed, logged), is_empty=False)
+            page = await asyncio.to_thread(pool_page, mint, kept, logged)
+            return made_of(logged.tip, page, is_empty=False)
 
         return await self.shop.sell(request, caller, Wanted(mint, "pools", query), make)
 
 
-def pool_page(mint: Mint, listed: ListedTokens, logged: LoggedSwaps) -> PoolPage:
-    """Return the pools of *mint* as of *listed*, with the swaps in *logged* up to its slot.
+def pool_page(mint: Mint, kept: KeptPools, logged: LoggedSwaps) -> PoolPage:
+    """Return the pools of *mint* as of the slot of *kept*, with the swaps in *logged* up to it.
 
-    Raises InsufficientData before the first swap that sets a price is final.
+    Raises InsufficientData before the first swap that sets a price is folded.
     """
-    slot = listed.folded.slot
-    now = listed.folded.time
-    if slot is None or now is None:
-        raise ServiceUnavailable("No block has been read yet; try again shortly.")
-    packed = listed.standing_of(mint)
-    if packed is None:
+    slot = kept.tip.folded
+    now = kept.time
+    if slot is None or now is None or kept.standing is None:
         raise InsufficientData("There is no final swap of this token yet that sets a price.")
     swaps = [one for one in logged.swaps if one.place.slot <= slot]
-    pools = pools_of(unpack(packed), swaps, now)
+    pools = pools_of(unpack(kept.standing), swaps, now, kept.booked, kept.rows)
     since = swaps[-1].time if swaps else None
     return PoolPage(mint, [PoolLine.of(one) for one in pools], slot, now, since)
 
 
 def series_operations(
-    reader: SeriesReader, v1: V1, lists: ListCache | None, list_limit: AddressLimit
+    reader: SeriesReader,
+    v1: V1,
+    lists: ListCache | None,
+    list_limit: AddressLimit,
+    holders: HolderReader | None = None,
 ) -> list[Operation]:
     """Return the routes, which share gate, freshness and refusals with the report of a token.
 
-    lists        the source of the pools and of symbols; None: neither is shown
+    lists        the source of symbols; None: there are none
     list_limit   of what is asked of them for free
+    holders      the source of holders; None: they cannot be read
     """
     shop = SeriesShop(
         reader=reader,
@@ -467,8 +531,9 @@ def series_operations(
         TraderRoutes(shop),
         BacktestRoutes(shop),
         PriceRoutes(v1, reader),
+        PoolRoutes(shop),
+        HolderRoutes(shop, holders or NoHolders()),
     ]
     if lists is not None:
-        every.append(PoolRoutes(shop, lists))
         every.append(UdfRoutes(shop=shop, lists=lists, limit=list_limit, clock=v1.clock))
     return [operation for handlers in every for operation in operations_of(handlers)]

@@ -49,6 +49,7 @@ from mintscope.kit.time import SECOND_MS
 from mintscope.market.indicators.bars import bars_of
 from mintscope.market.indicators.profile import volume_profile
 from mintscope.market.log import LogTip
+from mintscope.market.series.of_pools import pool_series
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
@@ -164,6 +165,15 @@ def wire_candle(candle: SeriesCandle, *, is_open: bool) -> Candle:
     )
 
 
+class _Read(NamedTuple):
+    """Candles as of *now*; the tip of the log and the supply that they rest on."""
+
+    tip: LogTip
+    series: Series
+    supply: Supply | None
+    now: UnixS
+
+
 @dataclass(frozen=True, slots=True)
 class CandleRoutes:
     """The route of candles."""
@@ -201,9 +211,10 @@ class CandleRoutes:
             return await self._sell_table(request, caller, mint, query)
 
         async def make() -> Made:
-            tip, series, supply = await self._read(mint, within, query.in_)
-            page = page_of(series, within, tip.time or UnixS(0))
-            wire = wire_page(mint, within, page, tip, self.encoded, unit=query.in_)
+            tip, series, supply, now = await self._read(mint, within, query)
+            page = page_of(series, within, now)
+            as_of = replace(tip, time=now)
+            wire = wire_page(mint, within, page, as_of, self.encoded, unit=query.in_, of=query.pool)
             if supply is not None:
                 wire.supply = used(supply)
             if query.profile:
@@ -212,18 +223,24 @@ class CandleRoutes:
 
         return await self.shop.sell(request, caller, Wanted(mint, "candles", query), make)
 
-    async def _read(
-        self, mint: Mint, within: Range, unit: PriceUnit
-    ) -> tuple[LogTip, Series, Supply | None]:
-        """Return the candles in *unit*, as of the tip, and the supply used."""
+    async def _read(self, mint: Mint, within: Range, query: CandlesQuery) -> _Read:
+        """Return the candles in the unit of *query*, and what they rest on."""
+        unit: PriceUnit = query.in_
         supply = await read_supply(self.shop.reader, mint, unit)
+        if query.pool:
+            kept_pools = await self.shop.reader.pools(mint)
+            if kept_pools is None:
+                raise not_tracked(mint)
+            series = priced_in(pool_series(kept_pools, query.pool, within.width), unit, supply)
+            return _Read(kept_pools.tip, series, supply, kept_pools.time or UnixS(0))
         if within.width is SHORT:
             swaps = await self._swaps(mint, within)
             # Up to 100,000 swaps may take a tenth of a second: other clients do not wait.
             made = await asyncio.to_thread(lambda: priced_in(short_series(swaps), unit, supply))
-            return swaps.tip, made, supply
+            return _Read(swaps.tip, made, supply, swaps.tip.time or UnixS(0))
         kept = await self._kept(mint, within)
-        return kept.tip, await read_series(kept, within.asked, within, unit, supply), supply
+        series = await read_series(kept, within.asked, within, unit, supply)
+        return _Read(kept.tip, series, supply, kept.tip.time or UnixS(0))
 
     async def _swaps(self, mint: Mint, within: Range) -> KeptSwaps:
         until = UnixS(within.until - within.until % SHORT.seconds + SHORT.seconds - 1)
@@ -248,8 +265,8 @@ class CandleRoutes:
         form = TableFormat(query.format)
 
         async def make() -> tuple[LogTip, bytes, int]:
-            tip, series, _ = await self._read(mint, within, query.in_)
-            made = await asyncio.to_thread(_table, tip, series, within, form)
+            tip, series, _, now = await self._read(mint, within, query)
+            made = await asyncio.to_thread(_table, now, series, within, form)
             return tip, *made
 
         resource = series_resource(mint, "candles", query)
@@ -272,9 +289,8 @@ def profile_of(candles: Sequence[SeriesCandle], bin_count: int) -> VolumeProfile
     )
 
 
-def _table(tip: LogTip, series: Series, within: Range, form: TableFormat) -> tuple[bytes, int]:
+def _table(now: UnixS, series: Series, within: Range, form: TableFormat) -> tuple[bytes, int]:
     """Return the table and its number of rows."""
-    now = tip.time or UnixS(0)
     candles = page_of(series, within, now).candles
     ended = UnixS(now - within.width.seconds)
     return written(table_of(candles, ended), form), len(candles)
@@ -317,6 +333,11 @@ def used(supply: Supply) -> SupplyUsed:
 def range_of(query: CandlesQuery) -> Range:
     """Return the range of candles that *query* requests.  Raises BadRequest."""
     until = read_until(query.cursor, query.tf, query.to)
+    if query.pool:
+        if query.tf in {"s15", "m1"}:
+            raise BadRequest(f"tf: expected m5 or wider with pool; was {query.tf}")
+        if query.in_ == "sol":
+            raise BadRequest("in: expected usd or marketcap with pool; was sol")
     if query.from_ > query.to:
         raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
     return Range(
@@ -347,13 +368,14 @@ def wire_page(  # noqa: PLR0913 - one argument for each part
     encoded: EncodedCandles,
     *,
     unit: PriceUnit = "usd",
+    of: str = "",
 ) -> CandlePage:
     """Return *page* in its wire form, as of *tip*."""
     next_cursor = None
     if page.until is not None:
         next_cursor = encode_cursor(Before(within.width.name, page.until))
-    series = f"{mint} {within.width.name} {within.is_filled} {unit}"
+    series = f"{mint} {within.width.name} {within.is_filled} {unit} {of}"
     ended = UnixS((tip.time or 0) - within.width.seconds)
     candles = cast("list[Candle]", Raw(encoded.page(series, page.candles, ended)))
     in_ = UNSET if unit == "usd" else unit
-    return CandlePage(mint, within.width.name, candles, next_cursor, in_)
+    return CandlePage(mint, within.width.name, candles, next_cursor, of or UNSET, in_)

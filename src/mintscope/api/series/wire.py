@@ -13,6 +13,7 @@ from mintscope.solana.blocks import USDC, WSOL
 CANDLES_MAX: Final = 1_000
 SWAPS_MAX: Final = 500
 TIME_MAX: Final = 1 << 33
+POOL_LENGTH_MAX: Final = 89  # two addresses with + between them
 CursorText = Annotated[
     str,
     Meta(
@@ -106,6 +107,14 @@ class CandlesQuery(Wire, rename=NAMED):
             " the newest, in one answer: a credit for each 1,000, no payment."
         ),
     ] = "json"
+    pool: Annotated[
+        str,
+        Meta(
+            max_length=POOL_LENGTH_MAX,
+            description="Candles of this pool alone, as /pools names it, m5 or wider: of two days,"
+            " of final slots, in USD or as market cap. Empty: of the token.",
+        ),
+    ] = ""
     profile: Annotated[
         int,
         Meta(
@@ -217,6 +226,7 @@ class CandlePage(Wire, rename=NAMED):
         list[Candle], Meta(description="Oldest first; the next page has those before them.")
     ]
     next_cursor: NextCursor
+    pool: Annotated[str | UnsetType, on_request("The pool, if not of the token.")] = UNSET
     in_: Annotated[str | UnsetType, on_request("The unit of o, h, l and c, if not USD.")] = UNSET
     supply: Annotated[SupplyUsed | UnsetType, on_request("Of market capitalisations.")] = UNSET
     volume_profile: Annotated[

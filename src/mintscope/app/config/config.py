@@ -53,6 +53,9 @@ class ChainConfig(Section):
     gap_calls_per_day: values.CallsPerDay = 50_000
     """Requests in a UTC day to mend gaps, 1,000 or more. A token whose past takes more is not
     mended; 0: no gap is mended by itself."""
+    holder_calls_per_day: int = Field(default=3_000, ge=0, le=10_000_000)
+    """Requests in a UTC day for holders of tokens, in each process of the API: three a token, at
+    most every five minutes. 0, as with block files: none are read."""
     gap_rate_pools: values.Mints = ()
     """Pools of SOL and dollars that price mended tokens; by default the busiest in the log."""
     stall_after_s: values.Seconds = 30.0

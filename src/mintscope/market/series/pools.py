@@ -21,14 +21,15 @@ Realised      what a trader gained on tokens that were bought and sold within th
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
 
 from mintscope.kit.primitives import MICRO_USD, Mint, Slot, UnixS
-from mintscope.kit.time import MINUTE_S
+from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
+from mintscope.market.engine.pool_book import POOL_CANDLES_S, BookedPool, PoolRow, key_of
 from mintscope.market.log import LogTip, PricedSwap, Waypoint
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint
@@ -41,7 +42,7 @@ from mintscope.market.standing import (
     counts_at,
     weights,
 )
-from mintscope.market.timeframe import Timeframe
+from mintscope.market.timeframe import Timeframe, bucket
 
 
 class SeriesCandle(msgspec.Struct, frozen=True, gc=False, array_like=True):
@@ -166,6 +167,23 @@ class LoggedSwaps(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool = False
 
 
+class KeptPools(msgspec.Struct, frozen=True, kw_only=True):
+    """The pools of a mint as of the newest folded slot, from one snapshot.
+
+    tip        of the log, then
+    time       of the newest folded slot; None before the first
+    standing   the pools that decide the price then, packed; None before the first price
+    booked     the pools that are booked
+    rows       their candles that are kept, oldest first
+    """
+
+    tip: LogTip
+    time: UnixS | None
+    standing: bytes | None
+    booked: Sequence[BookedPool]
+    rows: Sequence[PoolRow]
+
+
 class SeriesReader(Protocol):
     """Reads series while ingest writes.
 
@@ -192,6 +210,9 @@ class SeriesReader(Protocol):
         spans   of 15 seconds with a swap: about so many are returned, if there are as many
         """
 
+    async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
+        """Return the pools of *mint*, and their candles of *since_s*; None if it is not tracked."""
+
     async def facts(self, mint: Mint) -> MintFacts | None:
         """Return the newest facts of *mint*; None if none were read."""
 
@@ -205,9 +226,15 @@ class SeriesReader(Protocol):
 
 
 NEWEST_S: Final = 5 * MINUTE_S
+HOUR_SPANS_S: Final = HOUR_S  # twelve spans of five minutes
+DAY_SPANS_S: Final = DAY_S
 TRADES_USD: Final = (100, 1_000, 10_000)
 # Constant products whose quote stands in one vault; of a curve its virtual reserve counts.
 CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "raydium_cpmm"})
+
+
+# All pools of the program take the same, which no account of a pool can change.
+FEES: Final = {"raydium_v4": 0.0025}
 
 
 class PoolFlow(NamedTuple):
@@ -217,6 +244,14 @@ class PoolFlow(NamedTuple):
     bought: int = 0
     swaps: int = 0
     traders: int = 0
+
+
+class SpanFlow(NamedTuple):
+    """Volume of a pool within whole spans of five minutes: micro-USD, the bought part, swaps."""
+
+    volume: int = 0
+    bought: int = 0
+    swaps: int = 0
 
 
 class PriceMove(NamedTuple):
@@ -237,6 +272,13 @@ class PoolNow(NamedTuple):
     token_usd      the tokens in it, at its price; of a constant product
     newest, kept   flows of NEWEST_S, and of all swaps that are kept
     is_estimate    moves are an estimate
+    hour, day      of the newest 12 and 288 spans of five minutes, the open one included; None if
+                   the pool is not booked
+    since          of its first swap since it is booked
+    fee            of a swap, where all pools of the venue take the same: 0.0025 is 0.25 %
+    progress       of a curve, the part of its tokens that is sold, 0 to 1; None: no curve, or not
+                   known
+    came_from, went_to, moved_at   the curve whose place it took, the pool that took its place, slot
     """
 
     pool: str
@@ -253,10 +295,28 @@ class PoolNow(NamedTuple):
     kept: PoolFlow
     moves: Sequence[PriceMove]
     is_estimate: bool
+    hour: SpanFlow | None = None
+    day: SpanFlow | None = None
+    since: UnixS | None = None
+    fee: float | None = None
+    progress: float | None = None
+    came_from: str | None = None
+    went_to: str | None = None
+    moved_at: Slot | None = None
 
 
-def pools_of(standing: Standing, swaps: Sequence[LoggedSwap], now: UnixS) -> list[PoolNow]:
-    """Return the pools of *standing*, the heaviest first; *swaps* are stored, newest first."""
+def pools_of(
+    standing: Standing,
+    swaps: Sequence[LoggedSwap],
+    now: UnixS,
+    booked: Sequence[BookedPool] = (),
+    rows: Sequence[PoolRow] = (),
+) -> list[PoolNow]:
+    """Return the pools of *standing*, the heaviest first.
+
+    swaps    that are stored, newest first
+    booked   the pools that are booked; rows: their candles of a day at least
+    """
     weighed = weights(standing.pools, now)
     least = max(weighed) / FRACTION
     counting = [weight if weight >= least else 0.0 for weight in weighed]
@@ -267,18 +327,30 @@ def pools_of(standing: Standing, swaps: Sequence[LoggedSwap], now: UnixS) -> lis
     by_pool: dict[str | None, list[LoggedSwap]] = defaultdict(list)
     for one in swaps:
         by_pool[one.swap.pool].append(one)
-    found = [
-        _pool_now(standing, pool, by_pool[pool.pool], weight / total, now)
-        for pool, weight in zip(standing.pools, counting, strict=True)
-    ]
+    books = {one.pool: one for one in booked}
+    flows = _flows(rows, now, HOUR_SPANS_S), _flows(rows, now, DAY_SPANS_S)
+    found = []
+    for pool, weight in zip(standing.pools, counting, strict=True):
+        book = books.get(pool.pool)
+        now_of = _pool_now(standing, pool, by_pool[pool.pool], weight / total, now, book)
+        found.append(now_of if book is None else _with_book(now_of, book, *flows))
     return sorted(found, key=lambda one: (-one.weight, -(one.quote_usd or 0.0), one.pool))
 
 
-def _pool_now(
-    standing: Standing, pool: StandingPool, swaps: Sequence[LoggedSwap], weight: float, now: UnixS
+def _pool_now(  # noqa: PLR0913, PLR0917 - one for each part
+    standing: Standing,
+    pool: StandingPool,
+    swaps: Sequence[LoggedSwap],
+    weight: float,
+    now: UnixS,
+    book: BookedPool | None,
 ) -> PoolNow:
     detail = next((one.swap.detail for one in swaps if one.swap.detail is not None), None)
-    venue = None if detail is None else detail.program
+    venue = None if book is None else book.venue
+    quote = None if book is None else book.quote
+    if detail is not None:
+        venue = detail.program
+        quote = detail.quote
     is_product = venue in CONSTANT_PRODUCTS
     quote_usd = pool.left / MICRO_USD if pool.left else None
     depth = quote_usd if is_product else _shown_depth(pool)
@@ -286,7 +358,7 @@ def _pool_now(
     return PoolNow(
         pool=pool.pool,
         venue=venue,
-        quote=None if detail is None else detail.quote,
+        quote=quote,
         usd=pool.usd,
         sol=pool.sol,
         at=pool.at,
@@ -298,6 +370,33 @@ def _pool_now(
         kept=_flow(swaps),
         moves=[] if depth is None else [move_of(depth, usd) for usd in TRADES_USD],
         is_estimate=not is_product,
+        fee=FEES.get(venue or ""),
+    )
+
+
+def _flows(rows: Sequence[PoolRow], now: UnixS, span_s: int) -> Mapping[int, SpanFlow]:
+    """Return the flow of each pool, by its key, of the newest spans that make up *span_s*."""
+    since = bucket(Timeframe.M5, now) - span_s
+    found: dict[int, SpanFlow] = {}
+    for row in rows:
+        if row.bucket > since:
+            was = found.get(row.key, SpanFlow())
+            volume = was.volume + row.buy_volume + row.sell_volume
+            found[row.key] = SpanFlow(volume, was.bought + row.buy_volume, was.swaps + row.swaps)
+    return found
+
+
+def _with_book(
+    one: PoolNow, book: BookedPool, hours: Mapping[int, SpanFlow], days: Mapping[int, SpanFlow]
+) -> PoolNow:
+    key = key_of(book.pool)
+    return one._replace(
+        hour=hours.get(key, SpanFlow()),
+        day=days.get(key, SpanFlow()),
+        since=book.since,
+        came_from=book.came_from,
+        went_to=book.went_to,
+        moved_at=book.moved_at,
     )
 
 

@@ -18,6 +18,7 @@ from mintscope.kit.errors import parsed_by_others
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.kit.sql.database import AccessInThreads, Database
 from mintscope.market.engine.frames import SHORT_S
+from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolRow, booked
 from mintscope.market.log import LogTip, PricedSwap, SwapDetail, Waypoint
 from mintscope.market.mint_facts import MintFacts
 from mintscope.market.series.past import Moment, OutOfReach, PastMint
@@ -25,6 +26,7 @@ from mintscope.market.series.past_store import read_past
 from mintscope.market.series.pools import (
     AskedCandles,
     KeptCandles,
+    KeptPools,
     KeptSwaps,
     LoggedSwap,
     LoggedSwaps,
@@ -33,12 +35,15 @@ from mintscope.market.series.pools import (
     UnpricedVolume,
 )
 from mintscope.market.store.log_reader import (
+    FOLDED_STANDING,
     NOT_FOLDED,
+    TRIMMED_STANDING,
     MarketReading,
     mints_blob,
     swaps_of,
     tip_of,
 )
+from mintscope.market.timeframe import Timeframe, bucket
 from mintscope.solana.blocks import USDC, USDT, WSOL
 
 QUOTES: Final = (WSOL, USDC, USDT)  # by number: one that is added goes to the end
@@ -173,6 +178,15 @@ SELECT time, swaps
  ORDER BY seq DESC
  LIMIT :limit
 """
+POOLS: Final = """
+SELECT mint.id, pools, folded_seq, (SELECT time FROM header WHERE seq = folded_seq)
+  FROM mint CROSS JOIN progress LEFT JOIN state ON state.mint = mint.id
+ WHERE address = ? AND since_slot IS NOT NULL
+"""
+POOL_ROWS: Final = """
+SELECT bucket, pool, open, high, low, close, buy_volume, sell_volume, swaps
+  FROM pool_candle WHERE mint = ? AND bucket > ? ORDER BY bucket, pool
+"""
 KEPT_SLOTS_MAX: Final = 20_000
 KEPT_SWAPS_MAX: Final = 100_000  # of a page of 15 seconds, which may end in fewer candles
 FIRST_KEPT: Final = """
@@ -209,6 +223,10 @@ class SqlSeries:
     async def kept_swaps(self, mint: Mint, until: UnixS, spans: int) -> KeptSwaps | None:
         """Return the newest swaps of *mint* up to *until*; None if it is not tracked."""
         return await self._reading.in_snapshot(lambda db: _kept_swaps(db, mint, until, spans))
+
+    async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
+        """Return the pools of *mint*, and their candles of *since_s*; None if it is not tracked."""
+        return await self._reading.in_snapshot(lambda db: _pools(db, mint, since_s))
 
     async def facts(self, mint: Mint) -> MintFacts | None:
         """Return the newest facts of *mint*; None if none were read."""
@@ -298,6 +316,25 @@ def _swaps(db: Database, mint: Mint, before: SwapPlace, limit: int) -> LoggedSwa
         swaps=swaps[:limit],
         has_older=has_older,
         is_whole=not has_older and not _is_trimmed(db, since_slot),
+    )
+
+
+def _pools(db: Database, mint: Mint, since_s: int) -> KeptPools | None:
+    found = db.execute(POOLS, (mint,)).fetchone()
+    if found is None:
+        return None
+    mint_id, booked_state, folded_seq, time = found
+    bounds = {"mint": mint_id, "folded": folded_seq}
+    standing = db.execute(FOLDED_STANDING, bounds).fetchone()
+    if standing is None:
+        standing = db.execute(TRIMMED_STANDING, {"mint": mint_id}).fetchone()
+    since = bucket(Timeframe.M5, UnixS(time or 0)) - since_s
+    return KeptPools(
+        tip=tip_of(db),
+        time=time,
+        standing=None if standing is None else bytes(standing[1]),
+        booked=booked(booked_state),
+        rows=[PoolRow(*row) for row in db.execute(POOL_ROWS, (mint_id, since))],
     )
 
 

@@ -14,6 +14,7 @@ from msgspec.structs import astuple
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.sql.database import Batch, Database, DatabaseAccess
 from mintscope.kit.time import DAY_S
+from mintscope.market.engine.pool_book import POOL_CANDLES_S
 from mintscope.market.log import PricedSwap
 from mintscope.market.ports import (
     CANDLES_MIN,
@@ -25,7 +26,7 @@ from mintscope.market.ports import (
     Retention,
     day_of,
 )
-from mintscope.market.standing import Standing
+from mintscope.market.standing import SUM_MAX, Standing
 from mintscope.market.store import retention as forgetting
 from mintscope.market.store.log_reader import deciding_of, last_seq, swaps_of
 from mintscope.market.store.mints import Cut, MarketTables, track, untrack_all
@@ -51,7 +52,7 @@ SELECT address, swaps FROM swap JOIN mint ON mint.id = swap.mint WHERE seq = ? O
 """
 
 KEPT: Final = """
-SELECT address, mint.id, since_slot, is_removed, state.state, in_sol,
+SELECT address, mint.id, since_slot, is_removed, state.state, in_sol, pools,
        day, swaps, volume, lively_day
   FROM ({asked}) AS asked JOIN mint ON address = asked.value
   LEFT JOIN state ON state.mint = mint.id LEFT JOIN activity ON activity.mint = mint.id
@@ -77,6 +78,37 @@ STATES: Final = Batch(
     "ON CONFLICT (mint) DO UPDATE SET state = excluded.state, last_swap = excluded.last_swap,"
     " in_sol = excluded.in_sol",
 )
+WITH_POOLS: Final = Batch(
+    "state", {**STATES.columns, "pools": "bytea"}, STATES.on_conflict + ", pools = excluded.pools"
+)
+# Merged with what earlier batches have stored.  Volumes are at most SUM_MAX on both sides, so no
+# sum leaves 64 bits.
+POOL_CANDLES: Final = Batch(
+    "pool_candle",
+    {
+        **dict.fromkeys(("mint", "bucket", "pool"), "bigint"),
+        **dict.fromkeys(("open", "high", "low", "close"), "double precision"),
+        **dict.fromkeys(("buy_volume", "sell_volume", "swaps"), "bigint"),
+    },
+    f"""ON CONFLICT (mint, bucket, pool) DO UPDATE
+    SET open = coalesce(pool_candle.open, excluded.open),
+        high = CASE WHEN pool_candle.high IS NULL OR excluded.high > pool_candle.high
+                    THEN excluded.high ELSE pool_candle.high END,
+        low = CASE WHEN pool_candle.low IS NULL OR excluded.low < pool_candle.low
+                   THEN excluded.low ELSE pool_candle.low END,
+        close = coalesce(excluded.close, pool_candle.close),
+        buy_volume = CASE WHEN pool_candle.buy_volume + excluded.buy_volume > {SUM_MAX}
+                          THEN {SUM_MAX}
+                          ELSE pool_candle.buy_volume + excluded.buy_volume END,
+        sell_volume = CASE WHEN pool_candle.sell_volume + excluded.sell_volume > {SUM_MAX}
+                           THEN {SUM_MAX}
+                           ELSE pool_candle.sell_volume + excluded.sell_volume END,
+        swaps = pool_candle.swaps + excluded.swaps""",  # noqa: S608 - a constant
+)
+DROP_POOL: Final = "DELETE FROM pool_candle WHERE mint = ? AND pool = ?"
+DETAILS: Final = """
+SELECT details FROM swap WHERE seq = ? AND mint = (SELECT id FROM mint WHERE address = ?)
+"""
 CANDLES: Final = Batch(
     "candle",
     {
@@ -155,15 +187,20 @@ class SqlFolding:
         rows = await self._access.run(lambda db: db.execute(SWAPS, (slot.seq,)))
         return {Mint(address): swaps_of(Mint(address), blob) for address, blob in rows}
 
+    async def details(self, slot: FinalizedSlot, mint: Mint) -> bytes | None:
+        """Return the details of the swaps of *mint* in *slot*, as they are stored."""
+        found = await self._access.run(lambda db: db.execute(DETAILS, (slot.seq, mint)).get)
+        return None if found is None else bytes(found)
+
     async def kept(self, mints: Collection[Mint]) -> dict[Mint, Kept]:
         """Return the stored data of each of *mints*."""
         found = {}
         rows = await self._access.run(lambda db: self._tables.kept(db, mints))
-        for address, mint_id, since_slot, is_removed, state, in_sol, *counted in rows:
+        for address, mint_id, since_slot, is_removed, state, in_sol, pools, *counted in rows:
             mint = Mint(address)
             self._ids[mint] = mint_id
             activity = None if counted[0] is None else Activity(*counted)
-            found[mint] = Kept(since_slot, bool(is_removed), state, in_sol, activity)
+            found[mint] = Kept(since_slot, bool(is_removed), state, in_sol, activity, pools)
         return found
 
     async def followed(self) -> dict[Mint, Activity]:
@@ -205,7 +242,8 @@ class SqlFolding:
     def _save_mints(self, db: Database, mints: Mapping[Mint, FoldedMint]) -> None:
         of = [(self._ids[mint], one) for mint, one in mints.items()]
         of.sort(key=itemgetter(0))  # as they lie in the table
-        db.executemany(STATES, ((id_, one.state, one.last_swap, one.in_sol) for id_, one in of))
+        states = ((id_, one.state, one.last_swap, one.in_sol, one.pools.state) for id_, one in of)
+        db.executemany(WITH_POOLS, states)
         db.executemany(
             CANDLES,
             (
@@ -227,6 +265,19 @@ class SqlFolding:
             if (rows := one.changed[timeframe])
         ]
         self._tables.drop_old(db, cuts, CANDLES_MIN)
+        self._save_pools(db, of)
+
+    def _save_pools(self, db: Database, of: Sequence[tuple[int, FoldedMint]]) -> None:
+        dropped = [(id_, key) for id_, one in of for key in one.pools.dropped]
+        if dropped:
+            db.executemany(DROP_POOL, dropped)
+        db.executemany(POOL_CANDLES, ((id_, *row) for id_, one in of for row in one.pools.rows))
+        cuts = [
+            (id_, UnixS(one.changed[Timeframe.M5][-1].bucket - POOL_CANDLES_S))
+            for id_, one in of
+            if Timeframe.M5 in one.opened and one.changed[Timeframe.M5]
+        ]
+        self._tables.drop_old_of_pools(db, cuts)
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:

@@ -43,6 +43,9 @@ class MarketTables(Protocol):
     def drop_old(self, db: Database, cuts: Sequence[Cut], newest: int) -> None:
         """Drop the candles before *cuts*, beyond the *newest* ones that have a price."""
 
+    def drop_old_of_pools(self, db: Database, cuts: Sequence[tuple[int, UnixS]]) -> None:
+        """Drop the candles of pools of mints, by number, before a bucket."""
+
     def written(self, db: Database) -> None:
         """Notify the readers of the log, within the transaction that wrote it."""
 

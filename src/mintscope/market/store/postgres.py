@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final
 
-from mintscope.kit.primitives import Mint
+from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.sql.database import Database, Row
 from mintscope.market.store.fold import KEPT
 from mintscope.market.store.mints import DROP_OF_ALL, DROPPED_AT_ONCE, UNFOLLOW_ALL, Cut
@@ -50,6 +50,15 @@ DELETE FROM waypoint WHERE ctid = ANY (ARRAY(
                                    AND kept.timeframe = asked.timeframe)
            OFFSET 0) AS dropped))
 """
+DROP_OLD_OF_POOLS: Final = """
+DELETE FROM pool_candle WHERE ctid = ANY (ARRAY(
+    SELECT place
+      FROM unnest(?::bigint[], ?::bigint[]) AS asked (mint, cut)
+     CROSS JOIN LATERAL (
+           SELECT old.ctid AS place FROM pool_candle AS old
+            WHERE old.mint = asked.mint AND old.bucket < asked.cut
+           OFFSET 0) AS dropped))
+"""
 CUTS_MAX: Final = 1_000  # of one statement, so that none takes long
 NOTIFY: Final = "SELECT pg_notify('mintscope_market_' || current_schema(), '')"
 
@@ -86,6 +95,12 @@ class PostgresMarketTables:
             db.execute(DROP_OLD, (*columns, newest))
             if db.changes():
                 db.execute(DROP_WAYPOINTS, columns[:2])
+
+    def drop_old_of_pools(self, db: Database, cuts: Sequence[tuple[int, UnixS]]) -> None:
+        """Drop the candles of pools before *cuts*."""
+        for first in range(0, len(cuts), CUTS_MAX):
+            part = zip(*cuts[first : first + CUTS_MAX], strict=True)
+            db.execute(DROP_OLD_OF_POOLS, [list(column) for column in part])
 
     def written(self, db: Database) -> None:
         """Notify the listeners once the transaction is committed."""

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from mintscope.kit.primitives import Mint
+from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.sql.database import Database, Row
 from mintscope.kit.sql.sqlite import (
     BUSY_TIMEOUT_MS,
@@ -43,6 +43,8 @@ DELETE FROM waypoint
  WHERE mint = :mint AND timeframe = :timeframe
    AND bucket < (SELECT min(bucket) FROM candle WHERE mint = :mint AND timeframe = :timeframe)
 """
+
+DROP_OLD_OF_POOLS: Final = "DELETE FROM pool_candle WHERE mint = ? AND bucket < ?"
 
 CHECKPOINT_MS: Final = 50  # wait for readers of older pages
 
@@ -81,6 +83,10 @@ class SqliteMarketTables:
                 bounds = {"mint": mint_id, "timeframe": timeframe, "cut": cut, "newest": newest}
                 db.execute(DROP_OLD, bounds)
                 db.execute(DROP_WAYPOINTS, bounds)
+
+    def drop_old_of_pools(self, db: Database, cuts: Sequence[tuple[int, UnixS]]) -> None:
+        """Drop the candles of pools before *cuts*."""
+        db.executemany(DROP_OLD_OF_POOLS, cuts)
 
     def written(self, db: Database) -> None:
         """Do nothing: readers see a commit when they look."""

@@ -139,6 +139,17 @@ const page = await client.traders("{mint}", {{ limit: 10 }});
 console.log(page.kept.buyers, page.kept.sellers);
 for (const each of page.traders) console.log(each.trader, each.boughtUsd, each.realisedUsd);""",
     ),
+    "get-token-holders": (
+        """\
+page = client.holders("{mint}")
+print(page.supply_without_burned.decimal, page.top20_share)
+for holder in page.holders:
+    print(holder.owner, holder.share, holder.kind, holder.name)""",
+        """\
+const page = await client.holders("{mint}");
+console.log(page.supplyWithoutBurned.decimal, page.top20Share);
+for (const each of page.holders) console.log(each.owner, each.share, each.kind, each.name);""",
+    ),
     "get-screen": (
         """\
 page = client.screen("price > 0", fields=["price", "rsi_h1"], limit=10).first()
@@ -189,6 +200,7 @@ TOOLS: Final[Mapping[str, tuple[str, Mapping[str, object]]]] = {
     "get-token-pools": ("get_pools", {"mint": WSOL}),
     "get-token-backtest": ("backtest", {"mint": WSOL, "where": "crosses_below(rsi_m5, 30)"}),
     "get-token-traders": ("get_traders", {"mint": WSOL}),
+    "get-token-holders": ("get_holders", {"mint": WSOL}),
     "post-signals": (
         "create_alert",
         {"mint": WSOL, "where": "crosses_below(rsi_h1, 30)", "name": "SOL is cheap"},

@@ -55,6 +55,7 @@ from mintscope.site.token.facts import (
     names_in_words,
     supply_of,
 )
+from mintscope.site.token.liquidity import read_pools
 from mintscope.site.token.live import LivePages
 from mintscope.site.token.picture import PIXELS, PictureFacts, draw_picture
 from mintscope.site.token.pictures import PictureKey, Pictures, has_rasteriser
@@ -507,11 +508,13 @@ class TokenPages:
         mint = known.mint
         drawn = await self._reading.points(mint, known.width)
         swaps = await self._reading.swaps(mint)
+        pools = await read_pools(self._market.series, mint)
         return Page(
             "token/token.html",
             {
                 **known.shown,
                 **shown_report(told, drawn, swaps, known.width),
+                "pools": pools,
                 "state": "open",
                 "admission": admission.name.lower(),
                 "is_degraded": self._market.is_degraded(told.age_ms),

@@ -19,6 +19,7 @@ from mintscope_client.results.credits import (
     CreditHistory,
     CreditPurchase,
 )
+from mintscope_client.results.holders import TokenHolders
 from mintscope_client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope_client.results.pools import TokenPools
 from mintscope_client.results.prices import PastPrices
@@ -237,6 +238,7 @@ class CandleRange(TypedDict, total=False):
     candles     "closed": without the candle that is still open
     fill        "previous": spans without a trade get a candle at the previous close
     in_         the unit of prices: SOL as exchanged, or USD times the newest supply
+    pool        candles of this pool alone, as `pools` names it: m5 or wider, of two days
     profile     bins of the volume profile of each page, at most 200; 0, the default: none
     """
 
@@ -246,6 +248,7 @@ class CandleRange(TypedDict, total=False):
     candles: Literal["all", "closed"]
     fill: Literal["none", "previous"]
     in_: PriceUnit
+    pool: str
     profile: int
 
 
@@ -379,6 +382,17 @@ def backtest_tokens(
         body=msgspec.json.encode(body),
         credits_max=CREDITS_A_TOKEN * len(mints),
         credits_of=lambda found: -(-found.candles // CANDLES_A_CREDIT) if found.looks else 0,
+    )
+
+
+def holders(mint: str) -> ApiCall[TokenHolders]:
+    """Return the call for the 20 largest holders of *mint*.  Costs one credit."""
+    return ApiCall(
+        name="holders",
+        method="GET",
+        path=f"/v1/token/{_segment(mint)}/holders",
+        kind=TokenHolders,
+        credits_max=1,
     )
 
 

@@ -22,6 +22,22 @@ class PoolMove(msgspec.Struct, frozen=True):
     sell: float
 
 
+class PoolSpans(msgspec.Struct, frozen=True, rename="camel"):
+    """Volume of a pool within whole spans of five minutes: USD and swaps."""
+
+    volume_usd: float
+    buy_volume_usd: float
+    swaps: int
+
+
+class PoolMigration(msgspec.Struct, frozen=True, rename={"from_": "from"}):
+    """The curve, the pool that took its place, and the slot."""
+
+    from_: str
+    to: str
+    slot: int
+
+
 class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     """One pool; unknown values are None.
 
@@ -31,6 +47,10 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     agrees          its price is within 2 % of the price
     quote_usd, token_usd    what stands on each side, USD
     m5, kept        of the last 5 minutes, and since `swaps_since`
+    h1, d1          of the newest 12 and 288 spans of 5 minutes
+    since           of its first swap since it is followed, Unix seconds
+    fee             of a swap, where all pools of the venue take the same: 0.0025 is 0.25 %
+    progress        of a curve: the part of the way to its pool, 0 to 1
     moves           what trades of 100, 1,000 and 10,000 USD would move; is_estimate: about
     """
 
@@ -44,7 +64,13 @@ class TokenPool(msgspec.Struct, frozen=True, rename="camel"):
     quote_usd: float | None
     token_usd: float | None
     m5: PoolTraded
+    h1: PoolSpans | None
+    d1: PoolSpans | None
     kept: PoolTraded
+    since: int | None
+    fee: float | None
+    progress: float | None
+    migration: PoolMigration | None
     moves: list[PoolMove]
     is_estimate: bool
 

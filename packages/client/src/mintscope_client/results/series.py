@@ -77,6 +77,7 @@ class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
 
     in_      the unit of prices
     supply   of market capitalisations
+    pool     the pool, if `pool` asked for one
     volume_profile    of the page, if `profile` asked for it; None if nothing was traded
     """
 
@@ -86,6 +87,7 @@ class CandlesPage(msgspec.Struct, frozen=True, rename=PAGE_NAMES):
     next_cursor: str | None
     in_: str = "usd"
     supply: SupplyUsed | None = None
+    pool: str | None = None
     volume_profile: VolumeProfile | None = None
 
 

@@ -1,0 +1,122 @@
+"""GET /v1/token/{tokenAddress}/holders: the largest holders, asked of the node within a budget."""
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from msgspec import Meta
+
+from mintscope.accounts.keys.scope import Scope
+from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
+from mintscope.api.series.swaps import Made, SeriesShop, Wanted, decimal, made_of, not_tracked
+from mintscope.api.series.wire import Amount, Token
+from mintscope.api.v1 import mint_of
+from mintscope.api.wire import EXAMPLE_WALLET, Wire, read_query
+from mintscope.kit.http.request import Request
+from mintscope.kit.http.response import Response
+from mintscope.kit.primitives import Mint, about
+from mintscope.kit.time import SECOND_MS
+from mintscope.market.series.holder_reads import HolderReader
+from mintscope.market.series.holders import Holder, Holders
+
+
+class HoldersQuery(Wire):
+    """Query of GET /v1/token/{tokenAddress}/holders, which has no fields."""
+
+
+class HolderLine(Wire):
+    """One of the largest accounts."""
+
+    account: Annotated[str, about("The token account.", EXAMPLE_WALLET)]
+    owner: Annotated[str | None, about("Its owner; null: not readable.", EXAMPLE_WALLET)]
+    amount: Annotated[Amount, Meta(description="What it holds.")]
+    share: Annotated[float | None, about("Of the supply, 0 to 1; null: the supply is 0.", 0.12)]
+    kind: Annotated[
+        Literal["burned", "locked", "pool", "other"],
+        Meta(description="What its owner is known to be."),
+    ]
+    name: Annotated[
+        str | None, about("Of the burn address, locker or exchange; null: other.", "pumpswap")
+    ]
+
+
+class HolderPage(Wire):
+    """The 20 largest accounts of a token, the largest first."""
+
+    token: Token
+    holders: Annotated[list[HolderLine], Meta(description="Up to 20 token accounts.")]
+    supply: Annotated[Amount, Meta(description="As the mint counts it.")]
+    burned: Annotated[Amount, Meta(description="Of it at burn addresses, among these accounts.")]
+    supply_without_burned: Annotated[Amount, Meta(description="The supply less what is burned.")]
+    top20_share: Annotated[
+        float | None,
+        about("Of supplyWithoutBurned in these accounts, without burned, locked, pool.", 0.31),
+    ]
+    slot: Annotated[int, about("As of this slot.", 380_000_000)]
+    read_at: Annotated[int, about("When the node was asked, Unix seconds.", 1_763_460_000)]
+
+
+@dataclass(frozen=True, slots=True)
+class HolderRoutes:
+    """The route of holders; *holders* asks the node."""
+
+    shop: SeriesShop
+    holders: HolderReader
+
+    @Operation(
+        "GET",
+        "/v1/token/{tokenAddress}/holders",
+        HolderPage,
+        unit="a page",
+        refusals=OF_A_TOKEN,
+        proofs=PAYERS,
+        is_charged=True,
+        takes_key=True,
+        query=HoldersQuery,
+        scope=Scope.TRADE_READ,
+    )
+    async def get_holders(self, request: Request) -> Response:
+        """The 20 largest holders of a token, with burned, locked and pooled amounts named.
+
+        Returns the 20 largest accounts of a Solana token with their shares; pools, burn addresses
+        and lockers are named. Supply, what of it is burned, and the supply without it. Asked of the
+        node, at most every five minutes and within a daily budget; readAt says when. Costs one
+        credit or one payment; errors, and a node that does not answer this, cost nothing.
+        """
+        caller = await self.shop.gate.admit(request)
+        mint = mint_of(request.path_params["tokenAddress"])
+        query = read_query(request, HoldersQuery)
+
+        async def make() -> Made:
+            kept = await self.shop.reader.pools(mint, 0)
+            if kept is None:
+                raise not_tracked(mint)
+            found = await self.holders.of(mint, kept.booked)
+            return made_of(kept.tip, holder_page(mint, found), is_empty=False)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "holders", query), make)
+
+
+def holder_page(mint: Mint, found: Holders) -> HolderPage:
+    """Return *found* in its wire form."""
+
+    def amount(raw: int) -> Amount:
+        return Amount(str(raw), decimal(raw, found.decimals))
+
+    def line(one: Holder) -> HolderLine:
+        share = one.amount / found.supply if found.supply else None
+        return HolderLine(
+            one.account, one.owner, amount(one.amount), share, one.kind.value, one.name
+        )
+
+    left = found.supply - found.burned
+    free = sum(one.amount for one in found.holders if one.kind == "other")
+    return HolderPage(
+        token=mint,
+        holders=[line(one) for one in found.holders],
+        supply=amount(found.supply),
+        burned=amount(found.burned),
+        supply_without_burned=amount(left),
+        top20_share=free / left if left > 0 else None,
+        slot=found.slot,
+        read_at=found.read_at_ms // SECOND_MS,
+    )

@@ -1,0 +1,214 @@
+"""The pools in which a mint is traded, and the candles of each: kept by the fold.
+
+Book      up to POOLS_MAX pools of a mint.  A new one takes the place of the one with the least
+          volume of this UTC day and the one before
+Candle    of five minutes, of one pool: prices that its swaps offered, whether they set the price of
+          the mint or not, and the volume that counts
+
+The outcome is a function of the swaps in order: it is the same after a restart or a fork.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Final, NamedTuple
+
+import msgspec
+
+from mintscope.kit.primitives import Mint, Slot, UnixS
+from mintscope.kit.time import DAY_S
+from mintscope.market.engine.kernels import sets_candle
+from mintscope.market.log import PricedSwap
+from mintscope.market.standing import SUM_MAX
+from mintscope.market.timeframe import Timeframe, bucket
+
+POOLS_MAX: Final = 32
+POOL_CANDLES_S: Final = 2 * DAY_S  # that are kept, behind the newest of the mint
+KEY_BYTES: Final = 8
+
+
+class BookedPool(msgspec.Struct, array_like=True, gc=False):
+    """A pool of the book.
+
+    venue, quote   its program, and the mint that the token is traded for; None if not known
+    since          of its first swap since it is in the book
+    day, volume, volume_before   its newest UTC day, micro-USD of it and of the day before
+    came_from, went_to, moved_at   curve whose place it took, or pool that took its place, and slot
+    """
+
+    pool: str
+    since: UnixS
+    day: int
+    volume: int = 0
+    volume_before: int = 0
+    venue: str | None = None
+    quote: Mint | None = None
+    came_from: str | None = None
+    went_to: str | None = None
+    moved_at: Slot | None = None
+
+    def lively(self, today: int) -> int:
+        """Return the micro-USD of *today* and of the day before."""
+        if today == self.day:
+            return self.volume + self.volume_before
+        return self.volume if today == self.day + 1 else 0
+
+    def add(self, today: int, volume: int) -> None:
+        """Add *volume* to that of *today*."""
+        if today != self.day:
+            self.volume_before = self.volume if today == self.day + 1 else 0
+            self.volume = 0
+            self.day = today
+        self.volume = min(self.volume + volume, SUM_MAX)
+
+
+class PoolRow(NamedTuple):
+    """A candle of a pool; without a price all four are None.
+
+    key         of the pool: see `key_of`
+    swaps       those that offered no price included
+    """
+
+    bucket: UnixS
+    key: int
+    open: float | None
+    high: float | None
+    low: float | None
+    close: float | None
+    buy_volume: int
+    sell_volume: int
+    swaps: int
+
+
+class BookChange(NamedTuple):
+    """Changes of a batch to the pools of one mint.
+
+    state     of the book
+    dropped   keys of pools whose stored candles go first
+    rows      to be merged with those that are stored
+    """
+
+    state: bytes
+    dropped: Sequence[int]
+    rows: Sequence[PoolRow]
+
+
+NO_POOLS: Final = BookChange(b"\x90", (), ())
+_encode: Final = msgspec.msgpack.Encoder().encode
+_decode: Final = msgspec.msgpack.Decoder(list[BookedPool]).decode
+
+
+def booked(state: bytes | None) -> list[BookedPool]:
+    """Return the pools in *state*."""
+    return [] if state is None else _decode(state)
+
+
+def key_of(pool: str) -> int:
+    """Return the number of *pool* in stored candles, of 63 bits: no two are likely to share one."""
+    digest = blake2b(pool.encode(), digest_size=KEY_BYTES).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+class PoolBook:
+    """The pools of one mint between two writes.
+
+    unnamed   pools with new swaps whose program is not known: `name` them
+    """
+
+    __slots__ = ("_asked", "_dropped", "_pools", "_rows", "unnamed")
+
+    def __init__(self, state: bytes | None = None) -> None:
+        self._pools = {one.pool: one for one in booked(state)}
+        self._rows: dict[str, dict[UnixS, PoolRow]] = {}
+        self._dropped: list[int] = []
+        self._asked: set[str] = set()
+        self.unnamed: set[str] = set()
+
+    def apply(self, slot: Slot, time: UnixS, swap: PricedSwap) -> None:
+        """Add the next *swap*; times never go back."""
+        if swap.pool is None:
+            return
+        today = time // DAY_S
+        one = self._pools.get(swap.pool)
+        if one is None:
+            one = self._enter(swap.pool, time, today)
+        curve = None if swap.evidence is None else swap.evidence.succeeds
+        if curve is not None:
+            self._moved(one, curve, slot)
+            return
+        if one.venue is None and one.pool not in self._asked:
+            self.unnamed.add(one.pool)
+        one.add(today, swap.volume)
+        rows = self._rows.setdefault(swap.pool, {})
+        at = bucket(Timeframe.M5, time)
+        row = rows.get(at)
+        rows[at] = _row_of(swap, at) if row is None else _merged(row, swap)
+
+    def name(self, swaps: Sequence[PricedSwap]) -> None:
+        """Take program and quote of the pools without a name from the details of *swaps*."""
+        for swap in swaps:
+            if swap.pool in self.unnamed and swap.detail is not None:
+                one = self._pools[swap.pool]
+                one.venue = swap.detail.program
+                one.quote = swap.detail.quote
+        self._asked |= self.unnamed
+        self.unnamed.clear()
+
+    def changed(self) -> BookChange:
+        """Return the changes since the last call."""
+        rows = [
+            row._replace(key=key_of(pool)) for pool, of in self._rows.items() for row in of.values()
+        ]
+        change = BookChange(_encode(list(self._pools.values())), self._dropped, rows)
+        self._rows = {}
+        self._dropped = []
+        return change
+
+    def _enter(self, pool: str, time: UnixS, today: int) -> BookedPool:
+        if len(self._pools) >= POOLS_MAX:
+            least = min(self._pools.values(), key=lambda one: (one.lively(today), one.pool))
+            del self._pools[least.pool]
+            self._rows.pop(least.pool, None)
+            self._dropped.append(key_of(least.pool))
+            self.unnamed.discard(least.pool)
+        one = self._pools[pool] = BookedPool(pool, time, today)
+        self._asked.discard(pool)
+        return one
+
+    def _moved(self, one: BookedPool, curve: str, slot: Slot) -> None:
+        if one.came_from is not None:
+            return
+        one.came_from = curve
+        one.moved_at = slot
+        left = self._pools.get(curve)
+        if left is not None:
+            left.went_to = one.pool
+            left.moved_at = slot
+
+
+def _row_of(swap: PricedSwap, at: UnixS) -> PoolRow:
+    usd = _usd(swap)
+    buy = swap.volume if swap.is_buy else 0
+    return PoolRow(at, 0, usd, usd, usd, usd, buy, swap.volume - buy, 1)
+
+
+def _merged(row: PoolRow, swap: PricedSwap) -> PoolRow:
+    _, key, first, high, low, close, bought, sold, count = row
+    usd = _usd(swap)
+    if usd is not None:
+        first = usd if first is None else first
+        high = usd if high is None or usd > high else high
+        low = usd if low is None or usd < low else low
+        close = usd
+    if swap.is_buy:
+        bought = min(bought + swap.volume, SUM_MAX)
+    else:
+        sold = min(sold + swap.volume, SUM_MAX)
+    return PoolRow(row.bucket, key, first, high, low, close, bought, sold, count + 1)
+
+
+def _usd(swap: PricedSwap) -> float | None:
+    """Return the price that *swap* leaves in its pool, None if it shows none."""
+    usd = swap.price_usd
+    if usd is None and swap.offered is not None:
+        usd = swap.offered[0]
+    return usd if usd is not None and sets_candle(usd) else None

@@ -1,0 +1,134 @@
+"""The largest holders of a mint: who they are, and what is burned or locked; pure.
+
+A node names the 20 largest accounts of a mint.  An account is put down to its owner:
+
+burned   the owner is the incinerator or the system program, which nothing leaves
+locked   the owner is an account of a program that locks or vests tokens: see LOCKERS
+pool     a vault of a pool of this mint that is booked, or the owner is an account or the
+         authority of an exchange in our table
+
+Sources of LOCKERS: the addresses that the programs' own SDKs and documents publish.  A program
+that is not here is not named: its account is shown as any other.
+"""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from solders.pubkey import Pubkey
+
+from mintscope.dex.programs import TABLE
+from mintscope.kit.primitives import Mint, Slot, UnixMs
+from mintscope.market.engine.pool_book import BookedPool
+
+HOLDERS_MAX: Final = 20  # that the method of a node names
+BURNED: Final = {
+    "1nc1nerator11111111111111111111111111111111": "incinerator",
+    "11111111111111111111111111111111": "system program",
+}
+LOCKERS: Final = {
+    "strmRqUCoQUgGUan5YhzUZa6KqdzwX5L6FpUxfmKg5m": "Streamflow",
+    "LocpQgucEQHbqNABEYvBvwoxCPsSbG91A1QaQhQQqjn": "Jupiter Lock",
+    "LockrWmn6K5twhz3y9w1dQERbmgSaRkfnTeTKbpofwE": "Raydium lock",
+    "CChTq6PthWU82YZkbveA3WDf7s97BWhBK4Vx9bmsT743": "Bonfida vesting",
+}
+EXCHANGES: Final = {one.address: one.name for one in TABLE if one.swaps and not one.is_pooled}
+VENUES: Final = frozenset(EXCHANGES.values())
+AUTHORITIES: Final = {one.authority: one.name for one in TABLE if one.authority is not None}
+OWNER_AT: Final = 32
+AMOUNT_AT: Final = 64
+ACCOUNT_BYTES: Final = 72  # up to the end of the amount
+SUPPLY_AT: Final = 36
+MINT_BYTES: Final = 45
+KEY_BYTES: Final = 32
+
+
+class HolderKind(StrEnum):
+    """What an account is known to be."""
+
+    BURNED = "burned"
+    LOCKED = "locked"
+    POOL = "pool"
+    OTHER = "other"
+
+
+class Holder(NamedTuple):
+    """One of the largest accounts, in raw units; *name* of a burn address, program or exchange.
+
+    owner   who may move it; None if the account could not be read
+    """
+
+    account: str
+    owner: str | None
+    amount: int
+    kind: HolderKind
+    name: str | None
+
+
+class Holders(NamedTuple):
+    """The largest accounts of a mint as of a slot, the largest first; *supply* in raw units."""
+
+    holders: Sequence[Holder]
+    supply: int
+    decimals: int
+    slot: Slot
+    read_at_ms: UnixMs
+
+    @property
+    def burned(self) -> int:
+        """What the burn addresses among them hold."""
+        return sum(one.amount for one in self.holders if one.kind is HolderKind.BURNED)
+
+
+def owner_of(data: bytes) -> str | None:
+    """Return the owner in the *data* of a token account, None if it is none."""
+    if len(data) < ACCOUNT_BYTES:
+        return None
+    return str(Pubkey.from_bytes(data[OWNER_AT : OWNER_AT + KEY_BYTES]))
+
+
+def amount_of(data: bytes) -> int:
+    """Return the raw amount in the *data* of a token account."""
+    return int.from_bytes(data[AMOUNT_AT : AMOUNT_AT + 8], "little")
+
+
+def supply_in(data: bytes) -> tuple[int, int] | None:
+    """Return supply and decimals in the *data* of a mint, None if it is none."""
+    if len(data) < MINT_BYTES:
+        return None
+    return int.from_bytes(data[SUPPLY_AT : SUPPLY_AT + 8], "little"), data[MINT_BYTES - 1]
+
+
+def named(
+    account: str,
+    owner: str | None,
+    amount: int,
+    programs: Mapping[str, str],
+    booked: Sequence[BookedPool],
+) -> Holder:
+    """Return the holder with its kind.
+
+    programs   of the owners' accounts, by address
+    booked     pools of the mint
+    """
+    if owner is None:
+        return Holder(account, owner, amount, HolderKind.OTHER, None)
+    if owner in BURNED:
+        return Holder(account, owner, amount, HolderKind.BURNED, BURNED[owner])
+    for pool in booked:
+        if pool.venue not in VENUES:  # strangers can make what looks like a pool
+            continue
+        if owner == pool.pool or account in pool.pool.split("+"):
+            return Holder(account, owner, amount, HolderKind.POOL, pool.venue)
+    program = programs.get(owner, "")
+    if program in LOCKERS:
+        return Holder(account, owner, amount, HolderKind.LOCKED, LOCKERS[program])
+    exchange = AUTHORITIES.get(owner) or EXCHANGES.get(program)
+    if exchange is not None:
+        return Holder(account, owner, amount, HolderKind.POOL, exchange)
+    return Holder(account, owner, amount, HolderKind.OTHER, None)
+
+
+def is_same_mint(data: bytes, mint: Mint) -> bool:
+    """Return whether the token account in *data* is of *mint*."""
+    return len(data) >= ACCOUNT_BYTES and str(Pubkey.from_bytes(data[:KEY_BYTES])) == mint

@@ -1,0 +1,58 @@
+"""Pools on the token page, as the API has them."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from mintscope.kit.primitives import MICRO_USD, Mint
+from mintscope.market.series.pools import DAY_SPANS_S, KeptPools, PoolNow, SeriesReader, pools_of
+from mintscope.market.standings import unpack
+from mintscope.site.token.shown import MINT_ENDS, QUOTES
+
+POOLS_SHOWN = 5
+TRADE_USD = 1_000
+
+
+class PoolShown(NamedTuple):
+    """A line of the table; *move* is by what part a purchase of TRADE_USD raises the price."""
+
+    pool: str
+    venue: str
+    quote: str
+    weight: float
+    quote_usd: float | None
+    day_usd: float | None
+    move: float | None
+    is_estimate: bool
+
+
+async def read_pools(series: SeriesReader, mint: Mint) -> Sequence[PoolShown]:
+    """Return the heaviest pools of *mint*; none before its first final price."""
+    kept = await series.pools(mint, DAY_SPANS_S)
+    return [] if kept is None else shown_pools(kept)
+
+
+def shown_pools(kept: KeptPools) -> Sequence[PoolShown]:
+    """Return the heaviest pools in *kept* as lines."""
+    if kept.standing is None or kept.time is None:
+        return []
+    found = pools_of(unpack(kept.standing), (), kept.time, kept.booked, kept.rows)
+    return [_line(one) for one in found[:POOLS_SHOWN]]
+
+
+def _line(one: PoolNow) -> PoolShown:
+    mint = None if one.quote is None else Mint(one.quote)
+    quote = "" if mint is None else QUOTES.get(mint) or _short(mint)
+    return PoolShown(
+        pool=one.pool,
+        venue=one.venue or "unknown",
+        quote=quote,
+        weight=one.weight,
+        quote_usd=one.quote_usd,
+        day_usd=None if one.day is None else one.day.volume / MICRO_USD,
+        move=next((each.buy for each in one.moves if each.usd == TRADE_USD), None),
+        is_estimate=one.is_estimate,
+    )
+
+
+def _short(mint: Mint) -> str:
+    return f"{mint[:MINT_ENDS]}...{mint[-MINT_ENDS:]}"

@@ -1,0 +1,138 @@
+"""Holders, read of a node: who is named, and what a reading costs."""
+
+from base64 import b64encode
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from solders.pubkey import Pubkey
+
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Mint, UnixMs, UnixS
+from mintscope.market.engine.pool_book import BookedPool
+from mintscope.market.series.holder_reads import NodeHolders
+from mintscope.solana.blocks import Endpoint
+from mintscope.solana.rpc import Rpc
+
+MINT = Mint(str(Pubkey.new_unique()))
+POOL, SPOOFED, LOCKED, WALLET, AUTHORITY = (str(Pubkey.new_unique()) for _ in range(5))
+INCINERATOR = "1nc1nerator11111111111111111111111111111111"
+RAYDIUM = "5Q544fKrFoe6tsEbD7S8EmxGTJYAKtTVhAW5Q5pge4j1"
+STREAMFLOW = "strmRqUCoQUgGUan5YhzUZa6KqdzwX5L6FpUxfmKg5m"
+HELD = {
+    POOL: 400, INCINERATOR: 300, SPOOFED: 100, LOCKED: 90, RAYDIUM: 60, WALLET: 50,
+}  # fmt: skip
+ACCOUNTS = {str(Pubkey.new_unique()): owner for owner in HELD}
+BOOKED = [
+    BookedPool(POOL, UnixS(0), 0, venue="pumpswap"),
+    BookedPool(SPOOFED, UnixS(0), 0, venue=str(Pubkey.new_unique())),
+]
+
+
+def account(owner: str, data: bytes) -> dict[str, Any]:
+    return {"owner": owner, "data": [b64encode(data).decode(), "base64"]}
+
+
+def state_of(address: str) -> dict[str, Any] | None:
+    if address == MINT:
+        return account("token", bytes(36) + (1_000).to_bytes(8, "little") + b"\x02" + bytes(37))
+    if address in ACCOUNTS:
+        owner = ACCOUNTS[address]
+        keys = bytes(Pubkey.from_string(MINT)) + bytes(Pubkey.from_string(owner))
+        return account("token", keys + HELD[owner].to_bytes(8, "little") + bytes(93))
+    return account(STREAMFLOW, b"") if address == LOCKED else None
+
+
+class Node:
+    """Answers as a node does; *code* refuses the first method."""
+
+    def __init__(self) -> None:
+        self.code: int | None = None
+        self.is_away = False
+        self.asked: list[str] = []
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        asked = msgspec.json.decode(request.content)
+        self.asked.append(asked["method"])
+        if self.is_away:
+            return httpx.Response(503)
+        if asked["method"] == "getTokenLargestAccounts":
+            if self.code is not None:
+                error = {"code": self.code, "message": "no"}
+                return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "error": error})
+            value: list[Any] = [{"address": each, "amount": "1"} for each in reversed(ACCOUNTS)]
+        else:
+            value = [state_of(address) for address in asked["params"][0]]
+        result = {"context": {"slot": 9}, "value": value}
+        return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": result})
+
+
+Reader = Callable[[int], NodeHolders]
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(UnixMs(1_763_460_000_000))
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+@pytest.fixture
+async def reader(node: Node, clock: ManualClock) -> AsyncIterator[Reader]:
+    endpoint = Endpoint(url="http://node", attempts_max=1)
+    async with Rpc(endpoint, clock=clock, transport=httpx.MockTransport(node)) as rpc:
+        yield lambda calls: NodeHolders(rpc, clock, calls)
+
+
+async def test_holders_are_named_the_largest_first(reader: Reader) -> None:
+    found = await reader(3).of(MINT, BOOKED)
+
+    assert [(one.owner, one.amount, one.kind, one.name) for one in found.holders] == [
+        (POOL, 400, "pool", "pumpswap"),
+        (INCINERATOR, 300, "burned", "incinerator"),
+        (SPOOFED, 100, "other", None),  # a program that is not listed names nobody
+        (LOCKED, 90, "locked", "Streamflow"),
+        (RAYDIUM, 60, "pool", "raydium_v4"),
+        (WALLET, 50, "other", None),
+    ]
+    assert (found.supply, found.decimals, found.burned, found.slot) == (1_000, 2, 300, 9)
+
+
+async def test_a_reading_is_used_for_five_minutes_and_within_the_calls_of_a_day(
+    reader: Reader, node: Node, clock: ManualClock
+) -> None:
+    holders = reader(6)
+    first = await holders.of(MINT, BOOKED)
+    clock.advance(299_999)
+    assert await holders.of(MINT, BOOKED) is first
+    assert len(node.asked) == 3
+    clock.advance(1)
+    second = await holders.of(MINT, BOOKED)
+    assert second.read_at_ms == clock.now()
+    clock.advance(3_600_000)
+    assert await holders.of(MINT, BOOKED) is second  # the calls of the day are used up
+    with pytest.raises(ServiceUnavailable, match="used up"):
+        await holders.of(Mint(WALLET), BOOKED)
+    assert len(node.asked) == 6
+    clock.advance(86_400_000)
+    node.is_away = True
+    assert await holders.of(MINT, BOOKED) is second
+
+
+@pytest.mark.parametrize("code", [-32601, -32010])
+async def test_a_node_that_refuses_is_named(reader: Reader, node: Node, code: int) -> None:
+    node.code = code
+    with pytest.raises(ServiceUnavailable, match="does not name the largest accounts"):
+        await reader(3).of(MINT, BOOKED)
+
+
+async def test_a_node_that_is_away_is_none_that_refuses(reader: Reader, node: Node) -> None:
+    node.is_away = True
+    with pytest.raises(ServiceUnavailable, match="try again"):
+        await reader(3).of(MINT, BOOKED)

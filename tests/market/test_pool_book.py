@@ -1,0 +1,150 @@
+"""The pools of a mint as the fold books them, against a slow definition of the same."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from random import Random
+
+import pytest
+
+from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.market.engine.pool_book import POOLS_MAX, BookedPool, PoolBook, booked, key_of
+from mintscope.market.log import Evidence, PricedSwap, SwapDetail
+
+MINT = Mint("mint")
+BEGIN = 1_760_000_100
+SPAN_S = 300
+DAY_S = 86_400
+Timed = tuple[int, int, PricedSwap]  # slot, time
+Row = list[float | int | None]
+
+
+def market(seed: int, pools: int, swaps: int, step_s: int) -> list[Timed]:
+    """Return random swaps: of some pools without a price, of rejected ones, and a migration."""
+    rng = Random(seed)
+    at = BEGIN
+    made: list[Timed] = []
+    for n in range(swaps):
+        at += rng.choice((0, 1, rng.randrange(step_s)))
+        pool = f"pool{min(rng.randrange(pools), rng.randrange(pools))}"
+        usd = None if rng.random() < 0.1 else rng.uniform(1, 2)
+        is_taken = rng.random() < 0.7
+        detail = SwapDetail(Signature(f"{n}"), f"venue of {pool}", 1, 0, Mint("quote"), 1, 0)
+        swap = PricedSwap(
+            MINT, n, 0, -1, 0, is_buy=rng.random() < 0.5,
+            volume=rng.randrange(10**9) if is_taken else 0,
+            price_usd=usd if is_taken else None,
+            price_sol=usd if is_taken else None,
+            pool=pool,
+            offered=None if is_taken or usd is None else (usd, usd),
+            detail=detail, evidence=Evidence(None, 1, "signer"),
+        )  # fmt: skip
+        made.append((n, at, swap))
+        if n == swaps // 2:
+            moved = PricedSwap(
+                MINT, n, 1, -1, 0, is_buy=True, volume=0, price_usd=None, price_sol=None,
+                pool="grown", evidence=Evidence(None, 0, "", succeeds="pool0"),
+            )  # fmt: skip
+            made.append((n, at, moved))
+    return made
+
+
+def folded(swaps: Sequence[Timed], seed: int) -> tuple[list[BookedPool], dict[str, Row]]:
+    """Return book and rows after random batches, stored as a database merges them."""
+    rng = Random(seed)
+    state: bytes | None = None
+    stored: dict[tuple[int, int], Row] = {}
+    left = list(swaps)
+    while left:
+        size = rng.randrange(1, 60)
+        batch, left = left[:size], left[size:]
+        book = PoolBook(state)
+        for slot, time, swap in batch:
+            book.apply(Slot(slot), UnixS(time), swap)
+            if book.unnamed:
+                book.name([swap])
+        change = book.changed()
+        state = change.state
+        stored = {at: row for at, row in stored.items() if at[1] not in change.dropped}
+        for bucket, key, *row in change.rows:
+            stored[bucket, key] = _merged(stored.get((bucket, key)), row)
+    return booked(state), {f"{bucket} {key}": row for (bucket, key), row in stored.items()}
+
+
+def _merged(was: Row | None, row: Row) -> Row:
+    if was is None:
+        return row
+    first, high, low, close = (
+        [a, b] if a is not None and b is not None else [b if a is None else a]
+        for a, b in zip(was[:4], row[:4], strict=True)
+    )
+    sums = [(a or 0) + (b or 0) for a, b in zip(was[4:], row[4:], strict=True)]
+    if first[0] is None:
+        return [None] * 4 + sums
+    return [first[0], max(filter(None, high)), min(filter(None, low)), close[-1], *sums]
+
+
+def slow(swaps: Sequence[Timed]) -> dict[str, Row]:
+    """Return the rows of all pools, each from a list of its swaps."""
+    groups: dict[tuple[int, str], list[PricedSwap]] = defaultdict(list)
+    for _, time, swap in swaps:
+        if swap.pool is not None and swap.evidence is not None and not swap.evidence.succeeds:
+            groups[time // SPAN_S * SPAN_S, swap.pool].append(swap)
+    rows: dict[str, Row] = {}
+    for (bucket, pool), of in groups.items():
+        usd = [one.price_usd or (one.offered or (None,))[0] for one in of]
+        known = [each for each in usd if each is not None]
+        prices: Row = [known[0], max(known), min(known), known[-1]] if known else [None] * 4
+        bought = sum(one.volume for one in of if one.is_buy)
+        sold = sum(one.volume for one in of if not one.is_buy)
+        rows[f"{bucket} {key_of(pool)}"] = [*prices, bought, sold, len(of)]
+    return rows
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_candles_of_pools_are_those_of_their_swaps_however_they_are_batched(seed: int) -> None:
+    swaps = market(seed, pools=1 + seed % 9, swaps=300, step_s=1 + 97 * (seed % 5))
+
+    pools, rows = folded(swaps, seed)
+
+    assert rows == slow(swaps)
+    assert (pools, rows) == folded(swaps, seed + 1)
+    first = {one.pool: at for _, at, one in reversed(swaps) if one.pool is not None}
+    assert {one.pool: one.since for one in pools} == first
+    traded = [one for one in pools if one.pool != "grown"]
+    assert all((one.venue, one.quote) == (f"venue of {one.pool}", "quote") for one in traded)
+    grown = next(one for one in pools if one.pool == "grown")
+    curve = next(one for one in pools if one.pool == "pool0")
+    assert (grown.came_from, curve.went_to, grown.moved_at, curve.moved_at) == (
+        "pool0", "grown", 150, 150,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_book_is_bounded_and_keeps_the_pools_that_are_traded(seed: int) -> None:
+    """Many made-up pools come; those with the most volume stay, with all rows."""
+    real = [one for one in market(seed, 3, 200, 60) if one[2].volume > 10**4]
+    made = market(seed + 99, 400, 900, 20)
+    dust = [
+        (n, at, PricedSwap(MINT, n, 0, -1, 0, True, 1, 1.0, 1.0, f"dust {swap.pool}"))  # noqa: FBT003
+        for n, at, swap in made
+    ]
+    swaps = sorted([*real, *dust], key=lambda one: one[1])
+
+    pools, rows = folded(swaps, seed)
+
+    assert (pools, rows) == folded(swaps, seed + 1)
+    assert len(pools) <= POOLS_MAX
+    assert {"pool0", "pool1", "pool2"} <= {one.pool for one in pools}
+    expected = slow(real)
+    assert {at: row for at, row in rows.items() if at in expected} == expected
+    keys = {key_of(one.pool) for one in pools}
+    assert {int(at.split()[1]) for at in rows} <= keys
+
+
+def test_volume_of_an_earlier_day_no_longer_keeps_a_pool() -> None:
+    one = BookedPool("pool", UnixS(0), day=5, volume=7, volume_before=2)
+    assert [one.lively(day) for day in (5, 6, 7)] == [9, 7, 0]
+    one.add(6, 1)
+    assert (one.volume, one.volume_before) == (1, 7)
+    one.add(9, 4)
+    assert (one.volume, one.volume_before) == (4, 0)

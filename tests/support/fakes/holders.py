@@ -1,0 +1,26 @@
+"""Holders without a node."""
+
+from collections.abc import Sequence
+
+from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.primitives import Mint, Slot, UnixMs
+from mintscope.market.engine.pool_book import BookedPool
+from mintscope.market.series.holders import Holder, HolderKind, Holders
+
+
+class FakeHolders:
+    """Implements HolderReader: half of a mint is burned; *failure* is raised instead if set."""
+
+    def __init__(self) -> None:
+        self.failure: str | None = None
+
+    async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:  # noqa: ARG002
+        if self.failure is not None:
+            raise ServiceUnavailable(self.failure)
+        burned = "1nc1nerator11111111111111111111111111111111"
+        found = [
+            Holder("account-one", burned, 500, HolderKind.BURNED, "incinerator"),
+            Holder("account-two", "vault", 300, HolderKind.POOL, "pumpswap"),
+            Holder("account-three", "somebody", 100, HolderKind.OTHER, None),
+        ]
+        return Holders(found, 1_000, 2, Slot(7), UnixMs(1_763_460_000_000))
