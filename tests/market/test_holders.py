@@ -96,7 +96,7 @@ async def test_holders_are_named_the_largest_first(reader: Reader) -> None:
     assert [(one.owner, one.amount, one.kind, one.name) for one in found.holders] == [
         (POOL, 400, "pool", "pumpswap"),
         (INCINERATOR, 300, "burned", "incinerator"),
-        (SPOOFED, 100, "other", None),  # a program that is not listed names nobody
+        (SPOOFED, 100, "other", None),  # its program is not listed
         (LOCKED, 90, "locked", "Streamflow"),
         (RAYDIUM, 60, "pool", "raydium_v4"),
         (WALLET, 50, "other", None),

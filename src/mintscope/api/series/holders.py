@@ -28,11 +28,11 @@ class HolderLine(Wire):
 
     account: Annotated[str, about("The token account.", EXAMPLE_WALLET)]
     owner: Annotated[str | None, about("Its owner; null: not readable.", EXAMPLE_WALLET)]
-    amount: Annotated[Amount, Meta(description="What it holds.")]
+    amount: Annotated[Amount, Meta(description="Its balance.")]
     share: Annotated[float | None, about("Of the supply, 0 to 1; null: the supply is 0.", 0.12)]
     kind: Annotated[
         Literal["burned", "locked", "pool", "other"],
-        Meta(description="What its owner is known to be."),
+        Meta(description="The kind of its owner."),
     ]
     name: Annotated[
         str | None, about("Of the burn address, locker or exchange; null: other.", "pumpswap")

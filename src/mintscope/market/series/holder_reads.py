@@ -1,4 +1,4 @@
-"""Holders of mints, asked of a node when somebody wants them, within a budget of calls.
+"""Holders of mints, requested from a node on demand, within a budget of calls.
 
 A reading takes three calls: the largest accounts, these accounts with the mint, and their owners.
 It is used again for FRESH_S.  Once the calls of a UTC day are used up, the last reading is given,
@@ -74,7 +74,7 @@ class NodeHolders:
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
         """Return the largest holders of *mint*, of which *booked* pools are known."""
-        async with self._reading:  # whoever comes meanwhile finds what was read
+        async with self._reading:  # later callers use the same reading
             kept = self._kept.get(mint)
             age_ms = None if kept is None else self._clock.now() - kept.read_at_ms
             if kept is not None and age_ms is not None and age_ms < FRESH_S * SECOND_MS:

@@ -44,7 +44,7 @@ KEY_BYTES: Final = 32
 
 
 class HolderKind(StrEnum):
-    """What an account is known to be."""
+    """The kind of an account's owner."""
 
     BURNED = "burned"
     LOCKED = "locked"
@@ -76,7 +76,7 @@ class Holders(NamedTuple):
 
     @property
     def burned(self) -> int:
-        """What the burn addresses among them hold."""
+        """The raw amount at the burn addresses among them."""
         return sum(one.amount for one in self.holders if one.kind is HolderKind.BURNED)
 
 
