@@ -1,6 +1,8 @@
 """The number of tests on each engine is counted by their names."""
 
-from support.engines import beyond_their_turn, engine_counts
+import pytest
+
+from support.engines import beyond_their_turn, engine_counts, on_another_engine
 
 
 def test_an_engine_counts_where_a_parameter_names_it() -> None:
@@ -19,8 +21,12 @@ def test_an_engine_counts_where_a_parameter_names_it() -> None:
 class Item:
     """An item of pytest as far as it is looked at."""
 
-    def __init__(self, nodeid: str) -> None:
+    def __init__(self, nodeid: str, engine: str = "") -> None:
         self.nodeid = nodeid
+        self._engine = engine
+
+    def get_closest_marker(self, name: str) -> pytest.Mark | None:
+        return pytest.Mark(name, (self._engine,), {}, _ispytest=True) if self._engine else None
 
 
 def test_variants_take_turns_on_the_engines() -> None:
@@ -41,3 +47,13 @@ def test_variants_take_turns_on_the_engines() -> None:
         "[postgresql-application-c]",
         "[sqlite-application-d]",
     }
+
+
+def test_a_test_with_the_mark_of_an_engine_runs_on_that_one() -> None:
+    items = [
+        Item("e2e/test_a.py::test_one[sqlite]", "sqlite"),
+        Item("e2e/test_a.py::test_one[postgresql-2]", "sqlite"),
+        Item("e2e/test_a.py::test_two", "sqlite"),
+        Item("e2e/test_a.py::test_three[postgresql]"),
+    ]
+    assert on_another_engine(items) == {items[1]}  # type: ignore[arg-type, comparison-overlap]

@@ -140,6 +140,7 @@ def replay() -> Replay:
 
 
 @pytest.mark.timeout(180)
+@pytest.mark.engine("sqlite")
 @pytest.mark.parametrize("engine", ["sqlite", "postgresql"])
 def test_a_replay_of_sixty_mints_is_what_the_definitions_say(
     engine: str, replay: Replay, tmp_path: Path

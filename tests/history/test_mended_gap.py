@@ -183,6 +183,7 @@ def scene(request: pytest.FixtureRequest, chain: Devchain, tmp_path: Path) -> Sc
     return Scene(request.param, tmp_path, chain, node, gap, ManualClock(UnixMs(NOW)))
 
 
+@pytest.mark.engine("postgresql")
 async def test_a_block_that_comes_later_is_mended_bit_identically(scene: Scene) -> None:
     async with scene.opened("late") as market:
         await scene.settle(market)
@@ -209,6 +210,7 @@ async def test_a_block_that_comes_later_is_mended_bit_identically(scene: Scene) 
         await scene.expect_as_if_nothing_was_missed(market)
 
 
+@pytest.mark.engine("sqlite")
 async def test_killed_in_the_middle_the_next_ingest_goes_on_within_the_calls_of_a_day(
     scene: Scene,
 ) -> None:

@@ -49,9 +49,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let the variants of a test of the specification take turns on the engines in `make test`.
 
-    `make storm` runs each on each, and so does a run of named files or tests (`-k`).
+    A test with the mark `engine` runs on that one.  `make storm` runs each on each, and so does a
+    run of named files or tests (`-k`).
     """
     beyond = beyond_their_turn([item for item in items if item.path.parent.name == "spec"])
+    beyond |= on_another_engine(items)
     if FULL:
         for item in beyond:
             item.add_marker("storm")
@@ -81,6 +83,16 @@ def beyond_their_turn(items: Sequence[pytest.Item]) -> set[pytest.Item]:
         for engine, item in of_test[variant].items()
         if number > 0 and len(of_test[variant]) > 1 and engine == ENGINES[(number + 1) % 2]
     }
+
+
+def on_another_engine(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return the variants that run on another engine than their test's mark `engine` names."""
+    others = set()
+    for item in items:
+        mark = item.get_closest_marker("engine")
+        if mark is not None and engine_counts([item.nodeid]).keys() == NAMES.keys() - {*mark.args}:
+            others.add(item)
+    return others
 
 
 @pytest.fixture(autouse=True)

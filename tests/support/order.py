@@ -7,8 +7,8 @@ from typing import Final
 
 # Files that wait: for processes, a browser, time.  Seconds on two cores, others beside them.
 LONG_S: Final = {
-    "history/test_mended_gap.py": 150,
-    "docs/test_install_page.py": 150,
+    "history/test_mended_gap.py": 80,
+    "docs/test_install_page.py": 80,
     "browser/test_every_page.py": 110,
     "e2e/test_schemathesis.py": 100,
     "e2e/test_demo.py": 95,

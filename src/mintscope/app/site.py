@@ -23,7 +23,7 @@ from mintscope.app.web_site import create_web
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import HttpApplication, make_server, serving_beside
-from mintscope.kit.http.listening import listen
+from mintscope.kit.http.listening import in_url, listen
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import Limit
@@ -224,8 +224,3 @@ def origins_of(configured: str | None, host: str, port: int) -> list[str]:
 def resource_origin(configured: str | None, host: str, port: int) -> str:
     """Return the origin of resources for sale: by default the listener of the API."""
     return configured or f"http://{in_url(host)}:{port}"
-
-
-def in_url(host: str) -> str:
-    """Return *host* in URL form: an IPv6 address is in brackets."""
-    return f"[{host}]" if ":" in host else host

@@ -2,7 +2,9 @@
 
 Changes of a real machine are made below the folder: `systemctl` reads the units that were installed
 there and runs their commands, `install` and `chown` leave owners alone, `runuser` runs as the
-current user. Everything else is real.
+current user. `python3 -m venv` makes environments whose pip, like the locked packages, is that of
+the tests. What is installed has the machine code that `make setup` compiled: to compile it takes
+half a minute, and tests/app/test_kernels.py does. Everything else is real.
 """
 
 import os
@@ -20,6 +22,7 @@ from typing import Final
 from mintscope.app.config.load import child_environment
 
 ROOT: Final = Path(__file__).resolve().parents[3]
+SOURCES: Final = ROOT / "src" / "mintscope"
 SITE: Final = sysconfig.get_path("purelib")
 # Paths of the page that belong to the machine, and so are below its folder.
 OURS: Final = re.compile(r"(?<![\w./-])/(opt|etc|var/lib|usr/local)/")
@@ -118,7 +121,15 @@ for _ in range(600):
 else:
     sys.exit(f"curl: {last}")
 """
+PYTHON: Final = f"""
+import os, sys
+words = sys.argv[1:]
+if words[:2] == ["-m", "venv"]:
+    words.insert(2, "--without-pip")
+os.execv({sys.executable!r}, [{sys.executable!r}, *words])
+"""
 PROGRAMS: Final[Mapping[str, str]] = {
+    "python3": PYTHON,
     "systemctl": SYSTEMCTL,
     "install": INSTALL,
     "runuser": RUNUSER,
@@ -153,7 +164,6 @@ class Machine:
         for name, text in PROGRAMS.items():
             (programs / name).write_text(f"#!{sys.executable}\n{text}")
             (programs / name).chmod(0o755)
-        (programs / "python3").symlink_to(sys.executable)
         caddy = Path(sys.executable).with_name("caddy")
         if caddy.exists():
             (programs / "caddy").symlink_to(caddy)
@@ -182,7 +192,22 @@ class Machine:
             check=False,
         )
         assert ran.returncode == 0, f"{text}\n{ran.stdout}\n{ran.stderr}\n{self.log()}"
+        if "pip install" in text:
+            self._hand_on_machine_code()
         return ran.stdout
+
+    def _hand_on_machine_code(self) -> None:
+        """Put the compiled functions of the checkout beside the same sources of an environment.
+
+        numba takes them for those of a source with the time and size that they were made from.
+        """
+        for installed in self.folder.glob("opt/*/lib/python*/site-packages/mintscope"):
+            for kept in SOURCES.rglob("__pycache__/*.nb[ic]"):
+                folder = kept.parent.relative_to(SOURCES)
+                source = kept.parents[1] / f"{kept.name.partition('.')[0]}.py"
+                (installed / folder).mkdir(exist_ok=True)
+                shutil.copy(kept, installed / folder)
+                shutil.copystat(source, installed / folder.parent / source.name)
 
     def log(self) -> str:
         """Return the last lines of every service."""

@@ -30,7 +30,7 @@ from mintscope.app.config.values import is_loopback
 from mintscope.app.directories.listing import Expected, ServiceSilent, Visitor, look
 from mintscope.app.doctor.finding import Finding, fail, ok, warn
 from mintscope.app.mcp import has_mcp
-from mintscope.app.site import in_url, origins_of
+from mintscope.app.site import origins_of
 from mintscope.app.stores.backups import newest
 from mintscope.app.stores.stores import (
     OTHERS,
@@ -42,6 +42,7 @@ from mintscope.app.stores.stores import (
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.credentials import PEPPER_BYTES_MIN
 from mintscope.kit.errors import UnusablePepper, UnusableStore
+from mintscope.kit.http.listening import in_url
 from mintscope.kit.time import DAY_MS, HOUR_MS
 
 GIB: Final = 1024**3

@@ -18,18 +18,15 @@ import uvloop
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
-from mintscope.app.api import run_api
 from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import stop
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import load
-from mintscope.app.ingest import run_ingest
-from mintscope.app.mcp import CannotBridge, run_bridge
 from mintscope.app.running.logging import announce
 from mintscope.app.running.serve import IsNew, living
 from mintscope.app.running.tracing import Siblings
-from mintscope.app.site import in_url
 from mintscope.kit.credentials import CredentialKind
+from mintscope.kit.http.listening import in_url
 from mintscope_client.cli.connection import CREDENTIAL_VARIABLE, CredentialFile, Url, credential_of
 
 LINE_EVERY_PERCENT: Final = 20
@@ -40,6 +37,8 @@ app = typer.Typer()
 @app.command()
 def ingest(*, config: ConfigFile = None, is_new: IsNew = False) -> None:
     """Read the chain and write the market; one process per installation."""
+    from mintscope.app.ingest import run_ingest  # noqa: PLC0415 - each command loads its own parts
+
     loaded = configured(config)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # until its handler is set
     with living("ingest", loaded) as life, CommandHistory(tells_json=life.tells_json) as history:
@@ -118,6 +117,8 @@ def api(
     again: Annotated[bool, typer.Option("--again", hidden=True, help="It ran before.")] = False,
 ) -> None:
     """Serve clients: the API and the pages."""
+    from mintscope.app.api import run_api  # noqa: PLC0415 - 20 MB that ingest does not need
+
     siblings: Siblings = context.obj or Siblings(has_parent=False)
     siblings.is_restart = again
     loaded = configured(config)
@@ -179,6 +180,8 @@ def mcp(
     It ends when its input does.  The service counts what calls take, and refuses those that would
     take more than you allow.
     """
+    from mintscope.app.mcp import CannotBridge, run_bridge  # noqa: PLC0415 - loads the server's
+
     credential = _credential(credential_file)
     try:
         asyncio.run(run_bridge(url, credential, max_credits=max_credits, max_usd=max_usd))
