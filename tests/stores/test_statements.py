@@ -90,7 +90,7 @@ def test_postgresql_prepares_each(database: psycopg.Connection) -> None:
 
 
 def _refusal(database: psycopg.Connection, statement: str | Batch) -> str:
-    """Return why PostgreSQL does not prepare *statement*, empty if it does."""
+    """Return the error of PostgreSQL for *statement*, empty if it prepares it."""
     if isinstance(statement, Batch):
         text = inserting_arrays(statement)
     else:

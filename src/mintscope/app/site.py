@@ -17,13 +17,13 @@ from mintscope.api.failures import write_refusal
 from mintscope.api.x402 import bundle_resource
 from mintscope.app.accounts import Accounts
 from mintscope.app.config.config import WebConfig
-from mintscope.app.config.values import is_loopback
+from mintscope.app.config.values import in_url, is_loopback
 from mintscope.app.web_api import CORS
 from mintscope.app.web_site import create_web
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import HttpApplication, make_server, serving_beside
-from mintscope.kit.http.listening import in_url, listen
+from mintscope.kit.http.listening import listen
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import Limit

@@ -93,9 +93,7 @@ def test_the_list_of_commands_says_what_the_help_of_each_begins_with(name: str) 
     assert COMMANDS[name].summary == " ".join(str(command.help).split("\n\n")[0].split())
 
 
-def loaded_by(*words: str) -> set[str]:
-    """Return every module that `mintscope` with *words* has loaded when it ends."""
-    program = """
+COMMAND = """
 import sys
 from mintscope.app.cli.app import main
 sys.argv = sys.argv[1:]
@@ -104,15 +102,35 @@ try:
 finally:
     print(*sys.modules, file=sys.stderr)
 """
-    told = subprocess.run(
-        [sys.executable, "-c", program, "mintscope", *words],
+MODULE = """
+import sys
+from importlib import import_module
+import_module(sys.argv[1])
+print(*sys.modules, file=sys.stderr)
+"""
+
+
+def loaded_by(*words: str) -> set[str]:
+    """Return every module that `mintscope` with *words* has loaded when it ends."""
+    printed, loaded = run(COMMAND, "mintscope", *words)
+    assert "Usage: mintscope" in printed
+    return set(loaded.split())
+
+
+def loaded_with(module: str) -> set[str]:
+    """Return every module that *module* loads."""
+    return set(run(MODULE, module)[1].split())
+
+
+def run(program: str, *words: str) -> tuple[str, str]:
+    ran = subprocess.run(
+        [sys.executable, "-c", program, *words],
         capture_output=True,
         text=True,
         timeout=60,
         check=True,
     )
-    assert "Usage: mintscope" in told.stdout
-    return set(told.stderr.split())
+    return ran.stdout, ran.stderr
 
 
 @pytest.mark.process
@@ -142,6 +160,16 @@ def test_the_parent_of_serve_loads_what_it_needs_alone() -> None:
     assert not {name for name in loaded if name.startswith(others)}
 
 
+@pytest.mark.process
+def test_ingest_loads_nothing_of_the_api() -> None:
+    """It takes 0.2 s and 20 MB, at each start."""
+    loaded = loaded_by("ingest", "--help") | loaded_with("mintscope.app.ingest")
+
+    assert "mintscope.app.ingest" in loaded
+    others = ("mintscope.app.api", "mintscope.app.accounts", "mintscope.api", "mintscope.site")
+    assert not {name for name in loaded if name.startswith(others)}
+
+
 def test_there_are_values() -> None:
     assert len(PARAMETERS) > 40
 
@@ -149,7 +177,7 @@ def test_there_are_values() -> None:
 @pytest.mark.process
 def test_the_api_loads_what_reads_passkeys_when_there_is_one() -> None:
     """It takes 70 ms and 14 MB."""
-    loaded = loaded_by("api", "--help")
+    loaded = loaded_with("mintscope.app.api")
 
     assert "mintscope.accounts.people.factor_rows" in loaded
     assert not loaded & {"webauthn", "cbor2", "OpenSSL"}

@@ -3,7 +3,7 @@
 Changes of a real machine are made below the folder: `systemctl` reads the units that were installed
 there and runs their commands, `install` and `chown` leave owners alone, `runuser` runs as the
 current user. `python3 -m venv` makes environments whose pip, like the locked packages, is that of
-the tests. What is installed has the machine code that `make setup` compiled: to compile it takes
+the tests. Installed packages have the machine code that `make setup` compiled: to compile it takes
 half a minute, and tests/app/test_kernels.py does. Everything else is real.
 """
 

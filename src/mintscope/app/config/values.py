@@ -248,3 +248,8 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def in_url(host: str) -> str:
+    """Return *host* in URL form: an IPv6 address is in brackets."""
+    return f"[{host}]" if ":" in host else host

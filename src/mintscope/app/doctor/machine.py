@@ -26,7 +26,7 @@ import httpx
 from mintscope.app.accounts import mail_server_trouble
 from mintscope.app.config.config import MailConfig
 from mintscope.app.config.groups import Config
-from mintscope.app.config.values import is_loopback
+from mintscope.app.config.values import in_url, is_loopback
 from mintscope.app.directories.listing import Expected, ServiceSilent, Visitor, look
 from mintscope.app.doctor.finding import Finding, fail, ok, warn
 from mintscope.app.mcp import has_mcp
@@ -42,7 +42,6 @@ from mintscope.app.stores.stores import (
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.credentials import PEPPER_BYTES_MIN
 from mintscope.kit.errors import UnusablePepper, UnusableStore
-from mintscope.kit.http.listening import in_url
 from mintscope.kit.time import DAY_MS, HOUR_MS
 
 GIB: Final = 1024**3

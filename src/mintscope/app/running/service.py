@@ -22,11 +22,11 @@ from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import stop
 from mintscope.app.config.groups import Config
 from mintscope.app.config.load import load
+from mintscope.app.config.values import in_url
 from mintscope.app.running.logging import announce
 from mintscope.app.running.serve import IsNew, living
 from mintscope.app.running.tracing import Siblings
 from mintscope.kit.credentials import CredentialKind
-from mintscope.kit.http.listening import in_url
 from mintscope_client.cli.connection import CREDENTIAL_VARIABLE, CredentialFile, Url, credential_of
 
 LINE_EVERY_PERCENT: Final = 20

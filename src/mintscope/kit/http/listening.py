@@ -19,8 +19,3 @@ def listen(host: str, port: int) -> socket.socket:
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES_MAX)
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener
-
-
-def in_url(host: str) -> str:
-    """Return *host* in URL form: an IPv6 address is in brackets."""
-    return f"[{host}]" if ":" in host else host
