@@ -7,6 +7,7 @@ exchange does and is one for all that transfers show.
 
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import Final
 
 import pytest
 from hypothesis import given
@@ -248,7 +249,7 @@ CASES = {
 CALLERS = pytest.mark.parametrize("caller", [None, "a bot"], ids=["directly", "by a bot"])
 
 
-NOTHING = ([], [], [], [])
+NOTHING: Final[tuple[list[object], ...]] = ([], [], [], [])
 
 
 def decode(case: Case, caller: str | None = None) -> Decoded:
