@@ -28,6 +28,7 @@ from bench.age.costs import Cost, TooSlow, cost_so_far, ran, running
 from bench.age.filling import Age, address
 from bench.age.places import (
     DAY,
+    FOLDED,
     LEFT,
     NEW_DAY,
     NEWEST,
@@ -188,8 +189,8 @@ class Scene:
         for step in ("audit", "audit of the day"):
             yield step, self._step("audit")
         token = self._token()
-        with followed(self._place, self._settings):
-            pass  # a log that begins: a start that goes on is measured
+        with followed(self._place, self._settings):  # a log that begins
+            until(lambda: self._place.asked(FOLDED) > 0, "a final block", FOLLOWED_S_MAX)
         yield "upgrade, the list", self._command("upgrade")  # with a log, as a real store has one
         yield from self._served(token)
         yield "statement", self._step("statement")

@@ -32,6 +32,7 @@ FILLED: Final = ("credit_entry", "credit_account", "mint", "state", "activity", 
 TRADED: Final = "SELECT state, last_swap, in_sol FROM state ORDER BY length(state) DESC LIMIT 1"
 NEWEST: Final = "SELECT coalesce(max(slot), 0) FROM header WHERE is_dead = 0"
 TIME: Final = "SELECT coalesce(max(time), 0) FROM header WHERE is_dead = 0"
+FOLDED: Final = "SELECT count(*) FROM progress JOIN header ON header.seq = folded_seq"
 SNAPSHOTS: Final = "SELECT count(*) FROM list_snapshot WHERE piece_count IS NOT NULL"
 # As if the newest block of the log had been one of the day before.
 DAY: Final = "SELECT folded_day FROM progress"

@@ -19,6 +19,7 @@ from mintscope.market.follow.list_cache import (
     EVERY_S,
     ListCache,
     ListKeeper,
+    NotStored,
     keep_snapshot,
     store_list,
 )
@@ -252,12 +253,12 @@ async def test_one_that_is_older_than_the_log_is_not_read(market: KeptMarket) ->
 async def test_one_that_the_log_will_soon_not_reach_back_to_is_due(market: KeptMarket) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     snapshots = market.market.list_snapshots
-    stored: list[int | None] = []
+    stored: list[int | NotStored] = []
 
     async def store() -> bool:
         lists = market.market.lists
         stored.append(await store_list(lists, snapshots, clock, mints_min=1, again=True))
-        return stored[-1] is not None
+        return isinstance(stored[-1], int)
 
     async def look(mints_min: int = 1) -> int:
         """Return the number of snapshots that are stored in two looks."""
@@ -296,7 +297,7 @@ async def test_one_that_the_log_will_soon_not_reach_back_to_is_due(market: KeptM
         await market.append(slot, START + slot * 60, trade(A, 1.0, 5, 0))
     await market.trim()
     assert await look() == 1
-    assert stored[count:] == [None]
+    assert stored[count:] == [NotStored.BUSY]
 
 
 async def test_other_versions_keep_their_snapshots_for_a_day(market: KeptMarket) -> None:
@@ -330,16 +331,16 @@ async def test_an_upgrade_stores_the_list(market: KeptMarket) -> None:
     clock = ManualClock(UnixMs(START * 1000))
     lists = market.market.lists
     snapshots = market.market.list_snapshots
-    assert await store_list(lists, snapshots, clock, mints_min=1) is None  # nothing is folded
+    assert await store_list(lists, snapshots, clock, mints_min=1) == NotStored.NOTHING_FINAL
     went_on = await followed_market(market, clock)
     before = await snapshots.newest(FORM)
     await market.append(3, START + 2, trade(A, 3.0, 5, 0))
-    assert await store_list(lists, snapshots, clock, mints_min=1) is None
+    assert await store_list(lists, snapshots, clock, mints_min=1) == NotStored.PRESENT
     assert await snapshots.newest(FORM) == before
     for slot in range(4, 9):
         await market.append(slot, START + slot * 1_000, trade(A, 1.0, 5, 0))
     await market.trim()  # the snapshot is older than the log
-    assert await store_list(lists, snapshots, clock, mints_min=2) is None
+    assert await store_list(lists, snapshots, clock, mints_min=2) == NotStored.FEW
     assert await store_list(lists, snapshots, clock, mints_min=1) == 1
     assert await snapshots.newest(FORM) != before
     process = Process(market, clock)

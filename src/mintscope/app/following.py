@@ -53,7 +53,13 @@ from mintscope.market.coverage import CoverageReader
 from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.broadcaster import Broadcaster
 from mintscope.market.follow.chunk_files import ChunkFiles
-from mintscope.market.follow.list_cache import ListCache, ListKeeper, NextFold, store_list
+from mintscope.market.follow.list_cache import (
+    ListCache,
+    ListKeeper,
+    NextFold,
+    NotStored,
+    store_list,
+)
 from mintscope.market.follow.tailer import CoverageTailer, LogTailer
 from mintscope.market.listing.columns import load_list_kernels
 from mintscope.market.listing.listed import ListedTokens, ListQuestion
@@ -314,10 +320,10 @@ async def listing(
         yield ListParts(lister, limit, origin, follower.follows_files), checks
 
 
-async def kept_list(config: Config, clock: Clock) -> int | None:
+async def kept_list(config: Config, clock: Clock) -> int | NotStored:
     """Store a snapshot of the list, so that the first api after an upgrade starts from it.
 
-    Return its count of mints, None if none was stored.
+    Return its number of mints, or the reason why none was stored.
     Raises UnusableStore, StoreUnavailable, ServiceUnavailable
     """
     async with open_market(config) as market:

@@ -23,6 +23,7 @@ from mintscope.kit.sql import sqlite as connection
 from mintscope.kit.sql.database import SessionLock
 from mintscope.kit.sql.migrating import Migration
 from mintscope.kit.sql.processes import SHARE, session
+from mintscope.market.follow.list_cache import NotStored
 from mintscope.solana.blocks import WSOL
 from support.scenes.listing import KeptMarket
 from support.scenes.market_engines import market_of
@@ -254,4 +255,8 @@ def test_an_upgrade_that_loads_the_list_prints_json_alone(tmp_path: Path) -> Non
     result = CliRunner().invoke(app, ["upgrade", "--json", "--without-backup"], env=settings)
 
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["tokensListed"] is None  # 2,000 tokens are the least
+    facts = json.loads(result.stdout)
+    assert facts["tokensListed"] is None
+    assert facts["whyNotListed"] == NotStored.FEW
+    result = CliRunner().invoke(app, ["upgrade", "--without-backup"], env=settings)
+    assert NotStored.FEW in result.stdout

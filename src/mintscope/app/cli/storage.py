@@ -11,7 +11,6 @@
 
 import asyncio
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -365,7 +364,10 @@ def upgrade(
             migrations(settings, is_done=True)
         listed = None if check else _listed(settings)
     if as_json:
-        print_json(_facts(found, is_done=not check) | {"tokensListed": listed})
+        counted = listed if isinstance(listed, int) else None
+        why_not = None if isinstance(listed, int) else listed
+        facts = {"tokensListed": counted, "whyNotListed": why_not}
+        print_json(_facts(found, is_done=not check) | facts)
     else:
         print("\n".join(_words(found, now) if check else _done(found, listed)))
     if check and found.bytes_free is not None and found.bytes_needed > found.bytes_free:
@@ -446,20 +448,24 @@ def _words(found: Plan, now: UnixMs) -> Iterator[str]:
     yield "Then: stop the service, install, run mintscope upgrade, and start the service."
 
 
-def _listed(settings: Config) -> int | None:
-    """Store a snapshot of the list; a failure only makes the first start of an api slower."""
+def _listed(settings: Config) -> int | str:
+    """Store a snapshot of the list; a failure only makes the first start of an api slower.
+
+    Return its number of tokens, or the reason why none was stored.
+    """
     try:
         with without_log():
             return asyncio.run(kept_list(settings, SystemClock()))
     except (ServiceUnavailable, StoreUnavailable) as error:
-        print(f"The list of tokens was not stored: {error}", file=sys.stderr)
-        return None
+        return str(error)
 
 
-def _done(found: Plan, listed: int | None) -> Iterator[str]:
+def _done(found: Plan, listed: int | str | None) -> Iterator[str]:
     yield from (f"ran {each}" for each in found.waiting)
-    if listed is not None:
+    if isinstance(listed, int):
         yield f"stored the list of {listed:,} tokens for the next start of an api"
+    elif listed is not None:
+        yield f"did not store the list of tokens for the next start of an api: {listed}"
     yield f"The store is of mintscope {__version__}."
 
 

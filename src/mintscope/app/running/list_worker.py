@@ -76,7 +76,7 @@ async def _store(order: Order) -> bool:
             mints_min=order.mints_min,
             again=True,
         )
-    return count is not None
+    return isinstance(count, int)
 
 
 def main() -> int:

@@ -10,6 +10,7 @@ Snapshots of the list of all tokens, for processes that start.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from enum import StrEnum
 from typing import Final, TypeAlias
 
 import structlog
@@ -43,8 +44,9 @@ from mintscope.solana.finality_meter import Behind
 LOG = structlog.get_logger(__name__)
 
 # A snapshot is due once a starting process needs a second or so to catch up from the last one; the
-# log keeps a quarter of an hour.  A list of fewer mints is loaded as fast without a snapshot.
-MINTS_MIN: Final = 2_000
+# log keeps a quarter of an hour.  A list of fewer mints is loaded in half a second without one: a
+# mint with a day of candles takes a millisecond.
+MINTS_MIN: Final = 500
 TRADES: Final = 100_000
 EVERY_S: Final = 300.0
 TRIES: Final = 3  # a newer snapshot may replace the one that is read
@@ -404,6 +406,15 @@ class ListCache:
         return is_changed
 
 
+class NotStored(StrEnum):
+    """Why no snapshot of the list was stored."""
+
+    NOTHING_FINAL = "no block of the log is final yet"
+    FEW = "so few tokens load as fast without it"
+    PRESENT = "the one that is stored is new enough"
+    BUSY = "another process stores it"
+
+
 async def store_list(
     reader: ListReader,
     snapshots: ListSnapshots,
@@ -411,17 +422,16 @@ async def store_list(
     *,
     mints_min: int = MINTS_MIN,
     again: bool = False,
-) -> int | None:
+) -> int | NotStored:
     """Store a snapshot of the list for the next start of an api; return its number of mints.
 
-    again   replace a snapshot of this version that the log reaches back to
-    None: no slot was folded yet, the list has fewer than *mints_min* mints, which load as fast
-    without a snapshot, another process stores one, or there is one that need not be replaced.
+    mints_min   a shorter list is not stored
+    again       replace a snapshot of this version that the log reaches back to
     Raises ServiceUnavailable
     """
     folded, _ = await reader.folded()
     if folded.time is None:
-        return None
+        return NotStored.NOTHING_FINAL
     keeper = ListKeeper(snapshots, clock, mints_min=mints_min)
     lister = ListCache(reader, clock, wait=look_again_soon, keeper=keeper)
     for _ in range(LOADS_MAX):  # a snapshot that is older than the log ends the first
@@ -433,7 +443,11 @@ async def store_list(
     before = await snapshots.newest(FORM)
     await lister.keep()
     after = await snapshots.newest(FORM)
-    return None if after is None or after == before else len(lister.newest())
+    if after is not None and after != before:
+        return len(lister.newest())
+    if len(lister.newest()) < mints_min:
+        return NotStored.FEW
+    return NotStored.PRESENT if before is not None and not again else NotStored.BUSY
 
 
 async def keep_snapshot(
