@@ -12,7 +12,7 @@ from mintscope.accounts.mail.outbox import Outbox
 from mintscope.accounts.people.session import ABSOLUTE_MS, IDLE_MS, Lifetimes, Purpose
 from mintscope.accounts.signups.application import LAPSE_MS, Form, UserType
 from mintscope.accounts.signups.signups import Signups
-from mintscope.app.account_maintenance import AccountMaintenance
+from mintscope.app.account_maintenance import FORGOTTEN_AT_ONCE, AccountMaintenance
 from support.scenes.people_service import (
     ALICE,
     HERE,
@@ -162,3 +162,24 @@ async def test_the_last_uses_are_written_when_it_ends(service: PeopleService) ->
     await asyncio.gather(running, return_exceptions=True)
 
     assert service.rows("SELECT last_used_at FROM api_key") == [(service.clock.now(),)]
+
+
+async def test_days_of_use_that_are_no_longer_kept_go_part_by_part(
+    service: PeopleService,
+) -> None:
+    service.change(
+        "INSERT INTO credit_account (id, token_hash, hint, note, issued_at)"
+        " VALUES (9, zeroblob(32), '00000009', '', 0)"
+    )
+    today = service.clock.now() // DAY_MS
+    service.change(
+        "WITH RECURSIVE key (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM key WHERE n < ?)"
+        " INSERT INTO usage_day SELECT 9, day, n, 0, 1, 1 FROM key,"
+        " (SELECT ? AS day UNION ALL SELECT ?)",
+        FORGOTTEN_AT_ONCE + 1,
+        today - 400,
+        today - 399,
+    )
+    await maintenance_of(service).round()
+    kept = FORGOTTEN_AT_ONCE + 1
+    assert service.rows("SELECT day, count(*) FROM usage_day GROUP BY day") == [(today - 399, kept)]

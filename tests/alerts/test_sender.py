@@ -526,7 +526,7 @@ async def test_a_firing_that_is_no_longer_kept_is_given_up(scene: Scene) -> None
     scene.receiver.answers = lambda: NotAccepted("no")
     await scene.fire()
     await send(sender)
-    await scene.store.transact(lambda rows: rows.firings.purge(UnixMs(NOW + 1)))
+    await scene.store.transact(lambda rows: rows.firings.purge(UnixMs(NOW + 1), 9))
     scene.clock.advance(MINUTE_MS)
     assert await send(sender) == 0
     assert (await scene.queue.read(lambda queue: queue.length())).waiting == 0

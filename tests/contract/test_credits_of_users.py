@@ -1,7 +1,7 @@
 """Credits of users, on every engine: what is moved is neither made nor lost."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -218,7 +218,12 @@ async def test_use_is_told_by_day_key_and_endpoint_however_far_it_is_added_up(
     assert await told(FIRST_DAY + 1) == today
     assert await told(limit=2) == [*today, before[0]]
     assert await scene.store.read(lambda rows: rows.credits.usage(other, 0, 9)) == []
-    await scene.store.transact(lambda rows: rows.credits.forget_usage(FIRST_DAY + 2))
+
+    def forgets(limit: int) -> Awaitable[bool]:
+        return scene.store.transact(lambda rows: rows.credits.forget_usage(FIRST_DAY + 2, limit))
+
+    assert await forgets(2)
+    assert not await forgets(2)
     assert await told() == today
     await scene.expect_sound()
 

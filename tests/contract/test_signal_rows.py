@@ -144,7 +144,10 @@ async def test_what_fired_is_told_by_the_page_and_in_the_order_of_all(
     assert [each.firing_id for each in new] == numbers[2:4]
     assert [each.due_at for each in new] == [at(20), at(10)]
     assert await there.read(lambda rows: rows.firings.first_waiting()) == numbers[1]
-    await here.transact(lambda rows: rows.firings.purge(at(3)))
+    assert await here.transact(lambda rows: rows.firings.purge(at(3), 2))
+    left = await there.read(lambda rows: rows.firings.since(FiringId(0), 9))
+    assert [each.firing_id for each in left] == numbers[2:]
+    assert not await here.transact(lambda rows: rows.firings.purge(at(3), 2))
     left = await there.read(lambda rows: rows.firings.since(FiringId(0), 9))
     assert [each.firing_id for each in left] == numbers[3:]
 
@@ -271,7 +274,7 @@ async def test_what_was_made_with_a_key_is_found_until_it_is_purged(
     key, made = CredentialHash(bytes(32)), IdempotencyRecord(b"asked", 7)
     assert await there.read(lambda rows: rows.made.find(key)) is None
     await here.transact(lambda rows: rows.made.insert(key, made, at(5)))
-    await here.transact(lambda rows: rows.made.purge(at(5)))
+    await here.transact(lambda rows: rows.made.purge(at(5), 9))
     assert await there.read(lambda rows: rows.made.find(key)) == made
-    await here.transact(lambda rows: rows.made.purge(at(6)))
+    await here.transact(lambda rows: rows.made.purge(at(6), 9))
     assert await there.read(lambda rows: rows.made.find(key)) is None

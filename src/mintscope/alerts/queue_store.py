@@ -53,12 +53,20 @@ UPDATE webhook SET given_up_at = ?, reason = ? WHERE signal = ? AND {WAITS}
 REST: Final = "UPDATE webhook_signal SET failures = 0, due_at = NULL WHERE signal = ?"
 LENGTH: Final = f"SELECT count(*), min(fired_at) FROM webhook WHERE {WAITS}"  # noqa: S608
 SIGNALS: Final = "SELECT signal FROM webhook_signal"
+# Of each signal in an hour, and of all: a lower limit than before is reached by and by.
+TRIMMED_MAX: Final = 2_000
+PURGED_MAX: Final = 50_000
 TRIM: Final = f"""
-DELETE FROM webhook WHERE signal = ? AND NOT ({WAITS}) AND firing <= (
-    SELECT firing FROM webhook WHERE signal = ? ORDER BY firing DESC LIMIT 1 OFFSET ?
-)
+DELETE FROM webhook WHERE firing IN (
+    SELECT firing FROM webhook
+     WHERE signal = ?1 AND NOT ({WAITS}) AND firing <= (
+           SELECT firing FROM webhook WHERE signal = ?1 ORDER BY firing DESC LIMIT 1 OFFSET ?2)
+     ORDER BY firing LIMIT {TRIMMED_MAX})
 """  # noqa: S608  a constant
-PURGE: Final = "DELETE FROM webhook WHERE fired_at < ?"
+PURGE: Final = f"""
+DELETE FROM webhook WHERE firing IN (
+    SELECT firing FROM webhook WHERE fired_at < ? ORDER BY firing LIMIT {PURGED_MAX})
+"""  # noqa: S608  a constant
 CLEAR: Final = (
     "DELETE FROM webhook WHERE signal = ?",
     "DELETE FROM webhook_signal WHERE signal = ?",
@@ -219,5 +227,5 @@ class SqlQueueRows:
         self._db.execute(PURGE, (before,))
         for statement in CLEAR:
             self._db.executemany(statement, [(number,) for number in sorted(deleted)])
-        self._db.executemany(TRIM, [(number, number, kept_max) for number in self.signals()])
+        self._db.executemany(TRIM, [(number, kept_max) for number in self.signals()])
         self._db.execute(FORGET)

@@ -28,7 +28,7 @@ from mintscope.alerts.alert import (
 )
 from mintscope.kit.audit import UserId
 from mintscope.kit.primitives import Mint, UnixMs
-from mintscope.kit.sql.database import Batch, Database, ahead_ms, marks
+from mintscope.kit.sql.database import Batch, Database, ahead_ms, delete_part, marks
 
 EMAILS: Final = SqlEmailRows.NAME
 NUMBERS_MAX: Final = 500  # in one statement
@@ -58,14 +58,19 @@ SELECT coalesce(
 GIVE_UP: Final = f"""
 UPDATE signal_firing SET given_up_at = ?, reason = ? WHERE signal = ? AND {IS_WAITING}
 """  # noqa: S608  a constant
-PURGE: Final = "DELETE FROM signal_firing WHERE fired_at < ?"
+OLD: Final = "SELECT id FROM signal_firing WHERE fired_at < ? ORDER BY fired_at LIMIT ?"
+PURGE: Final = "DELETE FROM signal_firing WHERE id = ?"
 
 NEXT_SIGNALS: Final = "SELECT id FROM signal WHERE id > ? ORDER BY id LIMIT ?"
-TRIM: Final = """
-DELETE FROM signal_firing WHERE signal = ? AND id <= (
-    SELECT id FROM signal_firing WHERE signal = ? ORDER BY id DESC LIMIT 1 OFFSET ?
-)
-"""
+# Of each signal in an hour: a lower limit than before is reached by and by.
+TRIMMED_MAX: Final = 2_000
+TRIM: Final = f"""
+DELETE FROM signal_firing WHERE id IN (
+    SELECT id FROM signal_firing
+     WHERE signal = ?1 AND id <= (
+           SELECT id FROM signal_firing WHERE signal = ?1 ORDER BY id DESC LIMIT 1 OFFSET ?2)
+     ORDER BY id LIMIT {TRIMMED_MAX})
+"""  # noqa: S608  a constant
 
 
 class SqlFiringRows(Table[FiringId, Firing]):
@@ -170,9 +175,9 @@ class SqlFiringRows(Table[FiringId, Firing]):
     def _due(self, due_at: UnixMs | None) -> UnixMs | None:
         return None if due_at is None else self._shared(due_at)
 
-    def purge(self, before: UnixMs) -> None:
-        """Delete firings older than *before*."""
-        self._db.execute(PURGE, (before,))
+    def purge(self, before: UnixMs, limit: int) -> bool:
+        """Delete up to *limit* firings older than *before*; return whether more may be left."""
+        return delete_part(self._db, OLD, PURGE, before, limit)
 
     def trim(self, after: SignalId, signals_max: int, kept_max: int) -> SignalId | None:
         """Keep only the newest *kept_max* firings of each of the next signals after *after*.
@@ -180,7 +185,7 @@ class SqlFiringRows(Table[FiringId, Firing]):
         Return the last of these signals; None: there are none.
         """
         found = [number for (number,) in self._db.execute(NEXT_SIGNALS, (after, signals_max))]
-        self._db.executemany(TRIM, [(number, number, kept_max) for number in found])
+        self._db.executemany(TRIM, [(number, kept_max) for number in found])
         return SignalId(found[-1]) if found else None
 
 

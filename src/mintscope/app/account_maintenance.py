@@ -35,6 +35,8 @@ KEEP_MS: Final = 30 * DAY_MS
 FOLDED_AFTER_MS: Final = 5 * MINUTE_MS
 FOLDED_ENTRIES_MAX: Final = 20_000  # in one transaction: debits wait for it
 FOLDS_MAX: Final = 20
+FORGOTTEN_AT_ONCE: Final = 2_000  # of a table, in one transaction: some ten milliseconds
+FORGETS_MAX: Final = 500  # in an hour: what is left then, goes in the next
 TRIMMED_AT_ONCE: Final = 100  # signals: some ten milliseconds
 
 log = structlog.get_logger()
@@ -91,11 +93,18 @@ class AccountMaintenance:
         with _logged():
             await self.signups.forget_lapsed()
             await self.store.transact(lambda rows: _purge(rows, self.lifetimes, now))
-            first_day = now // DAY_MS - self.usage_kept_days + 1
-            await self.store.transact(lambda rows: rows.credits.forget_usage(first_day))
+            await self._forget(now)
             last: SignalId | None = SignalId(0)
             while last is not None:
                 last = await self._trim(last)
+
+    async def _forget(self, now: UnixMs) -> None:
+        """Delete old rows, a part of each table in one transaction: debits wait for it."""
+        before = UnixMs(now - KEEP_MS)
+        first_day = now // DAY_MS - self.usage_kept_days + 1
+        for _ in range(FORGETS_MAX):
+            if not await self.store.transact(lambda rows: _forget(rows, before, first_day)):
+                break
 
     async def _trim(self, after: SignalId) -> SignalId | None:
         return await self.store.transact(
@@ -118,5 +127,14 @@ def _purge(rows: AccountRows, lifetimes: Lifetimes, now: UnixMs) -> None:
     rows.sessions.purge(idle_since=idle_since, begun_before=begun_before)
     rows.sign_ins.purge(UnixMs(now - WAIT_MS))
     rows.emails.purge(UnixMs(now - KEEP_MS), now)
-    rows.firings.purge(UnixMs(now - KEEP_MS))
-    rows.made.purge(UnixMs(now - KEEP_MS))
+
+
+def _forget(rows: AccountRows, before: UnixMs, first_day: int) -> bool:
+    """Delete a part of old firings, results and usage; return whether more may be left."""
+    return any(
+        [
+            rows.firings.purge(before, FORGOTTEN_AT_ONCE),
+            rows.made.purge(before, FORGOTTEN_AT_ONCE),
+            rows.credits.forget_usage(first_day, FORGOTTEN_AT_ONCE),
+        ]
+    )

@@ -27,6 +27,10 @@ FILL: Final = {
     " SELECT n, n, sha256(n::text::bytea), '', '', '[]', n",
     "key_month": "(api_key, month, credits) SELECT n, 24000, 1",
     "mint": "(id, address, since_slot) SELECT n, 'm' || n, CASE n % 50 WHEN 0 THEN n END",
+    "usage_day": "(account, day, api_key, endpoint, requests, credits)"
+    " SELECT n % 1000 + 1, n, 0, 0, 1, 1",
+    "kept_answer": "(name, account, at) SELECT n::text, n % 1000 + 1, n",
+    "made_thing": "(key_hash, asked, thing, made_at) SELECT sha256(n::text::bytea), '', n, n",
     "activity": "(mint, day, swaps, volume) SELECT n, n, 1, 1",
     "candle": "(mint, timeframe, bucket, buy_volume, sell_volume, count)"
     " SELECT n % 1000 + 1, 'm1', n, 1, 1, 1",

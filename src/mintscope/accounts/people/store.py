@@ -43,6 +43,7 @@ from mintscope.kit.sql.database import (
     Database,
     DatabaseAccess,
     ahead_ms,
+    delete_part,
     marks,
     unavailable_on_database_error,
 )
@@ -475,7 +476,8 @@ class SqlEventRows(Table[int, Event]):
 
 FIND: Final = "SELECT asked, thing FROM made_thing WHERE key_hash = ?"
 INSERT: Final = "INSERT INTO made_thing (key_hash, asked, thing, made_at) VALUES (?, ?, ?, ?)"
-PURGE: Final = "DELETE FROM made_thing WHERE made_at < ?"
+OLD: Final = "SELECT key_hash FROM made_thing WHERE made_at < ? ORDER BY made_at LIMIT ?"
+PURGE: Final = "DELETE FROM made_thing WHERE key_hash = ?"
 
 
 class SqlIdempotencyRows:
@@ -493,6 +495,6 @@ class SqlIdempotencyRows:
         """Store the record of a request with that Idempotency-Key."""
         self._db.execute(INSERT, (key_hash, made.asked, made.thing_id, at))
 
-    def purge(self, before: UnixMs) -> None:
-        """Delete the records of requests before then."""
-        self._db.execute(PURGE, (before,))
+    def purge(self, before: UnixMs, limit: int) -> bool:
+        """Delete up to *limit* records of requests before then; return whether more may be left."""
+        return delete_part(self._db, OLD, PURGE, before, limit)

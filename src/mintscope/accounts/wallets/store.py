@@ -21,6 +21,7 @@ from mintscope.credits.store.statements import (
     FOLD_USAGE,
     FOLDED,
     FORGET_USAGE,
+    OLD_USAGE,
     RECEIVED_FROM,
     RECEIVED_TO,
     USAGE,
@@ -31,7 +32,7 @@ from mintscope.credits.store.statements import (
 from mintscope.kit.audit import KeyId, UserId
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
-from mintscope.kit.sql.database import Database
+from mintscope.kit.sql.database import Database, delete_part
 from mintscope.kit.time import Month
 from mintscope.payments.store.purchases import ENTER, MOVE_HOLDER, SUCCEED
 
@@ -160,9 +161,9 @@ class SqlCreditRows:
             for day, key, endpoint, requests, spent in found
         ]
 
-    def forget_usage(self, before: int) -> None:
-        """Delete what was used before the day *before*."""
-        self._db.execute(FORGET_USAGE, (before,))
+    def forget_usage(self, before: int, limit: int) -> bool:
+        """Delete up to *limit* lines from before that day; return whether more may be left."""
+        return delete_part(self._db, OLD_USAGE, FORGET_USAGE, before, limit)
 
     def spend_level(self, user_id: UserId) -> int | None:
         """Return the credits of a day at which the user is notified; None: at none."""

@@ -48,6 +48,8 @@ from mintscope.credits.store.statements import (
     ENTRIES,
     FIND,
     FORGET_KEPT,
+    FORGOTTEN_AT_ONCE,
+    OLD_KEPT,
     OPEN_ACCOUNT,
     RECEIVED,
     ROOT,
@@ -65,7 +67,7 @@ from mintscope.kit.credentials import CreditToken, hash_credential, hint
 from mintscope.kit.errors import UnusableStore
 from mintscope.kit.metrics import DEBITS
 from mintscope.kit.primitives import CreditAccount, UnixMs
-from mintscope.kit.sql.database import AccessInThreads, DatabaseAway, DatabaseError
+from mintscope.kit.sql.database import AccessInThreads, DatabaseAway, DatabaseError, delete_part
 from mintscope.kit.sql.group_commit import PATIENCE_S
 from mintscope.kit.sql.postgres import HERE, PostgresDatabase
 from mintscope.kit.time import DAY_MS, Month, month_of
@@ -130,6 +132,7 @@ DELETE FROM credit_writer AS known WHERE seen_at < {NOW} - ?1
 LOOK_UP_S: Final = 30.0  # clients are refused before; what was taken is given back
 PAUSE_S: Final = 0.1
 SEEN_EVERY_S: Final = 10.0
+FORGETS_MAX: Final = 10  # each time: debits wait
 GAP_MS: Final = 30_000  # several of those
 DEAD_MS: Final = 60_000  # longer than a look-up takes
 decode_spent: Final = msgspec.json.Decoder(list[tuple[int, int, int]]).decode
@@ -252,7 +255,10 @@ class CreditBatches:
             credit_count = reverse(self._db, left, at)
         tell_given_back(credit_count)
         self._db.execute(FORGET, (at - DAY_MS,))
-        self._db.execute(FORGET_KEPT, (at - KEPT_MS,))
+        for _ in range(FORGETS_MAX):
+            before = at - KEPT_MS
+            if not delete_part(self._db, OLD_KEPT, FORGET_KEPT, before, FORGOTTEN_AT_ONCE):
+                break
         self._db.execute(FORGET_WRITERS, (DAY_MS,))
 
     def _find_out(self, batch: int, at: UnixMs, minutes: Sequence[int]) -> str:

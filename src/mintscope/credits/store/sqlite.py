@@ -50,7 +50,9 @@ from mintscope.credits.store.statements import (
     ENTRIES,
     FIND,
     FORGET_KEPT,
+    FORGOTTEN_AT_ONCE,
     LEFT_MAX,
+    OLD_KEPT,
     OPEN_ACCOUNT,
     RECEIVED,
     REPEAT,
@@ -69,7 +71,7 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CreditToken, hash_credential, hint
 from mintscope.kit.errors import UnusableStore
 from mintscope.kit.primitives import CreditAccount, UnixMs
-from mintscope.kit.sql.database import AccessAtOnce
+from mintscope.kit.sql.database import AccessAtOnce, delete_part
 from mintscope.kit.sql.group_commit import PATIENCE_S
 from mintscope.kit.sql.sqlite import open_store, snapshot, transaction
 from mintscope.kit.time import Month, month_of
@@ -393,8 +395,10 @@ class CreditBook:
             self._clear_minutes(at)
         self._give_back_left(at)
         if abs(at - self._forgot_at) >= KEPT_MS:
-            self._forgot_at = at
-            self._db.execute(FORGET_KEPT, (at - KEPT_MS,))
+            before = at - KEPT_MS
+            with transaction(self._db):
+                if not delete_part(self._db, OLD_KEPT, FORGET_KEPT, before, FORGOTTEN_AT_ONCE):
+                    self._forgot_at = at
         self._checkpoint(CHECKPOINT_DEBITS)
 
     def _clear_minutes_if_due(self, at: UnixMs) -> None:

@@ -195,7 +195,12 @@ SELECT day, api_key, endpoint, CAST(sum(requests) AS bigint), CAST(sum(credits) 
        AND e.id > ?4) AS used
  GROUP BY day, api_key, endpoint ORDER BY day DESC, api_key, endpoint LIMIT ?3
 """  # noqa: S608  constants
-FORGET_USAGE: Final = "DELETE FROM usage_day WHERE day < ?"
+OLD_USAGE: Final = """
+SELECT account, day, api_key, endpoint FROM usage_day WHERE day < ? ORDER BY day LIMIT ?
+"""
+FORGET_USAGE: Final = """
+DELETE FROM usage_day WHERE account = ? AND day = ? AND api_key = ? AND endpoint = ?
+"""
 
 # Contradictions: an entry continues the one before it, and the last one is the balance.
 # The journal is read after the entry :after.
@@ -264,7 +269,10 @@ REMOVE: Final = "DELETE FROM stream_minute WHERE id = ? RETURNING id"
 # Answers that were paid for, by their names: see KEPT_MS.
 UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ? AND repeats = 0 RETURNING name"
 REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
-FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE at < ?"
+# A part at a time, for debits wait: one that is still there after its time is as if it were not.
+OLD_KEPT: Final = "SELECT name FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
+FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ?"
+FORGOTTEN_AT_ONCE: Final = 2_000  # some ten milliseconds
 
 CLEAR_EVERY_MS: Final = 1_000  # where no commit of streams takes it along
 LEFT_MAX: Final = 1_000  # given back in one transaction

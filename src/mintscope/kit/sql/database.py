@@ -207,6 +207,27 @@ def ahead_ms(database: Database) -> int:
     return database.ahead_ms() if isinstance(database, Remote) else 0
 
 
+class RunsMany(Protocol):
+    """The part of a connection that `delete_part` uses."""
+
+    def execute(self, statement: str, values: Any = ..., /) -> Iterable[Any]:
+        """Run a statement, and return its rows."""
+
+    def executemany(self, statement: str, many: Iterable[Sequence[object]], /) -> Any:
+        """Run a statement for each of *many*."""
+
+
+def delete_part(db: RunsMany, old: str, delete: str, before: int, limit: int) -> bool:
+    """Delete up to *limit* rows from *before*, oldest first; return whether more may be left.
+
+    old      selects the keys of the oldest rows: of (before, limit)
+    delete   deletes the row of a key: to join a table with its oldest rows, PostgreSQL reads all
+    """
+    keys = list(db.execute(old, (before, limit)))
+    db.executemany(delete, keys)
+    return len(keys) == limit
+
+
 def marks(values: Sequence[object]) -> str:
     """Return a placeholder for each of *values*, for `IN (...)`; NULL if there are none."""
     return ", ".join("?" * len(values)) or "NULL"
