@@ -9,6 +9,7 @@ Snapshots of the list, in a few rows of the market: a statement moves at most tw
 Ingest writes to the same file or database, so each piece is a transaction of its own.
 """
 
+from array import array
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import chain, groupby, pairwise
