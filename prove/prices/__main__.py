@@ -27,6 +27,7 @@ from prove.prices.scenarios import (
     puts_out,
     rich,
     second_market,
+    seen_in_many,
     stranger_in_first_minutes,
     turned_over,
     washed,
@@ -73,6 +74,12 @@ RICH: Final[dict[str, Callable[[float], tuple[Sequence[Trade], int]]]] = {
     "in four pools while it trades every 2 s, by a sum in eight": puts_out,
     "in four pools in 35 s of quiet, by a sum in eight": partial(puts_out, quiet_s=35),
     "in nine pools in 35 s of quiet, by a sum in eight": partial(puts_out, quiet_s=35, pools=9),
+    "in sixteen pools in 35 s of quiet, by a sum in eight": partial(puts_out, quiet_s=35, pools=16),
+    "in two pools in 35 s of quiet, by a sum in sixteen": seen_in_many,
+    "in sixteen pools in 35 s of quiet, by a sum in sixteen": partial(seen_in_many, pools=16),
+    "in five pools that trade every 4 s, by a sum in sixteen": partial(
+        seen_in_many, pools=5, quiet_s=0, traded=8, every_s=4.0
+    ),
     "in 35 s of quiet": partial(rich, quiet_s=35),
     "in 5 minutes of quiet": partial(rich, quiet_s=300),
     "in an hour of quiet": partial(rich, quiet_s=3_600),

@@ -316,6 +316,38 @@ def puts_out(usd: float, *, quiet_s: int = 0, pools: int = 4) -> tuple[list[Trad
     return in_order(honest, own, seen), start
 
 
+def seen_in_many(  # noqa: PLR0913 - the parts of an attack
+    usd: float,
+    *,
+    quiet_s: int = 35,
+    pools: int = 2,
+    own: int = 15,
+    traded: int = 1,
+    every_s: float = 2.0,
+) -> tuple[list[Trade], int]:
+    """Return an attack by one sum of *usd* that is seen in *own* pools, most of them silent.
+
+    100,000 USD stand in several honest *pools*.  Those of the attacker are ten minutes old.
+
+    traded    how many of his trade every second; the others do every twenty
+    quiet_s   without an honest trade before the attack, and during it; 0: people trade on
+    every_s   between honest trades, on average
+    """
+    start = 1_200 + quiet_s
+    for_s = 120
+    theirs = [Pool(f"honest-{n}", 100_000 / pools, 100_000 / pools) for n in range(pools)]
+    end = 1_200 if quiet_s else 1_200 + for_s
+    honest = list(crowd(Random(7), theirs, end=end, every_s=every_s))
+    times = [one.offer.time - START for one in honest]
+    mine = []
+    for second in range(start - 700, start + for_s):
+        price = honest[bisect_right(times, second) - 1].offer.usd * (1.05 if second >= start else 1)
+        for number in range(own if (second - start) % 20 == 0 else traded):
+            signer = f"own-{second % 7}"
+            mine.append(_own(second, price, 50.0, usd, pool=f"own-{number}", signer=signer))
+    return in_order(honest, mine), start
+
+
 def by_turns(
     usd: float, *, quiet_s: int = 35, pools: int = 7, every_s: float = 1.0
 ) -> tuple[list[Trade], int]:

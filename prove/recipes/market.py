@@ -7,6 +7,7 @@ from prove.recipe import Mutant, Recipe
 PRICING: Final = "market/pricing.py"
 SOL_RATE: Final = "market/sol_rate.py"
 STANDING: Final = "market/standing.py"
+MEDIAN: Final = "market/prices/median.py"
 TAIL: Final = "market/engine/fold.py"
 
 ORDER: Final = Recipe(
@@ -118,8 +119,8 @@ BOUGHT: Final = Recipe(
         Mutant(
             "a pool of any weight tips the median",
             STANDING,
-            "return [weight if weight >= least else 0.0 for weight in weighing]",
-            "return list(weighing)",
+            "if weight < least and (place not in silent or SILENT * weight < least):",
+            "if False:",
             ("market/test_standing_definition.py", "market/test_standing.py"),
         ),
         Mutant(
@@ -146,15 +147,15 @@ BOUGHT: Final = Recipe(
         Mutant(
             "swaps within one second make pauses short",
             STANDING,
-            "lull_s += (gap_s - lull_s) * (gap_s / stood_s if gap_s < stood_s else 1.0)",
+            "lull_s += (gap_s - lull_s) * (gap_s / of_s if gap_s < of_s else 1.0)",
             "lull_s = 2 * pool.pause_s",
             ("market/test_standing_weights.py",),
         ),
         Mutant(
             "a hair of weight decides between two pools",
             STANDING,
-            "low, high = _middle(pools, counting, TIE)",
-            "low, high = _middle(pools, counting, 0)",
+            "low, high = middle([pool.usd for pool in pools], counting, silent, TIE)",
+            "low, high = middle([pool.usd for pool in pools], counting, silent, 0)",
             ("market/test_standing_weights.py",),
         ),
         Mutant(
@@ -180,10 +181,38 @@ BOUGHT: Final = Recipe(
         ),
         Mutant(
             "one sum counts in each pool that it goes through",
-            STANDING,
-            "weighed[place] *= seen",
-            "pass",
+            MEDIAN,
+            "return min(self.trading / self.heaviest, SILENT) if self.heaviest else 0.0",
+            "return 1.0 if self.heaviest else 0.0",
             ("market/test_price_rules.py",),
+        ),
+        Mutant(
+            "one sum counts in any number of pools",
+            MEDIAN,
+            "return min(self.trading + self.silent * times_seen, TIMES_HEAVIEST * self.deepest)",
+            "return self.trading + self.silent * times_seen",
+            ("market/test_price_rules.py",),
+        ),
+        Mutant(
+            "silent pools help against silent ones",
+            MEDIAN,
+            "return one.against(other.times_seen), other.against(one.times_seen)",
+            "return one.against(max(other.times_seen, 1)), other.against(max(one.times_seen, 1))",
+            ("market/test_price_rules.py",),
+        ),
+        Mutant(
+            "many small pools count nothing in a pause",
+            STANDING,
+            "if weight < least and (place not in silent or SILENT * weight < least):",
+            "if weight < least:",
+            ("market/test_price_rules.py",),
+        ),
+        Mutant(
+            "ten minutes are enough to put out pools of hours",
+            STANDING,
+            "stood_s = min(PROVEN_S, stood_s + gap_s)",
+            "stood_s = min(OLD_S, stood_s + gap_s)",
+            ("market/test_standing_weights.py",),
         ),
         Mutant(
             "a token of one's own is depth",

@@ -66,7 +66,7 @@ def bought(seed: int) -> dict[str, Scenario]:
     return made
 
 
-@pytest.mark.timeout(1_800 if STORM_IS_FULL else 120)
+@pytest.mark.timeout(1_800 if STORM_IS_FULL else 240)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_honest_moves_are_followed_and_bought_prices_are_not(
     seed: int, tmp_path: Path
@@ -78,7 +78,8 @@ async def test_honest_moves_are_followed_and_bought_prices_are_not(
         token = await service.issue(CREDITS)
         for name, scenario in scenarios.items():
             lines = {line["signature"]: line for line in await answered(service, token, name)}
-            mine = [one for one in swapped if one.mint == mint_of(name)]
+            mint = mint_of(name)
+            mine = [one for one in swapped if one.mint == mint]
             assert len(mine) == len(lines) == len(scenario.trades), name
             flags = [lines[one.signature]["setsPrice"] for one in mine]
             trades = [one.trade for one in mine]
@@ -89,7 +90,7 @@ async def test_honest_moves_are_followed_and_bought_prices_are_not(
                     wrong.append((name, judged))
                 continue
             honest = [one.offer.usd for one in trades if not one.is_attack]
-            path = f"/v1/token/{mint_of(name)}/candles?tf=m1&limit=1000"
+            path = f"/v1/token/{mint}/candles?tf=m1&limit=1000"
             response = await service.client.get(path, headers=bearer(token))
             candles = response.json()["data"]["candles"]
             assert candles

@@ -1,6 +1,6 @@
 """The rule of prices against its sentences, worked out from all the swaps of a mint each time.
 
-`defined` keeps no state: what a pool weighs is taken from the list of its swaps (decision 60).
+`defined` keeps no state: what a pool weighs is taken from the list of its swaps (decision 114).
 """
 
 from collections.abc import Mapping, Sequence
@@ -173,50 +173,76 @@ def defined(swaps: Sequence[Offer]) -> bool:
         return False
     if len(pools) == 1:
         return True
-    weights = weights_of(pools, newest.time)
-    heaviest = max(weights.values())
-    if any(abs(one * 8 - heaviest) < TIE * heaviest for one in weights.values()):
-        raise Tied
-    counting = {name: one for name, one in weights.items() if one * 8 >= heaviest}
-    if newest.pool not in counting:
+    trading, silent = weights_of(pools, newest.time)
+    if newest.pool not in trading:
         return False
-    weight_at: dict[float, Fraction] = {}
-    for name, one in counting.items():
-        usd = taken(pools[name])[-1].usd
-        weight_at[usd] = weight_at.get(usd, Fraction()) + one
-    prices = quantile(weight_at, Fraction("0.49")), quantile(weight_at, Fraction("0.51"))
-    return prices[0] / 1.02 <= newest.usd <= prices[1] * 1.02
+    prices = {name: taken(its)[-1].usd for name, its in pools.items()}
+    bounds = []
+    for part in (Fraction("0.49"), Fraction("0.51")):
+        for usd in sorted({prices[name] for name in trading | silent}):
+            trading_low, trading_high = split(trading, prices, usd)
+            silent_low, silent_high = split(silent, prices, usd)
+            below = against(trading_low, silent_low, trading_high)
+            whole = below + against(trading_high, silent_high, trading_low)
+            if abs(below - whole * part) < TIE * whole:
+                raise Tied
+            if below > whole * part:
+                bounds.append(usd)
+                break
+    return bounds[0] / 1.02 <= newest.usd <= bounds[1] * 1.02
 
 
-def weights_of(pools: Mapping[str, Sequence[Offer]], now: int) -> dict[str, Fraction]:
-    """Return the weight of each pool; if all are 0, the first that is not left has one."""
+Weights = Mapping[str, Fraction]
+
+
+def split(of: Weights, prices: Mapping[str, float], usd: float) -> tuple[Weights, Weights]:
+    """Return the pools at *usd* or less, and the others."""
+    low = {name: weight for name, weight in of.items() if prices[name] <= usd}
+    return low, {name: weight for name, weight in of.items() if name not in low}
+
+
+def against(trading: Weights, silent: Weights, others: Weights) -> Fraction:
+    """Return the weight of the pools on one side of a price against those on the other.
+
+    *others* are those that trade there.  A silent one counts an eighth for each of them, or once if
+    none trades on either side; no more than eight times the heaviest.
+    """
+    seen = Fraction(0)
+    if others:
+        seen = min(sum(others.values(), Fraction(0)) / max(others.values()), Fraction(8))
+    elif not trading:
+        seen = Fraction(1)
+    whole, quiet = (sum(of.values(), Fraction(0)) for of in (trading, silent))
+    weight = whole + quiet / 8 * seen
+    return min(weight, 8 * max([*trading.values(), *silent.values()], default=Fraction(0)))
+
+
+def weights_of(
+    pools: Mapping[str, Sequence[Offer]], now: int
+) -> tuple[dict[str, Fraction], dict[str, Fraction]]:
+    """Return the weight of each pool that trades and counts, and of each silent one as if it did.
+
+    If all are 0, the first that is not left counts.
+    """
     silent = silent_of(pools, now)
     ages = [stood_s(its) for name, its in pools.items() if name not in silent]
     weights = {}
     for name, its in pools.items():
         signers = len({swap.signer for swap in its})
         part = Fraction(min(stood_s(its), max(5, *ages)), max(5, *ages)) * min(signers, 3) / 3
-        weights[name] = part * (if_silent(its, now) if name in silent else depth_of(its))
-    trade = [one for name, one in weights.items() if one and name not in silent]
-    for name in silent:
-        if trade:
-            weights[name] *= sum(trade) / max(trade)
-    if any(weights.values()):
-        return {name: one for name, one in weights.items() if one}
-    alive = [name for name, its in pools.items() if now - its[-1].time <= left_s(its)]
-    return {(alive or list(pools))[0]: Fraction(1)}
-
-
-def quantile(weight_at: Mapping[float, Fraction], part: Fraction) -> float:
-    """Return the least price at or below which *part* of the weight lies; raise `Tied`."""
-    whole, below = sum(weight_at.values()), Fraction()
-    for usd, one in sorted(weight_at.items()):
-        below += one
-        if abs(below - whole * part) < TIE * whole:
-            raise Tied
-        if below > whole * part:
-            return usd
-    raise AssertionError("expected some weight")
+        full = if_silent(its, now) * 8 if name in silent else depth_of(its)
+        weights[name] = part * full
+    heaviest = max(one / 8 if name in silent else one for name, one in weights.items())
+    if not heaviest:
+        alive = [name for name, its in pools.items() if now - its[-1].time <= left_s(its)]
+        return {(alive or list(pools))[0]: Fraction(1)}, {}
+    if any(abs(one * 8 - heaviest) < TIE * heaviest for one in weights.values()):
+        raise Tied
+    heavy = {name: one for name, one in weights.items() if one * 8 >= heaviest}
+    return (
+        {name: one for name, one in heavy.items() if name not in silent},
+        {name: one for name, one in heavy.items() if name in silent},
+    )
 
 
 PEOPLE: Final = ("ann", "ben", "cat", "dan")
@@ -224,9 +250,9 @@ PEOPLE: Final = ("ann", "ben", "cat", "dan")
 
 @st.composite
 def markets(draw: st.DrawFn) -> list[Offer]:
-    """Return swaps of up to four pools; amounts, pauses and prices lie beside what decides."""
+    """Return swaps of up to six pools; amounts, pauses and prices lie beside what decides."""
     depths = draw(
-        st.lists(st.sampled_from([0, 1_000, 7_500, 8_500, 60_000]), min_size=1, max_size=4)
+        st.lists(st.sampled_from([0, 1_000, 7_500, 8_500, 60_000]), min_size=1, max_size=6)
     )
     pauses = st.sampled_from(
         draw(st.sampled_from([[0, 1, 2], [0, 0, 4, 7], [2, 9, 31], [70, 4_000]]))

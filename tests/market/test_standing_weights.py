@@ -312,6 +312,21 @@ def test_money_of_a_moment_puts_out_none_of_several_pools_that_decide() -> None:
     assert not any(name.startswith("flash") for name in when)
 
 
+def test_pools_of_ten_minutes_put_out_none_that_are_twice_as_old() -> None:
+    """One sum in six of them, begun one after the other, each deeper than those that decide."""
+    deciding = [trades(f"honest {n}", range(n, 3_000, 20), depth=DEPTH / 16) for n in range(16)]
+    own = [
+        trades(f"own {n}", range(1_500 + 100 * n, 3_000, 3), usd=3.0, depth=DEPTH / 12)
+        for n in range(6)
+    ]
+    standing, when = after(*deciding, *own)
+
+    kept = [one.pool for one in standing.pools]
+    assert len(kept) == POOLS_MAX
+    assert sum(name.startswith("honest") for name in kept) >= POOLS_MAX - 2
+    assert not any(name.startswith("own") for name in when)
+
+
 def test_another_pool_after_an_hour_without_a_price_begins_again() -> None:
     first = trades("first", range(600))
     early, late = (trades("second", range(at_s, at_s + 20)) for at_s in (700, 600 + HOUR_S))

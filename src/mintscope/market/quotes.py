@@ -16,8 +16,9 @@ Robust    a token whose price was set directly, by a pool that has decided for a
           that.  A listed staking token needs a fresh price only, and its volume counts.
 Behind    the reserves of a token bound those of a pool that is quoted in it: anyone can make a
           token and call a billion of it a billion dollars.  Each such pool gets one part in
-          POOLS_MAX, because a mint may have as many.  Pools of the token that have not traded
-          within ROBUST_FRESH_S show nothing: their reserves may be gone
+          POOLS_BEHIND, because eight on one side of a price may show the same money.  Pools of
+          the token that have not traded within ROBUST_FRESH_S show nothing: their reserves may
+          be gone
 
 All of it is a function of the deciding pools of each mint, so that a restart or a fork changes
 nothing.
@@ -32,7 +33,7 @@ from typing import Final, NamedTuple
 from mintscope.dex.swap import Oriented, QuoteKind, Swap
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.time import MINUTE_S
-from mintscope.market.standing import AGREEMENT, OLD_S, POOLS_MAX, Standing, counts_at
+from mintscope.market.standing import AGREEMENT, OLD_S, Standing, counts_at
 from mintscope.solana.blocks import DOLLARS, STAKING_TOKENS, USDC, USDT, WSOL
 
 PEG_MAX: Final = 0.01
@@ -45,6 +46,7 @@ STAKED_SOL_MAX: Final = 2.0
 ROBUST_FRESH_S: Final = 60
 ROBUST_AGE_S: Final = 3_600
 ROBUST_PAUSE_S: Final = 10.0
+POOLS_BEHIND: Final = 10
 NO_QUOTE: Final = 4
 KIND_OF_RANK: Final = (QuoteKind.USD, QuoteKind.SOL, QuoteKind.TOKEN, QuoteKind.TOKEN, None)
 
@@ -164,18 +166,18 @@ class Quotes:
 
 
 def _behind(decided: Standing, time: UnixS) -> int:
-    """Return the reserves at the price of *decided*, divided by POOLS_MAX, in micro-USD.
+    """Return the reserves at the price of *decided*, divided by POOLS_BEHIND, in micro-USD.
 
     A pool younger than OLD_S shows less in proportion.
     """
     low = decided.usd / (1 + AGREEMENT)
     high = decided.usd * (1 + AGREEMENT)
     stands = sum(
-        one.depth * one.stood_s
+        one.depth * min(one.stood_s, OLD_S)
         for one in decided.pools
         if low <= one.usd <= high and time - one.at <= ROBUST_FRESH_S
     )
-    return stands // (OLD_S * POOLS_MAX)
+    return stands // (OLD_S * POOLS_BEHIND)
 
 
 def off_peg(prices: Mapping[Mint, float], dollars: frozenset[Mint]) -> dict[Mint, float]:

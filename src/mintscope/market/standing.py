@@ -6,11 +6,11 @@ money stand where others can trade against it.
 Weight    of a pool: the least quote that stood in it over the last half minute, and no more than
           its own trades show that it takes to move it.  A pool that is younger than the oldest one
           that trades weighs less in proportion.  A silent one weighs an eighth, as often as one
-          sum may be seen in those that trade: all that these weigh over the heaviest of them.
+          sum may be seen in those that trade at other prices: see `median.py`
 Silent    is a pool after LULLS_OF_SILENCE, unless all that then outweigh it are too young to
           replace it.  Chance makes pauses, and a new pool must not decide in one.
 Price     of a mint: the median of its pools by weight, without pools of less than an eighth of the
-          weight of the heaviest.  All prices within TIE of half of the weight are the median
+          weight of the heaviest, silent or not.  All prices within TIE of half of the weight are it
 A swap    sets the price if it leaves its pool within AGREEMENT of this median
 Not set   by the legs of a round trip, see `Trip`, nor by less than ODD_MICRO_USD that is MOVE_MIN
           off the last price of a pool too deep for it to move: no one else could trade there
@@ -31,6 +31,7 @@ from msgspec.structs import replace
 
 from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import DAY_S, HOUR_S
+from mintscope.market.prices.median import SILENT, is_near, middle
 from mintscope.market.sol_rate import FRACTION as SHARED_FRACTION
 from mintscope.market.sol_rate import third
 
@@ -41,9 +42,9 @@ FRACTION: Final = 8  # a pool of less than one eighth of the heaviest is left ou
 WINDOW_S: Final = 30  # in which the least depth counts
 YOUNG_S: Final = 5  # that a pool must have stood to have its whole weight, if no other trades
 OLD_S: Final = 600  # a pool that has stood so long is as old as one can be
+PROVEN_S: Final = 12 * HOUR_S  # the same, among those of which some are put out
 SIGNERS: Final = 3  # distinct ones, before a pool has its whole weight
 ENOUGH_SIGNERS: Final = ("",) * SIGNERS  # who they were is never asked again
-SILENT: Final = 8  # a silent pool weighs one eighth
 LULLS_OF_SILENCE: Final = 2  # four pauses, if a pool trades at random
 SILENCE_MIN_S: Final = 3
 SILENCE_MAX_S: Final = 9  # a move to another pool is followed within ten seconds
@@ -51,7 +52,7 @@ LULLS_OF_RIVAL: Final = 3  # that a pool must have stood to replace a silent one
 RIVAL_LEAD_S: Final = 5
 PAUSES_OF_DEATH: Final = 100
 PAUSE_WEIGHT: Final = 4  # of the pauses so far, the newest counts a quarter
-POOLS_MAX: Final = 10
+POOLS_MAX: Final = 17
 PROVEN_MAX: Final = POOLS_MAX - 2  # pools that no new one puts out: see `_proven`
 MOVE_MIN: Final = 0.05  # of a price, that cannot be a fee
 DUST: Final = 10_000  # a swap of less than this part of the depth cannot have moved it
@@ -107,7 +108,7 @@ class StandingPool(msgspec.Struct, frozen=True, gc=False, array_like=True):
     usd, sol, at      its price, and the time of the swap that set it
     pause_s           usual seconds between its swaps
     low, low_before   micro-USD: its lowest reserve in this WINDOW_S and in the one before
-    stood_s           seconds from its first swap to the newest, OLD_S at most
+    stood_s           seconds from its first swap to the newest, PROVEN_S at most
     signers           the beginnings of the addresses of its first, ENOUGH_SIGNERS from SIGNERS on
     from_usd, from_sol, flow   the price that its next move is measured from, micro-USD since
     shown             micro-USD of depth that its moves show; None before the first
@@ -281,85 +282,99 @@ def _sets(pools: tuple[StandingPool, ...], place: int, offer: Offer) -> bool:
         return False
     if len(pools) == 1:
         return True
-    counting = _counting(pools, offer.time)
+    counting, silent = _counting(pools, offer.time)
     if not counting[place]:
         return False
     usd = offer.usd
     for one, pool in zip(counting, pools, strict=True):
-        if one and pool.usd != usd and not _is_near(usd, pool.usd):
+        if one and pool.usd != usd and not is_near(usd, pool.usd, AGREEMENT):
             break
     else:
         return True  # what is near all prices is near the median
-    low, high = _middle(pools, counting, TIE)
-    return _is_near(usd, high if usd > high else max(usd, low))
-
-
-def _middle(
-    pools: Sequence[StandingPool], counting: Sequence[float], tie: float
-) -> tuple[float, float]:
-    """Return the prices at which half of the counting weight lies, less and plus *tie*."""
-    weight_of_all = sum(counting)
-    least = weight_of_all * (0.5 - tie)
-    enough = weight_of_all * (0.5 + tie)
-    low = None
-    below = 0.0
-    for usd, weight in sorted([(pools[at].usd, one) for at, one in enumerate(counting) if one]):
-        below += weight
-        if low is None and below >= least:
-            low = usd
-        if low is not None and below >= enough:
-            return low, usd
-    raise ValueError("expected a pool that counts")
+    low, high = middle([pool.usd for pool in pools], counting, silent, TIE)
+    return is_near(usd, high if usd > high else max(usd, low), AGREEMENT)
 
 
 def is_sample(standing: Standing, offer: Offer) -> bool:
     """Return whether *offer*, which *standing* includes, may be a sample of the SOL/USD rate."""
-    return _is_near(offer.usd, _shared_median(standing, offer.time), AGREEMENT_OF_SAMPLES)
+    return is_near(offer.usd, _shared_median(standing, offer.time), AGREEMENT_OF_SAMPLES)
 
 
 def _shared_median(standing: Standing, time: UnixS) -> float:
     """Return the median by weight; of three or more pools, none weighs more than a third."""
     pools = standing.pools
-    weighing = weights(pools, time)
+    weighing = _seen_again(*_weighed(pools, time))
     most = max(pool.depth for pool in pools)
     for at, pool in enumerate(pools):
         if pool.depth * SHARED_FRACTION < most:
             weighing[at] = 0.0
+    prices = [pool.usd for pool in pools]
     if not any(weighing):
-        return _middle(pools, _counting(pools, time), 0)[0]
+        return middle(prices, *_counting(pools, time), 0)[0]
     share = third([weight for weight in weighing if weight])
-    if share is not None:
-        weighing = [min(weight, share) for weight in weighing]
-    return _middle(pools, weighing, 0)[0]
+    return middle(prices, [min(weight, share or weight) for weight in weighing], (), 0)[0]
 
 
-def _counting(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
-    """Return the weight of each of *pools* that counts, and 0 for the others.
+def _counting(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
+    """Return the weight of each of *pools* that counts, 0 for the others, and the silent places.
 
     If none weighs anything, the longest known one that is not left counts alone.
     """
-    weighing = weights(pools, time)
-    least = max(weighing) / FRACTION
-    if least:
-        return [weight if weight >= least else 0.0 for weight in weighing]
-    alive = (at for at, one in enumerate(pools) if time - one.at <= one.dead_s)
-    weighing[next(alive, 0)] = 1.0
-    return weighing
+    weighing, silent = _heavy(*_weighed(pools, time))
+    if not any(weighing):
+        alive = (at for at, one in enumerate(pools) if time - one.at <= one.dead_s)
+        weighing[next(alive, 0)] = 1.0
+    return weighing, silent
+
+
+def _heavy(weighed: list[float], silent: Sequence[int]) -> tuple[list[float], Sequence[int]]:
+    """Return *weighed*, in which pools of less than an eighth of the heaviest weigh 0.
+
+    A silent pool by what it weighs while it trades: else many small ones that hold as much as a
+    large one would count nothing in a pause.
+    """
+    least = max(weighed) / FRACTION
+    for place, weight in enumerate(weighed):
+        if weight < least and (place not in silent or SILENT * weight < least):
+            weighed[place] = 0.0
+    return weighed, silent
 
 
 def counts_at(standing: Standing | None, pool: str, time: UnixS) -> bool:
     """Return whether *pool* counts for the price at *time*; all do before there is a price."""
     if standing is None:
         return True
-    counting = zip(standing.pools, _counting(standing.pools, time), strict=True)
+    counting = zip(standing.pools, _counting(standing.pools, time)[0], strict=True)
     return any(one.pool == pool and weight for one, weight in counting)
 
 
 def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
-    """Return the weight of each of *pools* at *time*, in micro-USD."""
+    """Return the weight of each of *pools* at *time*, micro-USD; 0 for those that do not count.
+
+    Of a silent one, against all that trade.
+    """
+    return _seen_again(*_heavy(*_weighed(pools, time)))
+
+
+def _seen_again(weighed: list[float], silent: Sequence[int]) -> list[float]:
+    """Return *weighed*, in which silent pools weigh as often as those that trade may be seen."""
+    if silent:
+        trading = [one for place, one in enumerate(weighed) if place not in silent]
+        heaviest = max(trading, default=0.0)
+        seen = sum(trading) / heaviest if heaviest else 1.0
+        for place in silent:
+            weighed[place] *= seen
+    return weighed
+
+
+def _weighed(pools: Sequence[StandingPool], time: UnixS) -> tuple[list[float], Sequence[int]]:
+    """Return the weight of each of *pools* at *time*, micro-USD, and the places of silent ones.
+
+    Those weigh an eighth.
+    """
     oldest_s = YOUNG_S  # or as long as the oldest pool has stood that trades
     weighed: list[float] = []
-    silent: list[int] = []
+    silent = []
     for place, pool in enumerate(pools):
         if time - pool.at > SILENCE_MIN_S and pool.is_silent(time):  # asked of every swap
             weighed.append(pool.if_silent(time))
@@ -372,16 +387,13 @@ def weights(pools: Sequence[StandingPool], time: UnixS) -> list[float]:
             silent.remove(place)
             weighed[place] = pools[place].depth
             oldest_s = max(oldest_s, pools[place].stood_s)
+    oldest_s = min(oldest_s, OLD_S)
     for place, pool in enumerate(pools):
         if pool.stood_s < oldest_s:
             weighed[place] *= pool.stood_s / oldest_s
         if len(pool.signers) < SIGNERS:
             weighed[place] *= len(pool.signers) / SIGNERS
-    if silent:
-        seen = _times_seen(weighed, silent)
-        for place in silent:
-            weighed[place] *= seen
-    return weighed
+    return weighed, silent
 
 
 def _awaited(
@@ -407,21 +419,6 @@ def _awaited(
         if 0 <= age_s <= SILENCE_MAX_S and age_s <= pools[place].rival_s:
             awaited.append(place)
     return awaited
-
-
-def _times_seen(weighed: Sequence[float], silent: Sequence[int]) -> float:
-    """Return the number of pools that may show the same money: total weight over the heaviest.
-
-    Money that goes from pool to pool is seen in each, as it stands there.  So a silent pool is
-    outweighed only by one that does so alone.
-    """
-    trading = [one for place, one in enumerate(weighed) if place not in silent]
-    heaviest = max(trading, default=0.0)
-    return sum(trading) / heaviest if heaviest else 1.0
-
-
-def _is_near(usd: float, middle: float, agreement: float = AGREEMENT) -> bool:
-    return (usd / middle if usd > middle else middle / usd) <= 1 + agreement
 
 
 def _traded(pools: tuple[StandingPool, ...], offer: Offer) -> tuple[tuple[StandingPool, ...], int]:
@@ -492,9 +489,10 @@ def _trade(pool: StandingPool, offer: Offer) -> StandingPool:
     if lull_s is None:
         lull_s = pool.usual_lull_s
     if gap_s:
-        if stood_s < OLD_S:
-            stood_s = min(OLD_S, stood_s + gap_s)
-        lull_s += (gap_s - lull_s) * (gap_s / stood_s if gap_s < stood_s else 1.0)
+        if stood_s < PROVEN_S:
+            stood_s = min(PROVEN_S, stood_s + gap_s)
+        of_s = min(OLD_S, stood_s)
+        lull_s += (gap_s - lull_s) * (gap_s / of_s if gap_s < of_s else 1.0)
     usd = offer.usd
     sol = offer.sol
     is_buy = offer.is_buy

@@ -32,7 +32,6 @@ from mintscope.market.standing import (
     AGREEMENT,
     DEPTH_UNKNOWN,
     ENOUGH_SIGNERS,
-    FRACTION,
     OLD_S,
     HourFlow,
     Offer,
@@ -174,12 +173,10 @@ def basis_by(standing: Standing) -> PriceBasis:
     pools = standing.pools
     newest = max(one.at for one in pools)
     weighed = weights(pools, newest)
-    least = max(weighed) / FRACTION
     low = standing.usd / (1 + AGREEMENT)
     high = standing.usd * (1 + AGREEMENT)
     # Of a pool that weighs nothing nothing is known but its price.
     counting = [(one, weight) for one, weight in zip(pools, weighed, strict=True) if weight]
-    counting = [(one, weight) for one, weight in counting if weight >= least]
     near = [(one, weight) for one, weight in counting if low <= one.usd <= high]
     # Reserves last seen in a pool that no longer trades may have left it.
     agreeing = [one for one, _ in near if newest - one.at <= FRESH_S]

@@ -36,7 +36,6 @@ from mintscope.market.series.past import Moment, OutOfReach, PastMint
 from mintscope.market.standing import (
     AGREEMENT,
     DEPTH_UNKNOWN,
-    FRACTION,
     Standing,
     StandingPool,
     counts_at,
@@ -317,9 +316,7 @@ def pools_of(
     swaps    that are stored, newest first
     booked   the pools that are booked; rows: their candles of a day at least
     """
-    weighed = weights(standing.pools, now)
-    least = max(weighed) / FRACTION
-    counting = [weight if weight >= least else 0.0 for weight in weighed]
+    counting = weights(standing.pools, now)
     total = sum(counting)
     if not total:
         counting = [float(counts_at(standing, pool.pool, now)) for pool in standing.pools]

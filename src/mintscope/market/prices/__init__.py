@@ -1,0 +1,1 @@
+"""The price of a mint from those of its pools."""

@@ -1,0 +1,89 @@
+"""The median of prices by the weight of their pools, in which one sum of money counts once.
+
+Money that goes from pool to pool is seen in each, as it stands there.  So the weights of pools on
+one side of a price are not simply added up:
+
+A silent pool    weighs an eighth for each pool on the other side that trades: it is outweighed only
+                 by one that does so alone, and no silent pool helps against one
+The pools        on one side count no more than TIMES_HEAVIEST the heaviest of them
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+SILENT: Final = 8  # a silent pool weighs one eighth
+TIMES_HEAVIEST: Final = 8  # that the pools on one side can weigh
+
+
+class Side(NamedTuple):
+    """The pools on one side of a price.
+
+    trading, heaviest   the weight of those that trade, and of the heaviest of them
+    silent              the weight of silent ones, an eighth each
+    deepest             the weight of the heaviest pool, if all traded
+    """
+
+    trading: float
+    heaviest: float
+    silent: float
+    deepest: float
+
+    def and_one(self, weight: float, *, is_silent: bool) -> "Side":
+        """Return this side and one more pool of *weight*."""
+        trading, heaviest, silent, deepest = self
+        if is_silent:
+            return Side(trading, heaviest, silent + weight, max(deepest, SILENT * weight))
+        return Side(trading + weight, max(heaviest, weight), silent, max(deepest, weight))
+
+    @property
+    def times_seen(self) -> float:
+        """How many pools may show the same money: all that trade over the heaviest, to SILENT."""
+        return min(self.trading / self.heaviest, SILENT) if self.heaviest else 0.0
+
+    def against(self, times_seen: float) -> float:
+        """Return its weight against pools of which *times_seen* may show the same money."""
+        return min(self.trading + self.silent * times_seen, TIMES_HEAVIEST * self.deepest)
+
+
+NONE: Final = Side(0.0, 0.0, 0.0, 0.0)
+
+
+def middle(
+    prices: Sequence[float], weights: Sequence[float], silent: Collection[int], tie: float
+) -> tuple[float, float]:
+    """Return the prices at which half of the weight lies, less and plus the part *tie* of all.
+
+    prices, weights   of each pool; those that weigh 0 do not count
+    silent            the places of silent pools; their weights are an eighth
+
+    Raises ValueError if no pool counts.
+    """
+    places = sorted([at for at, one in enumerate(weights) if one], key=prices.__getitem__)
+    above = [NONE]  # the last 0, 1, 2 ... of them
+    for at in reversed(places):
+        above.append(above[-1].and_one(weights[at], is_silent=at in silent))
+    below = NONE
+    low = None
+    for number, at in enumerate(places, start=1):
+        usd = prices[at]
+        below = below.and_one(weights[at], is_silent=at in silent)
+        if number < len(places) and prices[places[number]] == usd:
+            continue
+        weight, rest = _compared(below, above[len(places) - number])
+        if low is None and weight * (0.5 + tie) >= rest * (0.5 - tie):
+            low = usd
+        if low is not None and weight * (0.5 - tie) >= rest * (0.5 + tie):
+            return low, usd
+    raise ValueError("expected a pool that counts")
+
+
+def _compared(one: Side, other: Side) -> tuple[float, float]:
+    """Return the weights of both sides of a price; without trade all silent pools count."""
+    if not one.heaviest and not other.heaviest:
+        return one.against(1.0), other.against(1.0)
+    return one.against(other.times_seen), other.against(one.times_seen)
+
+
+def is_near(usd: float, other: float, agreement: float) -> bool:
+    """Return whether both prices are within the part *agreement* of each other."""
+    return (usd / other if usd > other else other / usd) <= 1 + agreement
