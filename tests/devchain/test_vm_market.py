@@ -191,7 +191,12 @@ async def test_the_reserves_of_a_pool_are_accounts(market: Market) -> None:
     shown = await market.call("getAccountInfo", pool.quote_vault, {"encoding": "jsonParsed"})
     mint = await market.call("getTokenSupply", market.chain.tokens[1].mint)
     wallet = await market.call("getBalance", market.chain.world.wallets[0])
+    largest = (await market.call("getTokenLargestAccounts", pool.base.mint))["value"]
 
+    amounts = [int(each["amount"]) for each in largest]
+    assert amounts == sorted(amounts, reverse=True)
+    assert pool.base_vault in [each["address"] for each in largest]
+    assert len(largest) <= 20
     assert balances == list(pool.reserves(market.chain.world.balances))
     assert shown["value"]["data"]["parsed"]["info"]["mint"] == pool.quote.mint
     assert mint["value"]["decimals"] == market.chain.tokens[1].decimals

@@ -285,6 +285,7 @@ MALFORMED: list[tuple[str, list[object]]] = [
     ("getBalance", [None]),
     ("getTokenAccountBalance", [ADDRESS]),
     ("getTokenSupply", [ADDRESS]),
+    ("getTokenLargestAccounts", [ADDRESS]),
     ("getTokenAccountsByOwner", [ADDRESS]),
     ("getTokenAccountsByOwner", [ADDRESS, {}]),
     ("getTokenAccountsByOwner", [ADDRESS, {"mint": ADDRESS}]),

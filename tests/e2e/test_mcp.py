@@ -154,21 +154,21 @@ def told_by(result: CallToolResult) -> dict[str, Any]:
 
 
 async def test_every_tool_answers_over_http(service: DocumentedService) -> None:
-    async with over_http(service, **bearer(await issued(service, 10))) as client:
+    async with over_http(service, **bearer(await issued(service, 11))) as client:
         results = await called(service, client)
 
     report = results["get_token"].structured_content
     assert report["data"]["token"] == WSOL
     assert report["meta"]["dataStatus"] == "live"
-    expect_delivered(results, 10)
+    expect_delivered(results, 11)
 
 
 async def test_every_tool_answers_on_standard_input_and_output(service: DocumentedService) -> None:
-    (service.folder / "token.txt").write_text(await issued(service, 10))
-    words = ("--credential-file", "token.txt", "--max-credits", "9")
+    (service.folder / "token.txt").write_text(await issued(service, 11))
+    words = ("--credential-file", "token.txt", "--max-credits", "10")
     async with over_stdio(service, *words) as client:
         assert "Errors cost nothing" in str(client.instructions)
-        expect_delivered(await called(service, client), 10)
+        expect_delivered(await called(service, client), 11)
 
 
 @official_client

@@ -23,7 +23,7 @@ from mintscope.kit.primitives import Signature, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S
 from mintscope_devchain.addresses import address, text
 from mintscope_devchain.blockstore import FINALITY_MS, SLOT_MS, Blockstore, ChainBlock, slot_pace
-from mintscope_devchain.market.accounts import account
+from mintscope_devchain.market.accounts import account, token_accounts
 from mintscope_devchain.market.listing import SOL
 from mintscope_devchain.market.pool import Token
 from mintscope_devchain.market.traffic import Traffic
@@ -85,6 +85,7 @@ class Devchain:
             pace=pace,
             reached=self.blockstore.reached,
             elsewhere=partial(account, self.world),
+            held_elsewhere=partial(token_accounts, self.world),
         )
         opens = UnixS(now // 1_000)
         has_votes = not pace.is_alpenglow if has_votes is None else has_votes

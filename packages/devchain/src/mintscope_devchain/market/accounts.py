@@ -4,6 +4,7 @@ They are shown as they are now, at every commitment, and no transaction of the
 virtual machine finds them: the market moves them by itself.
 """
 
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
 
@@ -37,6 +38,14 @@ def account(world: World, address: Pubkey) -> Account | None:
         return None
     holding = world.holdings.get(key)
     return Account(balance, b"", SYSTEM) if holding is None else _tokens(holding, balance)
+
+
+def token_accounts(world: World, mint: Pubkey) -> Iterator[Pubkey]:
+    """Yield the addresses of the market's token accounts of *mint*."""
+    of = str(mint)
+    return (
+        Pubkey.from_string(key) for key, held in world.holdings.items() if held.token.mint == of
+    )
 
 
 def _mint(world: World, token: Token) -> Account:

@@ -33,6 +33,7 @@ from mintscope_devchain.transaction import Json
 
 ACCOUNT_BYTES_MAX: Final = 10 * 1_024 * 1_024
 ADDRESSES_MAX: Final = 100
+LARGEST_MAX: Final = 20
 BASE58_BYTES_MAX: Final = 128
 RENT_EPOCH_NEVER: Final = 2**64 - 1
 
@@ -49,6 +50,7 @@ class AccountMethods:
                 "getBalance": self._balance,
                 "getTokenAccountBalance": self._token_balance,
                 "getTokenSupply": self._supply,
+                "getTokenLargestAccounts": self._largest,
                 "getTokenAccountsByOwner": self._owned,
                 "getMinimumBalanceForRentExemption": self._rent,
             }
@@ -87,6 +89,19 @@ class AccountMethods:
         view = View(self._vm, options)
         mint = _mint(view, address)
         return view.answer(ui_amount(mint.supply, mint.decimals))
+
+    def _largest(self, address: Pubkey, options: ContextOptions | None = None) -> Json:
+        view = View(self._vm, options)
+        mint = _mint(view, address)
+        held = {
+            each: holding.amount
+            for each in (*self._vm.bank.token_accounts, *self._vm.held_elsewhere(address))
+            if (holding := read_holding(view.account(each))) is not None and holding.mint == address
+        }
+        largest = sorted(held, key=lambda each: (-held[each], str(each)))[:LARGEST_MAX]
+        return view.answer(
+            [{"address": str(each), **ui_amount(held[each], mint.decimals)} for each in largest]
+        )
 
     def _owned(
         self, owner: Pubkey, wanted: TokenFilter, options: AccountOptions | None = None

@@ -6,7 +6,7 @@ Its time is that of the newest block; the clock only says when a transaction cam
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple, TypeVar
 
@@ -62,9 +62,10 @@ class Vm:
 
     reached     says which slot has a commitment; by default the *pace* says it
     elsewhere   finds accounts that no transaction here can touch: those of a market
+    held_elsewhere   returns the token accounts of a mint among these
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - one argument for each part
         self,
         *,
         clock: Clock,
@@ -72,6 +73,7 @@ class Vm:
         pace: SlotPace = SlotPace(),  # noqa: B008  # immutable
         reached: Callable[[CommitmentLevel], int] | None = None,
         elsewhere: Callable[[Pubkey], Account | None] = lambda _: None,
+        held_elsewhere: Callable[[Pubkey], Iterable[Pubkey]] = lambda _: (),
     ) -> None:
         self.clock = clock
         self.pace = pace
@@ -81,6 +83,7 @@ class Vm:
         self.genesis.apply(self.bank)
         self._reached = reached or self._aged
         self._elsewhere = elsewhere
+        self.held_elsewhere = held_elsewhere
         self._blockhashes = BlockhashQueue()
         self._blocks: deque[Closed] = deque(maxlen=BLOCKS_KEPT)
         self._pending: dict[str, _Pending] = {}
