@@ -81,10 +81,12 @@ def main() -> None:
     past = {each: past_of(each) for each in (Timeframe.M5, Timeframe.H1)}
     floor_ms = cpu_ms(by_row(past[Timeframe.M5]))
     for name, where in RULES.items():
-        for size, sized in ((0.0, ""), (100.0, ", trades of a size")):
+        for size, has_open, sized in (
+            (0.0, False, ""), (100.0, False, ", trades of a size"), (0.0, True, ", open candles"),
+        ):  # fmt: skip
             asked = BacktestQuestion(
                 parse_condition(where), Timeframe.M5, UnixS(0), UnixS(SPAN_S), UnixS(SPAN_S), FEE,
-                size,
+                size, has_open,
             )  # fmt: skip
             ours_ms = cpu_ms(partial(backtest, asked, past))
             what = f"{WHAT}: {name}{sized}"

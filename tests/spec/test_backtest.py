@@ -112,6 +112,13 @@ async def test_a_late_look_has_the_firings_of_a_whole_one(market: SeriesService)
     whole = await firings()
     assert len(whole) > 2
     assert await firings(from_=since) == whole
+    where = "rsi_m5 > 55 and ema9_m5 > ema21_m5"  # of wider candles
+    closed, opened = [await firings(candles=each) for each in ("closed", "all")]
+    assert len(opened) > 2
+    assert opened != closed
+    assert await firings(from_=since, candles="all") == opened
+    refused = await market.ask("backtest", where=where, candles="open")
+    assert (refused.status_code, refused.json()["error"]["code"]) == (400, "BAD_REQUEST")
 
 
 async def test_a_page_without_a_look_is_free(market: SeriesService) -> None:

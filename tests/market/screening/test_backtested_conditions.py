@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from mintscope.kit.primitives import UnixS
-from mintscope.market.engine.kernels import ACC
+from mintscope.market.engine.given import Candles
+from mintscope.market.engine.kernels import ACC, SERVICE, close_candle
 from mintscope.market.screening.backtest import (
     Backtested,
     BacktestQuestion,
@@ -20,20 +21,30 @@ from mintscope.market.screening.backtest import (
     needed_timeframes,
 )
 from mintscope.market.screening.grammar import parse_condition
+from mintscope.market.screening.open_candles import OpenCandles
 from mintscope.market.series.pools import SeriesCandle, UnpricedVolume
 from mintscope.market.series.series import Series, Start
 from mintscope.market.timeframe import Timeframe
 from support.oracles import definitions
-from support.oracles.slow_screen import Tree, is_true, text_of
+from support.oracles.slow_screen import Tree, is_true, of_candles, text_of
 
 BEGIN: Final = 1_760_000_400  # a full hour
 NOW: Final = UnixS(BEGIN + 40_000)
 HORIZONS: Final = {"m5": 300, "h1": 3_600, "h4": 14_400, "d1": 86_400}
 SPANS: Final = {"m5": 300, "h1": 3_600, "d1": 86_400}
 AVERAGES: Final = ("ema9", "ema21", "rsi", "macd", "macd_signal", "macd_histogram", "candles")
+OF_CANDLES: Final = (
+    "atr",
+    "bollinger_upper",
+    "bollinger_lower",
+    "swing_high",
+    "swing_low",
+    "fib500",
+)
 NAMES: Final = (
     "price", "price_sol", "change_m5", "change_h1", "change_d1", "volume_h1", "volume_d1",
-    "swaps_d1", "pressure_h1", *(f"{name}_{tf}" for name in AVERAGES for tf in ("m5", "h1")),
+    "swaps_d1", "pressure_h1", *(f"{name}_{tf}" for name in (*AVERAGES, *OF_CANDLES)
+      for tf in ("m5", "h1")),
 )  # fmt: skip
 Values = Mapping[str, float | None]
 
@@ -72,35 +83,36 @@ def past_of(known: Sequence[definitions.Trade], width: int) -> PastCandles:
     return PastCandles(series, Start(0, 0, np.zeros(ACC)))
 
 
-def run_backtest(
+def run_backtest(  # noqa: PLR0913 - one argument for each setting
     where: str,
     known: Sequence[definitions.Trade],
     *,
     fee: float = 0.003,
     since: int = 0,
     size: float = 0.0,
+    has_open: bool = False,
 ) -> Backtested:
     past = {
         Timeframe.M5: past_of(known, 300),
         Timeframe.H1: past_of(known, 3_600),
     }
     condition = parse_condition(where)
-    asked = BacktestQuestion(condition, Timeframe.M5, UnixS(since), NOW, NOW, fee, size)
+    asked = BacktestQuestion(condition, Timeframe.M5, UnixS(since), NOW, NOW, fee, size, has_open)
     return backtest(asked, past)
 
 
 @cache
-def looks() -> list[tuple[int, float, Values]]:
+def looks(*, has_open: bool = False) -> list[tuple[int, float, Values]]:
     """Return the end, the close and every value of each closed candle, of nothing later."""
     found: list[tuple[int, float, Values]] = []
     for candle in definitions.candles(trades(), 300):
         end = candle.start + 300
         if end <= NOW:
-            found.append((end, candle.close, slow_values(end, candle.close)))
+            found.append((end, candle.close, slow_values(end, candle.close, has_open=has_open)))
     return found
 
 
-def slow_values(end: int, price: float) -> dict[str, float | None]:
+def slow_values(end: int, price: float, *, has_open: bool) -> dict[str, float | None]:
     known = [trade for trade in trades() if trade.time < end]
     own = definitions.candles(known, 300)
     values: dict[str, float | None] = {"price": price, "price_sol": price / 100}
@@ -114,7 +126,9 @@ def slow_values(end: int, price: float) -> dict[str, float | None]:
         values[f"swaps_{name}"] = sum(trade.price is not None for trade in inside)
         values[f"pressure_{name}"] = bought / traded if traded else None
     for name, width in (("m5", 300), ("h1", 3_600)):
-        candles = [c for c in definitions.candles(known, width) if c.start + width <= end]
+        candles = [
+            c for c in definitions.candles(known, width) if has_open or c.start + width <= end
+        ]
         of = definitions.timeframe(candles)
         macd = of["macd"] or {}
         values |= {f"{each}_{name}": of[each] for each in ("ema9", "ema21", "rsi")}
@@ -122,6 +136,7 @@ def slow_values(end: int, price: float) -> dict[str, float | None]:
         values[f"macd_signal_{name}"] = macd.get("signal")
         values[f"macd_histogram_{name}"] = macd.get("histogram")
         values[f"candles_{name}"] = len(candles)
+        values |= of_candles(candles, name)
     return values
 
 
@@ -139,14 +154,16 @@ def random_tree(random: Random, depth: int = 3) -> Tree:
     return (random.choice(("<", "<=", ">", ">=", "!=")), ("field", name), right)
 
 
+@pytest.mark.parametrize("has_open", [False, True])
 @pytest.mark.parametrize("seed", range(8))
-def test_firings_and_returns_are_those_of_a_slow_loop(seed: int) -> None:
+def test_firings_and_returns_are_those_of_a_slow_loop(seed: int, *, has_open: bool) -> None:
     random = Random(seed)
     for _ in range(10):
         tree, fee = random_tree(random), random.choice((0.0, 0.003, 0.02))
         size = random.choice((0.0, 25.0, 4_000.0))
-        found = run_backtest(text_of(tree), trades(), fee=fee, size=size)
-        truths = [is_true(tree, values) is True for _, _, values in looks()]
+        found = run_backtest(text_of(tree), trades(), fee=fee, size=size, has_open=has_open)
+        own = looks(has_open=has_open)
+        truths = [is_true(tree, values) is True for _, _, values in own]
         pairs = zip([False, *truths], truths, strict=False)
         fired = [n for n, (before, now) in enumerate(pairs) if now and not before]
         assert [each.time for each in found.firings] == [looks()[n][0] for n in fired]
@@ -208,8 +225,9 @@ def expect_summary(found: Any, returns: Sequence[float | None]) -> None:
         assert (found.hit_rate, found.mean) == (None, None)
 
 
+@pytest.mark.parametrize("has_open", [False, True])
 @pytest.mark.parametrize("seed", range(6))
-def test_another_future_changes_no_firing(seed: int) -> None:
+def test_another_future_changes_no_firing(seed: int, *, has_open: bool) -> None:
     random = Random(seed)
     known = trades()
     for where in (
@@ -222,11 +240,43 @@ def test_another_future_changes_no_firing(seed: int) -> None:
             trade._replace(price=trade.price and trade.price * random.uniform(0.2, 5.0))
             for trade in known[cut:]
         ]
-        firings = [each for each in run_backtest(where, known).firings if each.time <= end]
-        changed = [
-            each for each in run_backtest(where, [*known[:cut], *other]).firings if each.time <= end
+        firings, changed = (
+            [each[:2] for each in run_backtest(where, of, has_open=has_open).firings]
+            for of in (known, [*known[:cut], *other])
+        )
+        assert [each for each in firings if each[0] <= end] == [
+            each for each in changed if each[0] <= end
         ]
-        assert [each[:2] for each in firings] == [each[:2] for each in changed]
+
+
+def test_open_candles_of_a_past_without_its_beginning_are_those_of_the_whole_or_unknown() -> None:
+    """The averages go on behind five hours; the first hour that is left has lost its beginning."""
+    hours = past_of(trades(), 3_600).series
+    narrow = past_of(trades(), 300).series.candles
+    begins = np.array([each.bucket for each in narrow])
+    cut = int(np.searchsorted(begins, hours.candles[5].bucket + 1_200))
+    acc = np.zeros(ACC)
+    for n, each in enumerate(hours.candles[:5]):
+        close_candle(acc, n, each.close, SERVICE)
+    late = hours._replace(candles=hours.candles[5:], closed=5)
+
+    def opened(series: Series, first: int) -> OpenCandles:
+        rows = narrow[first:]
+        columns = ([getattr(each, name) for each in rows] for name in ("high", "low", "close"))
+        prices = Candles(*map(np.array, columns))
+        return OpenCandles.of(series, 3_600, begins[first:], prices, is_whole=not first)
+
+    whole = opened(hours, 0)
+    part = opened(late, cut)
+    wanted = whole.averages(Start(0, 0, np.zeros(ACC)))[cut:]
+    found = part.averages(Start(0, 5, acc))
+    is_lost = begins[cut:] < hours.candles[6].bucket
+    assert 0 < is_lost.sum() < 12
+    assert np.isnan(found[is_lost]).all()
+    assert found[~is_lost].tobytes() == wanted[~is_lost].tobytes()
+    assert np.array_equal(part.count(), whole.count()[cut:])
+    assert np.isnan(part.fibonacci()).all()  # of fewer than 100 candles
+    assert np.isnan(part.atr()).all()
 
 
 def test_looks_begin_where_they_should() -> None:

@@ -100,6 +100,14 @@ class BacktestQuery(Wire, rename={"from_": "from", "fee_bps": "feeBps", "trade_u
         ),
     ] = 0.0
 
+    candles: Annotated[
+        Literal["closed", "all"],
+        Meta(
+            description="all: fields of candles wider than tf are those of the candle that was open"
+            " then, as in a screen; closed: of the newest that had closed."
+        ),
+    ] = "closed"
+
 
 class ReturnsOf(Wire):
     """A number for each horizon."""
@@ -394,6 +402,7 @@ async def findings_of(
         tip.time or UnixS(0),
         query.fee_bps / BASIS_POINTS,
         query.trade_usd,
+        query.candles == "all",
     )
     found, past = await asyncio.to_thread(_backtested, question, read)
     rows = sum(len(each.series.candles) for each in past.values())
@@ -447,7 +456,7 @@ def _asked_candles(
     width_s = WIDTH_S[timeframe]
     until = last + DAY_S
     count = max(0, until - query.from_) // width_s + rows_before(
-        condition, timeframe, Timeframe(query.tf)
+        condition, timeframe, Timeframe(query.tf), has_open=query.candles == "all"
     )
     return AskedCandles(timeframe, UnixS(until), min(CANDLES_READ_MAX, count))
 

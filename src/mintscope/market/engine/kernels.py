@@ -5,15 +5,12 @@ The arithmetic of definitions D1 to D8, one swap or one candle at a time.
 Compiled by numba, and the very same code as plain Python under NUMBA_DISABLE_JIT=1.  They live in
 one file, because numba's cache knows a function by its own file only.
 
-Accumulators: what the closed candles of one timeframe leave behind, in `acc`: the MACD's
-two averages and its signal, Wilder's mean gain and loss, the last close, then
-one EMA per period.  Until an average has its first value its cell holds the
-plain sum of what it has seen.
+Accumulators, `acc`: the MACD's two averages and its signal, Wilder's mean gain and loss, the last
+close, then one EMA per period, after the closed candles of one timeframe.  Until an average has its
+first value its cell holds the plain sum of what it has seen.
 
-The open candle is part of every indicator (D3), but the next swap may change it:
-it is never folded into `acc`, a read folds it into copies.
-
-A row of zeros is a mint that has not traded.
+The open candle is part of every indicator (D3), but the next swap may change it: it is never folded
+into `acc`, a read folds it into copies.  A row of zeros is a mint that has not traded.
 """
 
 from math import nan
@@ -328,21 +325,32 @@ def read_averages(acc: Floats, closed: int, close: float, periods: Periods, out:
 
 
 @kernel
+def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
+    """Return value *z* of `read_averages` without an open candle, or the close; NaN for null."""
+    size = len(periods.ema)
+    value = nan
+    if z == PRICE:
+        value = acc[LAST] if closed > 0 else nan
+    elif z < size:
+        value = acc[EMA + z] if closed >= periods.ema[z] else nan
+    elif z == size and closed > periods.rsi:
+        moved = acc[GAIN] + acc[LOSS]
+        value = 100.0 * (acc[GAIN] / moved) if moved > 0.0 else 50.0
+    elif z > size and closed + 1 - periods.slow >= periods.signal:
+        value = acc[FAST] - acc[SLOW]
+        if z == size + 2:
+            value = acc[SIGNAL]
+        elif z == size + 3:
+            value -= acc[SIGNAL]
+        value = settled(value, acc[LAST])
+    return value
+
+
+@kernel
 def read_closed_averages(acc: Floats, closed: int, periods: Periods, out: Floats) -> None:
     """Write the EMAs, RSI and MACD after *closed* candles, stored in *acc*; NaN for null."""
-    size = len(periods.ema)
-    for z in range(size):
-        out[z] = acc[EMA + z] if closed >= periods.ema[z] else nan
-    for z in range(size, size + 4):
-        out[z] = nan
-    if closed > periods.rsi:
-        moved = acc[GAIN] + acc[LOSS]
-        out[size] = 100.0 * (acc[GAIN] / moved) if moved > 0.0 else 50.0
-    if closed + 1 - periods.slow >= periods.signal:
-        line = acc[FAST] - acc[SLOW]
-        out[size + 1] = settled(line, acc[LAST])
-        out[size + 2] = settled(acc[SIGNAL], acc[LAST])
-        out[size + 3] = settled(line - acc[SIGNAL], acc[LAST])
+    for z in range(len(periods.ema) + 4):
+        out[z] = closed_value(acc, closed, z, periods)
 
 
 @kernel
@@ -447,6 +455,22 @@ def hold_averages(recent: Any, acc: Floats) -> None:
     recent["averages"][LAST:] = acc[EMA:]
 
 
+@kernel
+def with_open(  # noqa: PLR0913, PLR0917 - one argument for each column
+    acc: Floats, before: int, closes: Floats, closed: Ints, opens: Floats, out: Floats
+) -> None:
+    """Write the averages at each of *opens*, the close of an open candle; *acc* is of *before*.
+
+    closed   how many of *closes* come before each of them, never fewer
+    """
+    done = 0
+    for j in range(len(opens)):
+        while done < closed[j]:
+            close_candle(acc, before + done, closes[done], SERVICE)
+            done += 1
+        read_averages(acc, before + done, opens[j], SERVICE, out[j])
+
+
 @bulk_kernel
 def close_rows(recents: Any, places: Any, counts: Ints, at: Ints, k: int) -> None:
     """Prepare *recents* for closing the open candles of timeframe *k* of rows *at*.
@@ -477,10 +501,7 @@ def closed_averages(recent: Any, closed: int, acc: Floats) -> None:
 
 @bulk_kernel
 def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats:
-    """Return, as `read_averages` does, the averages of rows with the open candle: [z, i].
-
-    places   by row: where it stands in *recents*
-    """
+    """Return the averages of rows, which stand at *places*, with the open candle: [z, i]."""
     found = np.full((AVERAGES, len(counts)), nan)
     acc = np.zeros(ACC)
     for i in range(len(counts)):
@@ -535,28 +556,6 @@ def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
             hold_averages(recents[i], accs[i])
             recents[i]["closes"][(closed[i] - 1) % CLOSES_HELD] = accs[i, LAST]
         first += counts[i]
-
-
-@kernel
-def closed_value(acc: Floats, closed: int, z: int, periods: Periods) -> float:
-    """Return value *z* of `read_closed_averages`, or the close: NaN for null."""
-    size = len(periods.ema)
-    value = nan
-    if z == PRICE:
-        value = acc[LAST] if closed > 0 else nan
-    elif z < size:
-        value = acc[EMA + z] if closed >= periods.ema[z] else nan
-    elif z == size and closed > periods.rsi:
-        moved = acc[GAIN] + acc[LOSS]
-        value = 100.0 * (acc[GAIN] / moved) if moved > 0.0 else 50.0
-    elif z > size and closed + 1 - periods.slow >= periods.signal:
-        value = acc[FAST] - acc[SLOW]
-        if z == size + 2:
-            value = acc[SIGNAL]
-        elif z == size + 3:
-            value -= acc[SIGNAL]
-        value = settled(value, acc[LAST])
-    return value
 
 
 @kernel

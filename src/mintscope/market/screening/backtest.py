@@ -2,7 +2,8 @@
 
 A condition is looked at when a candle has closed, and fires when it becomes true: it was not true
 at the end of the candle before.  A field of a wider timeframe has the value of the newest candle
-that had closed by then.  So no firing rests on anything later.
+that had closed by then; or, with open candles, of the one that was open, made of the narrower ones
+of it that had closed: what a screen showed at that time.  So no firing rests on anything later.
 
 Returns are from the close of that candle to the newest close after a horizon, with the fee of a
 purchase and of a sale taken off: (1 + change) * (1 - fee) ** 2 - 1.  A horizon that is not over yet
@@ -22,7 +23,7 @@ import numpy as np
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
-from mintscope.market.engine.given import Floats, Ints
+from mintscope.market.engine.given import Candles, Floats, Ints
 from mintscope.market.engine.kernels import AGES
 from mintscope.market.screening.grammar import (
     FIBONACCI,
@@ -39,6 +40,7 @@ from mintscope.market.screening.grammar import (
     Value,
     read_before,
 )
+from mintscope.market.screening.open_candles import OpenCandles
 from mintscope.market.screening.screen import rows_where
 from mintscope.market.series.series import AVERAGES, Series, Start, indicators_of, lead
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe
@@ -87,6 +89,7 @@ class BacktestQuestion(NamedTuple):
     now            no candle that ends later has closed
     fee            part of a purchase, and of a sale, that is lost
     trade_usd      size of a trade, whose move of the price is taken off; 0: none is
+    has_open       fields of wider timeframes are those of the candles that are open then
     """
 
     condition: Condition
@@ -96,6 +99,7 @@ class BacktestQuestion(NamedTuple):
     now: UnixS
     fee: float
     trade_usd: float = 0.0
+    has_open: bool = False
 
 
 class Firing(NamedTuple):
@@ -161,9 +165,13 @@ def needed_timeframes(condition: Condition, base: Timeframe) -> list[Timeframe]:
     return found
 
 
-def rows_before(condition: Condition, timeframe: Timeframe, base: Timeframe) -> int:
+def rows_before(
+    condition: Condition, timeframe: Timeframe, base: Timeframe, *, has_open: bool = False
+) -> int:
     """Return the number of candles that *condition* needs before its first evaluation."""
     spans = [_span_s(name) or 0 for name, _ in _fields_of(condition)]
+    if has_open:  # the narrower candles of the one that is open at first
+        spans += [WIDTH_S[each] for each in needed_timeframes(condition, base)]
     of_spans = max(spans, default=0) // WIDTH_S[base] if timeframe is base else 0
     names = {_indicator_of(name) for name, of in _fields_of(condition)
              if (of or _timeframe_of(name)) is timeframe}  # fmt: skip
@@ -181,7 +189,9 @@ def backtest(asked: BacktestQuestion, past: Mapping[Timeframe, PastCandles]) -> 
     was_true = np.concatenate([[not rows.is_whole], is_true[:-1]]) if count else is_true
     is_looked_at = (rows.ends >= asked.since) & (rows.ends <= asked.until)
     if not rows.is_whole:  # what was dropped before may have been true
-        is_looked_at[: rows_before(asked.condition, asked.timeframe, asked.timeframe)] = False
+        base = asked.timeframe
+        lead_in = rows_before(asked.condition, base, base, has_open=asked.has_open)
+        is_looked_at[:lead_in] = False
     fired = np.flatnonzero(is_true & ~was_true & is_looked_at)
     looks = np.flatnonzero(is_looked_at)
     returns = {name: rows.returns(span_s, asked.fee) for name, span_s in HORIZONS.items()}
@@ -213,6 +223,7 @@ class _Rows:
         self._closes = np.array([each.close for each in candles], float)
         self._candles = candles
         self._values: dict[Timeframe, dict[str, Floats]] = {}
+        self._opened: dict[Timeframe, OpenCandles] = {}
 
     def column(self, name: str) -> Floats:
         """Return the values of the field *name*, or its values before the newest candle."""
@@ -263,12 +274,18 @@ class _Rows:
         return Firing(UnixS(int(self.ends[row])), price, after, best, worst)
 
     def _of_timeframe(self, name: str, timeframe: Timeframe, age: int) -> Floats:
-        """Return *name* of the newest candle of *timeframe* that had closed, or *age* before it."""
+        """Return *name* of the newest candle of *timeframe*, or of the one *age* before it."""
         series, start = self._past[timeframe]
         width_s = WIDTH_S[timeframe]
-        ends = np.array([each.bucket for each in series.candles], np.int64) + width_s
-        at = np.searchsorted(ends, self.ends, side="right") - 1 - age
         kind = name.removesuffix(f"_{timeframe}")
+        if self._asked.has_open and timeframe is not self._asked.timeframe:
+            opened = self._open(timeframe)
+            if age == 0:
+                return self._at_open(opened, kind, start)
+            at = opened.closed - age
+        else:
+            ends = np.array([each.bucket for each in series.candles], np.int64) + width_s
+            at = np.searchsorted(ends, self.ends, side="right") - 1 - age
         if kind == "candles":
             is_counted = (at >= 0) | (series.closed == 0)
             return np.where(is_counted, at + 1.0 + series.closed, np.nan)
@@ -284,6 +301,27 @@ class _Rows:
             return np.full(len(self.ends), np.nan)
         place = np.maximum(0, at - first)
         return np.where(at >= first, values[place], np.nan)
+
+    def _open(self, timeframe: Timeframe) -> OpenCandles:
+        if timeframe not in self._opened:
+            series = self._past[timeframe].series
+            begins = self.ends - WIDTH_S[self._asked.timeframe]
+            prices = Candles(self._highs, self._lows, self._closes)
+            self._opened[timeframe] = OpenCandles.of(
+                series, WIDTH_S[timeframe], begins, prices, is_whole=self.is_whole
+            )
+        return self._opened[timeframe]
+
+    def _at_open(self, opened: OpenCandles, kind: str, start: Start | None) -> Floats:
+        """Return the values of the field *kind* with the candles that are open."""
+        if kind == "candles":
+            return opened.count()
+        name, column = COLUMNS[kind]
+        found = opened.averages(start) if name in AVERAGES else getattr(opened, name)()
+        if name in AVERAGES:
+            column = list(AVERAGES).index(name) + (column or 0)
+        values: Floats = found if column is None else found[:, column]
+        return self._closes / values - 1.0 if kind in FIBONACCI else values
 
     def _indicator(self, series: Series, start: Start, timeframe: Timeframe, kind: str) -> Floats:
         """Return the values of the field *kind* of *timeframe* from *start* on."""

@@ -331,6 +331,7 @@ class BacktestQuery(TypedDict, total=False):
                 far back as 10,000 candles reach, until now
     fee_bps     what a purchase loses, and a sale, basis points, 30 by default
     trade_usd   size of a trade, dollars: by what it moves the price is taken off, too; 0 by default
+    candles     "all": fields of wider candles are of those that were open; "closed" by default
     """
 
     tf: ReportTimeframe
@@ -338,6 +339,7 @@ class BacktestQuery(TypedDict, total=False):
     to: Moment
     fee_bps: int
     trade_usd: float
+    candles: Literal["closed", "all"]
 
 
 def backtest(mint: str, where: str, **asked: Unpack[BacktestQuery]) -> ApiCall[TokenBacktest]:
