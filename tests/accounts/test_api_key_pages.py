@@ -139,6 +139,44 @@ async def test_a_new_key_has_its_networks_from_the_first_call_on(
     assert not {("198.51.100.1",), ("203.0.114.1",)} & set(used), "a refusal is no use"
 
 
+async def test_the_networks_of_a_key_are_changed_by_its_owner_on_its_page(
+    site: Website, alice: Person
+) -> None:
+    """The next request counts; the log says so; a wrong text changes nothing and is kept."""
+    secret = await make(alice, REVIEW)
+    page = f"{KEYS}/1/networks"
+    wrong = await alice.send(page, {"networks": "here, 203.0.113.9"})
+    changed = await alice.send(page, {"networks": "203.0.113.9/24 198.51.100.0/24"})
+    again = await alice.open(page)
+    async with Person(site, address="203.0.113.200") as caller:
+        inside = await status_of(caller, secret)
+        await alice.send(page, {"networks": "198.51.100.0/24"})
+        outside = await status_of(caller, secret)
+        await alice.send(page, {"networks": ""})
+        anywhere = await status_of(caller, secret)
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        of_stranger = [
+            (await mallory.open(page)).status_code,
+            (await mallory.send(page, {"networks": ""})).status_code,
+        ]
+    log = words(await alice.open("/settings/log"))
+    await alice.send(f"{KEYS}/1/revoke")
+
+    assert wrong.status_code == 422
+    assert "Expected addresses or networks" in words(wrong)
+    assert 'value="here, 203.0.113.9"' in wrong.text
+    expect_harmless(wrong)
+    assert where(changed) == f"{KEYS}/1?notice=key-networks"
+    assert 'value="203.0.113.0/24, 198.51.100.0/24"' in again.text
+    assert "Yours now is 198.51.100.1" in words(again)
+    assert (inside, outside, anywhere) == (200, 401, 200)
+    assert of_stranger == [404, 404]
+    assert log.count("Changed the allowed networks: API key") == 3
+    assert "203.0.113.0/24 198.51.100.0/24" in log
+    assert where(await alice.open(page)) == f"{KEYS}/1"
+
+
 @pytest.mark.parametrize(
     ("networks", "flaw"),
     [

@@ -95,8 +95,8 @@ def test_scopes_are_those_of_the_specification() -> None:
         ),
         ("See linked wallets and what they have paid.", "Link and unlink wallets."),
         (
-            "See alert rules and what they have fired.",
-            "Make, change, test and delete alert rules.",
+            "See alerts and what they have fired.",
+            "Make, change, test and delete alerts.",
         ),
         ("See watchlists.", "Make, change and remove watchlists."),
     ]

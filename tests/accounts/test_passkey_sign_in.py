@@ -27,6 +27,7 @@ from support.scenes.website import PAGES, PASSWORD, Website, website
 
 FACTORS = "/settings/second-factor"
 ALONE = "/sign-in/passkey-alone"
+PROVE = "/prove/passkey"
 OVER = "That took too long, or was done already"
 VISIT = "__Host-mintscope-visit"
 
@@ -226,6 +227,59 @@ async def test_a_reset_of_an_unproven_address_removes_the_passkeys_of_a_stranger
     assert "not registered here" in words(await owner.send(ALONE, fields(page, device)))
 
 
+async def test_a_passkey_stands_for_the_password_in_its_own_session(
+    site: Website, alice: Person, device: Authenticator
+) -> None:
+    """Once, within ten minutes, with its user verified; the same rules as for signing in."""
+    wanted = "/settings/api-keys/new"
+    await add_passkey(alice, device)
+    site.clock.advance(FRESH_MS)
+    (held,) = device.held
+    asked = where(await alice.open(wanted))
+    assert asked.startswith("/prove?")
+    page = await alice.open(asked)
+    expect_harmless(page)
+    told = json.loads(question(page))
+    assert told["userVerification"] == "required"
+    assert len(told["allowCredentials"]) == 1
+
+    async def refused(sent: dict[str, str], text: str) -> None:
+        answer = await alice.send(PROVE, sent | {"next": wanted})
+        assert answer.status_code == 422, answer.headers
+        assert text in words(answer)
+        expect_harmless(answer)
+        assert where(await alice.open(wanted)).startswith("/prove")
+
+    device.verifies = False
+    await refused(fields(page, device), "did not verify you")
+    device.verifies = True
+    await refused(fields(page, device, challenge="AAAA"), "did not prove itself")
+    await refused(fields(page, device) | {"begun": "1"}, "took too long")
+    stranger = Authenticator("shop.example", ORIGIN)
+    async with Person(site, address="198.51.100.9") as mallory:
+        await mallory.sign_up(MALLORY)
+        await add_passkey(mallory, stranger)
+        # The question of another session, and an answer of another account.
+        site.clock.advance(FRESH_MS)
+        theirs = await mallory.open(where(await mallory.open(wanted)))
+        page = await alice.open(asked)
+        await refused(fields(theirs, stranger), "does not belong to this account")
+        stranger.held[0].credential_id = held.credential_id
+        await refused(fields(page, stranger), "did not prove itself")
+    sent = fields(page, device)
+    assert where(await alice.send(PROVE, sent | {"next": wanted})) == wanted
+    assert (await alice.open(wanted)).status_code == 200
+    site.clock.advance(FRESH_MS)
+    await refused(sent, "took too long")
+    page = await alice.open(asked)
+    held.count = 0
+    await refused(fields(page, device), "may be a copy")
+    log = words(await alice.open("/settings/log"))
+    assert log.count("Confirmed a step with a passkey") == 1
+    detail = site.rows("SELECT detail FROM account_event WHERE action = 'confirmed with passkey'")
+    assert detail == [('{"passkey":"1"}',)]
+
+
 @pytest.mark.parametrize("way", ["undo", "reset"])
 async def test_a_passkey_of_before_an_account_was_taken_back_opens_nothing_alone(
     site: Website, alice: Person, owner: Person, way: str
@@ -264,6 +318,11 @@ async def test_a_passkey_of_before_an_account_was_taken_back_opens_nothing_alone
         ticket, *_ = [each["value"] for _, each in tags(page) if each.get("name") == "ticket"]
         sent = {"ticket": ticket, "answer": kept.sign(question(page))}
         assert where(await owner.send("/sign-in/passkey", sent)) == "/"
+        site.clock.advance(FRESH_MS)
+        page = await owner.open("/prove")
+        refused = await owner.send(PROVE, fields(page, kept))
+        assert "added before the account was taken back" in words(refused)
+        assert where(await owner.send("/prove", new)) == "/"
         new_one = Authenticator("shop.example", ORIGIN)
         site.clock.advance(1)
         await add_passkey(owner, new_one, "new")

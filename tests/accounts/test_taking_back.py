@@ -127,8 +127,8 @@ EVERYTHING = [
     "One API key.",
     "2 second factors.",
     "One linked wallet.",
-    "One alert rule.",
-    "The webhook of one alert rule, whose address was changed.",
+    "One alert.",
+    "The webhook of one alert, whose address was changed.",
     "One cap of an API key is as it was before.",
     "The Telegram chat that was linked.",
     "The spend alert is as it was before.",
@@ -227,15 +227,20 @@ async def test_a_cap_that_a_thief_changed_many_times_is_as_it_was(
 ) -> None:
     owner = await session_of(site, ALICE)
     assert await site.accounts.keys.cap(owner, found.key_id, 7)
+    assert await site.accounts.keys.set_networks(owner, found.key_id, "203.0.113.0/24")
     site.clock.advance(MINUTE_MS)
     thief = await session_of(site, ALICE)
     for cap in range(EVENTS_AT_ONCE + 5):
         assert await site.accounts.keys.cap(thief, found.key_id, cap)
+    for networks in ("", "198.51.100.0/24", "0.0.0.0/0"):
+        assert await site.accounts.keys.set_networks(thief, found.key_id, networks)
     await add_app(site, thief)
 
     ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
 
     assert "One cap of an API key is as it was before." in ended
+    assert "The networks of one API key are as they were before." in ended
+    assert site.rows("SELECT networks FROM api_key") == [("203.0.113.0/24",)]
     words_kept = site.rows("SELECT DISTINCT action FROM account_event WHERE action LIKE 'cap%'")
     assert words_kept == [("capped",)], "earlier versions wrote this one"
     assert site.rows("SELECT month_credits_max FROM api_key") == [(7,)]

@@ -3,6 +3,7 @@
 import os
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -170,6 +171,41 @@ async def test_at_a_limit_one_email_says_so_and_each_firing_why(
         told = Counter(each.facts["of"] for each in limits)
         by_name = {str(alerts[f"each {n}"]): 1 for n in range(3)}
         assert told == (by_name if of_alert == limit else {"": 1})
+
+
+async def test_what_waits_for_an_email_is_not_sent_once_its_owner_has_stopped_it(
+    tmp_path: Path,
+) -> None:
+    """By a pause, or by turning its e-mails off; that is no limit."""
+    async with opened("sqlite", tmp_path) as scene:
+        bounds = EmailBounds(pause_ms=5 * MINUTE_MS)
+        make = partial(scene.make, SignalKind.CROSSES, by_email=True, fires=Fires.EACH)
+        paused, turned_off, going = [await make() for _ in range(3)]
+        watcher = scene.watcher(bounds=bounds)
+        await watcher.round()
+        for number, price in enumerate((9.0, 11.0, 9.0)):
+            scene.log.append(101 + number, NOW // 1_000 + number, swap(price))
+            await watcher.round()
+        before = by_alert(await written(scene, EmailKind.SIGNAL_FIRED))
+        change = partial(scene.signals.change, scene.user_id)
+        await change(paused, lambda asked: replace(asked, is_active=False))
+        await change(turned_off, lambda asked: replace(asked, by_email=False))
+        scene.clock.advance(6 * MINUTE_MS)
+        for _ in range(3):
+            await watcher.round()
+            scene.clock.advance(int(TIDY_S * 1_000))
+        after = by_alert(await written(scene, EmailKind.SIGNAL_FIRED))
+
+        assert before == {paused: 1, turned_off: 1, going: 1}
+        assert after == {paused: 1, turned_off: 1, going: 2}
+        notes = {
+            alert: [each.email and each.email.note for each in await scene.fired(alert)]
+            for alert in (paused, turned_off, going)
+        }
+        assert notes[paused] == [None, "the alert was paused"]
+        assert notes[turned_off] == [None, "its e-mails were turned off"]
+        assert notes[going] == [None, None]
+        assert await scene.signals.refused(scene.user_id) == 0
 
 
 def states(firings: Sequence[Firing]) -> set[EmailState]:

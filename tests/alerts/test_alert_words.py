@@ -1,10 +1,13 @@
 """Alerts in words: readable numbers, and what happened in one line."""
 
+from dataclasses import replace
+
 import pytest
 
 from mintscope.alerts.alert import AlertRule, Firing, FiringId, FiringKind, NewFiring, SignalId
 from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
 from mintscope.alerts.emails import event_words, number_words, symbol_words, unit_of, value_words
+from mintscope.alerts.words import Present, remarks_on
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.solana.blocks import WSOL
 
@@ -99,6 +102,32 @@ def test_what_happened_names_token_value_and_level() -> None:
 )
 def test_a_symbol_is_no_link_and_one_short_line(symbol: str | None, text: str) -> None:
     assert symbol_words(symbol, WSOL) == text
+
+
+def test_what_an_alert_lacks_is_said_before_it_is_made() -> None:
+    """A token that is not tracked; numbers that need more history; what is true already."""
+    ema = Field("indicators.h1.ema200")
+    rises = AlertRule(
+        name="a", mint=Mint(WSOL), field=USD, kind=SignalKind.ABOVE, level=9.0, by_email=True
+    )
+    crosses = replace(
+        rises, kind=SignalKind.CROSSES_FIELD, compared=ema, level=0.0, direction=Direction.UP
+    )
+
+    def names(asked: AlertRule, present: Present | None) -> list[str]:
+        return [each.name for each in remarks_on(asked, present)]
+
+    assert names(rises, Present({}, None, is_tracked=False)) == ["untracked"]
+    assert names(rises, Present({}, 5)) == ["early"]
+    assert names(crosses, Present({USD: 10.0}, 5)) == ["early"]
+    assert (
+        "EMA 200, 1 hour of this token needs"
+        in remarks_on(crosses, Present({USD: 10.0}, 5))[0].text
+    )
+    assert names(crosses, Present({USD: 10.0, ema: 9.0}, 5)) == ["true"]
+    assert names(crosses, Present({USD: 8.0, ema: 9.0}, 5)) == []
+    assert names(rises, Present({USD: 10.0}, 3 * 86_400_000)) == ["dead", "true"]
+    assert names(replace(rises, by_email=False), None) == ["silent"]
 
 
 def test_every_number_has_a_unit() -> None:

@@ -14,6 +14,7 @@ from mintscope.credits.ledger import Debit, DebitLedger
 from mintscope.kit.credentials import CreditToken
 from support.scenes.payments.shopfront import Shopfront, shopfront
 from support.scenes.people.browsing import Visitor, visiting
+from support.scenes.people.clicks import Clicks
 from support.scenes.people.page_checks import look_at
 from support.scenes.service import credit_token
 from support.scenes.website import HERE, PASSWORD, Website, served_website
@@ -150,8 +151,9 @@ async def test_the_wallet_that_paid_moves_the_credits_of_a_lost_token(
     chromium: Browser, shop: Shopfront
 ) -> None:
     async with visiting(chromium, shop.site.origin) as visitor:
-        wallet = shop.wallet("forgetful")
+        wallet, clicks = shop.wallet("forgetful"), Clicks(visitor)
         await wallet.enter(visitor.page)
+        await clicks.listen()
         await visitor.open("/buy/50")
         await visitor.page.get_by_role("button", name="Test wallet").click()
         receipt = visitor.page.locator(".receipt code")
@@ -165,9 +167,12 @@ async def test_the_wallet_that_paid_moves_the_credits_of_a_lost_token(
         await visitor.page.get_by_label("Transaction that paid").fill("nothing")
         await visitor.page.get_by_role("button", name="Test wallet").click()
         await visitor.reads("Expected the signature of a transaction")
+        await clicks.begin("/")
+        await visitor.follow("Credits")
         await visitor.page.get_by_label("Transaction that paid").fill(purchase)
         await visitor.page.get_by_role("button", name="Test wallet").click()
         await visitor.reads("It holds 50 credits")
+        assert 1 <= clicks.count <= 3, "from the front page"
         assert await visitor.page.locator("#secret").inner_text() != lost
         await visitor.page.get_by_label("I saved it").check()
     assert await shop.world.audit() == []

@@ -94,6 +94,7 @@ ADDRESSES: Final = {
         "key-rotate": "/settings/api-keys/{used}/rotate",
         "key-revoke": "/settings/api-keys/{used}/revoke",
         "key-cap": "/settings/api-keys/{used}/cap",
+        "key-networks": "/settings/api-keys/{used}/networks",
         "key-rename": "/settings/api-keys/{used}/rename",
         "account": "/settings/account",
         "password": "/settings/account/password",
@@ -107,6 +108,7 @@ ADDRESSES: Final = {
         "security-log": "/settings/log",
         "claim": "/claim/1.x",
         "own-payments": "/credits/payments",
+        "own-wallets": "/credits/wallets",
         "own-usage": "/credits/usage",
         "receipt": "/credits/payments/{signature}",
         "operator": "/operator",
@@ -193,6 +195,7 @@ SENT_AS_THEY_STAND: Final = {
 ELSEWHERE: Final = {
     "/pause-alert/{link}",
     "/prove",
+    "/prove/passkey",
     "/settings",
     "/docs/words.json",
     *("/docs.md", "/docs/indicators.md", "/docs/errors.md", "/docs/changelog.md"),

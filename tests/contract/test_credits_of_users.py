@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -270,7 +271,12 @@ async def test_a_user_reaches_each_own_payment_and_none_of_another(scene: Scene)
         new_payment("a", budget=many, purchase=into, payer=Wallet("any")),
         new_payment("b", budget=many, payer=Wallet("linked"), begun_at=UnixMs(NOW + 5)),
         new_payment(
-            "c", budget=many, purchase=into, payer=Wallet("linked"), begun_at=UnixMs(NOW + 5)
+            "c",
+            budget=many,
+            worth=24_998,
+            purchase=into,
+            payer=Wallet("linked"),
+            begun_at=UnixMs(NOW + 5),
         ),
         new_payment("d", budget=many, payer=Wallet("a stranger"), begun_at=UnixMs(NOW + 6)),
         new_payment(
@@ -292,6 +298,10 @@ async def test_a_user_reaches_each_own_payment_and_none_of_another(scene: Scene)
             before = (listed[-1].begun_at, listed[-1].signature)
         return found
 
+    async def of_wallet(user_id: UserId, wallet: Wallet) -> list[str]:
+        found = await scene.books.of_wallet(user_id, wallet, None, 9)
+        return [each.signature[-1] for each in found]
+
     async def receipts(user_id: UserId) -> list[str]:
         signatures = [each.payment.signature for each in made]
         found = [await scene.books.one_of_customer(user_id, each) for each in signatures]
@@ -301,7 +311,14 @@ async def test_a_user_reaches_each_own_payment_and_none_of_another(scene: Scene)
     assert [await pages(bob, limit) for limit in (1, 9)] == [["e"]] * 2
     assert (await receipts(alice), await receipts(bob)) == (["a", "b", "c"], ["e"])
     sums = await scene.books.sums_of_wallets(alice)
-    assert list(sums) == [(Wallet("linked"), Mint("scope"), 1, made[2].payment.amount)]
+    amount = made[2].payment.amount
+    assert list(sums) == [
+        (Wallet("linked"), Mint("scope"), 10, 1, amount, 1, 24_998, UnixMs(NOW + 5))
+    ]
+    assert [each.usd for each in sums] == [Decimal("0.024998")]
+    assert await of_wallet(alice, Wallet("linked")) == ["c", "b"]
+    assert await of_wallet(alice, Wallet("a stranger")) == []
+    assert await of_wallet(bob, Wallet("linked")) == []
     assert list(await scene.books.sums_of_wallets(bob)) == []
     await scene.store.transact(lambda rows: rows.wallets.unlink(alice, Wallet("linked")))
     assert (await pages(alice, 9), await receipts(alice)) == (["c", "a"], ["a", "c"])

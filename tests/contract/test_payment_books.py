@@ -1,6 +1,7 @@
 """The contract of every store of the payment books.  Add an engine to `ENGINES`, nothing else."""
 
 from collections.abc import AsyncIterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -271,14 +272,14 @@ async def test_payments_are_listed_by_state_and_what_they_brought_by_day(
     """Three on one day, of which one fails, and one of a day before in another token."""
     many = Budget(in_flight_new_payer=99, in_flight_payer=99, in_flight_address=99)
     day = NOW // DAY_MS
-    for name, at, asset in (
-        ("a", NOW, "scope"),
-        ("b", NOW + 1, "scope"),
-        ("c", NOW + 2, "scope"),
-        ("d", NOW - DAY_MS, "other"),
-        ("e", NOW + 3, "scope"),
+    for name, at, asset, worth in (
+        ("a", NOW, "scope", 24_998),
+        ("b", NOW + 1, "scope", None),
+        ("c", NOW + 2, "scope", 25_000),
+        ("d", NOW - DAY_MS, "other", 25_001),
+        ("e", NOW + 3, "scope", 25_000),
     ):
-        new = new_payment(name, budget=many, begun_at=UnixMs(at), asset=Mint(asset))
+        new = new_payment(name, budget=many, worth=worth, begun_at=UnixMs(at), asset=Mint(asset))
         assert isinstance(await payments.begin(new), Begun)
     for name, evidence in (("a", LANDED), ("b", LANDED), ("c", REVERTED), ("d", LANDED)):
         message_hash = new_payment(name).payment.message_hash
@@ -294,8 +295,11 @@ async def test_payments_are_listed_by_state_and_what_they_brought_by_day(
     assert names(await books.newest(State.FAILED, None, 9)) == ["c"]
     assert names(await books.newest(State.PENDING, None, 9)) == ["e"]
     assert names(await books.newest(State.ISSUED, None, 9)) == ["b", "a", "d"]
-    assert await books.takings(UnixMs(NOW - 2 * DAY_MS)) == [
-        Takings(day, Mint("scope"), 10, 2, 2_000),
-        Takings(day - 1, Mint("other"), 10, 1, 1_000),
+    taken = await books.takings(UnixMs(NOW - 2 * DAY_MS))
+    assert taken == [
+        Takings(day, Mint("scope"), 10, 2, 2_000, 1, 24_998),
+        Takings(day - 1, Mint("other"), 10, 1, 1_000, 1, 25_001),
     ]
+    # The worth of "b" is not known: its list price counts.
+    assert [each.usd for each in taken] == [Decimal("0.049998"), Decimal("0.025001")]
     assert await books.takings(UnixMs(NOW + 1)) == [Takings(day, Mint("scope"), 10, 1, 1_000)]

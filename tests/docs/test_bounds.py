@@ -70,9 +70,9 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
     "sessions of an account": (SESSIONS_PER_USER_MAX,),
     "API keys in force of an account": (KEYS_PER_USER_MAX,),
     "addresses kept of an API key": (ADDRESSES_MAX,),
-    "firings of an alert rule in an hour": (SignalsConfig().firings_per_hour_max,),
+    "firings of an alert in an hour": (SignalsConfig().firings_per_hour_max,),
     "days of usage by key and endpoint": (AccountsConfig().usage_kept_days,),
-    "firings that are kept of an alert rule": (SignalsConfig().firings_kept_max,),
+    "firings that are kept of an alert": (SignalsConfig().firings_kept_max,),
     "webhooks to a host, or an address, in a minute": (SignalsConfig().webhooks_per_minute_max,),
     "changes of an account in 24 hours that are not money": (AccountsConfig().writes_per_day_max,),
     "such changes of all accounts in a minute": (AccountsConfig().writes_per_minute_max,),
@@ -80,12 +80,12 @@ ROWS: Final[Mapping[str, tuple[float, ...]]] = {
         PaymentsConfig().failed_trials_per_minute_max,
     ),
     "links to set a new password that an address asks for in an hour": (OF_SITE.count,),
-    "e-mails about one alert rule in 24 hours": (
+    "e-mails about one alert in 24 hours": (
         SignalsConfig().emails_per_alert_max,
         SignalsConfig().email_pause_s / 60,
     ),
     "e-mails that an api process hands over in an hour": (MailConfig().per_hour_max,),
-    "webhooks that wait, of an alert rule": (SignalsConfig().webhooks_waiting_max,),
+    "webhooks that wait, of an alert": (SignalsConfig().webhooks_waiting_max,),
 }
 
 

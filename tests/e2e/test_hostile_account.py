@@ -1,4 +1,4 @@
-"""A free account does its worst: twenty alert rules that fire at every slot, to a receiver that
+"""A free account does its worst: twenty alerts that fire at every slot, to a receiver that
 accepts no webhook.  Everybody else's debits are as fast as before, and what it leaves is bounded.
 """
 
@@ -40,7 +40,7 @@ PAUSE_S: Final = 0.005  # between two debits
 NOISE_S: Final = 0.0 if FULL else 0.02
 TRIES: Final = 1 if FULL else 3  # other work ends, what an account does all the time is in each
 BYTES_A_DAY_MAX: Final = 10_000_000
-ROWS_OF_WRITE_MAX: Final = 3  # an alert rule or a watchlist, its audit and its key
+ROWS_OF_WRITE_MAX: Final = 3  # an alert or a watchlist, its audit and its key
 WRITE_BYTES_MAX: Final = 4_000  # of all of them
 KEY: Final = bearer(FACTS["key"]["apiKey"])
 TOKEN: Final = credit_token(1)

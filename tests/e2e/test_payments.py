@@ -23,7 +23,7 @@ from mintscope.kit.credentials import CredentialKind, is_well_formed
 from mintscope.payments.protocol.envelope import HELD_OPEN_S, MAINNET
 from mintscope.solana.pace import BLOCKHASH_BLOCKS
 from support.fakes.reports import TRACKED
-from support.processes.market_town import PATIENT, market_town, tokens_issued, visiting
+from support.processes.market_town import PATIENT, market_town, tokens_issued, visiting, worths
 from support.processes.paying_chain import SLOT_MS, Chain
 from support.processes.selling_service import Manner
 from support.scenes.payments.shopping import PURCHASE, TIMEOUT_S, Paid, redeem, send
@@ -102,6 +102,7 @@ async def test_the_official_client_buys_both_and_twice_in_the_same_second(tmp_pa
         assert chain.received() == 2 * PRICE + 2 * BUNDLE_PRICE
         tokens = {answer.json()["data"]["token"] for answer in answers[2:]}
         assert len(tokens) == tokens_issued(tmp_path) == 2
+        assert sorted(worths(tmp_path)) == [2_500, 2_500, 25_000, 25_000]
         assert all(is_well_formed(CredentialKind.CREDIT_TOKEN, token) for token in tokens)
 
 

@@ -15,6 +15,7 @@ import apsw
 import httpx
 import pytest
 
+from mintscope.accounts.mail.email import EmailKind
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.kit.primitives import Mint
 from mintscope.market.log import PricedSwap
@@ -22,11 +23,13 @@ from mintscope.solana.blocks import WSOL
 from support.oracles.standard_webhooks import verified
 from support.processes.api_process import settings
 from support.processes.listening import addresses_in
+from support.scenes.account_stores import open_sqlite
 from support.scenes.old_folder import FACTS, old_folder
 from support.scenes.traded import Traded, traded_on
 
 LEVEL: Final = 160.0
 KILLS: Final = 20 if os.environ.get("STORM") == "full" else 2  # noqa: TID251 - only how many
+EMAILS_MAX: Final = 3  # of one alert: fewer than it fires
 REFUSED_MAX: Final = 3 * (KILLS - 1)  # a later one would be waited for at the end
 READY_S: Final = 180.0
 KEY: Final = {"Authorization": f"Bearer {FACTS['key']['apiKey']}"}
@@ -104,6 +107,8 @@ async def api(folder: Path) -> AsyncIterator[httpx.AsyncClient]:
         MINTSCOPE_SIGNALS__TAKEOVER_S="2",
         MINTSCOPE_SIGNALS__FIRINGS_PER_HOUR_MAX="100000",
         MINTSCOPE_SIGNALS__WEBHOOKS_PER_MINUTE_MAX="100000",  # else the last wait for minutes
+        MINTSCOPE_SIGNALS__EMAILS_PER_ALERT_MAX=str(EMAILS_MAX),
+        MINTSCOPE_SIGNALS__EMAIL_PAUSE_S="0",
         MINTSCOPE_ACCOUNTS__KEY_LIMIT_REQUESTS="100000",
     )
     with log.open("wb") as stderr:
@@ -149,6 +154,7 @@ async def test_each_crossing_is_told_once_though_the_process_is_killed(tmp_path:
     data = old_folder(tmp_path / "data")
     with closing(apsw.Connection(str(data / MONEY_FILE))) as db:
         db.execute("UPDATE api_key SET scopes = ?", ('["signals:read","signals:write"]',))
+        db.execute('UPDATE "user" SET verified_at = created_at')
     receiver = Receiver()
     server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
@@ -158,7 +164,8 @@ async def test_each_crossing_is_told_once_though_the_process_is_killed(tmp_path:
         while not trading.crossings or trading.price != 150.0:
             await trading.trade()
         trading.crossings.clear()
-        made, task = None, None
+        made: list[dict[str, Any]] = []
+        task = None
         for _ in range(KILLS):
             seen = len(receiver.got)
             async with api(tmp_path) as client:
@@ -166,7 +173,6 @@ async def test_each_crossing_is_told_once_though_the_process_is_killed(tmp_path:
                     made = await _begin(client, data, url)
                     task = asyncio.create_task(trading.run())
                 await until(lambda seen=seen: _more(receiver, seen + 3))
-        assert made is not None
         assert task is not None
         await asyncio.sleep(1)  # the market goes on while no process is there
         task.cancel()
@@ -175,11 +181,12 @@ async def test_each_crossing_is_told_once_though_the_process_is_killed(tmp_path:
             expected = trading.crossings
 
             async def told() -> list[dict[str, Any]]:
-                events = await events_of(client, made["signalId"])
+                events = await events_of(client, made[0]["signalId"])
                 waits = any(each["webhook"]["state"] == "waiting" for each in events)
                 return [] if len(events) < len(expected) or waits else events
 
             events = await until(told)
+            emailed, once = [await events_of(client, each["signalId"]) for each in made[1:]]
     server.close()
     assert [each["slot"] for each in events] == expected
     assert receiver.refused
@@ -187,23 +194,53 @@ async def test_each_crossing_is_told_once_though_the_process_is_killed(tmp_path:
     for name, body in receiver.got.items():
         headers = receiver.headers[name]
         sent_at = int(headers["webhook-timestamp"])
-        payload = verified(made["webhookSecret"], headers, body, now_s=sent_at)
+        payload = verified(made[0]["webhookSecret"], headers, body, now_s=sent_at)
         assert payload["data"]["slot"] in expected
+
+    assert [each["slot"] for each in emailed] == expected
+    await expect_emails(data, emailed, made[1]["signalId"])
+    assert [each["slot"] for each in once] == expected[:1]
+    assert len(await emails(data, EmailKind.SIGNAL_FIRED, made[2]["signalId"])) == 1
+    assert not await emails(data, EmailKind.SIGNAL_LIMIT, made[2]["signalId"])
+
+
+async def expect_emails(data: Path, events: list[dict[str, Any]], signal_id: int) -> None:
+    """Each firing is in one e-mail, or says which limit kept it out; one e-mail says that."""
+    told = [each["email"] for each in events if each["email"]["state"] != "not_sent"]
+    refused = [each["email"] for each in events if each["email"]["state"] == "not_sent"]
+    assert {each["reason"] for each in refused} == {f"limit of {EMAILS_MAX} reached"}
+    written = await emails(data, EmailKind.SIGNAL_FIRED, signal_id)
+    assert len(written) == EMAILS_MAX
+    assert sum(len(each["lines"].splitlines()) for each in written) == len(told)
+    assert len(await emails(data, EmailKind.SIGNAL_LIMIT, signal_id)) == 1
+
+
+async def emails(data: Path, kind: EmailKind, signal_id: int) -> list[Mapping[str, str]]:
+    """Return the facts of the e-mails of one kind about a signal."""
+    async with open_sqlite(data) as store:
+        written = await store.read(lambda rows: rows.outbox.newest(9_999))
+    facts = [each.facts for each in written if each.kind is kind]
+    return [each for each in facts if each["signal"] == str(signal_id)]
 
 
 async def _more(receiver: Receiver, count: int) -> bool:
     return len(receiver.got) >= count
 
 
-async def _begin(client: httpx.AsyncClient, data: Path, url: str) -> dict[str, Any]:
-    """Make a signal, and wait until it has been looked at."""
+async def _begin(client: httpx.AsyncClient, data: Path, url: str) -> list[dict[str, Any]]:
+    """Make three signals, and wait until they have been looked at.
+
+    The first sends webhooks, the second an e-mail at each crossing, the third one e-mail.
+    """
 
     async def is_seen() -> bool:
         with closing(apsw.Connection(str(data / MONEY_FILE))) as db:
-            return bool(db.execute("SELECT 1 FROM signal WHERE state IS NOT NULL").get)
+            return not db.execute("SELECT 1 FROM signal WHERE state IS NULL").get
 
-    answer = await client.post("/v1/signals", json=ASKED | {"webhookUrl": url})
-    assert answer.status_code == 201, answer.text
+    made: list[dict[str, Any]] = []
+    for ways in ({"webhookUrl": url}, {"email": True}, {"email": True, "fires": "once"}):
+        answer = await client.post("/v1/signals", json=ASKED | ways)
+        assert answer.status_code == 201, answer.text
+        made.append(answer.json()["data"])
     await until(is_seen)
-    made: dict[str, Any] = answer.json()["data"]
     return made

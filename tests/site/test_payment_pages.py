@@ -7,10 +7,14 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
+from solders.keypair import Keypair
 
+from mintscope.accounts.people.rows import AccountRows
+from mintscope.alerts.alert import AlertRule
+from mintscope.alerts.conditions import Field, SignalKind
 from mintscope.credits.endpoints import NUMBERS
 from mintscope.credits.ledger import Debit, DebitLedger
-from mintscope.kit.primitives import Mint, UnixMs
+from mintscope.kit.primitives import Mint, UnixMs, Wallet
 from mintscope.kit.time import iso_time
 from mintscope.payments.history import Assets, Coin, price_usd
 from mintscope.site.render import Operator
@@ -41,7 +45,8 @@ async def paid(site: Website, email: str = ALICE) -> tuple[PaidRow, PaidRow]:
     users = await site.accounts.review.users(limit=50)
     user = next(each for each in users if each.email == email)
     account = await site.accounts.credits.open(user.user_id)
-    bought = PaidRow(number=1, begun_at=site.clock.now() - DAY_MS, account=account)
+    at = site.clock.now()
+    bought = PaidRow(number=1, begun_at=at - DAY_MS, account=account, worth=24_998)
     failed = PaidRow(
         number=2,
         begun_at=site.clock.now() - 2 * DAY_MS,
@@ -61,17 +66,20 @@ async def test_a_customer_sees_each_purchase_and_its_receipt(site: Website, alic
     table = [*csv.reader(StringIO((await alice.open("/credits/payments.csv")).text))]
 
     assert listed.count("Receipt") == 2 + 1  # with the head of the column
-    assert "10 credits 0.025 USDC $0.025" in listed
+    assert "10 credits 0.025 USDC $0.024998" in listed
     assert "Failed transaction failed" in listed
     for part in ("0.025 USDC", bought.wallet, bought.signature, "Paid, final on chain", ALICE):
         assert part in words(receipt)
     assert "Trader Tools Ltd, help@example.org" in words(receipt)
     assert f"https://solscan.io/tx/{bought.signature}" in receipt.text
     assert table[0][:6] == ["at", "bought", "credits", "amount", "asset", "usd"]
-    assert [(row[2], row[3], row[4], row[8]) for row in table[1:]] == [
-        ("10", "0.025", "USDC", "issued"),
-        ("10", "0.025", "USDC", "failed"),
+    assert [(*row[2:6], row[8], row[10]) for row in table[1:]] == [
+        ("10", "0.025", "USDC", "0.024998", "issued", "worth when paid"),
+        ("10", "0.025", "USDC", "0.025", "failed", "list price"),
     ]
+    assert "USD at the time $0.024998 Wallet" in words(receipt)
+    unknown = words(await alice.open(f"/credits/payments/{failed.signature}"))
+    assert "USD at the time $0.025 list price; the worth in the market is not known" in unknown
     assert failed.signature in table[2]
 
 
@@ -200,7 +208,7 @@ async def test_an_administrator_sees_what_was_paid_in_two_clicks(
         ]
 
     assert f"/admin/users/{user.user_id}" in users.text
-    assert "10 credits 0.025 USDC 1 $0.025" in overview
+    assert "10 credits 0.025 USDC 1 $0.024998" in overview
     assert "answers 0.0025 USDC 1 $0.0025" in overview
     assert "in 31 days" in overview
     for page in found.values():
@@ -210,8 +218,89 @@ async def test_an_administrator_sees_what_was_paid_in_two_clicks(
     assert "Paid" not in failures.partition("Older")[0].partition("Status")[2]
     assert wrong.status_code == 422
     assert "Expected a signature, a wallet" in words(wrong)
-    assert "10 credits 0.025 USDC $0.025" in customer[0]
+    assert "10 credits 0.025 USDC $0.024998" in customer[0]
     assert "Payments" in customer[0]
+
+
+async def test_linked_wallets_and_what_each_paid_are_one_page(site: Website, alice: Person) -> None:
+    """Two linked wallets, one that paid three times; an administrator sees the same sums."""
+    bought, failed = await paid(site)
+    at = site.clock.now()
+    first, second = (str(Keypair.from_seed(bytes([each]) * 32).pubkey()) for each in (91, 92))
+    rows = [
+        PaidRow(number=number, begun_at=at - number, amount=amount, payer=first, worth=worth)
+        for number, amount, worth in ((11, 2_500, 2_499), (12, 2_500, None))
+    ]
+    rows.append(PaidRow(number=13, begun_at=at, payer=first, asset=WSOL, worth=3_000))
+    rows.append(
+        PaidRow(number=14, begun_at=at, payer=first, state="failed", reason="transaction_failed")
+    )
+    insert(site.folder, *rows)
+    session = await site.accounts.people.session(alice.cookie or "")
+    assert session is not None
+    user_id = session.user.user_id
+
+    def link(books: AccountRows) -> None:
+        for wallet in (first, second):
+            books.wallets.link(user_id, Wallet(wallet), at)
+
+    await site.accounts.people.store.transact(link)
+    page = await alice.open("/credits/wallets")
+    of_first = await alice.open(f"/credits/payments?wallet={first}")
+    table = (await alice.open(f"/credits/payments.csv?wallet={first}")).text
+    of_stranger = words(await alice.open(f"/credits/payments?wallet={bought.wallet}"))
+    await site.make_administrator()
+    async with Person(site, address="198.51.100.8") as admin:
+        await admin.sign_in(ADMINISTRATOR)
+        customer = words(await admin.open(f"/admin/users/{session.user.user_id}"))
+
+    sums = f"0.005 USDC, 25,000 atoms of {WSOL}"
+    assert f"3 payments of this wallet {sums} $0.007999" in words(page)
+    assert f'href="/credits/payments?wallet={first}"' in page.text
+    assert f"{second} " in words(page)
+    receipts = re.findall('href="/credits/payments/([^"]*)"', of_first.text)
+    assert sorted(receipts) == sorted(each.signature for each in rows)
+    assert failed.signature not in table
+    assert table.count("\n") == 1 + len(rows)
+    assert "No payments of this wallet, or it is not linked to your account." in of_stranger
+    assert f"paid {sums} ($0.007999 when paid) in 3 payments" in customer
+    assert "paid nothing" in customer
+
+
+async def test_an_administrator_sees_ended_keys_and_alerts_of_a_customer(
+    site: Website, alice: Person
+) -> None:
+    session = await site.accounts.people.session(alice.cookie or "")
+    assert session is not None
+    for name, month_credits_max, networks in (("Old bot", None, ""), ("Bot", 70, "203.0.113.0/24")):
+        issued = await site.accounts.keys.create(
+            session,
+            name=name,
+            scopes=frozenset(),
+            lifetime_ms=DAY_MS,
+            month_credits_max=month_credits_max,
+            networks=networks,
+        )
+        if name == "Old bot":
+            await site.accounts.keys.revoke(session, issued.line.key_id)
+    rule = AlertRule(
+        name="Hot <b>", mint=Mint(WSOL), field=Field("price.usd"), kind=SignalKind.ABOVE, level=9
+    )
+    await site.accounts.signals.make(session.user.user_id, rule)
+    await site.make_administrator()
+    async with Person(site, address="198.51.100.8") as admin:
+        await admin.sign_in(ADMINISTRATOR)
+        customer = words(await admin.open(f"/admin/users/{session.user.user_id}"))
+
+    keys, alerts = customer.partition("API keys Key")[2].split("Usage in 30 days")
+    active, revoked = keys.split("Old bot")
+    assert "Expires soon" in active
+    assert "0 of 70 203.0.113.0/24" in active
+    assert "Revoked" in revoked
+    assert "1 alert, 1 active." in alerts
+    assert "Hot <b> So11…1112 : Price in USD rises above $9.00" in alerts
+    assert "Each time, only on this page Active Never" in alerts
+    assert "revoked key:" in alerts.partition("Audit log")[2]
 
 
 async def test_every_page_says_who_operates_the_service(alice: Person) -> None:

@@ -139,7 +139,7 @@ def test_every_form_that_changes_something_carries_the_text_of_the_session() -> 
             if 'method="post"' not in tag or template.name in links:
                 continue
             if action is None or action[1] not in open_forms:
-                assert "{{ csrf() }}" in inside, (template.name, tag)
+                assert re.search(r"{{ csrf\((is_kept=true)?\) }}", inside), (template.name, tag)
 
 
 def test_the_script_of_others_is_what_its_package_holds() -> None:

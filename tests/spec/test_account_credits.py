@@ -209,7 +209,8 @@ async def test_a_cap_can_be_lowered_by_a_key_and_not_raised(service: Service, ke
         body = {"monthCreditsMax": credits_max}
         return await service.client.patch(at, json=body, headers=bearer(key))
 
-    assert (await cap(5)).json()["data"] == {"keyId": key_id, "monthCreditsMax": 5}
+    first = {"keyId": key_id, "monthCreditsMax": 5, "networks": []}
+    assert (await cap(5)).json()["data"] == first
     assert (await cap(5)).status_code == 200
     assert refusal(await cap(6)) == (403, "OWNER_ONLY")
     assert refusal(await cap(None)) == (400, "BAD_REQUEST")
@@ -221,6 +222,34 @@ async def test_a_cap_can_be_lowered_by_a_key_and_not_raised(service: Service, ke
     response = await service.client.get(f"/v1/token/{TRACKED}", headers=bearer(key))
     assert refusal(response) == (402, "KEY_CAP_REACHED")
     assert (await account(service, key))["keys"][0]["monthCreditsMax"] == 0
+
+
+async def test_the_networks_of_a_key_can_be_narrowed_by_a_key_and_not_widened(
+    service: Service, key: str
+) -> None:
+    """From the next request on it is refused elsewhere, as from here at last."""
+    key_id = (await account(service, key))["keys"][0]["keyId"]
+    path = f"/v1/account/keys/{key_id}"
+
+    async def narrow(*networks: Any, **others: Any) -> httpx.Response:
+        body = {"networks": networks} | others
+        return await service.client.patch(path, json=body, headers=bearer(key))
+
+    first = await narrow("127.0.0.0/8", "203.0.113.7", "2001:db8::/32")
+    held = ["127.0.0.0/8", "203.0.113.7/32", "2001:db8::/32"]
+    assert first.json()["data"] == {"keyId": key_id, "monthCreditsMax": None, "networks": held}
+    for wider in ("0.0.0.0/0", "126.0.0.0/7", "203.0.113.0/24", "192.0.2.1", "::/0"):
+        assert refusal(await narrow("127.0.0.1", wider)) == (403, "OWNER_ONLY")
+    for wrong in (("here",), ("",), (), ("2001:db8::/65",), ("127.0.0.1",) * 21, (7,)):
+        assert refusal(await narrow(*wrong)) == (400, "BAD_REQUEST"), wrong
+    nothing = await service.client.patch(path, json={}, headers=bearer(key))
+    assert refusal(nothing) == (400, "BAD_REQUEST")
+    assert refusal(await narrow("127.0.0.1", monthCreditsMax=-1)) == (400, "BAD_REQUEST")
+    both = await narrow("127.0.0.1", "2001:db8:7::/48", monthCreditsMax=9)
+    held = ["127.0.0.1/32", "2001:db8:7::/48"]
+    assert both.json()["data"] == {"keyId": key_id, "monthCreditsMax": 9, "networks": held}
+    assert (await narrow("2001:db8:7::/48")).status_code == 200
+    assert (await narrow("2001:db8:7::/48")).status_code == 401
 
 
 async def test_a_key_cannot_get_around_its_cap_by_a_credit_token(

@@ -79,7 +79,7 @@ async def test_it_goes_the_whole_way_by_what_the_texts_say(shop: SellingApi, wor
     await agent.read()
     read = agent.find("Returns the price of a Solana token in USD and SOL, and EMA")
     buy = agent.find("Sells a bundle of credits for a payment")
-    alert = agent.find("Makes an alert rule")
+    alert = agent.find("Makes an alert")
     rotate = agent.find("Returns another API key")
     wanted = sorted({each.scope for each in (read, buy, alert, rotate) if each.scope})
 

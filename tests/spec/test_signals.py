@@ -1,4 +1,4 @@
-"""/v1/signals: alert rules of an account."""
+"""/v1/signals: alerts of an account."""
 
 import hmac
 from base64 import b64decode
@@ -143,6 +143,10 @@ FLAWS: Final[list[dict[str, Any]]] = [
     {"level": "9"},
     {"level": True},
     {"margin": -1},
+    {"level": -1},
+    {"field": "indicators.h1.rsi", "level": 170},
+    {"field": "indicators.h1.rsi", "kind": "crosses", "level": 70, "margin": 31},
+    {"expiresAt": NOW // 1000},
     {"percent": 5},
     {"windowS": 60},
     {"kind": "changes_by", "level": None},
@@ -208,7 +212,7 @@ async def test_there_are_20_and_no_more(service: Service, key: str) -> None:
         await make(service, key)
     response = await call(service, key, "POST", SIGNALS, ASKED)
     assert refusal(response) == (400, "BAD_REQUEST")
-    assert "20 signals" in response.json()["error"]["message"]
+    assert "20 alerts" in response.json()["error"]["message"]
 
 
 async def test_the_same_key_makes_the_same_signal(service: Service, key: str) -> None:
@@ -278,7 +282,7 @@ async def test_a_test_is_an_event_and_an_email(service: Service, key: str) -> No
 async def test_a_crossing_is_an_event(service: Service, key: str) -> None:
     watcher = watcher_of(service)
     await watcher.round()
-    low = await make(service, key, level=-1.0)  # above it already: fires nothing
+    low = await make(service, key, level=0.0)  # above it already: fires nothing
     moved = (await call(service, key, "POST", SIGNALS, MOVE | {"field": "price.usd"})).json()
     await watcher.round()
     for _ in range(3):

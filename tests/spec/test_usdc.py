@@ -101,6 +101,20 @@ async def test_each_is_paid_with_and_arrives_in_its_own_treasury(  # noqa: PLR09
     assert await world.audit(full=True, is_usdc_taken=True) == []
 
 
+async def test_the_worth_of_a_payment_is_that_of_its_moment(shop: SellingApi, world: World) -> None:
+    """The price of the payment token falls between the quote and the payment; USDC's does not."""
+    asked = await shop.demand("POST", PURCHASE)
+    own = only(asked, world.terms.asset)
+    usdc = only(asked, USDC)
+    world.seconds(61)
+    shop.price.usd = Decimal("0.4999")
+    for demand in (own, usdc):
+        paid = await shop.send("POST", PURCHASE, shop.pay(demand))
+        assert paid.status_code == 201, paid.text
+    worth = [world.sql(f"SELECT {each}(worth) FROM payment") for each in ("min", "max")]
+    assert worth == [24_995, 25_000]
+
+
 def another_offer(demand: Demand, shop: SellingApi) -> str:
     """The header speaks of the payment token, the transaction brings USDC."""
     own = only(demand, shop.world.terms.asset)

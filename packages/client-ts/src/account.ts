@@ -97,9 +97,10 @@ export abstract class AccountCalls {
     return await this.data(free("GET", "/v1/account"));
   }
 
-  /** Lower the monthly cap of a key. */
-  async capKey(keyId: number, monthCreditsMax: number): Promise<CappedKey> {
-    return await this.data(free("PATCH", `/v1/account/keys/${keyId}`, { monthCreditsMax }));
+  /** Lower the monthly cap of a key, or narrow the networks that it is accepted from. */
+  async capKey(keyId: number, monthCreditsMax?: number, networks?: string[]): Promise<CappedKey> {
+    const limits = { monthCreditsMax, networks };
+    return await this.data(free("PATCH", `/v1/account/keys/${keyId}`, limits));
   }
 
   /** Move `credits` of a credit token into the account, by default all of them. */
@@ -194,7 +195,7 @@ export abstract class AccountCalls {
     return await this.data(free("DELETE", `/v1/groups/${groupId}/mints/${segment(mint)}`));
   }
 
-  /** The signals, alert rules, of the account. */
+  /** The signals, alerts, of the account. */
   async signals(): Promise<SignalRules> {
     return await this.data(free("GET", "/v1/signals"));
   }

@@ -1,6 +1,6 @@
-"""Alert rules of users, their firings, and the progress of their evaluation.
+"""Alerts of users, their firings, and the progress of their evaluation.
 
-Signals: the alert rules that users have made, and what fired.
+Signals: the alerts that users have made, and what fired.
 
 How far the signals have been evaluated, and by whom: one row for the whole installation.
 """
@@ -35,6 +35,7 @@ class AlertDenied(Enum):
     TOO_MANY_MINTS = auto()  # of all users together
     UNVERIFIED = auto()  # the e-mail address of the user
     UNLINKED = auto()  # no Telegram chat of the user is
+    EXPIRED = auto()  # its end has passed
     KEY_USED = auto()  # the Idempotency-Key was sent with another request before
 
 
@@ -95,6 +96,18 @@ class AlertRule:
             percent=self.percent,
             window_s=self.window_s,
         )
+
+
+def has_passed(asked: AlertRule, before: AlertRule | None, at: UnixMs) -> bool:
+    """Return whether the expiry of *asked* has passed though it is new or active again.
+
+    before    the rule that *asked* replaces; None: a new one
+    """
+    if asked.expires_at is None or asked.expires_at > at:
+        return False
+    if before is None or before.expires_at != asked.expires_at:
+        return True
+    return asked.is_active and not before.is_active
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from mintscope.alerts.alert import (
     NewFiring,
     SignalId,
     TelegramState,
+    has_passed,
 )
 from mintscope.alerts.conditions import Direction, Rule, pack
 from mintscope.alerts.deliveries import secret_text
@@ -238,6 +239,8 @@ class Alerts:
             if made.asked != wanted:
                 return AlertDenied.KEY_USED
             return _find(rows, user_id, SignalId(made.thing_id)) or AlertDenied.NOT_FOUND
+        if has_passed(asked, None, at):
+            return AlertDenied.EXPIRED
         denied = self._denied(rows, user_id, asked, None)
         if denied is not None:
             return denied
@@ -260,6 +263,8 @@ class Alerts:
             return AlertDenied.NOT_FOUND
         asked = edit(signal.rule)
         before = signal.rule
+        if has_passed(asked, before, at):
+            return AlertDenied.EXPIRED
         denied = self._denied(rows, user_id, asked, before)
         if denied is not None:
             return denied

@@ -1,6 +1,6 @@
 """Endpoints of alerts, and their lines.
 
-The signals of a user: made, changed, tried out, deleted; and what they have fired.
+The alerts of a user: made, changed, tried out, deleted; and what they have fired.
 
 Signals and their events as lines of answers, and requests as rules.
 """
@@ -49,6 +49,7 @@ from mintscope.alerts.wire import (
     TelegramOutcome,
     WebhookState,
 )
+from mintscope.alerts.words import impossible
 from mintscope.api.description.operation import EVERY_ROUTE, KEY, WITH_BODY, Operation
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import decode_cursor, encode_cursor, read_body, read_query, success
@@ -90,7 +91,7 @@ def rule_of(body: NewSignal) -> AlertRule:
 
 
 def _shared(body: SignalCommon) -> dict[str, Any]:
-    """Return the parts that every signal has, by the names of AlertRule."""
+    """Return the parts that every alert has, by the names of AlertRule."""
     return {
         "name": body.name.strip(),
         "mint": mint_of(body.mint),
@@ -131,7 +132,7 @@ def changes_of(body: ChangedSignal) -> dict[str, Any]:
 
 
 def line_facts(signal: Alert) -> dict[str, Any]:
-    """Return the line of a signal, by the names of SignalLine."""
+    """Return the line of an alert, by the names of SignalLine."""
     asked = signal.rule
     is_move = asked.kind is SignalKind.CHANGES_BY
     has_level = not is_move and asked.compared is None
@@ -164,7 +165,7 @@ def line_facts(signal: Alert) -> dict[str, Any]:
 
 
 def line_of(signal: Alert) -> SignalLine:
-    """Return the line of a signal."""
+    """Return the line of an alert."""
     return SignalLine(**line_facts(signal))
 
 
@@ -228,17 +229,18 @@ MAKING: Final = (
     ErrorCode.NOT_FOUND,
     ErrorCode.IDEMPOTENCY_KEY_USED,
 )
-NO_MORE: Final = "expected at most {most} signals: delete one before"
-NO_MORE_OF_ALL: Final = "There are as many signals as this service looks at."
-NO_MORE_MINTS: Final = "The signals of this service look at as many tokens as they can."
+NO_MORE: Final = "expected at most {most} alerts: delete one first"
+NO_MORE_OF_ALL: Final = "This service watches the largest number of alerts it can."
+NO_MORE_MINTS: Final = "This service watches the largest number of tokens it can."
 UNVERIFIED: Final = "email: expected an account whose e-mail address is verified"
 UNLINKED: Final = "telegram: expected an account with a Telegram chat, linked in its settings"
+HAS_PASSED: Final = "expiresAt: expected a time that is still to come"
 KEY_USED: Final = "The Idempotency-Key was sent with another request before; nothing was made."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlertRoutes:
-    """Keeps signals for the user of an API key."""
+    """Keeps alerts for the user of an API key."""
 
     gate: KeyGate
     signals: Alerts
@@ -249,9 +251,9 @@ class AlertRoutes:
         "GET", "/v1/signals", SignalList, refusals=EVERY_ROUTE, proofs=KEY, scope=Scope.SIGNALS_READ
     )
     async def list_signals(self, request: Request) -> Response:
-        """Alert rules of the account.
+        """Alerts of the account.
 
-        Returns the signals of the account of the API key, in the order in which they were made.
+        Returns the alerts of the account of the API key, in the order in which they were made.
         Costs nothing.
         """
         holder = await self.gate.authorize(request)
@@ -269,9 +271,9 @@ class AlertRoutes:
         scope=Scope.SIGNALS_WRITE,
     )
     async def make_signal(self, request: Request) -> Response:
-        """Make an alert rule.
+        """Make an alert.
 
-        Makes an alert rule over one number of a token's report, checked after every slot with a
+        Makes an alert over one number of a token's report, checked after every slot with a
         trade of it. It fires when the number crosses a level or another number, or moves so many
         percent within a window: once, hourly or each time, as `fires` says; the first look fires
         nothing. With candles=closed it is checked as each minute ends. Webhooks are signed with
@@ -295,9 +297,9 @@ class AlertRoutes:
         scope=Scope.SIGNALS_READ,
     )
     async def get_signal(self, request: Request) -> Response:
-        """An alert rule.
+        """An alert.
 
-        Returns a signal. One of another account is not found. Costs nothing.
+        Returns an alert. One of another account is not found. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         found = await self.signals.find(holder.key.user_id, _signal_id(request))
@@ -313,11 +315,11 @@ class AlertRoutes:
         scope=Scope.SIGNALS_WRITE,
     )
     async def change_signal(self, request: Request) -> Response:
-        """Change an alert rule.
+        """Change an alert.
 
         Changes the named fields, and nothing else; the mint, the fields and the kind stay. After
         another level, margin, percent, window, candles, fires or expiresAt, and after being
-        inactive, the signal begins again: its first look fires nothing. A webhook that was disabled
+        inactive, the alert begins again: its first look fires nothing. A webhook that was disabled
         is tried again once it has another address, or was inactive and is active again. Costs
         nothing.
         """
@@ -344,9 +346,9 @@ class AlertRoutes:
         scope=Scope.SIGNALS_WRITE,
     )
     async def delete_signal(self, request: Request) -> Response:
-        """Delete an alert rule.
+        """Delete an alert.
 
-        Deletes a signal and its events, and returns the signals that are left. Costs nothing.
+        Deletes an alert and its events, and returns the alerts that are left. Costs nothing.
         """
         holder = await self.gate.authorize(request)
         left = await self.signals.delete(holder.key.user_id, _signal_id(request))
@@ -366,7 +368,7 @@ class AlertRoutes:
     async def list_signal_events(self, request: Request) -> Response:
         """The firings of an alert, newest first.
 
-        Returns the firings of a signal in the last 30 days, newest first, and the outcome of
+        Returns the firings of an alert in the last 30 days, newest first, and the outcome of
         webhook and e-mail. Costs nothing.
         """
         holder = await self.gate.authorize(request)
@@ -416,9 +418,9 @@ class AlertRoutes:
         scope=Scope.SIGNALS_WRITE,
     )
     async def test_signal(self, request: Request) -> Response:
-        """Send a test of an alert rule.
+        """Send a test of an alert.
 
-        Notifies the owner of a signal now, as if it fired, with a made-up number; the webhook has
+        Notifies the owner of an alert now, as if it fired, with a made-up number; the webhook has
         the type `signal.test`. Ten times an hour. Costs nothing.
         """
         holder = await self.gate.authorize(request)
@@ -431,6 +433,8 @@ class AlertRoutes:
 
     def _expect_sound(self, asked: AlertRule) -> None:
         flaw = self.signals.flaw(asked)
+        if flaw is None:
+            flaw = impossible(asked)
         if flaw is not None:
             raise BadRequest(f"body: {flaw}")
 
@@ -442,6 +446,7 @@ class AlertRoutes:
             AlertDenied.TOO_MANY_MINTS: ServiceUnavailable(NO_MORE_MINTS),
             AlertDenied.UNVERIFIED: BadRequest(UNVERIFIED),
             AlertDenied.UNLINKED: BadRequest(UNLINKED),
+            AlertDenied.EXPIRED: BadRequest(HAS_PASSED),
             AlertDenied.KEY_USED: IdempotencyKeyUsed(KEY_USED),
         }
         return refusals[denied]

@@ -164,6 +164,8 @@ def _short(field: Field) -> str:
 GATHERED_MAX: Final = 1_000  # firings of one e-mail
 LINES_MAX: Final = 10  # of them it lists, the newest
 NOT_VERIFIED: Final = "the e-mail address is not verified"
+PAUSED: Final = "the alert was paused"
+TURNED_OFF: Final = "its e-mails were turned off"
 OF_ALERT: Final = "alert"
 OF_ACCOUNT: Final = "account"
 Symbols = Mapping[Mint, str]
@@ -199,7 +201,18 @@ class Reached(NamedTuple):
 def tell_by_email(
     rows: AccountRows, signal: Alert, at: UnixMs, bounds: EmailBounds, symbols: Symbols
 ) -> None:
-    """Write an e-mail about waiting firings of *signal*, unless the last one was too recent."""
+    """Write an e-mail about waiting firings of *signal*, unless the last one was too recent.
+
+    None is written once its owner has paused it, or has turned its e-mails off.
+    """
+    asked = signal.rule
+    is_paused = not asked.is_active and signal.ended_at is None
+    if is_paused or not asked.by_email:
+        waiting = rows.told.waiting(signal.signal_id, GATHERED_MAX)
+        note = PAUSED if is_paused else TURNED_OFF
+        rows.told.mark([each.firing_id for each in waiting], EmailState.NOT_SENT, note=note)
+        rows.signals.update(signal.signal_id, email_due_at=None)
+        return
     last = signal.emailed_at
     if last is not None and last <= at < last + bounds.pause_ms:
         rows.signals.update(signal.signal_id, email_due_at=UnixMs(last + bounds.pause_ms))

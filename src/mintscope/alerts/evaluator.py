@@ -78,11 +78,11 @@ class AlertEvaluator:
                 await self.writer.leave()
 
     async def expect_looking(self) -> None:
-        """Raise ServiceUnavailable if alert rules have not been evaluated for long."""
+        """Raise ServiceUnavailable if alerts have not been evaluated for long."""
         late_s = self.clock.monotonic_s() - self._looked_at_s
         if late_s > LATE_S:
             raise ServiceUnavailable(
-                f"alert rules were last evaluated {late_s:.0f} s ago: a store does not answer, or"
+                f"alerts were last evaluated {late_s:.0f} s ago: a store does not answer, or"
                 " this process has too little processor time"
             )
 

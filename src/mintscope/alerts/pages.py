@@ -23,7 +23,13 @@ from mintscope.alerts.conditions import (
     watched_by,
 )
 from mintscope.alerts.emails import NAME_LENGTH_MAX, value_words
-from mintscope.alerts.words import Remark, impossible, read_present, remarks_on
+from mintscope.alerts.words import (
+    Remark,
+    impossible,
+    is_level_possible,
+    read_present,
+    remarks_on,
+)
 from mintscope.kit.audit import UserId
 from mintscope.kit.errors import InvalidTokenAddress, NotFound
 from mintscope.kit.http.request import parse_id
@@ -33,6 +39,7 @@ from mintscope.kit.time import utc
 from mintscope.market.report import Reports
 from mintscope.market.screening.grammar import ConditionError, parse_condition
 from mintscope.market.standings import Confidence
+from mintscope.site.endpoints import OWNER
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect
 from mintscope.site.routes import (
     Access,
@@ -56,7 +63,6 @@ NAMES: Final = (
 )  # fmt: skip
 # A webhook's address may contain a secret, so it is not put into the address of a page.
 REFILLED: Final = tuple(name for name in NAMES if name not in {"webhook", "once"})
-OWNER: Final = "of"  # the field with the user whose form it is
 FIRST: Final[Mapping[str, str]] = {
     "field": "indicators.h1.rsi",
     "kind": SignalKind.ABOVE.value,
@@ -200,6 +206,7 @@ REFUSALS: Final[Mapping[AlertDenied, str]] = {
     AlertDenied.TOO_MANY_MINTS: "This service watches the largest number of tokens it can.",
     AlertDenied.KEY_USED: MADE_BEFORE,
     AlertDenied.NOT_FOUND: MADE_BEFORE,
+    AlertDenied.EXPIRED: "Its expiry has passed. Choose a later one, or none.",
     AlertDenied.UNVERIFIED: "Verify your e-mail address first, under Settings > Account.",
     AlertDenied.UNLINKED: "Link a Telegram chat first, under Settings > Telegram.",
 }
@@ -495,7 +502,7 @@ class AlertPages:
         except InvalidForm as invalid:
             raise InvalidForm({**errors, **invalid.errors}) from None
         if cannot := impossible(asked):
-            errors["level"] = cannot
+            errors["margin" if is_level_possible(asked) else "level"] = cannot
         flaw = self._signals.flaw(asked)
         if flaw is not None:
             place, text = _placed(flaw)

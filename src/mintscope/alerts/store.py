@@ -354,6 +354,7 @@ MARK: Final = "UPDATE signal_firing SET email = ?, email_id = ?, email_note = ? 
 REFUSED: Final = """
 SELECT count(*) FROM signal_firing JOIN signal ON signal.id = signal_firing.signal
  WHERE signal."user" = ? AND signal_firing.fired_at > ? AND signal_firing.email = 'not_sent'
+   AND substr(signal_firing.email_note, 1, 9) = 'limit of '
 """
 
 

@@ -58,7 +58,7 @@ NewUrl = Annotated[
     Annotated[str, msgspec.Meta(extra_json_schema={"format": WEBHOOK_URL})] | None, URL
 ]
 LEVEL = about("The level that the number is compared with, in the unit of the field.", 200.0)
-MARGIN = about("How far it must come back before the signal can fire again.", 1.0)
+MARGIN = about("How far it must come back before the alert can fire again.", 1.0)
 PERCENT = about("Of changes_by: 0.1 to 10,000.", None)
 WINDOW = about("Of changes_by: whole minutes of the last day, in seconds.", None)
 NotNegative = Annotated[float, msgspec.Meta(ge=0)]
@@ -97,7 +97,7 @@ LEAST = about(
     "medium",
 )
 EMAIL = about(
-    "Whether firings are sent by e-mail: one e-mail every 5 minutes, 20 of a signal and 50 of an"
+    "Whether firings are sent by e-mail: one e-mail every 5 minutes, 20 of an alert and 50 of an"
     " account in 24 hours at most. Events say what is in no e-mail, and why.",
     False,  # noqa: FBT003
 )
@@ -106,7 +106,7 @@ TELEGRAM = about(
     False,  # noqa: FBT003
 )
 FIRES = about(
-    "once: at the first crossing; then the signal is inactive until isActive is set again. hourly:"
+    "once: at the first crossing; then the alert is inactive until isActive is set again. hourly:"
     " at the first crossing in any hour. each: at every crossing, 30 in an hour at most.",
     "once",
 )
@@ -128,9 +128,9 @@ NotOfFields = Annotated[None, about("Of crosses_field.", None)]
 
 
 class SignalLine(Wire):
-    """A signal."""
+    """An alert."""
 
-    signal_id: Annotated[int, about("The number of the signal.", 7)]
+    signal_id: Annotated[int, about("The number of the alert.", 7)]
     name: Annotated[str, about("The name its owner gave it.", "SOL above 200")]
     mint: MintText
     field: FieldText
@@ -162,7 +162,7 @@ class SignalLine(Wire):
 
 
 class MadeSignal(SignalLine):
-    """A signal and the secret of its webhook."""
+    """An alert and the secret of its webhook."""
 
     webhook_secret: Annotated[
         str,
@@ -174,13 +174,13 @@ class MadeSignal(SignalLine):
 
 
 class SignalList(Wire):
-    """The signals of an account."""
+    """The alerts of an account."""
 
     signals: Annotated[list[SignalLine], about("In the order in which they were made.")]
 
 
 class SignalCommon(Wire, forbid_unknown_fields=True, kw_only=True):
-    """The fields of every new signal."""
+    """The fields of every new alert."""
 
     name: Name
     mint: NewMint
@@ -195,13 +195,13 @@ class SignalCommon(Wire, forbid_unknown_fields=True, kw_only=True):
 
 
 class SignalBasis(SignalCommon, kw_only=True):
-    """The fields of a new signal about one number of a report."""
+    """The fields of a new alert about one number of a report."""
 
     field: NewField
 
 
 class LevelSignal(SignalBasis, kw_only=True):
-    """The fields of a signal with a level."""
+    """The fields of an alert with a level."""
 
     level: Annotated[float, LEVEL]
     margin: Annotated[NotNegative | None, MARGIN] = None
@@ -250,7 +250,7 @@ class FieldSignal(SignalBasis, kw_only=True, tag_field="kind", tag=SignalKind.CR
 class ConditionSignal(SignalCommon, kw_only=True, tag_field="kind", tag="condition"):
     """Fires when a condition of screens becomes true: one comparison, or one crossing.
 
-    It is kept as the signal above, below or crosses_field that it comes to.
+    It is kept as the alert above, below or crosses_field that it comes to.
     """
 
     where: Annotated[
@@ -272,7 +272,7 @@ NEW_SIGNAL: Final = cast("type[NewSignal]", NewSignal)  # distinguished by `kind
 
 
 class ChangedSignal(Wire, forbid_unknown_fields=True):
-    """Changes to a signal; absent fields stay as they are."""
+    """Changes to an alert; absent fields stay as they are."""
 
     name: Name | UnsetType = UNSET
     level: Annotated[float, LEVEL] | UnsetType = UNSET
@@ -328,7 +328,7 @@ class TelegramOutcome(Wire):
 
 
 class EventLine(Wire):
-    """A firing of a signal."""
+    """A firing of an alert."""
 
     event_id: Annotated[int, about("Its number; its `webhook-id` is msg_ and this number.", 41)]
     kind: Annotated[FiringKind, about("`test` where its owner asked for one.", "fired")]

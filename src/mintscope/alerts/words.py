@@ -13,7 +13,7 @@ import msgspec
 from mintscope.alerts.alert import Alert, AlertRule, EmailState, Fires, Firing, TelegramState
 from mintscope.alerts.conditions import FIELDS, Direction, Field, SignalKind
 from mintscope.alerts.emails import bounds_of, field_words, value_words
-from mintscope.kit.errors import ServiceError
+from mintscope.kit.errors import ServiceError, TokenNotFound
 from mintscope.kit.primitives import Mint
 from mintscope.kit.time import DAY_MS, HOUR_MS
 from mintscope.market.report import PARTIAL, Reports
@@ -171,10 +171,12 @@ class Present(NamedTuple):
 
     values         of the report, as far as history reaches
     price_age_ms   of the newest trade; None if that is not known
+    is_tracked     False: there are no numbers of it
     """
 
     values: Mapping[Field, float]
     price_age_ms: int | None
+    is_tracked: bool = True
 
 
 class Remark(NamedTuple):
@@ -190,6 +192,8 @@ async def read_present(reports: Reports | None, mint: Mint | None) -> Present | 
         return None
     try:
         read = await reports.read(mint, PARTIAL)
+    except TokenNotFound:
+        return Present({}, None, is_tracked=False)
     except ServiceError:
         return None
     report = msgspec.json.decode(read.body)
@@ -204,16 +208,33 @@ def impossible(asked: AlertRule) -> str | None:
         return None
     low, high = bounds_of(asked.field)
     level = asked.level
+    if is_level_possible(asked):
+        below = level - asked.margin < low
+        above = level + asked.margin > high
+        never = {
+            SignalKind.ABOVE: below,
+            SignalKind.BELOW: above,
+            SignalKind.CROSSES: below or above,
+        }
+        if not never[asked.kind]:
+            return None
+        back = value_words(asked.field, level)
+        return f"{field_words(asked.field)} cannot move that far back from {back}."
+    span = f"between {low:g} and {high:g}" if high < float("inf") else f"greater than {low:g}"
+    words = field_words(asked.field)
+    return f"{words} is always {span}: it cannot {VERBS[asked.kind]} {level:g}."
+
+
+def is_level_possible(asked: AlertRule) -> bool:
+    """Return whether the value of *asked*, which has a level, can cross that level."""
+    low, high = bounds_of(asked.field)
+    level = asked.level
     can = {
         SignalKind.ABOVE: low <= level < high,
         SignalKind.BELOW: low < level <= high,
         SignalKind.CROSSES: low < level < high,
     }
-    if can[asked.kind]:
-        return None
-    span = f"between {low:g} and {high:g}" if high < float("inf") else f"greater than {low:g}"
-    words = field_words(asked.field)
-    return f"{words} is always {span}: it cannot {VERBS[asked.kind]} {level:g}."
+    return asked.kind not in can or can[asked.kind]
 
 
 def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
@@ -224,6 +245,9 @@ def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
         found.append(Remark("silent", text))
     if present is None:
         return found
+    if not present.is_tracked:
+        text = "This token is not tracked. The alert begins once it is."
+        return [*found, Remark("untracked", text)]
     age_ms = present.price_age_ms
     if age_ms is not None and age_ms >= DEAD_MS:
         days = age_ms // DAY_MS
@@ -234,6 +258,9 @@ def remarks_on(asked: AlertRule, present: Present | None) -> Sequence[Remark]:
     value = present.values.get(asked.field)
     if value is None:
         text = f"{field_words(asked.field)} of this token needs more trades than it has had."
+        found.append(Remark("early", f"{text} The alert begins when it is there."))
+    elif asked.compared is not None and asked.compared not in present.values:
+        text = f"{field_words(asked.compared)} of this token needs more trades than it has had."
         found.append(Remark("early", f"{text} The alert begins when it is there."))
     elif _is_true(asked, value, present):
         now = value_words(asked.field, value)

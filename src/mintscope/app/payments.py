@@ -13,7 +13,7 @@ Look-ups on chain of payments that support searches for; nothing is changed.
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -45,7 +45,7 @@ from mintscope.payments.merchant import AcceptedToken, Adopter, Merchant
 from mintscope.payments.payment import Landed
 from mintscope.payments.ports import WALLET_LAMPORTS_MIN, Budget
 from mintscope.payments.price_cache import PinnedPrice, PriceCache, PriceSource
-from mintscope.payments.pricing import Doubt
+from mintscope.payments.pricing import Doubt, worth_of_atoms
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM, Terms
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.payments.reconciler import Reconciler, Secrets
@@ -173,6 +173,31 @@ def payment_tokens_of(  # noqa: PLR0913 - one argument for each part
             for each in beside
         ),
     ]
+
+
+PRICE_S_MAX: Final = 1.0  # that a payment waits for the price of its token
+
+
+def worth_by_prices_of(
+    tokens: Sequence[AcceptedToken],
+) -> Callable[[Mint, int], Awaitable[int | None]]:
+    """Return a function of the worth of so many atoms now, in micro-USD, as `Facilitator.worth`."""
+
+    async def worth(asset: Mint, atoms: int) -> int | None:
+        token = next((each for each in tokens if each.terms.asset == asset), None)
+        if token is None:
+            return None
+        cache = token.price_cache
+        prices = cache.latest()
+        # It was quoted, so a payment without a price is taken all the same, and soon.
+        with suppress(PriceUnavailable, TimeoutError):
+            async with asyncio.timeout(PRICE_S_MAX):
+                prices = await cache.price_list()
+        if prices is None:
+            return None
+        return worth_of_atoms(atoms, prices.quote, decimals=token.terms.decimals)
+
+    return worth
 
 
 def price_source(
@@ -367,8 +392,9 @@ async def open_sales(  # noqa: PLR0913 - one argument for each part
         tokens = payment_tokens_of(
             payments, price, accepted=accepted, chain=chain, reader=reader, clock=clock
         )
-        facilitator = _facilitator(
-            payments, accepted, money=money, chain=chain, limits=limits, clock=clock
+        facilitator = replace(
+            _facilitator(payments, accepted, money=money, chain=chain, limits=limits, clock=clock),
+            worth=worth_by_prices_of(tokens),
         )
         adopter = adopter_of(chain, known, money, reader, clock)
         yield Sales(

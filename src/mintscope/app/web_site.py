@@ -216,6 +216,7 @@ def _money_pages(parts: WebParts) -> MoneyPages:
         parts.wallets,
         parts.signals,
         parts.ledger,
+        parts.keys,
     )
 
 

@@ -235,6 +235,11 @@ ACCOUNT_WRITES: Final = Counter(
     "Changes of accounts that are not money, asked for by key or page: made, or refused",
     ["by", "outcome"],
 )
+FORWARDED_FAULTS: Final = Counter(
+    "mintscope_forwarded_faults_total",
+    "Requests from trusted proxies that name no client address",
+    ["fault"],
+)
 TRIALS_REFUSED: Final = Counter(
     "mintscope_trials_refused_total",
     "Payments that were not tried against the chain: as many had failed as may in a minute",

@@ -211,7 +211,7 @@ class Indicators(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     m5: Annotated[TimeframeIndicators, about("From candles of 5 minutes.")]
     m15: Annotated[TimeframeIndicators, about("From candles of 15 minutes.")]
     h1: Annotated[TimeframeIndicators, about("From candles of one hour.")]
-    buy_sell_pressure: Annotated[Pressure, about("Share of buys in the volume, by window.")]
+    buy_sell_pressure: Annotated[Pressure, about("Buy share of the volume, by window.")]
     s15: Annotated[
         TimeframeIndicators | UnsetType,
         on_request("From the newest 60 spans of 15 seconds; if asked for."),

@@ -138,7 +138,7 @@ TOOLS: Final = (
         "/v1/token/{tokenAddress}",
         ToolCost.CREDIT,
         "One Solana token now: price (USD and SOL of one whole token), RSI (0 to 100), EMA, MACD"
-        " and Fibonacci levels in USD on m1, m5, m15 and h1 candles, buyers' share of volume (0 to"
+        " and Fibonacci levels in USD on m1, m5, m15 and h1 candles, buy share of volume (0 to"
         " 1) from m1 to d1. null: too few candles yet. price.confidence low: costs little to move."
         f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,

@@ -20,7 +20,7 @@ The purchase of a request, and its sender.
 Answers to the client about a payment that has a row.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
@@ -33,7 +33,7 @@ from mintscope.kit.audit import SERVICE
 from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import CredentialHash, hash_credential, hint
 from mintscope.kit.errors import ServiceUnavailable
-from mintscope.kit.primitives import Signature, UnixMs, Wallet
+from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.payments import reconciler as lost
 from mintscope.payments.payment import (
     Landed,
@@ -155,6 +155,11 @@ def make_payment(  # noqa: PLR0913  one argument per source of its columns
     )
 
 
+async def no_worth(asset: Mint, atoms: int) -> int | None:  # noqa: ARG001 - a port
+    """Return None: no price is known."""
+    return None
+
+
 class Contradiction(Exception):
     """A stored row is inconsistent, so that nothing is handed out because of it."""
 
@@ -225,6 +230,7 @@ class Facilitator:
     entropy     returns so many bytes from a cryptographic generator
     slot_s      returns how long a slot takes now, as measured
     patience_s  the most that an answer is held open
+    worth       returns the worth of so many atoms now, in micro-USD; None if no price is known
     """
 
     terms: Terms
@@ -240,6 +246,7 @@ class Facilitator:
     patience_s: float = HELD_OPEN_S
     also: Sequence[Terms] = ()
     trials: Trials | None = None
+    worth: Callable[[Mint, int], Awaitable[int | None]] = no_worth
 
     def require(
         self, resource: Resource, amount: int, key: str | None = None, terms: Terms | None = None
@@ -379,6 +386,7 @@ class Facilitator:
             balance_after=trial.balance_after,
             budget=self.budget,
             lease_until=UnixMs(self.clock.now() + int((self.patience_s + LEASE_MARGIN_S) * 1000)),
+            worth=await self.worth(candidate.verified.asset, candidate.verified.amount),
         )
         begun = await self.store.begin(pending)
         if isinstance(begun, Begun):

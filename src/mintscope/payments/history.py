@@ -5,7 +5,7 @@ from decimal import Decimal
 from typing import Final, NamedTuple
 
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
-from mintscope.payments.pricing import BUNDLES, REQUEST_USD
+from mintscope.payments.pricing import BUNDLES, MICRO, REQUEST_USD
 
 BUNDLE_USD: Final[Mapping[int, Decimal]] = {each.credits: each.usd for each in BUNDLES}
 Place = tuple[UnixMs, Signature]
@@ -56,6 +56,8 @@ class Takings(NamedTuple):
     day       since 1970-01-01, UTC
     credits   of the bundle; 0: answers that were paid one by one
     paid      atoms of *asset* that arrived
+    valued    payments of which the worth is known
+    worth     their sum in micro-USD, at the price of the asset when each began
     """
 
     day: int
@@ -63,20 +65,48 @@ class Takings(NamedTuple):
     credits: int
     payments: int
     paid: int
+    valued: int = 0
+    worth: int = 0
 
     @property
     def usd(self) -> Decimal:
-        """The total price in USD at the time of sale."""
-        return price_usd(self.credits) * self.payments
+        """The total worth in USD when it was paid."""
+        return sum_usd(self.credits, self.payments - self.valued, self.worth)
 
 
 class WalletSum(NamedTuple):
-    """The sum that one wallet has paid in one asset; *paid* is in atoms of it."""
+    """The sum that one wallet has paid in one asset for one bundle; fields are as in Takings.
+
+    last_at    the beginning of the newest payment
+    """
 
     wallet: Wallet
     asset: Mint | None
+    credits: int
     payments: int
     paid: int
+    valued: int
+    worth: int
+    last_at: UnixMs
+
+    @property
+    def usd(self) -> Decimal:
+        """The total worth in USD when it was paid."""
+        return sum_usd(self.credits, self.payments - self.valued, self.worth)
+
+
+def sum_usd(credit_count: int, unvalued: int, worth: int) -> Decimal:
+    """Return micro-USD *worth* as USD, plus the list price of payments without a known worth.
+
+    credit_count    that each payment bought
+    unvalued        payments without a known worth
+    """
+    return price_usd(credit_count) * unvalued + Decimal(worth) / MICRO
+
+
+def worth_usd(credit_count: int, worth: int | None) -> Decimal:
+    """Return the worth of one payment in USD; the list price if *worth*, in micro-USD, is None."""
+    return sum_usd(credit_count, 1, 0) if worth is None else sum_usd(credit_count, 0, worth)
 
 
 def price_usd(credit_count: int) -> Decimal:

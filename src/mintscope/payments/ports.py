@@ -173,6 +173,7 @@ class PendingPayment:
     mark           of the lookup that preceded the simulation
     balance_after  of the payer's token account, by that simulation
     lease_until    who made it looks after it until then
+    worth          of its amount now, in micro-USD; None if no price is known
     """
 
     payment: Payment
@@ -181,6 +182,7 @@ class PendingPayment:
     balance_after: int
     budget: Budget
     lease_until: UnixMs
+    worth: int | None = None
 
 
 class Begun:

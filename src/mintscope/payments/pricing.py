@@ -37,6 +37,8 @@ FEED_AGE_MS_MAX: Final = MINUTE_MS
 # Of one whole token: beyond these no source is believed, and no arithmetic is exact.
 USD_MIN: Final = Decimal("1e-30")
 USD_MAX: Final = Decimal("1e30")
+MICRO: Final = 10**6  # of a dollar
+WORTH_MAX: Final = 10**15  # micro-USD: thousands of payments add up in 64 bits
 FEED_AHEAD_MS_MAX: Final = 5_000
 
 SKEW_S_MAX: Final = 5.0
@@ -254,6 +256,15 @@ def atoms_for_usd(usd: Decimal, quote: Quote, *, decimals: int) -> int:
     atoms_per_token: int = 10**decimals
     exact = Fraction(usd) * atoms_per_token / Fraction(quote.usd)
     return -(-exact.numerator // exact.denominator)
+
+
+def worth_of_atoms(atoms: int, quote: Quote, *, decimals: int) -> int:
+    """Return the worth of *atoms* (>= 0) of a token with *decimals*, in micro-USD, <= WORTH_MAX.
+
+    Exact: a product of fractions, rounded half up once.
+    """
+    worth = Fraction(atoms) * Fraction(quote.usd) * MICRO / 10**decimals
+    return min(int(worth + Fraction(1, 2)), WORTH_MAX)
 
 
 class PriceList(msgspec.Struct, frozen=True, kw_only=True):

@@ -42,6 +42,7 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
     frozen          credits that were taken back
     holder          None: nothing was issued, or it bought an answer
     resolved_at     the last change of its state, None: never
+    worth           of *amount* when it began, in micro-USD; None: not known
     """
 
     signature: Signature
@@ -59,6 +60,7 @@ class KeptPayment(msgspec.Struct, frozen=True, kw_only=True):
     begun_at: UnixMs
     resolved_at: UnixMs | None
     holder: Holder | None
+    worth: int | None = None
 
 
 class KeptOrphan(msgspec.Struct, frozen=True, kw_only=True):

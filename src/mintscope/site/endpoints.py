@@ -1,6 +1,7 @@
 """Common steps of every page request: the session, form checks, and the page."""
 
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,6 +53,8 @@ from mintscope.site.routes import (
 
 SIGN_IN: Final = "/sign-in"
 PROVE: Final = "/prove"
+OWNER: Final = "of"  # the field with the user whose form it is
+FORM_KEPT: Final = "form-kept"
 KEPT: Final = "kept"  # the field by which a script says that it keeps the others
 QUERY: Final = re.compile(r"[A-Za-z0-9._~%*+=&-]{0,1000}")
 
@@ -82,6 +85,9 @@ class PageEndpoints:
             Route(page.method, page.path, partial(self._respond, page)) for page in self.pages
         ]
         self._router = Router(self.routes, SEGMENT)
+        self._kept: defaultdict[str, set[str]] = defaultdict(set)
+        for page in self.pages:
+            self._kept[page.keeps_on or page.path].update(page.keeps)
 
     async def write_error(self, request: Request, error: Exception) -> Response:
         """Return the page of *error*, or a redirect to sign in if a session has ended."""
@@ -135,7 +141,17 @@ class PageEndpoints:
             return self.writer.push(response)
         if isinstance(response, Picture):
             return self.writer.send(response)
+        if not is_form and isinstance(response, Page) and session is not None:
+            response = self._filled(page, response, query, session)
         return self._write(request, response)
+
+    def _filled(self, page: PageRoute, shown: Page, query: FormData, session: Session) -> Page:
+        """Return *shown* with what its user typed into a form whose session had ended."""
+        names = [name for name in self._kept[page.path] if query.texts(name)]
+        if not names or query.line(OWNER) != str(session.user.user_id):
+            return shown
+        typed = {name: query.text(name) for name in names}
+        return replace(shown, values={**shown.values, **typed})
 
     def _write(self, request: Request, page: WholeResponse) -> Response:
         if isinstance(page, Page) and page.cookie == END_SESSION:
@@ -177,16 +193,23 @@ class PageEndpoints:
         body that is no form.
         """
         here = self._here(request)
-        if not page.refilled:
+        names = page.refilled
+        path = request.path
+        if page.keeps:
+            names = (*page.keeps, OWNER)
+            path = page.keeps_on.format(**request.path_params) or path
+        if not names:
             return here
         try:
             form = await read_form(request)
             if form.texts(KEPT):
                 return here
-            typed = urlencode([(name, form.text(name)) for name in page.refilled])
+            typed = urlencode([(name, form.text(name)) for name in names])
         except (BadRequest, PayloadTooLarge):
             return here
-        return self._own_page(f"{request.path}?{typed}")
+        if page.keeps:
+            typed = f"{typed}&notice={FORM_KEPT}"
+        return self._own_page(f"{path}?{typed}")
 
     def _here(self, request: Request) -> str:
         """Return the address of the current page.

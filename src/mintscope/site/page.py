@@ -49,6 +49,8 @@ NOTICES: Final[Mapping[str, str]] = {
     "key-renamed": "The key is renamed.",
     "key-revoked": "The key is revoked.",
     "key-capped": "The cap is changed.",
+    "form-kept": "This form was not saved, because its session had ended. Check it and send it.",
+    "key-networks": "The allowed networks are changed.",
     "view-bought": "One credit was spent. This token is shown for 15 minutes, in every timeframe.",
     "backtest-bought": "One credit was spent. This test is shown for 15 minutes.",
     "no-credits": "There was no credit left to spend, so nothing was spent.",

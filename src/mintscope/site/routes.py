@@ -199,7 +199,7 @@ class Access(IntEnum):
 # from ending sessions, keys and factors.  Each of these ends once, and was counted when it was
 # made.
 NOT_COUNTED: Final = (
-    *("/sign-out", "/prove", "/view", "/backtest"),
+    *("/sign-out", "/prove", "/prove/passkey", "/view", "/backtest"),
     *("/delete", "/end", "/end-others", "/remove", "/revoke"),
 )
 
@@ -213,6 +213,8 @@ class PageRoute:
                       read: the one click of a mail program
     refilled          the fields that its page fills in from its query: they are kept if the sender
                       has to sign in first.  An address is no place for secrets
+    keeps             likewise, the fields that are filled in for every page, for the same user
+    keeps_on          the page of the form, if it is not at *path*
     """
 
     method: Literal["GET", "POST"]
@@ -221,6 +223,8 @@ class PageRoute:
     access: Access = Access.ANYONE
     is_from_anywhere: bool = False
     refilled: Sequence[str] = ()
+    keeps: Sequence[str] = ()
+    keeps_on: str = ""
 
     @property
     def is_administration(self) -> bool:
@@ -239,15 +243,25 @@ def get(path: str, handler: PageHandler, access: Access = Access.ANYONE) -> Page
     return PageRoute(method="GET", path=path, handler=handler, access=access)
 
 
-def post(
+def post(  # noqa: PLR0913 - one argument for each part
     path: str,
     handler: PageHandler,
     access: Access = Access.ANYONE,
     *,
     refilled: Sequence[str] = (),
+    keeps: Sequence[str] = (),
+    keeps_on: str = "",
 ) -> PageRoute:
     """Return the route of a form."""
-    return PageRoute(method="POST", path=path, handler=handler, access=access, refilled=refilled)
+    return PageRoute(
+        method="POST",
+        path=path,
+        handler=handler,
+        access=access,
+        refilled=refilled,
+        keeps=keeps,
+        keeps_on=keeps_on,
+    )
 
 
 def shows(page: PageResponse) -> PageHandler:

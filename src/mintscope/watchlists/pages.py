@@ -47,10 +47,10 @@ class WatchlistPages:
         """Return the routes of this group."""
         signed_in = Access.SIGNED_IN
         yield get(PATH, self.list, signed_in)
-        yield post(PATH, self.make, signed_in)
+        yield post(PATH, self.make, signed_in, keeps=("name",))
         yield get(ONE, self.show, signed_in)
-        yield post(f"{ONE}/rename", self.rename, signed_in)
-        yield post(f"{ONE}/add", self.add, signed_in)
+        yield post(f"{ONE}/rename", self.rename, signed_in, keeps=("name",), keeps_on=ONE)
+        yield post(f"{ONE}/add", self.add, signed_in, keeps=("mint",), keeps_on=ONE)
         yield post(f"{ONE}/remove", self.remove, signed_in)
         yield get(f"{ONE}/delete", self.ask_delete, signed_in)
         yield post(f"{ONE}/delete", self.delete, signed_in)

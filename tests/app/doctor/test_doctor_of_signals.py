@@ -1,4 +1,4 @@
-"""The doctor says whether alert rules fire, and whether strangers may send to this machine."""
+"""The doctor says whether alerts fire, and whether strangers may send to this machine."""
 
 import asyncio
 from pathlib import Path

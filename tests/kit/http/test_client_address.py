@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.kit.http.request import ClientAddresses, network_key
+from mintscope.kit.metrics import FORWARDED_FAULTS
 
 PROXIES = ("10.0.0.0/8", "fd00::/8", "127.0.0.1")
 
@@ -38,6 +39,15 @@ def key(peer: str, *forwarded: str, proxies: tuple[str, ...] = PROXIES) -> str:
         ("2001:db8:0:1::1", (), "2001:db8:0:1::/64"),
         ("::ffff:1.2.3.4", (), "1.2.3.4"),
         ("::ffff:10.0.0.1", ("9.9.9.9",), "9.9.9.9"),
+        ("10.0.0.1", ("6.6.6.6, 9.9.9.9:51000",), "9.9.9.9"),  # some proxies write the port
+        ("10.0.0.1", ("9.9.9.9:51000, 10.0.0.2:443",), "9.9.9.9"),
+        ("10.0.0.1", ("[2001:db8:1:2:3::4]:443",), "2001:db8:1:2::/64"),
+        ("10.0.0.1", ("[2001:db8:1:2:3::4]",), "2001:db8:1:2::/64"),
+        ("10.0.0.1", ("2001:db8:1:2:3:4:5:443",), "2001:db8:1:2::/64"),
+        ("10.0.0.1", ("9.9.9.9:x",), "10.0.0.1"),
+        ("10.0.0.1", ("9.9.9.9:",), "10.0.0.1"),
+        ("10.0.0.1", ("[9.9.9.9]:443",), "10.0.0.1"),
+        ("10.0.0.1", ("[2001:db8::1",), "10.0.0.1"),
     ],
 )
 def test_the_client_is_the_right_most_stranger(
@@ -51,6 +61,22 @@ def test_the_client_is_the_right_most_stranger(
 def test_headers_that_a_client_writes_never_change_its_limit(written: list[str]) -> None:
     assert key("10.0.0.1", ", ".join([*written, "9.9.9.9"])) == "9.9.9.9"
     assert key("9.9.9.9", ", ".join(written), proxies=()) == "9.9.9.9"
+
+
+def test_requests_of_a_proxy_that_name_no_client_are_counted() -> None:
+    def counts() -> list[float]:
+        return [
+            FORWARDED_FAULTS.labels(fault)._value.get()  # noqa: SLF001 - no public reader
+            for fault in ("missing", "unreadable")
+        ]
+
+    missing, unreadable = counts()
+    key("10.0.0.1")
+    key("10.0.0.1", "9.9.9.9, unknown")
+    key("10.0.0.1", "9.9.9.9:80")
+    key("1.2.3.4")
+    key("1.2.3.4", "unknown")
+    assert counts() == [missing + 1, unreadable + 1]
 
 
 def test_a_connection_without_an_address_has_a_key() -> None:

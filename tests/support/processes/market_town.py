@@ -55,6 +55,12 @@ def tokens_issued(folder: Path) -> int:
     return int(ask_books(folder, "SELECT count(*) FROM credit_account"))
 
 
+def worths(folder: Path) -> list[int]:
+    """Return the stored worth of each payment in micro-USD."""
+    found = ask_books(folder, "SELECT group_concat(worth) FROM payment")
+    return [int(each) for each in str(found).split(",")]
+
+
 def ask_books(folder: Path, question: str) -> Any:
     """Return the only value that *question* has, asked at the file of money."""
     db = apsw.Connection(str(folder / MONEY_FILE))

@@ -89,6 +89,15 @@ def _holds(outer: IPv4Network | IPv6Network, inner: IPv4Network | IPv6Network) -
     return isinstance(inner, IPv6Network) and inner.subnet_of(outer)
 
 
+def are_within(inner: str, outer: str) -> bool:
+    """Return whether each network of *inner*, not ANYWHERE, lies in one of *outer*."""
+    if outer == ANYWHERE:
+        return True
+    around = [ip_network(each) for each in outer.split()]
+    inside = [ip_network(each) for each in inner.split()]
+    return bool(inside) and all(any(_holds(each, one) for each in around) for one in inside)
+
+
 class KeyStatus(StrEnum):
     """The states of a key; only an active key is accepted."""
 
@@ -196,3 +205,4 @@ class KeyChanges(TypedDict, total=False):
     revoked_at: UnixMs
     replaced_by: KeyId
     month_credits_max: int | None
+    networks: str

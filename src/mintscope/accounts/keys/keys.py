@@ -34,7 +34,13 @@ from mintscope.accounts.people.factor_rows import User, UserKind
 from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.people.session import Session
-from mintscope.accounts.people.sessions import CAPPED, announce, expect_session
+from mintscope.accounts.people.sessions import (
+    ANY_NETWORK,
+    CAPPED,
+    NETWORKS_CHANGED,
+    announce,
+    expect_session,
+)
 from mintscope.accounts.signups.application import KeptApplication, subject_of
 from mintscope.accounts.signups.signups import IssuedKey
 from mintscope.kit.audit import Actor, KeyId, UserId, key_actor, user_actor
@@ -167,6 +173,16 @@ class ApiKeys:
             lambda rows: _cap(rows, session, key_id, month_credits_max, now)
         )
 
+    async def set_networks(self, session: Session, key_id: KeyId, networks: str) -> bool:
+        """Accept a key of the user from *networks* alone, as `parse_networks` returns them.
+
+        The next request counts. False if there is no such key that is active.
+        """
+        now = self.clock.now()
+        return await self.store.transact(
+            lambda rows: _set_networks(rows, session, key_id, networks, now)
+        )
+
     async def rename(self, session: Session, key_id: KeyId, name: str) -> bool:
         """Rename an active key of the user; return False if there is none."""
         now = self.clock.now()
@@ -260,6 +276,30 @@ def _cap(
     rows.api_keys.update(key_id, month_credits_max=month_credits_max)
     _note_cap(rows, owner.user_id, key_id, month_credits_max, at)
     return True
+
+
+def _set_networks(
+    rows: AccountRows, session: Session, key_id: KeyId, networks: str, at: UnixMs
+) -> bool:
+    owner = expect_session(rows, session)
+    line = _find_active(rows, owner.user_id, key_id, at)
+    if line is None:
+        return False
+    if line.networks != networks:
+        rows.api_keys.update(key_id, networks=networks)
+        note_networks(rows, user_actor(owner.user_id), line, networks, at)
+    return True
+
+
+def note_networks(
+    rows: AccountRows, actor: Actor, line: KeyLine, networks: str, at: UnixMs
+) -> None:
+    """Log that the key of *line* is accepted from *networks* from now on."""
+    told = {
+        "networks": networks or ANY_NETWORK,
+        "before": line.networks or ANY_NETWORK,  # to which it returns if the account is taken back
+    }
+    rows.events.note(at, actor, NETWORKS_CHANGED, f"key:{line.key_id}", **told)
 
 
 def _note_cap(

@@ -261,11 +261,13 @@ class KeyPages:
             post(f"{LIST}/new/review", self.create, fresh),
             get(one, self.show, Access.SIGNED_IN),
             get(f"{one}/rename", self.ask_rename, fresh),
-            post(f"{one}/rename", self.rename, fresh),
+            post(f"{one}/rename", self.rename, fresh, keeps=("name",)),
             get(f"{one}/cap", self.ask_cap, fresh),
             post(f"{one}/cap", self.cap, fresh),
+            get(f"{one}/networks", self.ask_networks, fresh),
+            post(f"{one}/networks", self.set_networks, fresh),
             get(f"{one}/rotate", self.ask_rotate, fresh),
-            post(f"{one}/rotate", self.rotate, fresh),
+            post(f"{one}/rotate", self.rotate, fresh, keeps=("overlap",)),
             get(f"{one}/revoke", self.ask_revoke, fresh),
             post(f"{one}/revoke", self.revoke, fresh),
         ]
@@ -378,6 +380,24 @@ class KeyPages:
             return Redirect(f"{LIST}/{key.key_id}")
         return Redirect(f"{LIST}/{key.key_id}", notice="key-capped")
 
+    async def ask_networks(self, request: PageRequest) -> PageResponse:
+        """Ask for the networks from which the key is accepted."""
+        key = _chosen(await self._own(request), request)
+        if key.status(request.now) is not KeyStatus.ACTIVE:
+            return Redirect(f"{LIST}/{key.key_id}")
+        return _networks_page(request, key, ", ".join(key.networks.split()))
+
+    async def set_networks(self, request: PageRequest) -> PageResponse:
+        """Change the networks from which the key is accepted."""
+        key, text = _chosen(await self._own(request), request), request.form.line("networks")
+        try:
+            networks = parse_networks(text)
+        except UnusableNetwork as flaw:
+            return _networks_page(request, key, text, {"networks": sentence(flaw)})
+        if not await self._keys.set_networks(request.signed_in, key.key_id, networks):
+            return Redirect(f"{LIST}/{key.key_id}")
+        return Redirect(f"{LIST}/{key.key_id}", notice="key-networks")
+
     async def ask_rotate(self, request: PageRequest) -> PageResponse:
         """Ask for the time for which the old key stays valid beside the new one."""
         key = _chosen(await self._own(request), request)
@@ -464,6 +484,13 @@ def _form(
 ) -> Page:
     facts = {"areas": AREAS, "lifetimes": LIFETIME_NAMES, "here": request.browser.address}
     return Page("keys/new.html", facts, errors, values)
+
+
+def _networks_page(
+    request: PageRequest, key: KeyLine, text: str, errors: Mapping[str, str] = NO_ERRORS
+) -> Page:
+    facts = {"key": _facts(key, request.now), "here": request.browser.address}
+    return Page("keys/networks.html", facts, errors, {"networks": text})
 
 
 def _rotate_page(key: KeyLine, now: UnixMs, errors: Mapping[str, str] = NO_ERRORS) -> Page:

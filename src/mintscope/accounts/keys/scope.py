@@ -46,8 +46,8 @@ AREAS: Final = (
     Area("wallets", "See linked wallets and what they have paid.", "Link and unlink wallets."),
     Area(
         "signals",
-        "See alert rules and what they have fired.",
-        "Make, change, test and delete alert rules.",
+        "See alerts and what they have fired.",
+        "Make, change, test and delete alerts.",
     ),
     Area("groups", "See watchlists.", "Make, change and remove watchlists."),
 )

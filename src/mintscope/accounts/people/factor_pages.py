@@ -194,6 +194,7 @@ def _done(codes: Sequence[str], *, notice: str) -> PageResponse:
 SIGN_IN: Final = "/sign-in"
 ALONE: Final = "passkey-alone"
 WRONG_SIGN_IN: Final = "That code is not right, or was used before."
+NOT_NEW: Final = "That took too long, or was done already. Try again."
 OVER: Final = "That took too long, or was done already. Sign in once more."
 
 
@@ -233,8 +234,29 @@ class SecondStepPages:
             return self.entry(request, {"": sentence(refused)})
         return self._entered(request, cookie)
 
+    async def proof(self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS) -> Page:
+        """Return the page that asks a person who is signed in for the password, or a passkey."""
+        question = None
+        if self._asks_passkeys:
+            question = await self._step.proof_question(request.signed_in)
+        return Page("prove.html", {"after": request.next_path, "question": question}, errors)
+
+    async def prove(self, request: PageRequest) -> PageResponse:
+        """Record the proof by passkey, and go back to the page that asked for it."""
+        begun = request.form.text("begun")
+        answer = request.form.text("answer")
+        address = request.browser.address
+        try:
+            is_done = await self._step.prove(request.signed_in, begun, answer, address)
+        except PasskeyRefused as refused:
+            return await self.proof(request, {"": sentence(refused)})
+        return Redirect(request.next_path) if is_done else await self.proof(request, {"": NOT_NEW})
+
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
+        if self._asks_passkeys:
+            yield get("/prove/passkey", shows(Redirect("/prove")))
+            yield post("/prove/passkey", self.prove, Access.SIGNED_IN)
         for path, handler in (("code", self.by_code), ("passkey", self.by_passkey)):
             yield get(f"{SIGN_IN}/{path}", shows(Redirect(SIGN_IN)))
             yield post(f"{SIGN_IN}/{path}", handler)

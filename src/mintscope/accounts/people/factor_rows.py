@@ -286,8 +286,13 @@ class WebAuthn:
             name=name,
         )
 
-    def authentication(self, challenge: bytes, known: Sequence[Passkey]) -> str:
-        """Return the request for a signature by one of *known*."""
+    def authentication(
+        self, challenge: bytes, known: Sequence[Passkey], *, is_alone: bool = False
+    ) -> str:
+        """Return the request for a signature by one of *known*.
+
+        is_alone    it stands for a password, so the device must verify its user
+        """
         from webauthn import generate_authentication_options, options_to_json
         from webauthn.helpers.structs import UserVerificationRequirement
 
@@ -296,7 +301,9 @@ class WebAuthn:
             challenge=challenge,
             timeout=TIMEOUT_MS,
             allow_credentials=_described(known),
-            user_verification=UserVerificationRequirement.DISCOURAGED,
+            user_verification=UserVerificationRequirement.REQUIRED
+            if is_alone
+            else UserVerificationRequirement.DISCOURAGED,
         )
         return options_to_json(options)
 

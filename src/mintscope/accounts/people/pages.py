@@ -150,7 +150,7 @@ class EntryPages:
         """Ask for the password, unless it was entered a short time ago."""
         if request.signed_in.is_fresh(request.now):
             return Redirect(request.next_path)
-        return Page("prove.html", {"after": request.next_path})
+        return await self._second_step.proof(request)
 
     async def prove(self, request: PageRequest) -> PageResponse:
         """Record that it was entered, and go back to what needed it."""
@@ -158,7 +158,7 @@ class EntryPages:
             await self._people.prove(request.signed_in, request.form.text("password"))
         except WrongPassword:
             errors = {"password": "That is not your password."}
-            return Page("prove.html", {"after": request.next_path}, errors=errors)
+            return await self._second_step.proof(request, errors)
         return Redirect(request.next_path)
 
 
@@ -178,6 +178,7 @@ ACTIONS: Final[Mapping[str, str]] = {  # of the audit log, for the person of the
     "signed up": "Signed up",
     "signed in": "Signed in",
     "signed in with passkey": "Signed in with a passkey",
+    "confirmed with passkey": "Confirmed a step with a passkey",
     "used copied passkey": "Refused a passkey that may be a copy",
     "used recovery code": "Signed in with a recovery code",
     "changed password": "Changed the password",
@@ -195,6 +196,7 @@ ACTIONS: Final[Mapping[str, str]] = {  # of the audit log, for the person of the
     "rotated": "Rotated",
     "revoked": "Revoked",
     "capped": "Changed the monthly cap",
+    "changed networks": "Changed the allowed networks",
     "linked wallet": "Linked a wallet",
     "unlinked wallet": "Unlinked a wallet",
     "linked Telegram": "Linked a Telegram chat",
@@ -217,7 +219,8 @@ class AccountPages:
         fresh = Access.FRESH
         yield get("/settings", shows(Redirect("/settings/api-keys")), signed_in)
         yield get(ACCOUNT, self.show, signed_in)
-        yield post(f"{ACCOUNT}/name", self.rename, signed_in)
+        name = f"{ACCOUNT}/name"
+        yield post(name, self.rename, signed_in, keeps=("username",), keeps_on=ACCOUNT)
         yield post(f"{ACCOUNT}/verify", self.send_verification, signed_in)
         yield post(f"{ACCOUNT}/claim", self.send_claim, signed_in)
         yield get(password, shows(Page("password.html")), fresh)
@@ -311,14 +314,18 @@ KINDS: Final = {
     "keys": ("One API key.", "API keys."),
     "factors": ("One second factor.", "second factors."),
     "wallets": ("One linked wallet.", "linked wallets."),
-    "alerts": ("One alert rule.", "alert rules."),
+    "alerts": ("One alert.", "alerts."),
     "webhooks": (
-        "The webhook of one alert rule, whose address was changed.",
-        "webhooks of alert rules, whose addresses were changed.",
+        "The webhook of one alert, whose address was changed.",
+        "webhooks of alerts, whose addresses were changed.",
     ),
     "caps": (
         "One cap of an API key is as it was before.",
         "caps of API keys are as they were before.",
+    ),
+    "networks": (
+        "The networks of one API key are as they were before.",
+        "API keys have the networks that they had before.",
     ),
     "chats": ("The Telegram chat that was linked.", "linked Telegram chats."),
     "spending": ("The spend alert is as it was before.", "spend alerts are as they were before."),

@@ -27,10 +27,11 @@ from mintscope.accounts.people.session import (
     COOKIE_LENGTH,
     Browser,
     NewSession,
+    Session,
     draw_cookie,
     draw_text,
 )
-from mintscope.accounts.people.sessions import TOLD_MAX, taken_back_at
+from mintscope.accounts.people.sessions import TOLD_MAX, expect_session, taken_back_at
 from mintscope.accounts.people.user import LoginLimit, LoginLimits, keep_session
 from mintscope.kit.audit import UserId, user_actor
 from mintscope.kit.clock import Clock
@@ -54,8 +55,10 @@ NOT_ALONE: Final = (
     " the passkey then"
 )
 COPY_REFUSED: Final = "a passkey was refused that may be a copy of yours"
+OF_ANOTHER: Final = "this passkey does not belong to this account"
 NOT_USED_HERE: Final = "this service does not use passkeys"
 TIME_DIGITS_MAX: Final = 15
+PROVED: Final = "confirmed with passkey"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,9 @@ class _Outcome(Enum):
     OVER = auto()
     COPIED = auto()
     NOT_ALONE = auto()
+
+
+REFUSALS: Final = {_Outcome.COPIED: COPIED, _Outcome.NOT_ALONE: NOT_ALONE}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -147,12 +153,58 @@ class SecondStep:
         except ServiceUnavailable:
             await self._login_limit.forgive_passkey(browser.address)
             raise
-        if outcome is _Outcome.COPIED:
-            raise PasskeyRefused(COPIED)
-        if outcome is _Outcome.NOT_ALONE:
-            raise PasskeyRefused(NOT_ALONE)
+        if outcome in REFUSALS:
+            raise PasskeyRefused(REFUSALS[outcome])
         await self._login_limit.forgive_passkey(browser.address)
         return cookie if outcome is _Outcome.DONE else None
+
+    async def proof_question(self, session: Session) -> PasskeyQuestion | None:
+        """Return a question for the passkeys of a person who is signed in; None without any.
+
+        It can be answered for ten minutes, once, in that session.
+        """
+        if self.verifier is None:
+            return None
+        state = await self.store.read(lambda rows: state_of(rows, session.user.user_id))
+        if not state.passkeys:
+            return None
+        now = self.clock.now()
+        challenge = self._asked_of(session, now)
+        text = self.verifier.authentication(challenge, state.passkeys, is_alone=True)
+        return PasskeyQuestion(now, text)
+
+    async def prove(self, session: Session, begun: str, answer: str, address: str) -> bool:
+        """Record a proof by passkey in *session*, as if its password had been entered.
+
+        address    the client's, whose wrong answers are counted
+        False: the question is too old, or was answered before.
+        Raises    PasskeyRefused, TooManyAttempts, SessionEnded
+        """
+        if self.verifier is None:
+            raise PasskeyRefused(NOT_USED_HERE)
+        begun_at = self._expect_recent(begun)
+        if begun_at is None:
+            return False
+        await self._login_limit.begin_passkey(address)
+        try:
+            passkey = await self._find_passkey(answer)
+            if passkey.user_id != session.user.user_id:
+                raise PasskeyRefused(OF_ANOTHER)
+            challenge = self._asked_of(session, begun_at)
+            proof = self.verifier.authenticated(answer, challenge, passkey)
+            if not proof.is_verified:
+                raise PasskeyRefused(NOT_VERIFIED)
+            now = self.clock.now()
+            outcome = await self.store.transact(
+                lambda rows: _prove(rows, session, passkey, proof, begun_at, now)
+            )
+        except ServiceUnavailable:
+            await self._login_limit.forgive_passkey(address)
+            raise
+        if outcome in REFUSALS:
+            raise PasskeyRefused(REFUSALS[outcome])
+        await self._login_limit.forgive_passkey(address)
+        return outcome is _Outcome.DONE
 
     async def waiting(self, ticket: str) -> Waiting | None:
         """Return the sign-in waiting for its second step; None if it ended or never began."""
@@ -198,7 +250,7 @@ class SecondStep:
             raise PasskeyRefused(NOT_USED_HERE)
         passkey = await self._find_passkey(answer)
         if passkey.user_id != half.user_id:
-            raise PasskeyRefused("this passkey does not belong to this account")
+            raise PasskeyRefused(OF_ANOTHER)
         proof = self.verifier.authenticated(answer, self._challenge(ticket), passkey)
         cookie, session = draw_cookie(self.secrets, self.entropy, browser)
         digest = self.secrets.hash(ticket)
@@ -221,6 +273,9 @@ class SecondStep:
 
     def _asked(self, visit: str, begun_at: UnixMs) -> bytes:
         return self.secrets.challenge("visit", f"{visit} {begun_at}")
+
+    def _asked_of(self, session: Session, begun_at: UnixMs) -> bytes:
+        return self.secrets.challenge("prove", f"{session.session_id} {begun_at}")
 
     def _expect_recent(self, begun: str) -> UnixMs | None:
         """Return the time in *begun* if a question of then can still be answered."""
@@ -291,6 +346,43 @@ def _alone(  # noqa: PLR0913, PLR0917 - one argument for each part
     kept = rows.passkeys.find(passkey.credential_id)
     if kept is None or rows.users.get(kept.user_id) is None:
         return _Outcome.OVER
+    objection = _object(rows, kept, proof, begun_at, at)
+    if objection is not None:
+        return objection
+    # Not before the question, whose time may be of a process with a faster clock.
+    _open(rows, kept, proof, session, at, used_at=max(at, begun_at))
+    return _Outcome.DONE
+
+
+def _prove(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows,
+    session: Session,
+    passkey: Passkey,
+    proof: PasskeyProof,
+    begun_at: UnixMs,
+    at: UnixMs,
+) -> _Outcome:
+    """Note the proof in the session, by the rules of `_alone`.  Raises SessionEnded."""
+    owner = expect_session(rows, session)
+    kept = rows.passkeys.find(passkey.credential_id)
+    if kept is None or kept.user_id != owner.user_id:
+        return _Outcome.OVER
+    objection = _object(rows, kept, proof, begun_at, at)
+    if objection is not None:
+        return objection
+    count = proof.sign_count
+    rows.passkeys.update(kept.passkey_id, sign_count=count, last_used_at=max(at, begun_at))
+    rows.sessions.update(session.session_id, proved_at=at)
+    number = str(kept.passkey_id)
+    subject = f"user:{owner.user_id}"
+    rows.events.note(at, user_actor(owner.user_id), PROVED, subject, passkey=number)
+    return _Outcome.DONE
+
+
+def _object(
+    rows: AccountRows, kept: Passkey, proof: PasskeyProof, begun_at: UnixMs, at: UnixMs
+) -> _Outcome | None:
+    """Return the objection to a passkey that proves alone; a copy is logged and reported."""
     if kept.last_used_at is not None and kept.last_used_at >= begun_at:
         return _Outcome.OVER
     if proof.is_of_copy(kept):
@@ -298,11 +390,8 @@ def _alone(  # noqa: PLR0913, PLR0917 - one argument for each part
     # Another person may have added it, in a session before the one that was undone.  As a second
     # factor it opens nothing without the new password.
     taken_back = taken_back_at(rows, kept.user_id)
-    if taken_back is not None and kept.made_at <= taken_back:
-        return _Outcome.NOT_ALONE
-    # Not before the question, whose time may be of a process with a faster clock.
-    _open(rows, kept, proof, session, at, used_at=max(at, begun_at))
-    return _Outcome.DONE
+    is_older = taken_back is not None and kept.made_at <= taken_back
+    return _Outcome.NOT_ALONE if is_older else None
 
 
 def _open(  # noqa: PLR0913 - one argument for each part

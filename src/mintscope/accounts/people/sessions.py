@@ -200,6 +200,8 @@ def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -
 
 
 CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
+NETWORKS_CHANGED: Final = "changed networks"  # the same, of its networks; `before` has the last
+ANY_NETWORK: Final = "any"  # in the audit log
 SPEND_ALERT_SET: Final = "set spend alert"  # the audit log
 EVENTS_AT_ONCE: Final = 100  # events of a key that are searched for its earlier cap at once
 TOLD_MAX: Final = 20  # e-mails of a kind in a day
@@ -214,9 +216,10 @@ class Ended:
 
     sessions   all of them
     factors    authenticator apps and passkeys
-    alerts     alert rules that were made
+    alerts     alerts that were made
     webhooks   addresses of webhooks that were changed, and are sent to no longer
     caps       of API keys, which are as they were before
+    networks   of API keys, likewise
     chats      of Telegram that were linked, and are unlinked
     spending   spend alerts, which are as they were before
     """
@@ -228,6 +231,7 @@ class Ended:
     alerts: int
     webhooks: int
     caps: int
+    networks: int
     chats: int
     spending: int
 
@@ -240,6 +244,7 @@ NOTHING_ENDED: Final = Ended(
     alerts=0,
     webhooks=0,
     caps=0,
+    networks=0,
     chats=0,
     spending=0,
 )
@@ -252,7 +257,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
     factors = int(app is not None and app.made_at >= since)
     factors += sum(each.made_at >= since for each in rows.passkeys.of_user(user_id))
     drop_factors(rows, user_id, since=since)
-    caps, keys = _end_keys(rows, user_id, since, at)
+    caps, networks, keys = _end_keys(rows, user_id, since, at)
     wallets = [each for each in rows.wallets.of_user(user_id) if each.linked_at >= since]
     for linked in wallets:
         rows.wallets.unlink(user_id, linked.wallet)
@@ -272,14 +277,17 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
         alerts=alerts,
         webhooks=webhooks,
         caps=caps,
+        networks=networks,
         chats=int(is_theirs),
         spending=int(is_changed),
     )
 
 
-def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Restore caps, and revoke keys made at *since* or later; return both numbers."""
-    caps = keys = 0
+def _end_keys(
+    rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs
+) -> tuple[int, int, int]:
+    """Restore caps and networks, and revoke keys made at *since* or later; return their numbers."""
+    caps = networks = keys = 0
     for key in rows.api_keys.shown(user_id, at, KEYS_SHOWN_MAX):
         if key.revoked_at is not None:
             continue
@@ -288,7 +296,8 @@ def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
             keys += 1
         else:
             caps += _restore_cap(rows, key, since)
-    return caps, keys
+            networks += _restore_networks(rows, key, since)
+    return caps, networks, keys
 
 
 def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
@@ -297,6 +306,19 @@ def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
     if is_changed:
         rows.api_keys.update(key.key_id, month_credits_max=cap)
     return is_changed
+
+
+def _restore_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
+    """Restore the networks that *key* had before *since*; return False if they were unchanged."""
+    before = None
+    for event in _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED):
+        if event.at < since:
+            break
+        before = event.detail["before"]
+    if before is None:
+        return False
+    rows.api_keys.update(key.key_id, networks="" if before == ANY_NETWORK else before)
+    return True
 
 
 def _credits_before(
@@ -329,7 +351,7 @@ def _changes_of(rows: AccountRows, subject: str, action: str) -> Iterator[Event]
 
 
 def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
-    """Delete alert rules made, and stop webhooks set, since *since*; return both numbers."""
+    """Delete alerts made, and stop webhooks set, since *since*; return both numbers."""
     alerts = webhooks = 0
     for signal in rows.signals.of_user(user_id):
         if signal.created_at >= since:

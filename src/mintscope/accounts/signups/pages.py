@@ -55,7 +55,8 @@ class ReviewPages:
         one = f"{QUEUE}/applications/{{application}}"
         yield get(QUEUE, self.queue, Access.SIGNED_IN)
         yield get(one, self.show, Access.SIGNED_IN)
-        yield post(one, self.decide, Access.FRESH)
+        notes = ("approve-note", "reject-note", "told")
+        yield post(one, self.decide, Access.FRESH, keeps=notes)
         yield post(f"{one}/undo", self.undo, Access.FRESH)
         for what in get_args(Ending):
             yield get(f"{one}/{what}", partial(self._ask, what), Access.FRESH)

@@ -13,7 +13,13 @@ import msgspec
 from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 
-from mintscope.accounts.keys.key import Holder, KeyLine
+from mintscope.accounts.keys.key import (
+    ANYWHERE,
+    Holder,
+    KeyLine,
+    UnusableNetwork,
+    parse_networks,
+)
 from mintscope.accounts.keys.key_gate import KeyGate
 from mintscope.accounts.keys.scope import Scope, in_order
 from mintscope.accounts.wallets.credits import (
@@ -35,11 +41,11 @@ from mintscope.accounts.wallets.wire import (
     CappedKey,
     DepositOrder,
     DepositReceipt,
+    KeyLimits,
     KeyUse,
     LinkedWallets,
     LinkProof,
     LinkRequest,
-    NewCap,
     PaymentLine,
     Payments,
     PaymentsQuery,
@@ -279,9 +285,10 @@ def _line(payment: WalletPayment) -> PaymentLine:
 
 MOVE: Final = (*WITH_BODY, ErrorCode.INSUFFICIENT_CREDITS, ErrorCode.IDEMPOTENCY_KEY_USED)
 NOT_ISSUED: Final = "creditToken: expected a credit token that this service has issued"
+NO_LIMIT: Final = "expected monthCreditsMax, networks or both; there was neither"
 LOOSER: Final = (
-    "A key can lower a cap, or set one where there is none. To raise or remove a cap, its owner"
-    " signs in and changes it under Settings > API keys."
+    "A key can lower a cap, narrow the networks, or set them if there are none. To raise a cap or"
+    " widen the networks, its owner signs in and changes them under Settings > API keys."
 )
 TOO_FEW: Final = (
     "expected at least one credit to move, and as many as were asked for; fewer are there"
@@ -328,23 +335,33 @@ class AccountCreditRoutes:
         CappedKey,
         refusals=(*WITH_BODY, ErrorCode.OWNER_ONLY, ErrorCode.NOT_FOUND),
         proofs=KEY,
-        body=NewCap,
+        body=KeyLimits,
         scope=Scope.TRADE_WRITE,
     )
     async def cap_api_key(self, request: Request) -> Response:
-        """Lower the monthly cap of an API key, or set one if there is none.
+        """Tighten the monthly cap or the networks of an API key.
 
-        Lowers the cap of an API key of the account on credits in a calendar month (UTC), or sets
-        one if there is none; only its owner can raise it, on the pages. Costs nothing.
+        Lowers the cap of an API key of the account on credits in a calendar month (UTC), or narrows
+        the networks that it is accepted from; sets them if there are none. Only its owner can raise
+        the cap or widen the networks, on the pages. Costs nothing.
         """
         holder = await self.gate.authorize(request)
-        key_id, asked = _key_id(request), await read_body(request, NewCap)
-        capped = await self.credits.tighten(holder, key_id, asked.month_credits_max)
+        key_id, asked = _key_id(request), await read_body(request, KeyLimits)
+        if asked == KeyLimits():
+            raise BadRequest(NO_LIMIT)
+        cap = asked.month_credits_max
+        capped = await self.credits.tighten(
+            holder, key_id, None if cap is msgspec.UNSET else cap, _networks(asked)
+        )
         if capped is CapDenied.NO_KEY:
             raise NotFound
         if not isinstance(capped, KeyLine):
             raise OwnerOnly(LOOSER)
-        answer = CappedKey(key_id=key_id, month_credits_max=capped.month_credits_max)
+        answer = CappedKey(
+            key_id=key_id,
+            month_credits_max=capped.month_credits_max,
+            networks=capped.networks.split(),
+        )
         return success(request, answer, at=self.clock.now())
 
     @Operation(
@@ -408,6 +425,19 @@ class AccountCreditRoutes:
             token=moved.token, credits=moved.credit_count, balance=moved.balance
         )
         return success(request, receipt, at=self.clock.now(), status=201)
+
+
+def _networks(asked: KeyLimits) -> str | None:
+    """Return the networks that are asked for, as they are stored.  Raises BadRequest."""
+    if asked.networks is msgspec.UNSET:
+        return None
+    try:
+        networks = parse_networks(" ".join(asked.networks))
+    except UnusableNetwork as flaw:
+        raise BadRequest(f"networks: {flaw}") from flaw
+    if networks == ANYWHERE:
+        raise BadRequest("networks: expected at least one; there was none")
+    return networks
 
 
 def _holdings(holder: Holder, holdings: Holdings) -> AccountHoldings:

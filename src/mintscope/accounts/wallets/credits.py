@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Final
 
-from mintscope.accounts.keys.key import KEYS_PER_USER_MAX, Holder, KeyLine, KeyStatus
+from mintscope.accounts.keys.key import (
+    KEYS_PER_USER_MAX,
+    Holder,
+    KeyLine,
+    KeyStatus,
+    are_within,
+)
+from mintscope.accounts.keys.keys import note_networks
 from mintscope.accounts.mail.email import EmailKind, tell_owner
 from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
@@ -46,10 +53,10 @@ class MoveDenied(Enum):
 
 
 class CapDenied(Enum):
-    """The reason why a cap is not changed."""
+    """The reason why the limits of a key are not changed."""
 
     NO_KEY = auto()  # the user has no active key of that id
-    LOOSER = auto()  # a key may only lower caps, or set them where there is none
+    LOOSER = auto()  # a key may only tighten limits, or set them where there are none
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +208,15 @@ class AccountCredits:
         return moved if isinstance(moved, MoveDenied) else Withdrawn(token, *moved)
 
     async def tighten(
-        self, holder: Holder, key_id: KeyId, month_credits_max: int
+        self, holder: Holder, key_id: KeyId, month_credits_max: int | None, networks: str | None
     ) -> KeyLine | CapDenied:
-        """Lower the cap of an active key of the same user, or set the first one."""
+        """Tighten the limits of an active key of the same user; None leaves one as it is.
+
+        networks    each lies in one of the key's, as `parse_networks` returns them
+        """
         now = self.clock.now()
         return await self.store.transact(
-            lambda rows: _tighten(rows, holder, key_id, month_credits_max, now)
+            lambda rows: _tighten(rows, holder, key_id, month_credits_max, networks, now)
         )
 
 
@@ -355,8 +365,13 @@ def _is_same(before: CreditMove, kind: MoveKind, credit_count: int | None) -> bo
     return before.kind is kind and credit_count in {None, before.credit_count}
 
 
-def _tighten(
-    rows: AccountRows, holder: Holder, key_id: KeyId, month_credits_max: int, at: UnixMs
+def _tighten(  # noqa: PLR0913, PLR0917 - one argument for each part
+    rows: AccountRows,
+    holder: Holder,
+    key_id: KeyId,
+    month_credits_max: int | None,
+    networks: str | None,
+    at: UnixMs,
 ) -> KeyLine | CapDenied:
     line = rows.api_keys.get(key_id)
     if (
@@ -365,13 +380,18 @@ def _tighten(
         or line.status(at) is not KeyStatus.ACTIVE
     ):
         return CapDenied.NO_KEY
-    if line.month_credits_max is not None and month_credits_max > line.month_credits_max:
+    cap = line.month_credits_max
+    if month_credits_max is not None and cap is not None and month_credits_max > cap:
         return CapDenied.LOOSER
-    if line.month_credits_max == month_credits_max:
-        return line
-    rows.api_keys.update(key_id, month_credits_max=month_credits_max)
+    if networks is not None and not are_within(networks, line.networks):
+        return CapDenied.LOOSER
     actor = key_actor(holder.key.key_id)
-    rows.events.note(at, actor, CAPPED, f"key:{key_id}", credits=str(month_credits_max))
+    if month_credits_max is not None and month_credits_max != cap:
+        rows.api_keys.update(key_id, month_credits_max=month_credits_max)
+        rows.events.note(at, actor, CAPPED, f"key:{key_id}", credits=str(month_credits_max))
+    if networks is not None and networks != line.networks:
+        rows.api_keys.update(key_id, networks=networks)
+        note_networks(rows, actor, line, networks, at)
     changed = rows.api_keys.get(key_id)
     assert changed is not None
     return changed

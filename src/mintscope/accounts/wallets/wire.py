@@ -4,6 +4,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from mintscope.accounts.keys.key import NETWORKS_MAX
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.wire import (
     EXAMPLE_CHALLENGE,
@@ -43,6 +44,7 @@ Moved = Annotated[int, about("Credits that were moved.", 10)]
 WalletText = Annotated[str, about("The wallet, base58.", EXAMPLE_WALLET, form=ADDRESS)]
 CreditTokenText = Annotated[str, about("The credit token.", EXAMPLE_TOKEN)]
 TransactionText = Annotated[str, about("Signature of the transaction, base58.", EXAMPLE_SIGNATURE)]
+EXAMPLE_NETWORKS: Final = ["203.0.113.0/24"]
 EXAMPLE_CURSOR: Final = (
     "eyJ0eXBlIjoicGF5bWVudHMiLCJiZWd1bl9hdCI6MTc2MzQ2MDAwMDAwMCwic2lnbmF0dXJlIjoiNTU1NTU1NTU1NTU1NTU1N"
     "TU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1NTU1In0"
@@ -71,17 +73,37 @@ class AccountHoldings(Wire):
     keys: Annotated[list[KeyUse], about("The active keys.")]
 
 
-class NewCap(Wire, forbid_unknown_fields=True):
-    """The cap of a key."""
+Networks = Annotated[
+    list[str],
+    about("The networks that it is accepted from, in CIDR notation; empty: any.", EXAMPLE_NETWORKS),
+]
 
-    month_credits_max: Cap
+
+class KeyLimits(Wire, forbid_unknown_fields=True):
+    """The limits of a key to be tightened; what is absent stays as it is."""
+
+    month_credits_max: Cap | msgspec.UnsetType = msgspec.UNSET
+    networks: (
+        Annotated[
+            list[Annotated[str, msgspec.Meta(max_length=50)]],
+            msgspec.Meta(
+                min_length=1,
+                max_length=NETWORKS_MAX,
+                description="Addresses, or networks in CIDR notation, from which the key is"
+                " accepted; each lies in one of its networks.",
+                examples=[EXAMPLE_NETWORKS],
+            ),
+        ]
+        | msgspec.UnsetType
+    ) = msgspec.UNSET
 
 
 class CappedKey(Wire):
-    """A key and its cap."""
+    """A key and its limits."""
 
     key_id: KeyNumber
     month_credits_max: MonthCap
+    networks: Networks
 
 
 class DepositOrder(Wire, forbid_unknown_fields=True, kw_only=True):

@@ -38,7 +38,7 @@ from mintscope.solana.blocks import WSOL
 
 IDENTITY_TAGS: Final = ("solana", "token-analytics", "technical-indicators", "market-data", "rsi")
 DESCRIPTION: Final = (
-    "Real-time analytics of any Solana token that is followed here: price in USD and SOL, EMA, RSI,"
+    "Real-time analytics of any Solana token that is tracked here: price in USD and SOL, EMA, RSI,"
     " MACD, Fibonacci levels and buy and sell pressure from 1 minute to 1 day, computed from the"
     " swaps on chain. Paid per request by x402 or with prepaid credits, without an account. An"
     " answer of 400 or above costs nothing."

@@ -25,7 +25,7 @@ TRIAL_PATH: Final = "/v1/trial/{tokenAddress}"
 START: Final = """
 ## From nothing to the first RSI
 
-Wrapped SOL, `{mint}`, is always followed; others are found for nothing:
+Wrapped SOL, `{mint}`, is always tracked; others are found for nothing:
 
 ```sh
 curl -s "{origin}/v1/tokens?query=sol&limit=5"
@@ -319,7 +319,7 @@ DOCS: Final = (
 )
 INDEX_START: Final = """
 A paid call costs {price} USD by x402, or one prepaid credit; an answer of 400 or above costs
-nothing. Mints are base58; wrapped SOL, `{mint}`, is always followed.
+nothing. Mints are base58; wrapped SOL, `{mint}`, is always tracked.
 
 ```sh
 curl -s {origin}{first}

@@ -181,7 +181,7 @@ class UdfMarks(Wire, rename=as_named):
     id: Annotated[list[int], about("Their numbers.", [1])]
     time: Annotated[list[int], about("Times of marks, Unix seconds.", [1_763_200_800])]
     color: Annotated[list[str], about("Their colours.", ["blue"])]
-    text: Annotated[list[str], about("Their texts.", ["Followed from here on"])]
+    text: Annotated[list[str], about("Their texts.", ["Tracked from here on"])]
     label: Annotated[list[str], about("A character each.", ["F"])]
     labelFontColor: Annotated[list[str], about("Of the label.", ["white"])]  # noqa: N815 - of UDF
     minSize: Annotated[list[int], about("Pixels.", [14])]  # noqa: N815 - of UDF
@@ -312,7 +312,7 @@ class UdfRoutes:
     async def get_udf_marks(self, request: Request) -> Response:
         """UDF: where the own data of a token begins.
 
-        Returns a mark at the time since which the token is followed: bars before it were read from
+        Returns a mark at the time since which the token is tracked: bars before it were read from
         the past, or imported. Costs nothing.
         """
         await self.limit.pass_through(request)
@@ -324,7 +324,7 @@ class UdfRoutes:
                 id=[1 for _ in times],
                 time=[int(each) for each in times],
                 color=["blue" for _ in times],
-                text=["Followed from here on" for _ in times],
+                text=["Tracked from here on" for _ in times],
                 label=["F" for _ in times],
                 labelFontColor=["white" for _ in times],
                 minSize=[14 for _ in times],

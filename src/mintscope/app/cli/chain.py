@@ -343,7 +343,7 @@ class Filling:
         return left == 0
 
     async def _look(self, market: Market, gap: Gap) -> set[Mint] | None:
-        """Return the followed mints that traded in *gap*, None if it cannot be filled now."""
+        """Return the tracked mints that traded in *gap*, None if it cannot be filled now."""
         folded = (await market.reader.overview()).folded_slot
         first_settled = await settled(market.reader, gap.last)
         if folded is None or first_settled is None or folded < first_settled:
@@ -358,7 +358,7 @@ class Filling:
         followed = {mint for mint in mints if await market.tracking.one(mint) is not None}
         rest = "; the volume of SOL stays short of it" if WSOL in followed else ""
         followed.discard(WSOL)
-        typer.echo(f"{_named(gap)}: {len(followed)} followed tokens traded{rest}")
+        typer.echo(f"{_named(gap)}: {len(followed)} tracked tokens traded{rest}")
         return followed
 
     async def _read(self, market: Market, mint: Mint, slot: Slot) -> bool:

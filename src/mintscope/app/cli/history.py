@@ -163,7 +163,7 @@ def read(
     yes: Yes = False,
     config: ConfigFile = None,
 ) -> None:
-    """Read the past of MINT from the node, and join it to what is followed.
+    """Read the past of MINT from the node, and join it to what is tracked.
 
     Says what it will cost, and asks. Works while the service runs. Cut off anywhere, the same
     command goes on where it was.
@@ -282,7 +282,7 @@ class Giving:
         tracked = await market.tracking.one(self.mint)
         since = None if tracked is None else tracked.since_time
         if stage is Stage.JOINED:
-            typer.echo(f"joined: followed since {_at(since or self.from_time)} ({calls} calls)")
+            typer.echo(f"joined: tracked since {_at(since or self.from_time)} ({calls} calls)")
         else:
             typer.echo(f"read ({calls} calls); it is joined once `mintscope ingest` runs")
 

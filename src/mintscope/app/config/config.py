@@ -186,7 +186,7 @@ class AccountsConfig(Section):
     """Length of that window."""
     writes_per_day_max: values.Count = 500
     """Changes that are not money, by keys and on pages, that an account may make in any 24 hours:
-    alert rules, watchlists, wallets, keys, addresses."""
+    alerts, watchlists, wallets, keys, addresses."""
     writes_per_minute_max: values.Count = 600
     """Such changes that all accounts together may make in any 60 seconds."""
     usage_kept_days: int = Field(default=400, ge=31, le=36_500)

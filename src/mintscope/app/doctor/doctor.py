@@ -20,6 +20,7 @@ from mintscope.app.doctor.machine import (
     check_pages,
     check_pepper,
     check_ports,
+    check_proxies,
     check_signals,
     check_sqlite,
     check_surfaces,
@@ -52,6 +53,7 @@ CHECKS: Final = (
     check_signals,
     check_pages,
     check_ports,
+    check_proxies,
     check_surfaces,
 )
 # Their data are there once the store has this version.

@@ -11,12 +11,14 @@ Checks of the newest backup and of its age.
 
 import asyncio
 import os
+import re
 import shutil
 import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from importlib.metadata import distributions
+from ipaddress import ip_network
 from tempfile import TemporaryFile
 from typing import Final
 from urllib.parse import urlsplit
@@ -163,12 +165,74 @@ def _port(key: str, host: str, port: int, path: str) -> Finding:
 
 
 def _is_ours(host: str, port: int, path: str) -> bool:
-    place = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
     try:
-        answer = httpx.get(f"http://{in_url(place)}:{port}{path}", timeout=PROBE_TIMEOUT_S)
+        answer = httpx.get(f"http://{in_url(_reached(host))}:{port}{path}", timeout=PROBE_TIMEOUT_S)
     except httpx.HTTPError:
         return False
     return "x-request-id" in answer.headers or "mintscope_" in answer.text
+
+
+def check_proxies(config: Config) -> Iterator[Finding]:
+    """Check that limits and networks of API keys see the addresses of clients behind a proxy."""
+    api = config.api
+    if not api.trusted_proxies:
+        if (api.origin or "").startswith("https://"):
+            yield warn(
+                "proxies: none is trusted, so all clients have the address of the proxy that"
+                " ends TLS: they share limits, and no network of an API key fits them",
+                "set api.trusted_proxies to the address of the proxy",
+            )
+        else:
+            yield ok("proxies: none; the peer of a connection is the client")
+        return
+    trusted = ", ".join(api.trusted_proxies)
+    wide = [each for each in api.trusted_proxies if ip_network(each).prefixlen == 0]
+    if wide:
+        yield warn(
+            f"proxies: {wide[0]} trusts everyone: each client can name any address as its own",
+            "set api.trusted_proxies to the address of the proxy",
+        )
+    faults = _forwarded_faults(config)
+    for fault, advice in FORWARDED.items():
+        if faults.get(fault):
+            what = f"proxies: requests {advice[0]}, {faults[fault]:,.0f} since the api started"
+            yield warn(what, advice[1])
+    if not wide and not any(faults.values()):
+        yield ok(f"proxies: {trusted}")
+
+
+FORWARDED: Final = {
+    "missing": (
+        "came from a trusted proxy without X-Forwarded-For",
+        "let the proxy set X-Forwarded-For to the address of the client",
+    ),
+    "unreadable": (
+        "came with an X-Forwarded-For whose last entry is no address",
+        "let the proxy write an IP address there, and no host name, `unknown` or `for=`",
+    ),
+}
+FAULT: Final = re.compile(
+    r'^mintscope_forwarded_faults_total\{fault="(\w+)"\} (\S+)$', re.MULTILINE
+)
+
+
+def _forwarded_faults(config: Config) -> dict[str, float]:
+    """Return the counts of the running api by fault; none if it does not run."""
+    metrics = config.metrics
+    if not metrics.enabled:
+        return {}
+    place = _reached(metrics.host)
+    try:
+        address = f"http://{in_url(place)}:{metrics.api_port}/metrics"
+        text = httpx.get(address, timeout=PROBE_TIMEOUT_S).text
+    except httpx.HTTPError:
+        return {}
+    return {fault: float(count) for fault, count in FAULT.findall(text)}
+
+
+def _reached(host: str) -> str:
+    """Return an address of this machine at which a server that listens on *host* answers."""
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)  # noqa: S104 - read, not bound
 
 
 def check_pages(config: Config) -> Iterator[Finding]:
@@ -238,13 +302,13 @@ def _check_server(mail: MailConfig) -> Finding:
 
 
 def check_signals(config: Config) -> Iterator[Finding]:
-    """Check that alert rules are evaluated, and where their webhooks can be sent."""
+    """Check that alerts are evaluated, and where their webhooks can be sent."""
     signals = config.signals
     api = config.api
     hosts = [api.host] if api.origin is None else [api.host, urlsplit(api.origin).hostname or ""]
     is_here = all(map(is_loopback, hosts))
     if not signals.enabled:
-        yield warn("signals: alert rules are kept, and fire nothing", "set signals.enabled")
+        yield warn("signals: alerts are kept, and fire nothing", "set signals.enabled")
     elif signals.webhook_loopback and not is_here:
         yield warn(
             f"signals: webhooks may go to this machine, and clients of {hosts[-1]} say where",

@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope
 from mintscope.kit.errors import NotFound, PayloadTooLarge
 from mintscope.kit.http.response import Header
 from mintscope.kit.limits import IPV6_PREFIX
+from mintscope.kit.metrics import FORWARDED_FAULTS
 
 BODY_BYTES_MAX: Final = 16 * 1024
 ID_DIGITS_MAX: Final = 18  # an id fits 63 bits
@@ -452,14 +453,17 @@ class ClientAddresses:
         if not self._proxies:
             return network_key(peer)
         chain = [
-            part.strip()
+            without_port(part.strip())
             for name, value in scope["headers"]
             if name == b"x-forwarded-for"
             for part in value.decode("latin-1").split(",")
         ]
         client = peer
+        if not chain and self.is_proxy(peer):
+            FORWARDED_FAULTS.labels("missing").inc()
         while chain and self.is_proxy(client):
             if _parse(chain[-1]) is None:
+                FORWARDED_FAULTS.labels("unreadable").inc()
                 break
             client = chain.pop()
         return network_key(client)
@@ -477,6 +481,19 @@ def network_key(text: str) -> str:
     if isinstance(address, IPv6Address):
         return str(IPv6Network((address, IPV6_PREFIX), strict=False))
     return text if address is None else str(address)
+
+
+def without_port(text: str) -> str:
+    """Return the address in *text* without its port, which some proxies write behind it.
+
+    `192.0.2.1:443` and `[2001:db8::1]:443`; any other text is returned as it is.
+    """
+    if text.startswith("["):
+        address, bracket, port = text[1:].partition("]")
+        is_address = bool(bracket) and ":" in address and (not port or port.startswith(":"))
+        return address if is_address else text
+    address, colon, port = text.partition(":")
+    return address if colon and port.isdigit() and "." in address else text
 
 
 def _parse(text: str) -> IPv4Address | IPv6Address | None:

@@ -41,7 +41,12 @@ from mintscope.payments.store.audit import (
     PAID_IS_ENOUGH,
     Walk,
 )
-from mintscope.payments.store.customers import of_customer, one_of_customer, sums_of_wallets
+from mintscope.payments.store.customers import (
+    of_customer,
+    of_wallet,
+    one_of_customer,
+    sums_of_wallets,
+)
 from mintscope.payments.store.purchases import Budgets, newest, search, takings
 
 NOTE: Final = """
@@ -343,12 +348,18 @@ class SqlPaymentBooks:
         """Return up to *limit* payments of a user after *before*, newest first."""
         return await self._run(lambda: of_customer(self._db, user_id, before, limit))
 
+    async def of_wallet(
+        self, user_id: UserId, wallet: Wallet, before: Place | None, limit: int
+    ) -> Sequence[KeptPayment]:
+        """Return up to *limit* payments of a linked wallet after *before*, newest first."""
+        return await self._run(lambda: of_wallet(self._db, user_id, wallet, before, limit))
+
     async def one_of_customer(self, user_id: UserId, signature: Signature) -> KeptPayment | None:
         """Return one payment of a user; None if there is none, or it is of another user."""
         return await self._run(lambda: one_of_customer(self._db, user_id, signature))
 
     async def sums_of_wallets(self, user_id: UserId) -> Sequence[WalletSum]:
-        """Return the sums that the linked wallets of a user have paid, by wallet and asset."""
+        """Return the sums that the linked wallets of a user paid, by wallet, asset and bundle."""
         return await self._run(lambda: sums_of_wallets(self._db, user_id))
 
     async def close(self) -> None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from mintscope.kit.audit import UserId
-from mintscope.kit.primitives import Mint, Signature, Wallet
+from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.kit.sql.database import Database
 from mintscope.payments.history import Place, WalletSum
 from mintscope.payments.search import KeptPayment
@@ -30,15 +30,23 @@ WITH found (id) AS (
 SELECT {COLUMNS} FROM found JOIN payment AS p ON p.id = found.id {JOINS}
  ORDER BY p.begun_at DESC, p.signature DESC LIMIT ?4
 """  # noqa: S608  constants
+OF_WALLET: Final = f"""
+SELECT {COLUMNS} FROM payment AS p {JOINS}
+ WHERE p.payer = ?5 AND p.payer IN {WALLETS}
+   AND (p.begun_at < ?2 OR (p.begun_at = ?2 AND p.signature < ?3))
+ ORDER BY p.begun_at DESC, p.signature DESC LIMIT ?4
+"""  # noqa: S608  constants
 ONE_OF_CUSTOMER: Final = f"""
 SELECT {COLUMNS} FROM payment AS p {JOINS}
  WHERE p.signature = ?2
    AND (p.account IN {ACCOUNT} OR p.holder IN {ACCOUNT} OR p.payer IN {WALLETS})
 """  # noqa: S608  constants
 SUMS_OF_WALLETS: Final = f"""
-SELECT payer, asset, count(*), CAST(sum(paid) AS bigint) FROM payment
+SELECT payer, asset, credits, count(*), CAST(sum(paid) AS bigint), count(worth),
+       CAST(coalesce(sum(worth), 0) AS bigint), max(begun_at)
+  FROM payment
  WHERE state = 'issued' AND payer IN {WALLETS}
- GROUP BY payer, asset ORDER BY payer, asset
+ GROUP BY payer, asset, credits ORDER BY payer, asset, credits
 """  # noqa: S608  constants
 
 
@@ -53,6 +61,18 @@ def of_customer(
     return [kept_payment(row) for row in db.execute(OF_CUSTOMER, (user_id, at, signature, limit))]
 
 
+def of_wallet(
+    db: Database, user_id: UserId, wallet: Wallet, before: Place | None, limit: int
+) -> Sequence[KeptPayment]:
+    """Return up to *limit* payments of a linked wallet after *before*, newest first.
+
+    There are none if *wallet* is not linked to the user.
+    """
+    at, signature = before or (END, "")
+    values = (user_id, at, signature, limit, wallet)
+    return [kept_payment(row) for row in db.execute(OF_WALLET, values)]
+
+
 def one_of_customer(db: Database, user_id: UserId, signature: Signature) -> KeptPayment | None:
     """Return one payment of a user; None if there is none, or it is of another user."""
     row = db.execute(ONE_OF_CUSTOMER, (user_id, signature)).fetchone()
@@ -60,8 +80,17 @@ def one_of_customer(db: Database, user_id: UserId, signature: Signature) -> Kept
 
 
 def sums_of_wallets(db: Database, user_id: UserId) -> Sequence[WalletSum]:
-    """Return the sums that the linked wallets of a user have paid, by wallet and asset."""
+    """Return the sums that the linked wallets of a user paid, by wallet, asset and bundle."""
     return [
-        WalletSum(Wallet(payer), None if asset is None else Mint(asset), count, paid)
-        for payer, asset, count, paid in db.execute(SUMS_OF_WALLETS, (user_id,))
+        WalletSum(
+            wallet=Wallet(row[0]),
+            asset=None if row[1] is None else Mint(row[1]),
+            credits=row[2],
+            payments=row[3],
+            paid=row[4],
+            valued=row[5],
+            worth=row[6],
+            last_at=UnixMs(row[7]),
+        )
+        for row in db.execute(SUMS_OF_WALLETS, (user_id,))
     ]

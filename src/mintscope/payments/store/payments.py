@@ -135,9 +135,9 @@ MARK: Final = "SELECT coalesce(max(resolved), 0) FROM payment"
 BEGIN: Final = """
 INSERT INTO payment (
     message_hash, signature, payer, address, resource, amount, credits, body, token_hash, hint,
-    account, key_hash, fee_lamports, last_valid_height, begun_at, asset, lease_until, quote, state,
-    paid, final)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, 0)
+    account, key_hash, fee_lamports, last_valid_height, begun_at, asset, lease_until, quote, worth,
+    state, paid, final)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 'pending', 0, 0)
 """
 
 IS_ACKNOWLEDGED: Final = """
@@ -211,7 +211,8 @@ class PaymentTable:
             return objection
         if not self.budgets.take_fee(pending):
             return SalesClosed()
-        self._db.execute(BEGIN, (*columns_of(pending.payment), pending.lease_until, pending.quote))
+        held = (pending.lease_until, pending.quote, pending.worth)
+        self._db.execute(BEGIN, (*columns_of(pending.payment), *held))
         return Begun()
 
     def adopt(
@@ -223,7 +224,7 @@ class PaymentTable:
         if self.find(payment.message_hash).payment is None:
             if self.budgets.is_key_taken(payment.key_hash):
                 return KeyTaken()
-            self._db.execute(BEGIN, (*columns_of(payment), now, None))
+            self._db.execute(BEGIN, (*columns_of(payment), now, None, None))
             self._db.execute(NOTE_ADOPTION, (now, by, f"payment:{payment.signature}"))
         return self.resolve(payment.message_hash, landed, now, again_ms=0)  # it is final
 

@@ -254,7 +254,7 @@ class PurchasedCredits:
 COLUMNS: Final = """
        p.signature, p.payer, p.resource, p.amount, p.paid, p.asset, p.credits,
        coalesce(p.hint, a.hint, ''), p.state, p.reason, p.final, p.frozen, p.begun_at,
-       p.resolved_at, h.hint, h.owner, h.balance
+       p.resolved_at, h.hint, h.owner, h.balance, p.worth
 """
 JOINS: Final = """
   LEFT JOIN credit_account AS a ON a.id = p.account
@@ -281,7 +281,9 @@ SELECT {columns} FROM payment AS p {joins}
  ORDER BY p.begun_at DESC, p.signature DESC LIMIT ?3
 """
 TAKINGS: Final = f"""
-SELECT begun_at / {DAY_MS}, asset, credits, count(*), CAST(sum(paid) AS bigint) FROM payment
+SELECT begun_at / {DAY_MS}, asset, credits, count(*), CAST(sum(paid) AS bigint), count(worth),
+       CAST(coalesce(sum(worth), 0) AS bigint)
+  FROM payment
  WHERE begun_at >= ? AND state = 'issued'
  GROUP BY 1, 2, 3 ORDER BY 1 DESC, 3 DESC, 2
 """  # noqa: S608  a constant
@@ -355,14 +357,16 @@ def takings(db: Database, since: UnixMs) -> Sequence[Takings]:
             credits=credit_count,
             payments=payments,
             paid=paid,
+            valued=valued,
+            worth=worth,
         )
-        for day, asset, credit_count, payments, paid in db.execute(TAKINGS, (since,))
+        for day, asset, credit_count, payments, paid, valued, worth in db.execute(TAKINGS, (since,))
     ]
 
 
 def kept_payment(row: Sequence[Any]) -> KeptPayment:
     """Return the payment of a row with COLUMNS."""
-    hint, owner, balance = row[14:]
+    hint, owner, balance, worth = row[14:]
     return KeptPayment(
         signature=Signature(row[0]),
         payer=Wallet(row[1]),
@@ -381,6 +385,7 @@ def kept_payment(row: Sequence[Any]) -> KeptPayment:
         holder=None
         if balance is None
         else Holder(hint=hint, owner=None if owner is None else UserId(owner), balance=balance),
+        worth=worth,
     )
 
 

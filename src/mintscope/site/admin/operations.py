@@ -81,12 +81,12 @@ class OperationPages:
         """Return the routes of this group."""
         removal = f"{TOKENS}/{{mint}}/remove"
         yield get(TOKENS, self.tokens, Access.SIGNED_IN)
-        yield post(TOKENS, self.add, Access.FRESH)
+        yield post(TOKENS, self.add, Access.FRESH, keeps=("mint",))
         yield get(removal, self.ask_remove, Access.FRESH)
         yield post(removal, self.remove, Access.FRESH)
         yield post(f"{TOKENS}/{{mint}}/decline", self.decline, Access.FRESH)
         yield get(SALES, self.sales, Access.SIGNED_IN)
-        yield post(f"{SALES}/pause", self.pause, Access.FRESH)
+        yield post(f"{SALES}/pause", self.pause, Access.FRESH, keeps=("why",), keeps_on=SALES)
         yield post(f"{SALES}/resume", self.resume, Access.FRESH)
 
     async def tokens(self, request: PageRequest) -> PageResponse:
@@ -268,7 +268,7 @@ class BackfillPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         yield get(PASTS, self.show, Access.SIGNED_IN)
-        yield post(PASTS, self.change, Access.FRESH)
+        yield post(PASTS, self.change, Access.FRESH, keeps=("mint", "days"))
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the backfills and their progress; with `seen`, only if something has changed."""

@@ -8,10 +8,13 @@ from typing import Final, NamedTuple
 from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 
+from mintscope.accounts.keys.keys import ApiKeys
+from mintscope.accounts.keys.pages import badge
 from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_email
 from mintscope.accounts.people.factor_rows import User
 from mintscope.accounts.signups.reviews import Reviews
 from mintscope.accounts.wallets.credits import AccountCredits, Wallets
+from mintscope.alerts import words
 from mintscope.alerts.alerts import Alerts
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.audit import EventFilter, UserId
@@ -20,14 +23,14 @@ from mintscope.kit.errors import NotFound
 from mintscope.kit.http.request import parse_id
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
-from mintscope.payments.history import Assets, Takings, usd_words
+from mintscope.payments.history import Assets, Takings, WalletSum, usd_words
 from mintscope.payments.payment import State
 from mintscope.payments.search import KeptOrphan, KeptPayment, Wanted, advise, advise_orphan
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.site.figures import day_text
 from mintscope.site.page import Page, PageResponse
 from mintscope.site.routes import Access, PageRequest, PageRoute, get
-from mintscope.site.sales.payments import ShownPayment, place_in, shown, text_of_place
+from mintscope.site.sales.payments import ShownPayment, place_in, shown, text_of_place, totals
 from mintscope.site.sales.usage import sums_of
 
 PAYMENTS: Final = "/admin/payments"
@@ -72,6 +75,7 @@ class MoneyPages:
         wallets: Wallets,
         signals: Alerts,
         ledger: CreditLedger | None,
+        keys: ApiKeys,
     ) -> None:
         """Show no payments if *history* is None, and no balance if there is no *ledger*."""
         self._review = review
@@ -81,6 +85,7 @@ class MoneyPages:
         self._wallets = wallets
         self._signals = signals
         self._ledger = ledger
+        self._keys = keys
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
@@ -117,10 +122,12 @@ class MoneyPages:
         if user is None:
             raise NotFound
         account = await self._credits.find(user.user_id)
-        wallets = [each.wallet for each in await self._wallets.of_user(user.user_id)]
+        linked = await self._wallets.of_user(user.user_id)
         payments: Sequence[KeptPayment] = []
+        sums: Sequence[WalletSum] = []
         if self._history is not None:
             payments = await self._history.of_customer(user.user_id, None, PAGE_LENGTH)
+            sums = await self._history.sums_of_wallets(user.user_id)
         balance = None
         if account is not None and self._ledger is not None:
             balance = await self._ledger.balance(account)
@@ -129,9 +136,13 @@ class MoneyPages:
         facts = {
             "user": user,
             "balance": balance,
-            "wallets": wallets,
+            "wallets": totals(linked, sums, self._assets),
             "payments": [shown(each, self._assets) for each in payments],
-            "keys": [(each, holdings.spent.get(each.key_id, 0)) for each in holdings.keys],
+            "keys": [
+                (each, badge(each, request.now), holdings.spent.get(each.key_id, 0))
+                for each in await self._keys.of_user(user.user_id)
+            ],
+            "words": words,
             "usage": sums_of(await self._credits.usage(user.user_id, since)),
             "usage_days": USAGE_DAYS,
             "alerts": await self._signals.of_user(user.user_id),
@@ -141,7 +152,7 @@ class MoneyPages:
         return Page("admin/customer.html", facts)
 
     async def _events(self, user: User) -> Sequence[object]:
-        wanted = EventFilter(f"user:{user.user_id}", "")
+        wanted = EventFilter(f"user:{user.user_id}", owner=user.user_id)
         found = await self._review.events(before=None, limit=EVENTS_SHOWN, wanted=wanted)
         return [event for _, event in found]
 

@@ -187,7 +187,7 @@ DEFINITIONS: Final = (
         "pressure",
         "Buy and sell pressure",
         ("buySellPressure.m1", "m5", "m15", "h1", "h4", "d1"),
-        "The share of buys in what was traded, from 0 to 1: above 0.5 buyers were busier. 0 may"
+        "The buy share of what was traded, from 0 to 1: above 0.5 buyers were busier. 0 may"
         " also mean that nothing was traded.",
         "g = W / 60, for windows W of 60 s to 86,400 s\n"
         "swaps with floor(now / g) - 60 < floor(t / g) <= floor(now / g) count\n"

@@ -4,17 +4,19 @@ import asyncio
 import csv
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 from io import StringIO
 from typing import Final, NamedTuple
 
+from solders.pubkey import Pubkey
 from solders.signature import Signature as Ed25519
 
 from mintscope.accounts.wallets.credits import Wallets
-from mintscope.kit.audit import UserId
+from mintscope.accounts.wallets.wallets import WALLETS_MAX, LinkedWallet
 from mintscope.kit.errors import NotFound, parsed_by_others
-from mintscope.kit.primitives import Signature, UnixMs, Wallet
+from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.kit.time import iso_time
-from mintscope.payments.history import Assets, Place, WalletSum, price_usd, usd_words
+from mintscope.payments.history import Assets, Place, WalletSum, usd_words, worth_usd
 from mintscope.payments.payment import State
 from mintscope.payments.search import KeptPayment
 from mintscope.payments.store.books import SqlPaymentBooks
@@ -22,6 +24,7 @@ from mintscope.site.page import Page, PageResponse, TextFile
 from mintscope.site.routes import Access, PageRequest, PageRoute, get
 
 PAGE: Final = "/credits/payments"
+WALLETS: Final = "/credits/wallets"
 PAGE_LENGTH: Final = 100
 LINES_MAX: Final = 10_000  # of one file
 MOMENT_DIGITS_MAX: Final = 15
@@ -60,7 +63,7 @@ def shown(payment: KeptPayment, assets: Assets) -> ShownPayment:
         payment=payment,
         what=f"{payment.credit_count:,} credits" if payment.credit_count else "one answer",
         amount=assets.amount(payment.paid if has_paid else payment.amount, payment.asset),
-        usd=usd_words(price_usd(payment.credit_count)),
+        usd=usd_words(worth_usd(payment.credit_count, payment.worth)),
         state=state,
         tone=tone,
         why=why,
@@ -82,11 +85,19 @@ def text_of_place(payment: KeptPayment) -> str:
 
 
 class WalletTotal(NamedTuple):
-    """A linked wallet, and its total by asset over all its payments."""
+    """A linked wallet, and the totals of all its payments.
+
+    paid       by asset
+    usd        worth when it was paid
+    last_at    the beginning of the newest payment; None: no payment
+    """
 
     wallet: Wallet
+    linked_at: UnixMs
     paid: Sequence[str]
+    usd: str
     payments: int
+    last_at: UnixMs | None
 
 
 class PaymentPages:
@@ -101,29 +112,37 @@ class PaymentPages:
         """Return the routes of this group."""
         yield get(PAGE, self.list, Access.SIGNED_IN)
         yield get("/credits/payments.csv", self.download, Access.SIGNED_IN)
+        yield get(WALLETS, self.wallets, Access.SIGNED_IN)
         yield get(f"{PAGE}/{{signature}}", self.receipt, Access.SIGNED_IN)
 
     async def list(self, request: PageRequest) -> PageResponse:
-        """Show a page of the payments, newest first; the first page also has the wallets."""
-        user_id = request.signed_in.user.user_id
+        """Show a page of the payments, newest first: all, or those of one linked wallet."""
         text = request.query_params.text("before")
         before = place_in(text)
-        found = await self._history.of_customer(user_id, before, PAGE_LENGTH + 1)
+        wallet = _wallet(request.query_params.text("wallet"))
+        found = await self._found(request, wallet, before, PAGE_LENGTH + 1)
         listed = found[:PAGE_LENGTH]
         facts = {
             "payments": [shown(each, self._assets) for each in listed],
             "before": None if before is None else text,
             "older": text_of_place(listed[-1]) if len(found) > PAGE_LENGTH else None,
             "lines_max": LINES_MAX,
-            "wallets": await self._totals(user_id) if before is None else None,
+            "wallet": wallet,
         }
         return Page("sales/payments.html", facts)
 
+    async def wallets(self, request: PageRequest) -> PageResponse:
+        """Show the linked wallets and what each has paid."""
+        user_id = request.signed_in.user.user_id
+        linked = await self._wallets.of_user(user_id)
+        paid = totals(linked, await self._history.sums_of_wallets(user_id), self._assets)
+        return Page("sales/wallets.html", {"wallets": paid, "wallets_max": WALLETS_MAX})
+
     async def download(self, request: PageRequest) -> PageResponse:
         """Return up to LINES_MAX payments, newest first, as a table for other programs."""
-        user_id = request.signed_in.user.user_id
         before = place_in(request.query_params.text("before"))
-        found = await self._history.of_customer(user_id, before, LINES_MAX)
+        wallet = _wallet(request.query_params.text("wallet"))
+        found = await self._found(request, wallet, before, LINES_MAX)
         text = await asyncio.to_thread(self._table, found)
         return TextFile("mintscope-payments.csv", "text/csv", text)
 
@@ -138,11 +157,19 @@ class PaymentPages:
             raise NotFound
         return Page("sales/receipt.html", {"shown": shown(payment, self._assets), "user": user})
 
+    async def _found(
+        self, request: PageRequest, wallet: Wallet | None, before: Place | None, limit: int
+    ) -> Sequence[KeptPayment]:
+        user_id = request.signed_in.user.user_id
+        if wallet is None:
+            return await self._history.of_customer(user_id, before, limit)
+        return await self._history.of_wallet(user_id, wallet, before, limit)
+
     def _table(self, found: Sequence[KeptPayment]) -> str:
         text = StringIO()
         table = csv.writer(text, lineterminator="\n")
         names = ("at", "bought", "credits", "amount", "asset", "usd", "wallet", "signature")
-        table.writerow((*names, "state", "reason"))
+        table.writerow((*names, "state", "reason", "usd_is"))
         for each in found:
             has_paid = each.state is State.ISSUED
             amount, _, _ = self._assets.amount(
@@ -155,27 +182,48 @@ class PaymentPages:
                     each.credit_count,
                     amount.replace(",", ""),
                     self._assets.symbol(each.asset),
-                    price_usd(each.credit_count),
+                    f"{worth_usd(each.credit_count, each.worth).normalize():f}",
                     each.payer,
                     each.signature,
                     each.state.value,
                     each.reason.value if each.reason is not None else "",
+                    "list price" if each.worth is None else "worth when paid",
                 )
             )
         return text.getvalue()
 
-    async def _totals(self, user_id: UserId) -> Sequence[WalletTotal]:
-        sums: defaultdict[Wallet, list[WalletSum]] = defaultdict(list)
-        for each in await self._history.sums_of_wallets(user_id):
-            sums[each.wallet].append(each)
-        return [
-            WalletTotal(
-                linked.wallet,
-                [self._assets.amount(each.paid, each.asset) for each in sums[linked.wallet]],
-                sum(each.payments for each in sums[linked.wallet]),
-            )
-            for linked in await self._wallets.of_user(user_id)
-        ]
+
+def totals(
+    linked: Sequence[LinkedWallet], sums: Sequence[WalletSum], assets: Assets
+) -> Sequence[WalletTotal]:
+    """Return the total of each linked wallet."""
+    by_wallet: defaultdict[Wallet, list[WalletSum]] = defaultdict(list)
+    for each in sums:
+        by_wallet[each.wallet].append(each)
+    return [_total(each, by_wallet[each.wallet], assets) for each in linked]
+
+
+def _total(linked: LinkedWallet, sums: Sequence[WalletSum], assets: Assets) -> WalletTotal:
+    paid: defaultdict[Mint | None, int] = defaultdict(int)
+    for each in sums:
+        paid[each.asset] += each.paid
+    return WalletTotal(
+        wallet=linked.wallet,
+        linked_at=linked.linked_at,
+        paid=[assets.amount(atoms, asset) for asset, atoms in paid.items()],
+        usd=usd_words(sum((each.usd for each in sums), Decimal(0))),
+        payments=sum(each.payments for each in sums),
+        last_at=max((each.last_at for each in sums), default=None),
+    )
+
+
+def _wallet(text: str) -> Wallet | None:
+    """Return the wallet that *text* is; None if it is none."""
+    try:
+        with parsed_by_others():
+            return Wallet(str(Pubkey.from_string(text)))
+    except ValueError:
+        return None
 
 
 def _signature(text: str) -> Signature | None:

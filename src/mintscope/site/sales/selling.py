@@ -70,7 +70,9 @@ class StatementPages:
         """Return the routes of this group."""
         yield get(PAGE, self.show)
         yield post(f"{PAGE}/deposit", self.deposit, Access.SIGNED_IN)
-        yield post(f"{PAGE}/spend-alert", self.set_spend_alert, Access.SIGNED_IN)
+        spending = f"{PAGE}/spend-alert"
+        level = ("level",)
+        yield post(spending, self.set_spend_alert, Access.SIGNED_IN, keeps=level, keeps_on=PAGE)
         yield get(f"{PAGE}/statement.csv", self.download, Access.SIGNED_IN)
 
     async def show(self, request: PageRequest) -> PageResponse:

@@ -100,7 +100,7 @@ class BacktestPages:
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
         yield get(PATH, self.show, Access.SIGNED_IN)
-        yield post(PATH, self.buy, Access.SIGNED_IN)
+        yield post(PATH, self.buy, Access.SIGNED_IN, refilled=tuple(FIRST))
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the form, and the test in the address if the user bought it."""

@@ -13,8 +13,8 @@ from mintscope.solana.blocks import USDC
 BEGIN: Final = """
 INSERT INTO payment (message_hash, signature, payer, address, resource, amount, credits, account,
     holder, key_hash, fee_lamports, last_valid_height, begun_at, lease_until, state, paid, final,
-    asset)
-VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, zeroblob(32), 5000, 1, ?, ?, 'pending', 0, 0, ?)
+    asset, worth)
+VALUES (?, ?, ?, '', ?, ?, ?, ?, ?, zeroblob(32), 5000, 1, ?, ?, 'pending', 0, 0, ?, ?)
 """
 END: Final = """
 UPDATE payment SET state = ?, paid = ?, reason = ?, final = ?, resolved = ?, resolved_at = ?,
@@ -36,6 +36,7 @@ class PaidRow:
     reason: str | None = None
     asset: str = USDC
     payer: str = ""
+    worth: int | None = None
 
     @property
     def signature(self) -> str:
@@ -55,7 +56,7 @@ def insert(folder: Path, *rows: PaidRow) -> None:
         bought = f"/v1/credits/purchase?bundle={row.credit_count}" if account else "/v1/token/x"
         credit_count = row.credit_count if account else 0
         at = row.begun_at
-        what = (bought, row.amount, credit_count, account, account, at, at, row.asset)
+        what = (bought, row.amount, credit_count, account, account, at, at, row.asset, row.worth)
         db.execute(BEGIN, (name, row.signature, row.wallet, *what))
         if row.state != "pending":
             paid = row.amount if row.state == "issued" else 0

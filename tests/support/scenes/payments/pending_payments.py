@@ -27,13 +27,14 @@ def new_token(name: str) -> NewToken:
     return NewToken(credits=10, token_hash=CredentialHash(named("token " + name)), hint="12345678")
 
 
-def new_payment(
+def new_payment(  # noqa: PLR0913 - one argument for each part
     name: str,
     *,
     balance_after: int = 10**9,
     mark: int = 10**9,
     budget: Budget | None = None,
     quote: bytes | None = None,
+    worth: int | None = None,
     **changes: Any,
 ) -> PendingPayment:
     payment = Payment(
@@ -58,6 +59,7 @@ def new_payment(
         balance_after=balance_after,
         budget=budget or Budget(),
         lease_until=UnixMs(payment.begun_at + 60_000),
+        worth=worth,
     )
 
 

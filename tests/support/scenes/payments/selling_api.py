@@ -4,7 +4,7 @@ import json
 from base64 import b64decode, b64encode, urlsafe_b64encode
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -14,6 +14,7 @@ import pytest
 from solders.keypair import Keypair
 
 from mintscope.app.config.config import ApiConfig
+from mintscope.app.payments import worth_by_prices_of
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import UnixMs
 from mintscope.payments.audit import Closure
@@ -218,9 +219,11 @@ async def opened(
     """Open another process of the shop; *changes* are to its facilitator."""
     facilitator, price, sol = world.facilitator(**changes), MovablePrice(), MovableSol()
     usdc_price = MovablePrice()
+    tokens = payment_tokens(facilitator, [price, usdc_price], sol)
+    facilitator = replace(facilitator, worth=worth_by_prices_of(tokens))
     merchant = Merchant(
         facilitator=facilitator,
-        payment_tokens=payment_tokens(facilitator, [price, usdc_price], sol),
+        payment_tokens=tokens,
         rotations=world.stores[-1],
         adopter=world.adopter(),
         origin=origin,

@@ -126,9 +126,20 @@ def account() -> ApiCall[results.AccountHoldings]:
     return _call("GET", "/v1/account", results.AccountHoldings)
 
 
-def cap_key(key_id: int, month_credits_max: int) -> ApiCall[results.CappedKey]:
-    """Return the call that lowers the monthly cap of a key."""
-    body = {"monthCreditsMax": month_credits_max}
+def cap_key(
+    key_id: int,
+    month_credits_max: int | None = None,
+    networks: Sequence[str] | None = None,
+) -> ApiCall[results.CappedKey]:
+    """Return the call that tightens the limits of a key; None leaves one as it is.
+
+    networks    addresses, or networks in CIDR notation, that the key is accepted from
+    """
+    body: dict[str, Any] = {}
+    if month_credits_max is not None:
+        body["monthCreditsMax"] = month_credits_max
+    if networks is not None:
+        body["networks"] = list(networks)
     return _call("PATCH", f"/v1/account/keys/{key_id}", results.CappedKey, body)
 
 

@@ -70,10 +70,11 @@ class AccountHoldings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class CappedKey(msgspec.Struct, frozen=True, rename="camel"):
-    """A key and its cap."""
+    """A key and its limits; no networks: it is accepted from anywhere."""
 
     key_id: int
     month_credits_max: int | None
+    networks: list[str]
 
 
 class CreditDeposit(msgspec.Struct, frozen=True, rename="camel"):

@@ -1,4 +1,4 @@
-"""Signals, which are alert rules over one number of a report, and their firings."""
+"""Signals, which are alerts over one number of a report, and their firings."""
 
 import msgspec
 
