@@ -91,15 +91,20 @@ async def test_the_wallet_of_a_demo_buys_once_it_was_asked(
     assert asked == ["Demo wallet: sign this payment?"] * 2
 
 
+@pytest.mark.parametrize("has_wallet", [True, False])
 @pytest.mark.parametrize("size", [(390, 844), (1280, 900)])
-async def test_nothing_moves_when_a_wallet_is_found(
-    chromium: Browser, shop: Shopfront, size: tuple[int, int]
+async def test_nothing_moves_when_a_wallet_is_found_or_none_is(
+    chromium: Browser, shop: Shopfront, size: tuple[int, int], *, has_wallet: bool
 ) -> None:
     async with visiting(chromium, shop.site.origin, size=size) as visitor:
         await visitor.page.add_init_script(MOVED)
-        await shop.wallet().enter(visitor.page)
+        if has_wallet:
+            await shop.wallet().enter(visitor.page)
         await visitor.open("/buy/10")
-        await visitor.page.get_by_role("button", name="Test wallet").wait_for()
+        if has_wallet:
+            await visitor.page.get_by_role("button", name="Test wallet").wait_for()
+        else:
+            await visitor.reads("There is no wallet in this browser.")
         await visitor.page.wait_for_timeout(200)  # some frames: then it has the movers
         moved = await visitor.page.evaluate("window.moved")
     assert sum(float(each.partition(":")[0]) for each in moved) <= MOVED_MAX, moved

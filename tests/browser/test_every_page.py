@@ -20,8 +20,8 @@ from mintscope.kit.http.routes import Route, Router
 from mintscope.site.routes import SEGMENT, PageRoute
 from mintscope.solana.blocks import WSOL
 from support.scenes.page_scene import NEWCOMER, PERSON, PROTECTED, scene_at
-from support.scenes.people.browsing import Visitor, visiting
-from support.scenes.people.page_checks import Fault, look_at
+from support.scenes.people.browsing import MOVED, Visitor, visiting
+from support.scenes.people.page_checks import Fault, look_at, open_still
 from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website, served_website, website
 
 BACKTEST: Final = f"/token/{WSOL}/backtest?where=change_h1+%3E+0"
@@ -263,8 +263,9 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
             faults += await look_at(visitor.page, "sign-in-code-wrong")
             await visitor.page.get_by_label("Code of your app").fill(str(places["code"]))
             await visitor.press("Sign in")
+        await visitor.page.add_init_script(MOVED)
         for name, address in ADDRESSES[role].items():
-            await visitor.open(address.format_map(places))
+            faults += await open_still(visitor, address.format_map(places), name)
             faults += await look_at(visitor.page, name)
         for name, (address, button) in SENT_AS_THEY_STAND[role].items():
             await visitor.open(address.format_map(places))

@@ -131,7 +131,7 @@ async def test_a_swap_is_drawn_a_few_times_and_not_for_a_second(
 
 
 async def style_count(told: CDPSession) -> int:
-    """Return how often styles were computed, once a frame at most."""
+    """Return the number of computations of styles, at most one a frame."""
     metrics = (await told.send("Performance.getMetrics"))["metrics"]
     return next(int(each["value"]) for each in metrics if each["name"] == "RecalcStyleCount")
 

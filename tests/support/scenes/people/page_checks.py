@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from playwright.async_api import CDPSession, Page
 
-from support.scenes.people.browsing import AXE, ROOT
+from support.scenes.people.browsing import AXE, ROOT, Visitor
 
 PICTURES: Final = ROOT / "build" / "screenshots"
 PICTURES_WANTED: Final = "SCREENSHOTS" in os.environ  # noqa: TID251 - they take a third of the time
@@ -102,6 +102,12 @@ VIOLATIONS: Final = """async (rules) => {
 }"""
 
 
+SHIFT_MAX: Final = 0.02
+# Until two frames were painted: scripts have run, and what they moved has been reported.
+PAINTED: Final = """() => new Promise((done) => requestAnimationFrame(() =>
+  requestAnimationFrame(() => setTimeout(done))))"""
+
+
 class Fault(NamedTuple):
     """Something wrong with a page."""
 
@@ -113,7 +119,7 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
     """Return the faults of the page as it stands; take pictures if SCREENSHOTS is set."""
     faults: list[Fault] = []
     looks_the_same = False
-    await page.evaluate(AXE.read_text())
+    await page.evaluate(AXE.read_text(encoding="utf-8"))
     for scheme, width in VIEWS:
         where = f"{name}, {scheme}, {width}"
         await page.emulate_media(color_scheme=scheme)
@@ -131,6 +137,22 @@ async def look_at(page: Page, name: str, *, pictures: Path = PICTURES) -> list[F
     ]
     await _resize(page, WIDTHS["wide"])
     faults += [Fault(name, each) for each in await _keyboard(page)]
+    return faults
+
+
+async def open_still(visitor: Visitor, path: str, name: str) -> list[Fault]:
+    """Open *path* on a phone, then wide; return the faults if the page moves while it loads.
+
+    The page has MOVED as a script.
+    """
+    faults = []
+    for width in ("narrow", "wide"):
+        await _resize(visitor.page, WIDTHS[width])
+        await visitor.open(path)
+        await visitor.page.evaluate(PAINTED)
+        moved: list[str] = await visitor.page.evaluate("window.moved")
+        if sum(float(each.partition(":")[0]) for each in moved) > SHIFT_MAX:
+            faults.append(Fault(f"{name}, {width}", f"it moves: {'; '.join(moved)}"))
     return faults
 
 
