@@ -47,11 +47,12 @@ def _commands(page: Path) -> str:
     return "\n".join("".join(each) for each in found)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_a_page_names_exists(page: Path) -> None:
-    named = re.findall(r"^(?:|.*`)mintscope ([a-z][a-z-]*)", _commands(page), re.MULTILINE)
+def test_every_command_a_page_names_exists() -> None:
+    command = re.compile(r"^(?:|.*`)mintscope ([a-z][a-z-]*)", re.MULTILINE)
+    named = {(page.name, name) for page in PAGES for name in command.findall(_commands(page))}
 
-    assert set(named) <= commands()
+    assert {(page, name) for page, name in named if name not in commands()} == set()
+    assert named
 
 
 def test_every_command_is_named_by_a_page() -> None:
@@ -60,10 +61,15 @@ def test_every_command_is_named_by_a_page() -> None:
     assert [name for name in commands() if f"mintscope {name}" not in text] == []
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_file_a_page_links_to_exists(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text()):
-        assert (page.parent / target).exists(), target
+def test_every_file_a_page_links_to_exists() -> None:
+    links = [
+        (page, target)
+        for page in PAGES
+        for target in re.findall(r"\]\(([^)#:]+)\)", page.read_text())
+    ]
+
+    assert [(page, target) for page, target in links if not (page.parent / target).exists()] == []
+    assert links
 
 
 def test_every_make_target_the_readme_names_exists() -> None:

@@ -137,12 +137,18 @@ class Devchain:
     def entries(self, block: ChainBlock) -> list[Json]:
         """Return the transactions of *block* as getBlock shows them."""
         landed = (each.entry for each in self.vm.held(block.slot))
-        signed = zip(block.transactions, _signatures(block), strict=True)
-        parent = block.parent_blockhash
-        return [
-            *(render(each, signature, parent, self.world) for each, signature in signed),
-            *landed,
-        ]
+        return [*(self._rendered(block, at) for at in range(len(block.transactions))), *landed]
+
+    def entry(self, block: ChainBlock, at: int) -> Json:
+        """Return the transaction of *block* at index *at*, as getBlock shows it."""
+        made = len(block.transactions)
+        if at >= made:
+            return self.vm.held(block.slot)[at - made].entry
+        return self._rendered(block, at)
+
+    def _rendered(self, block: ChainBlock, at: int) -> Json:
+        signature = _signature(block, at)
+        return render(block.transactions[at], signature, block.parent_blockhash, self.world)
 
     def signatures(self, block: ChainBlock) -> list[Signature]:
         """Return the signatures of the transactions of *block*."""
@@ -214,5 +220,8 @@ def _history(opens: UnixS, days: float) -> set[UnixS]:
 
 def _signatures(block: ChainBlock) -> Iterator[Signature]:
     """Yield the signatures of the market's transactions in *block*."""
-    for index in range(len(block.transactions)):
-        yield Signature(text(sha512(f"{block.blockhash}/{index}".encode()).digest()))
+    return (_signature(block, at) for at in range(len(block.transactions)))
+
+
+def _signature(block: ChainBlock, at: int) -> Signature:
+    return Signature(text(sha512(f"{block.blockhash}/{at}".encode()).digest()))

@@ -45,6 +45,10 @@ class Chain(Protocol):
         """Return the transactions of *block* as getBlock shows them."""
         ...
 
+    def entry(self, block: ChainBlock, at: int) -> Json:
+        """Return the transaction of *block* at index *at*, as getBlock shows it."""
+        ...
+
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:
         """Return the signatures of the transactions of *block*."""
         ...

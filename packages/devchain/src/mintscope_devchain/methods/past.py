@@ -60,7 +60,7 @@ class ChainPast:
         if signature not in signatures:  # of a fork that died
             return None
         at = [str(each) for each in signatures].index(signature)
-        return block, self._chain.entries(block)[at]
+        return block, self._chain.entry(block, at)
 
     def _of(self, slot: int) -> tuple[Done, ...]:
         """Return the transactions in the block of *slot*, newest first."""
