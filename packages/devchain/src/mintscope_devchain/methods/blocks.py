@@ -18,6 +18,7 @@ from mintscope_devchain.methods.params import (
     table,
     unsupported_version,
 )
+from mintscope_devchain.render import Named
 from mintscope_devchain.svm.vm import Vm
 from mintscope_devchain.transaction import Json
 
@@ -47,6 +48,10 @@ class Chain(Protocol):
 
     def entry(self, block: ChainBlock, at: int) -> Json:
         """Return the transaction of *block* at index *at*, as getBlock shows it."""
+        ...
+
+    def named(self, block: ChainBlock) -> Sequence[Named]:
+        """Return error and keys of each transaction of the market in *block*."""
         ...
 
     def signatures(self, block: ChainBlock) -> Sequence[Signature]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import chain as joined
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mintscope_devchain.blockstore import ChainBlock
 from mintscope_devchain.methods.blocks import Chain
@@ -34,7 +34,7 @@ def done(landed: LandedTransaction) -> Done:
 
 
 class ChainPast:
-    """The transactions in a chain's stored blocks, each rendered once to find its keys."""
+    """The transactions in a chain's stored blocks, the keys of each found once."""
 
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
@@ -70,12 +70,13 @@ class ChainPast:
         known = self._blocks.get(block.blockhash)
         if known is None:
             self._forget()
-            shown = zip(self._chain.signatures(block), self._chain.entries(block), strict=True)
-            sent = {each.signature: done(each) for each in self._chain.vm.held(slot)}
-            known = tuple(
-                sent.get(signature) or _of_market(signature, block, entry)
-                for signature, entry in shown
-            )[::-1]
+            named = self._chain.named(block)
+            signatures = self._chain.signatures(block)[: len(named)]
+            made = [
+                Done(signature, block.slot, block.time, error, None, keys)
+                for signature, (error, keys) in zip(signatures, named, strict=True)
+            ]
+            known = (*made, *map(done, self._chain.vm.held(slot)))[::-1]
             self._blocks[block.blockhash] = known
             self._slots |= {each.signature: slot for each in known}
         return known
@@ -88,10 +89,3 @@ class ChainPast:
         kept = {block.blockhash for slot in blockstore.slots if (block := blockstore.block(slot))}
         self._blocks = {name: each for name, each in self._blocks.items() if name in kept}
         self._slots = {one.signature: one.slot for each in self._blocks.values() for one in each}
-
-
-def _of_market(signature: str, block: ChainBlock, entry: Any) -> Done:  # Any: JSON
-    loaded = entry["meta"]["loadedAddresses"]
-    keys = [*entry["transaction"]["message"]["accountKeys"]]
-    keys += [*loaded["writable"], *loaded["readonly"]]
-    return Done(signature, block.slot, block.time, entry["meta"]["err"], None, frozenset(keys))
