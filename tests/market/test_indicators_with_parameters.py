@@ -1,6 +1,11 @@
 """Indicators with parameters are those of TA-Lib, talipp or TradingView, at every row."""
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from functools import cache
+from itertools import groupby
+from pathlib import Path
 from random import Random
 from typing import Any, Final
 
@@ -36,10 +41,49 @@ def made(kind: str, count: int = 800, seed: int = 7) -> Bars:
 
 
 SERIES: Final = {kind: made(kind) for kind in KINDS}
+# Of `data/ohlcv`: shares and coins, a day to a minute wide, with gaps; the last is made of trades.
+REAL: Final = (
+    "candles/skender_default_spy_1d", "candles/skender_bitcoin_1d",
+    "candles/lean_bitfinex_btcusd_1h", "candles/lean_coinbase_btceur_1m_20180404",
+    "trades/freqtrade_xrp_eth",
+)  # fmt: skip
+TRADED_S: Final = 900
+
+
+@cache
+def recorded(path: Path) -> Bars:
+    """Return the candles of a file, or those of 15 minutes of its trades."""
+    with path.open() as file:
+        lines = [[*map(float, line)] for line in candle_lines(csv.reader(file))]
+    times, opens, highs, lows, closes, amounts = np.array(lines).T
+    dollars = amounts * (highs + lows + closes) / 3
+    return Bars(times.astype(np.int64), opens, highs, lows, closes, dollars, is_whole=True)
+
+
+def candle_lines(lines: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Yield the time, four prices and volume of each candle of a file."""
+    head = next(lines)
+    if head[0] == "t":
+        yield from (line[:6] for line in lines)
+        return
+    for bucket, trades in groupby(lines, lambda line: int(line[0]) // 1000 // TRADED_S):
+        of = list(trades)
+        prices = [float(line[3]) for line in of]
+        candle = (prices[0], max(prices), min(prices), prices[-1])
+        amount = sum(float(line[4]) for line in of)
+        yield [str(each) for each in (bucket * TRADED_S, *candle, amount)]
+
+
+@pytest.fixture(params=(*KINDS, *REAL))
+def bars(request: pytest.FixtureRequest) -> Bars:
+    if request.param in SERIES:
+        return SERIES[request.param]
+    folder: Path = request.getfixturevalue("shared_data")
+    return recorded(folder / f"ohlcv/{request.param}.csv")
 
 
 @pytest.fixture(params=KINDS)
-def bars(request: pytest.FixtureRequest) -> Bars:
+def made_bars(request: pytest.FixtureRequest) -> Bars:
     return SERIES[request.param]
 
 
@@ -186,8 +230,8 @@ def test_supertrend(bars: Bars, size: int, factor: float) -> None:
     found = read(f"supertrend({size},{factor})").of(bars)
     near(found, pine_supertrend(bars, factor, size))
     theirs = list(SuperTrend(size, factor, ohlcv(bars)))
-    same = rows(theirs[-200:], "value")[:, 0]  # talipp's begins with bands of 0
-    near(found[-200:, 0], same)
+    begun = 2 * size + 100  # talipp's begins with bands of 0
+    near(found[begun:, 0], rows(theirs[begun:], "value")[:, 0])
 
 
 @pytest.mark.parametrize(("conversion", "base", "span"), [(9, 26, 52), (2, 3, 5), (20, 60, 120)])
@@ -202,12 +246,17 @@ def test_ichimoku(bars: Bars, conversion: int, base: int, span: int) -> None:
 
 
 def test_anchored_price(bars: Bars) -> None:
-    found = read("avwap(6000)").of(bars)
+    """No library has it: the sums of its definition, exact, at every row."""
+    found = read(f"avwap({bars.times[100]})").of(bars)
     assert np.isnan(found[:100]).all()
-    for n in (100, 101, 700):
-        paid = sum(bars.volumes[100 : n + 1].tolist())
-        tokens = sum((bars.volumes[100 : n + 1] / bars.typical[100 : n + 1]).tolist())
-        assert found[n] == pytest.approx(paid / tokens, rel=CLOSE)
+    paid = tokens = Fraction(0)
+    for n in range(100, len(bars.times)):
+        paid += Fraction(bars.volumes[n])
+        tokens += Fraction(bars.volumes[n]) / Fraction(bars.typical[n])
+        if tokens:
+            assert found[n] == pytest.approx(float(paid / tokens), rel=CLOSE)
+        else:
+            assert np.isnan(found[n])
 
 
 def without_its_beginning(bars: Bars, cut: int) -> Bars:
@@ -223,7 +272,8 @@ def without_its_beginning(bars: Bars, cut: int) -> Bars:
 
 
 @pytest.mark.parametrize("name", INDICATORS)
-def test_without_its_beginning_each_value_is_exact_or_none(bars: Bars, name: str) -> None:
+def test_without_its_beginning_each_value_is_exact_or_none(made_bars: Bars, name: str) -> None:
+    bars = made_bars
     asked = read("obv(24000)" if name == "obv" else "avwap(24000)" if name == "avwap" else name)
     long = made("wandering", 4_000) if asked.reach > 300 else bars
     for cut in (1, 37, 250):
@@ -236,7 +286,8 @@ def test_without_its_beginning_each_value_is_exact_or_none(bars: Bars, name: str
 
 
 @pytest.mark.parametrize("name", INDICATORS)
-def test_the_newest_rows_alone_are_those_of_all(bars: Bars, name: str) -> None:
+def test_the_newest_rows_alone_are_those_of_all(made_bars: Bars, name: str) -> None:
+    bars = made_bars
     asked = read(name)
     whole = asked.of(bars)
     found = asked.newest(bars, 40)

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from mintscope.market.engine.given import Floats, Ints
+from mintscope.market.engine.kernels import ROUNDING
 from mintscope.market.indicators.bars import Bars, nothing, windows
 from mintscope.market.indicators.registry import Parameter, indicator, period
 
@@ -52,10 +53,12 @@ def avwap(bars: Bars, anchor: int) -> Floats:
 def mfi(bars: Bars, size: int) -> Floats:
     """Money flow index, 0 to 100: the share of what was traded at rising typical prices.
 
-    Null if the typical price did not move, or nothing was traded.
+    Null if the typical price did not move, or nothing was traded.  Typical prices that differ by
+    rounding alone are equal.
     """
     found = nothing(bars)
     moves = np.diff(bars.typical)
+    moves[np.abs(moves) <= ROUNDING * bars.typical[1:]] = 0.0
     flows = bars.volumes[1:]
     rising = windows(np.where(moves > 0, flows, 0.0), size).sum(axis=1)
     falling = windows(np.where(moves < 0, flows, 0.0), size).sum(axis=1)
