@@ -22,8 +22,7 @@ from bench.mainnet.chain import Chain
 from bench.pace import time_of
 from bench.turns import spread
 from mintscope.app.config.groups import DexConfig
-from mintscope.app.running.decode_worker import decoding_ahead
-from mintscope.app.running.decoding import decoder
+from mintscope.app.running.decode_worker import decoder, decoding_ahead
 from mintscope.app.stores.sqlite import open_market
 from mintscope.ingest.pipeline import Ingest
 from mintscope.kit.clock import SystemClock

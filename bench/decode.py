@@ -21,7 +21,7 @@ from bench.figure import Figure, tell
 from bench.transactions import Sample, samples
 from bench.turns import spread, take_turns
 from mintscope.dex.decode import decode_block
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.solana.wire import SEARCH_MAX, JsonTransaction, JsonTransactions, may_hold_swap
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -34,7 +34,7 @@ from mintscope.alerts.evaluation import Evaluation
 from mintscope.alerts.evaluator import RENEW_S, AlertEvaluator
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.app.stores.money import SqlAccountStore
-from mintscope.app.stores.sqlite_stores import account_connections
+from mintscope.app.stores.sqlite import account_connections
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.machine import freeze_startup_objects

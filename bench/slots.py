@@ -27,7 +27,7 @@ from bench.slots_floors import floors
 from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.sqlite import open_market
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.ingest.fold import FinalFold
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.machine import expect_batches

@@ -19,7 +19,7 @@ from based58 import b58encode
 from bench.pace import FINALITY_S, SLOT_S
 from bench.transactions import made
 from mintscope.dex.decode import decode_block
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import Slot
 from mintscope.kit.time import DAY_S, MINUTE_S

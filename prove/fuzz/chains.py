@@ -12,7 +12,7 @@ from mintscope.dex.programs import BY_ADDRESS
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.primitives import Signature, Slot
 from mintscope.payments.chain.node import PaymentNode
-from mintscope.payments.settlement import ChainUnavailable
+from mintscope.payments.ports import ChainUnavailable
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.files import FileError, FileSource
 from mintscope.solana.geyser.assembler import Assembler

@@ -8,9 +8,9 @@ from solders.pubkey import Pubkey
 
 from mintscope.kit.primitives import Mint, Wallet
 from mintscope.payments.chain.price_sources import FeedPrice, RpcReserves, Vaults
+from mintscope.payments.ports import ChainUnavailable
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM
 from mintscope.payments.protocol.memo import UnusablePaymentToken
-from mintscope.payments.settlement import ChainUnavailable
 from mintscope.solana.blocks import WSOL
 from prove.fuzz.chains import ENDPOINT
 from prove.fuzz.inputs import changed_bytes, changed_json

@@ -13,10 +13,9 @@ from mintscope.accounts.wallets.wire import PaymentsQuery
 from mintscope.alerts.wire import EventsQuery, NewSignal
 from mintscope.api.screen import ScreenQuery, ScreenRequest
 from mintscope.api.series.backtest import BacktestQuery, BacktestRequest
-from mintscope.api.series.indicator_wire import IndicatorsQuery
-from mintscope.api.series.prices import PricesRequest
+from mintscope.api.series.series import PricesRequest
 from mintscope.api.series.udf import HistoryQuery, MarksQuery, SearchQuery, SymbolQuery
-from mintscope.api.series.wire import CandlesQuery, SwapsQuery
+from mintscope.api.series.wire import CandlesQuery, IndicatorsQuery, SwapsQuery
 from mintscope.api.token_list import ListQuery
 from mintscope.api.v1 import BatchRequest
 from mintscope.api.wire import PurchaseQuery, ReportQuery, TokenQuery, read_query

@@ -4,7 +4,7 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-GUESSING: Final = "kit/secrets.py"
+GUESSING: Final = "kit/credentials.py"
 REDELIVERY: Final = "payments/reconciler.py"
 IDENTITY: Final = "kit/sql/identity.py"
 PRICES: Final = "payments/chain/price_sources.py"

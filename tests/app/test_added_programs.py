@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from mintscope.app.cli.app import app
 from mintscope.app.config import values
 from mintscope.app.config.groups import Config, DexConfig
-from mintscope.app.running.decoding import decoder, programs_read
+from mintscope.app.running.decode_worker import decoder, programs_read
 from mintscope.app.stream import stream_of
 from mintscope.dex.decode import decode_block
 from mintscope.dex.programs import TABLE

@@ -14,8 +14,8 @@ from solders.transaction import VersionedTransaction
 from typing_extensions import override
 
 from mintscope.payments.chain.settlement import RpcSettlement
+from mintscope.payments.ports import Settled, Trial, Unresolved
 from mintscope.payments.protocol.envelope import Envelope
-from mintscope.payments.settlement import Settled, Trial, Unresolved
 from support.scenes.payments.payment_world import (
     AMOUNT,
     RESOURCE,

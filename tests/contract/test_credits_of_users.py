@@ -24,8 +24,7 @@ from mintscope.accounts.wallets.credits import (
     Withdrawn,
     hand_over,
 )
-from mintscope.app.stores import postgres
-from mintscope.app.stores import sqlite_stores as sqlite
+from mintscope.app.stores import postgres, sqlite
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.ledger import Debit, Debited
 from mintscope.credits.rotation import RotationDenied

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from mintscope.app.stores.stores import Market
-from mintscope.history.backfill import ENDED_MAX, OPEN_MAX, BackfillJob, BackfillState, Cost
-from mintscope.history.ports import Kind
+from mintscope.history.backfill import ENDED_MAX, OPEN_MAX, BackfillJob, BackfillState, Cost, Kind
 from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from support.fakes.made_chain import MINTS
 from support.scenes.market_engines import MARKET_ENGINES, market_of

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mintscope.app.stores.stores import Market
-from mintscope.dex.swap import Swap
-from mintscope.history.ports import (
+from mintscope.dex.outcome import Swap
+from mintscope.history.backfill import (
     BackfillSlot,
     Cursor,
     Kind,

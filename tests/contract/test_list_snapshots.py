@@ -13,10 +13,10 @@ from typing_extensions import override
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_MS, MINUTE_MS
-from mintscope.market.follow.chunk_files import ChunkFiles
 from mintscope.market.follow.list_cache import (
     DUE_EVERY_S,
     EVERY_S,
+    ChunkFiles,
     ListCache,
     ListKeeper,
     NotStored,
@@ -24,7 +24,7 @@ from mintscope.market.follow.list_cache import (
     store_list,
 )
 from mintscope.market.follow.tailer import look_again_soon
-from mintscope.market.listing.chunks import ChunkInMemory, KeepChunk
+from mintscope.market.listing.columns import ChunkInMemory, KeepChunk
 from mintscope.market.listing.listed import ListLine, ListQuestion, Sort
 from mintscope.market.listing.snapshot import FactPlace, ListSnapshots, SnapshotMark
 from mintscope.market.listing.token_list import FORM, TokenList, pieces

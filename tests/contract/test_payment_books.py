@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 
 from mintscope.app.stores import postgres as openers
-from mintscope.app.stores.sqlite_stores import payment_books, payment_store
+from mintscope.app.stores.sqlite import payment_books, payment_store
 from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS, HOUR_MS, MINUTE_MS
-from mintscope.payments.audit import Acknowledgement, Orphan
-from mintscope.payments.books import DoubtKind, Scan, ScanScope
+from mintscope.payments.audit import Acknowledgement, DoubtKind, Orphan, Scan, ScanScope
 from mintscope.payments.history import Takings
 from mintscope.payments.payment import Evidence, State
 from mintscope.payments.ports import Begun, Budget, FeesAtRisk, PaymentStore, SalesClosed

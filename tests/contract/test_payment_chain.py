@@ -9,12 +9,10 @@ import pytest
 from solders.hash import Hash
 
 from mintscope.kit.primitives import Signature, Wallet
-from mintscope.payments.books import TreasuryHistory
+from mintscope.payments.audit import TreasuryHistory
 from mintscope.payments.facilitator import Demand, VerifiedPayment
 from mintscope.payments.payment import Landed, Unseen
-from mintscope.payments.protocol.envelope import Terms
-from mintscope.payments.protocol.memo import UnusablePaymentToken
-from mintscope.payments.settlement import (
+from mintscope.payments.ports import (
     ChainUnavailable,
     PaymentChain,
     Rejected,
@@ -23,6 +21,8 @@ from mintscope.payments.settlement import (
     Simulated,
     UnknownBlockhash,
 )
+from mintscope.payments.protocol.envelope import Terms
+from mintscope.payments.protocol.memo import UnusablePaymentToken
 from support.scenes.payments.payment_world import AMOUNT, RESOURCE, World, buy, world_at
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.app.stores.sqlite_stores import payment_store
+from mintscope.app.stores.sqlite import payment_store
 from mintscope.kit.primitives import CreditAccount, Mint, Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS, HOUR_MS
 from mintscope.payments.payment import (

@@ -16,10 +16,10 @@ from starlette.routing import Route
 
 from mintscope.kit.primitives import Mint, Wallet
 from mintscope.payments.chain.price_sources import RpcReserves, Vaults
+from mintscope.payments.ports import ChainUnavailable
 from mintscope.payments.price_cache import PoolReserves, TokenReserves
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM
 from mintscope.payments.protocol.memo import UnusablePaymentToken
-from mintscope.payments.settlement import ChainUnavailable
 from mintscope.solana.blocks import USDC, USDT, WSOL, Endpoint
 from support.fakes.pools import Pools
 from support.processes.listening import listening

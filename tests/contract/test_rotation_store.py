@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mintscope.app.stores import postgres as openers
-from mintscope.app.stores.sqlite_stores import payment_store
+from mintscope.app.stores.sqlite import payment_store
 from mintscope.credits.ledger import CreditLedger, Spent
 from mintscope.credits.rotation import RotationDenied, RotationStore
 from mintscope.credits.store.postgres import PostgresCreditLedger

@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 
 from mintscope.app.cli.chain import app
 from mintscope.dex.decode import decode_block
+from mintscope.dex.outcome import Swap
 from mintscope.dex.programs import TABLE
-from mintscope.dex.swap import Swap
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.solana.geyser.assembler import Assembler

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mintscope.dex import base58
-from mintscope.dex.outcome import Decoded
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Decoded, Swap
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     JUPITER,

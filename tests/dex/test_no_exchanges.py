@@ -13,9 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.dex.outcome import Decoded
+from mintscope.dex.outcome import Decoded, RecognisedBy
 from mintscope.dex.programs import TABLE
-from mintscope.dex.swap import RecognisedBy
 from support.scenes.json_transactions import decode_transaction
 from support.scenes.made_transactions import (
     JUPITER,

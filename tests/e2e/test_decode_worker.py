@@ -11,8 +11,7 @@ import msgspec
 import pytest
 
 from mintscope.app.config.groups import DexConfig
-from mintscope.app.running.decode_worker import worker_of
-from mintscope.app.running.decoding import decoder
+from mintscope.app.running.decode_worker import decoder, worker_of
 from mintscope.ingest.decoding import PLACE_BYTES, PLACES, DecodeWorker, Heard, WorkerLost
 from mintscope.solana.geyser.transactions import ProtobufTransactions
 from mintscope.solana.transaction import Transactions

@@ -21,7 +21,7 @@ from typer.testing import CliRunner, Result
 
 from mintscope.app.cli.app import app
 from mintscope.app.stores.folder import held
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Slot, UnixMs, UnixS
 from mintscope.solana.blocks import WSOL, Block
 from mintscope_devchain.chain import Devchain, lines

@@ -10,8 +10,7 @@ from test_late_mint import follow, kept, write
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.sources import reading_backfills
 from mintscope.app.stores.stores import Market
-from mintscope.history.backfill import BackfillJob, BackfillState
-from mintscope.history.ports import Stage
+from mintscope.history.backfill import BackfillJob, BackfillState, Stage
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import UnixMs, UnixS
 from mintscope.solana.blocks import WSOL

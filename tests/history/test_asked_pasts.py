@@ -18,9 +18,10 @@ from mintscope.history.backfill import (
     BackfillState,
     Cost,
     IncompleteBackfill,
+    Kind,
+    Stage,
     Survey,
 )
-from mintscope.history.ports import Kind, Stage
 from mintscope.history.worker import FAILURES_MAX, BackfillQueue
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable, StoreUnavailable

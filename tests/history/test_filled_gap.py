@@ -17,8 +17,7 @@ from mintscope.app.cli.chain import Filling
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.stores.stores import Market
-from mintscope.history.backfill import ImportedCandle
-from mintscope.history.ports import Stage
+from mintscope.history.backfill import ImportedCandle, Stage
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.time import HOUR_S
 from mintscope.market.timeframe import Timeframe

@@ -5,8 +5,8 @@ from pathlib import Path
 import apsw
 
 from mintscope.app.stores.folder import MARKET_FILE
-from mintscope.dex.swap import Swap
-from mintscope.history.ports import FoldedBackfill, Kind
+from mintscope.dex.outcome import Swap
+from mintscope.history.backfill import FoldedBackfill, Kind
 from mintscope.ingest.fold import fold_once
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.log import PricedSwap, SlotHeader

@@ -12,7 +12,7 @@ from test_late_mint import HEAD, addresses, follow, kept, write
 
 from mintscope.app.config.load import child_environment
 from mintscope.app.stores.stores import Market
-from mintscope.history.ports import Kind, Stage
+from mintscope.history.backfill import Kind, Stage
 from mintscope.kit.primitives import Mint
 from mintscope.solana.blocks import WSOL
 from mintscope_devchain.chain import Devchain

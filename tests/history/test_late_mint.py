@@ -19,7 +19,7 @@ from mintscope.app.stores.stores import Market
 from mintscope.dex.decode import decode_block
 from mintscope.history import source as history_node
 from mintscope.history import source as history_reader
-from mintscope.history.ports import Kind, Stage
+from mintscope.history.backfill import Kind, Stage
 from mintscope.history.source import HistoryReader, PacedNode, UnknownSignature
 from mintscope.history.worker import fold_backfill
 from mintscope.ingest.pipeline import Ingest

@@ -18,9 +18,8 @@ from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.sources import gap_mending
 from mintscope.app.stores.stores import Market
-from mintscope.history.backfill import GapCounts, MendPlan
+from mintscope.history.backfill import GapCounts, MendPlan, Stage
 from mintscope.history.mending import SPENT, GapMending
-from mintscope.history.ports import Stage
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS
 from mintscope.kit.time import DAY_S, SECOND_MS

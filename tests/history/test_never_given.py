@@ -11,8 +11,7 @@ from typing_extensions import override
 from mintscope.app.config.groups import Config
 from mintscope.app.sources import BackfillReading, left_out
 from mintscope.app.stores.stores import Market
-from mintscope.history.backfill import IncompleteBackfill
-from mintscope.history.ports import Kind, Stage
+from mintscope.history.backfill import IncompleteBackfill, Kind, Stage
 from mintscope.history.source import PacedNode
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import UnixS

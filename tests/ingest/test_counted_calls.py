@@ -5,8 +5,15 @@ from pathlib import Path
 from typing import Any
 
 from mintscope.app.stores.market import Market
-from mintscope.dex.outcome import Decoded, Moved, Quarantined, QuarantineReason, Unlisted
-from mintscope.dex.swap import RecognisedBy, Swap
+from mintscope.dex.outcome import (
+    Decoded,
+    Moved,
+    Quarantined,
+    QuarantineReason,
+    RecognisedBy,
+    Swap,
+    Unlisted,
+)
 from mintscope.ingest.coverage import CoverageMetrics, UnreadCounters, show_programs, slot_coverage
 from mintscope.ingest.pipeline import Ingest
 from mintscope.ingest.slots import Decode

@@ -17,8 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mintscope.app.stores.folder import MARKET_FILE
-from mintscope.dex.outcome import Decoded, Moved, Quarantined, QuarantineReason, Unlisted
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Decoded, Moved, Quarantined, QuarantineReason, Swap, Unlisted
 from mintscope.ingest.pipeline import Ingest, SourceBroken
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import InsufficientData, UnusableStore

@@ -21,12 +21,12 @@ from mintscope.history.backfill import (
     GapCounts,
     GapMend,
     IncompleteBackfill,
+    Kind,
     MendPlan,
     NotMendable,
     Survey,
 )
 from mintscope.history.mending import DailyCalls, GapMending
-from mintscope.history.ports import Kind
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Slot, UnixMs, UnixS

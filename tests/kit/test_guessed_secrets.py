@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.kit.secrets import (
+from mintscope.kit.credentials import (
     IS_EXAMPLE,
     IS_REGULAR,
     IS_TEXT,

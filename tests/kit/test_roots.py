@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.kit.secrets import Root, derived, parse_root, rotated
+from mintscope.kit.credentials import Root, derived, parse_root, rotated
 from mintscope.kit.time import DAY_S
 
 SECRET = sha256(b"a root").digest()

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.history.backfill import decide_again
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.market.log import PricedSwap, Uncounted

@@ -11,7 +11,7 @@ from talipp.indicators import MACD, VWAP, StochRSI
 from talipp.ohlcv import OHLCV
 
 from mintscope.kit.primitives import UnixS
-from mintscope.market.engine.frame import waypoint
+from mintscope.market.engine.frames import waypoint
 from mintscope.market.engine.given import Floats
 from mintscope.market.engine.kernels import ACC, SERVICE, close_candle
 from mintscope.market.series.pools import SeriesCandle

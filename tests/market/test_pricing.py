@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.pricing import Rate, Unpriced, price_slot, sol_usd, sol_usd_samples

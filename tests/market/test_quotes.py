@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from mintscope.dex.swap import QuoteKind, Swap
+from mintscope.dex.outcome import QuoteKind, Swap
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.pricing import Rate, price_slot, sol_usd_samples
 from mintscope.market.quotes import BASIC, Quotes, oriented

@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.history.backfill import decide_again
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.engine import as_trades

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mintscope.dex.swap import QuoteKind, Swap
+from mintscope.dex.outcome import QuoteKind, Swap
 from mintscope.kit.primitives import Mint, Signature
 from mintscope.market.quotes import oriented
 from mintscope.solana.blocks import USDC, USDT, WSOL

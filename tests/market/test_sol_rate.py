@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from mintscope.dex.swap import RecognisedBy, Swap
+from mintscope.dex.outcome import RecognisedBy, Swap
 from mintscope.history.backfill import decide_again
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.market.log import SlotHeader

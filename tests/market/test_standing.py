@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mintscope.dex.swap import RecognisedBy, Swap
+from mintscope.dex.outcome import RecognisedBy, Swap
 from mintscope.history.backfill import decide_again
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.log import PricedSwap

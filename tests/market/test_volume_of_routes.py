@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Mint, Signature, UnixS
 from mintscope.market.pricing import Rate, price_slot
 from mintscope.solana.blocks import USDC, USDT, WSOL

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import astuple
 
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.engine.engine import Engine, as_trades
 from mintscope.market.engine.kernels import COUNTS, GRAINS, SHARES

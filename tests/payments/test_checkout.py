@@ -20,9 +20,9 @@ from mintscope.payments.checkout import (
     Payer,
 )
 from mintscope.payments.merchant import report_order
+from mintscope.payments.ports import Outcome
 from mintscope.payments.protocol.envelope import Resource
 from mintscope.payments.protocol.headers import Presented
-from mintscope.payments.settlement import Outcome
 from support.scenes.service import NOW, credit_token
 from support.scenes.stores import money_in
 

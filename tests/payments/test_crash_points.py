@@ -27,7 +27,7 @@ from mintscope.kit.primitives import Mint, Signature, UnixMs
 from mintscope.payments import audit as audit_module
 from mintscope.payments import facilitator as facilitator_module
 from mintscope.payments import reconciler as reconciler_module
-from mintscope.payments.books import Arrivals, DoubtKind, Scan, ScanScope
+from mintscope.payments.audit import Arrivals, DoubtKind, Scan, ScanScope
 from mintscope.payments.facilitator import Credits, Demand
 from mintscope.payments.payment import (
     MISSED_BLOCKS,
@@ -41,7 +41,17 @@ from mintscope.payments.payment import (
     Unseen,
     apply,
 )
-from mintscope.payments.ports import Budget, Found, PendingPayment
+from mintscope.payments.ports import (
+    AlreadyUsed,
+    Budget,
+    ChainUnavailable,
+    Found,
+    Outcome,
+    PendingPayment,
+    Settled,
+    Simulated,
+    Unresolved,
+)
 from mintscope.payments.protocol.envelope import (
     Envelope,
     MessageHash,
@@ -53,14 +63,6 @@ from mintscope.payments.protocol.envelope import (
 )
 from mintscope.payments.protocol.headers import Presented
 from mintscope.payments.reconciler import Secrets
-from mintscope.payments.settlement import (
-    AlreadyUsed,
-    ChainUnavailable,
-    Outcome,
-    Settled,
-    Simulated,
-    Unresolved,
-)
 from support.fakes.books_memory import MemoryBooks
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.payment_build import FEE_PAYER, TERMS, pay

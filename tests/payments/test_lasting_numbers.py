@@ -1,7 +1,6 @@
 """Numbers that clients, operators and the chain itself rely on."""
 
-from mintscope.payments.audit import PAGES_MAX
-from mintscope.payments.books import ScanScope
+from mintscope.payments.audit import PAGES_MAX, ScanScope
 from mintscope.payments.ports import (
     FEE_SHARES,
     FINAL_AFTER_SLOTS,

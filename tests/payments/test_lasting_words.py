@@ -6,7 +6,7 @@ from mintscope.credits.invariants import DOUBTED_LOOKS, SETTLED_AFTER_MS, Invari
 from mintscope.kit.credentials import CredentialHash, make_credit_token
 from mintscope.kit.primitives import Wallet
 from mintscope.kit.time import DAY_MS
-from mintscope.payments.books import DoubtKind, ScanScope
+from mintscope.payments.audit import DoubtKind, ScanScope
 from mintscope.payments.payment import State
 from mintscope.payments.protocol.envelope import (
     HELD_OPEN_S,

@@ -16,9 +16,9 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.time import DAY_MS, HOUR_MS
 from mintscope.payments.payment import PaidReport, Sighting, State, UnreadablePayment
-from mintscope.payments.ports import Budget
-from mintscope.payments.settlement import (
+from mintscope.payments.ports import (
     AlreadyUsed,
+    Budget,
     Obstacle,
     Settled,
     Unavailable,

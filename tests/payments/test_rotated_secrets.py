@@ -2,9 +2,8 @@
 
 from hashlib import sha256
 
-from mintscope.kit.credentials import CredentialHash, hash_credential
+from mintscope.kit.credentials import CredentialHash, Root, hash_credential
 from mintscope.kit.primitives import UnixMs, Wallet
-from mintscope.kit.secrets import Root
 from mintscope.payments.protocol.envelope import MessageHash
 from mintscope.payments.reconciler import OVERLAP_MS, Secrets
 

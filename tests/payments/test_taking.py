@@ -32,22 +32,11 @@ from mintscope.payments.payment import (
     Unseen,
     weigh,
 )
-from mintscope.payments.ports import Budget, Inconsistent
-from mintscope.payments.protocol.envelope import (
-    Envelope,
-    RecentBlockhash,
-    RefusalReason,
-    Refused,
-    Resource,
-    Signed,
-    open_envelope,
-)
-from mintscope.payments.protocol.headers import Presented
-from mintscope.payments.protocol.verify import FEE_LAMPORTS_USUAL, find_memo, transferred
-from mintscope.payments.reconciler import Reconciler, Secrets
-from mintscope.payments.settlement import (
+from mintscope.payments.ports import (
     AlreadyUsed,
+    Budget,
     ChainUnavailable,
+    Inconsistent,
     Obstacle,
     Outcome,
     Rejected,
@@ -60,6 +49,18 @@ from mintscope.payments.settlement import (
     Unresolved,
     Used,
 )
+from mintscope.payments.protocol.envelope import (
+    Envelope,
+    RecentBlockhash,
+    RefusalReason,
+    Refused,
+    Resource,
+    Signed,
+    open_envelope,
+)
+from mintscope.payments.protocol.headers import Presented
+from mintscope.payments.protocol.verify import FEE_LAMPORTS_USUAL, find_memo, transferred
+from mintscope.payments.reconciler import Reconciler, Secrets
 from mintscope.payments.trials import Trials
 from support.fakes.payment_memory import MemoryPaymentStore
 from support.scenes.payments.payment_build import (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.app.running.hours import HourWriter
+from mintscope.app.running.operating import HourWriter
 from mintscope.kit.audit import COMMAND_LINE, HourSeries, Series, hour_of, requests_of
 from mintscope.kit.metrics import CREDITS_SOLD, REQUESTS
 from mintscope.kit.primitives import Slot, UnixS

@@ -38,8 +38,8 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.payments.chain import node as payment_node
 from mintscope.payments.facilitator import LEASE_MARGIN_S
 from mintscope.payments.payment import State
+from mintscope.payments.ports import ChainUnavailable
 from mintscope.payments.protocol.envelope import HELD_OPEN_S
-from mintscope.payments.settlement import ChainUnavailable
 from mintscope.solana.pace import BLOCKHASH_BLOCKS
 from mintscope_devchain.blockstore import SlotPace, slot_pace
 from support.scenes.payments.payment_world import MovingTransport, World, world_at

@@ -11,7 +11,7 @@ import pytest
 from typing_extensions import override
 
 from mintscope.app.stores.market import Market
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.ingest.pipeline import Ingest
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Mint, Slot, UnixMs

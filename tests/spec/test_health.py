@@ -4,7 +4,7 @@ import asyncio
 from pathlib import Path
 
 from mintscope import __version__
-from mintscope.kit.check import Check
+from mintscope.kit.checks import Check
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import UnixS
 from mintscope.market.coverage import Coverage, ProgramHour, Tally

@@ -11,7 +11,7 @@ from prometheus_client import REGISTRY
 
 from mintscope.kit.credentials import hint
 from mintscope.payments.payment import State
-from mintscope.payments.settlement import ChainUnavailable
+from mintscope.payments.ports import ChainUnavailable
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import EXPIRY_SLOTS, World, on_older_chain
 from support.scenes.payments.selling_api import (

@@ -11,7 +11,7 @@ from mintscope.kit.audit import COMMAND_LINE
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.payments.audit import Orphan
 from mintscope.payments.payment import Landed, State
-from mintscope.payments.ports import Begun, Budget
+from mintscope.payments.ports import Begun, Budget, Settled, Unresolved
 from mintscope.payments.protocol.envelope import Resource
 from mintscope.payments.search import (
     FOUND_MAX,
@@ -23,7 +23,6 @@ from mintscope.payments.search import (
     advise_orphan,
     advise_unknown,
 )
-from mintscope.payments.settlement import Settled, Unresolved
 from support.scenes.payments.payment_world import (
     AMOUNT,
     KEY,

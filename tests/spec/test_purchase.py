@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from mintscope.kit.credentials import CredentialKind, hint, is_well_formed
-from mintscope.payments.settlement import ChainUnavailable
+from mintscope.payments.ports import ChainUnavailable
 from support.fakes.reports import TRACKED
 from support.scenes.payments.payment_world import World
 from support.scenes.payments.selling_api import (

@@ -16,7 +16,7 @@ import pytest
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-from mintscope.kit.secrets import Root
+from mintscope.kit.credentials import Root
 from mintscope.payments.reconciler import Secrets
 from support.deployment import ROOT
 from support.fakes.reports import TRACKED, UNTRACKED

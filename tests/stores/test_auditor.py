@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mintscope.app.stores import postgres as openers
-from mintscope.app.stores.sqlite_stores import payment_books
+from mintscope.app.stores.sqlite import payment_books
 from mintscope.kit.sql.postgres import PostgresDatabase
 from support.scenes.postgres import dsn_in
 

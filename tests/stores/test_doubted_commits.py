@@ -17,12 +17,12 @@ from mintscope.credits.ledger import Debit, Debited, Reversal, Spent, TooFew
 from mintscope.credits.store import postgres as credit_batches
 from mintscope.credits.store.postgres import (
     DEBIT,
+    PREPAY,
     SPEND,
     CreditBatches,
     PostgresCreditBook,
     PostgresCreditLedger,
 )
-from mintscope.credits.store.postgres_minutes import PREPAY
 from mintscope.credits.store.statements import ADD
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash, make_credit_token

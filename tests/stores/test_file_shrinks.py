@@ -10,9 +10,8 @@ from prometheus_client import REGISTRY
 
 from mintscope.alerts.alert import FiringId, SignalId
 from mintscope.alerts.evaluation import DueWanted, NewWebhook
-from mintscope.app.stores.compacting import compact_files
 from mintscope.app.stores.folder import MARKET_FILE, WEBHOOKS_FILE
-from mintscope.app.stores.sqlite_stores import webhook_queue
+from mintscope.app.stores.sqlite import compact_files, webhook_queue
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql import sqlite as shrinking
 from mintscope.kit.sql.sqlite import BUSY_TIMEOUT_MS, SqliteDatabase, size_of

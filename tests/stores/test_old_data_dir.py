@@ -29,11 +29,10 @@ from mintscope.app.stores.sqlite import open_market, open_money
 from mintscope.credits.invariants import Invariant, Violation
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import Mint, Signature
-from mintscope.payments.audit import Auditor
-from mintscope.payments.books import Arrivals, ScanScope
+from mintscope.payments.audit import Arrivals, Auditor, ScanScope
 from mintscope.payments.payment import Landed, Payment, Sighting
+from mintscope.payments.ports import Settlement
 from mintscope.payments.reconciler import Reconciler
-from mintscope.payments.settlement import Settlement
 from support.scenes.old_folder import DATA, FACTS, old_folder
 from support.scenes.payments.audited import violations_of
 

@@ -11,7 +11,7 @@ import pytest
 from prometheus_client import REGISTRY
 from structlog.testing import capture_logs
 
-from mintscope.app.stores.sqlite_stores import payment_store
+from mintscope.app.stores.sqlite import payment_store
 from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.sqlite import open_store
 from mintscope.payments.payment import Dead, Landed, Payment, State

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mintscope.app.stores.folder import keep_roots, load_pepper, load_roots
+from mintscope.kit.credentials import Root
 from mintscope.kit.errors import UnusablePepper
-from mintscope.kit.secrets import Root
 
 ROOT = Root(1, sha256(b"a root").digest())
 

@@ -7,8 +7,8 @@ from mintscope.kit.fair_queue import FairQueue
 from mintscope.kit.metrics import PAYMENTS
 from mintscope.payments.checkout import Checkout
 from mintscope.payments.merchant import Merchant
+from mintscope.payments.ports import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
 from mintscope.payments.protocol.envelope import Refused
-from mintscope.payments.settlement import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
 
 log = structlog.get_logger()
 

@@ -79,10 +79,10 @@ from mintscope.kit.time import DAY_S
 from mintscope.payments.facilitator import Contradiction, Credits, Wanted
 from mintscope.payments.merchant import AcceptedToken, Merchant, NotAdopted, bundle_order
 from mintscope.payments.payment import PaidReport, TopUp
+from mintscope.payments.ports import ChainUnavailable, Settled
 from mintscope.payments.pricing import BUNDLES, Bundle, PriceList, parse_bundle
 from mintscope.payments.protocol.envelope import MessageHash
 from mintscope.payments.reconciler import GENERATED_KEY_BYTES
-from mintscope.payments.settlement import ChainUnavailable, Settled
 
 T = TypeVar("T", bound=Wire)
 

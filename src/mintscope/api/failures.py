@@ -42,8 +42,8 @@ from mintscope.payments.checkout import (
     SignInRefused,
 )
 from mintscope.payments.merchant import Order
+from mintscope.payments.ports import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
 from mintscope.payments.protocol.envelope import RefusalReason, Refused
-from mintscope.payments.settlement import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
 
 GENERAL: Final = "general"
 UNREAD_PATH: Final = "/v1/"  # where a refusal came before the path

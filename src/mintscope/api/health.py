@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from mintscope import __version__
 from mintscope.api.description.operation import Operation
 from mintscope.api.wire import Alive, Health, health_coverage, success
-from mintscope.kit.check import OK, Check, result_of
+from mintscope.kit.checks import OK, Check, result_of
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ErrorCode, ServiceUnavailable
 from mintscope.kit.http.rate_limit import AddressLimit

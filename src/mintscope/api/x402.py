@@ -30,8 +30,7 @@ from mintscope.api.failures import (
 )
 from mintscope.api.gate import HEADER as SIGN_IN_HEADER
 from mintscope.api.gate import Caller, Gate, KeptAnswers, SignIns, name_of
-from mintscope.api.series.indicator_wire import IndicatorsQuery
-from mintscope.api.series.wire import CandlesQuery, SwapsQuery
+from mintscope.api.series.wire import CandlesQuery, IndicatorsQuery, SwapsQuery
 from mintscope.api.wire import AcceptedAsset, HowToPay
 from mintscope.credits.endpoints import NUMBERS
 from mintscope.credits.ledger import CreditLedger, Debited, Reversal
@@ -65,6 +64,7 @@ from mintscope.payments.checkout import (
 )
 from mintscope.payments.facilitator import Wanted
 from mintscope.payments.merchant import Merchant, Order, receipt_extension
+from mintscope.payments.ports import Obstacle, Settled, Unavailable, Unresolved
 from mintscope.payments.pricing import BUNDLES, Bundle
 from mintscope.payments.protocol.envelope import Refused, Requirement, Resource, ResourceKind
 from mintscope.payments.protocol.headers import (
@@ -88,7 +88,6 @@ from mintscope.payments.protocol.mpp import (
     encode_challenge,
     encode_receipt,
 )
-from mintscope.payments.settlement import Obstacle, Settled, Unavailable, Unresolved
 
 # Reports, pages of series and pages of screens: each costs one credit.
 TOKEN_KIND: Final = ResourceKind("/v1/token")

@@ -56,7 +56,7 @@ from mintscope.app.stores.stores import (
 )
 from mintscope.app.web_api import DEFAULT_ORIGIN, HEALTH, OTHER, PUBLIC, ROTATIONS, create_app
 from mintscope.credits.ledger import CreditLedger
-from mintscope.kit.check import Check
+from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.http.application import Draining, HttpApplication, Server, make_server

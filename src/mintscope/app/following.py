@@ -43,7 +43,7 @@ from mintscope.app.running.kernels import telling_what_is_compiled
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.stores import open_market, waiting
 from mintscope.credits.ledger import CreditLedger
-from mintscope.kit.check import Check, result_of
+from mintscope.kit.checks import Check, result_of
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ErrorCode, ServiceUnavailable, UnusableStore
 from mintscope.kit.limits import Limit, Limits
@@ -52,8 +52,8 @@ from mintscope.kit.time import SECOND_MS
 from mintscope.market.coverage import CoverageReader
 from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.broadcaster import Broadcaster
-from mintscope.market.follow.chunk_files import ChunkFiles
 from mintscope.market.follow.list_cache import (
+    ChunkFiles,
     ListCache,
     ListKeeper,
     NextFold,
@@ -67,8 +67,7 @@ from mintscope.market.log import LogReader
 from mintscope.market.report import Reports
 from mintscope.market.series.pools import SeriesReader
 from mintscope.market.store.log_reader import SqlLogReader
-from mintscope.payments.audit import violation_of
-from mintscope.payments.books import ScanScope
+from mintscope.payments.audit import ScanScope, violation_of
 from mintscope.site.sol import MarketParts
 from mintscope.site.status import AgeRules, BooksStatus, MarketStatus, ServiceStatus
 

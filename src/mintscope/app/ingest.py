@@ -20,8 +20,7 @@ from mintscope.app.maintenance import (
     serving_metrics,
     watching,
 )
-from mintscope.app.running.decode_worker import decoding_ahead
-from mintscope.app.running.decoding import decoder, programs_read
+from mintscope.app.running.decode_worker import decoder, decoding_ahead, programs_read
 from mintscope.app.running.kernels import load_ingest_kernels, telling_what_is_compiled
 from mintscope.app.running.list_worker import Order, store_apart
 from mintscope.app.running.logging import logs_json, set_level
@@ -30,7 +29,7 @@ from mintscope.app.sources import backfills_beside, following, mending_gaps, rea
 from mintscope.app.stores.stores import Market, expect_own_stores, open_market, turn
 from mintscope.ingest.coverage import VenueWatch, show_programs
 from mintscope.ingest.pipeline import Ingest, Writing, WrongChain, newest_stored
-from mintscope.kit.check import Check
+from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock, SystemClock
 from mintscope.kit.errors import StoreUnavailable
 from mintscope.kit.machine import expect_batches

@@ -19,8 +19,7 @@ from mintscope.app.config.config import MetricsConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.engine import is_shared
 from mintscope.app.running.processes import Backoff, commit
-from mintscope.kit.check import Check, result_of
-from mintscope.kit.checks import Attempts, CheckWatch, Keep
+from mintscope.kit.checks import Attempts, Check, CheckWatch, Keep, result_of
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.machine import Machine, PublicAddress, freeze_startup_objects, give_memory_back

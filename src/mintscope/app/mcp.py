@@ -90,7 +90,7 @@ async def run_bridge(
             headers[HEADER] = ", ".join([*parts, f"session={secrets.token_hex(8)}"])
             read_budget([headers[HEADER]])
         with extra("mcp", "mcp", "mcp"):
-            from mintscope.mcp.app import NoService, bridge  # noqa: PLC0415 - extra
+            from mintscope.mcp.protocol import NoService, bridge  # noqa: PLC0415 - extra
     except (UnreadableBudget, UnusableStore) as cause:
         raise CannotBridge(str(cause)) from cause
     try:

@@ -29,11 +29,11 @@ from mintscope.app.config.load import expect_closed
 from mintscope.app.stores.stores import Money, open_market
 from mintscope.credits.rotation import RotationStore
 from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import flaw_of_key
 from mintscope.kit.errors import NeedsOperator, PriceUnavailable, ServiceUnavailable, UnusableStore
 from mintscope.kit.limits import Limits
 from mintscope.kit.metrics import TRIALS_REFUSED
 from mintscope.kit.primitives import Mint, Signature, Wallet
-from mintscope.kit.secrets import flaw_of_key
 from mintscope.market.log import LogReader
 from mintscope.payments.audit import Auditor, Recognise, Recognised, SoldItem, recognise
 from mintscope.payments.chain import price_sources
@@ -43,14 +43,13 @@ from mintscope.payments.facilitator import Facilitator
 from mintscope.payments.maintenance import PaymentMaintenance, tell_unreadable
 from mintscope.payments.merchant import AcceptedToken, Adopter, Merchant
 from mintscope.payments.payment import Landed
-from mintscope.payments.ports import WALLET_LAMPORTS_MIN, Budget
+from mintscope.payments.ports import WALLET_LAMPORTS_MIN, Budget, ChainUnavailable, PaymentChain
 from mintscope.payments.price_cache import PinnedPrice, PriceCache, PriceSource
 from mintscope.payments.pricing import Doubt, worth_of_atoms
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM, Terms
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.payments.reconciler import Reconciler, Secrets
 from mintscope.payments.search import Seen
-from mintscope.payments.settlement import ChainUnavailable, PaymentChain
 from mintscope.payments.trials import Trials
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.pace import Pace

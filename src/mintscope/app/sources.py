@@ -24,12 +24,11 @@ import httpx
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.maintenance import running
-from mintscope.app.running.decoding import decoder
+from mintscope.app.running.decode_worker import decoder
 from mintscope.app.stores.stores import Market, reading_turn
-from mintscope.dex.swap import Swap
-from mintscope.history.backfill import IncompleteBackfill, MendPlan, Survey
+from mintscope.dex.outcome import Swap
+from mintscope.history.backfill import IncompleteBackfill, Kind, MendPlan, Survey
 from mintscope.history.mending import DailyCalls, GapMending, is_read, settled
-from mintscope.history.ports import Kind
 from mintscope.history.source import (
     Allow,
     HistoryReader,

@@ -43,7 +43,7 @@ from mintscope.api.v1 import (
 )
 from mintscope.api.x402 import ResourceServer
 from mintscope.credits.ledger import CreditLedger, InstantLedger
-from mintscope.kit.check import Check
+from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import HttpApplication
 from mintscope.kit.http.rate_limit import WRITES, WRITES_OF_ALL, AddressLimits, WriteBudget

@@ -9,12 +9,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mintscope.dex import base58, batch, trace
-from mintscope.dex.outcome import NO_EXCHANGES, Decoded, Quarantined, QuarantineReason, Unreadable
+from mintscope.dex.outcome import (
+    NO_EXCHANGES,
+    Decoded,
+    Quarantined,
+    QuarantineReason,
+    Swap,
+    Unreadable,
+)
 from mintscope.dex.program import Call
 from mintscope.dex.programs import UNLISTED
 from mintscope.dex.readers import unread as unlisted
 from mintscope.dex.recognition import described, recognise
-from mintscope.dex.swap import Swap
 from mintscope.dex.token_accounts import TokenAccounts, signature_of
 from mintscope.dex.trace import KNOWN, TOKEN, TOKEN_2022, Role, Roles
 from mintscope.dex.transfers import exchange_in, is_of_one_piece

@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from mintscope.dex.base58 import data_of
-from mintscope.dex.outcome import QuarantineReason, Unreadable
+from mintscope.dex.outcome import QuarantineReason, Swap, Unreadable
 from mintscope.dex.program import Call
-from mintscope.dex.swap import Swap
 
 SELF_CALL: Final = bytes.fromhex("e445a52e51cb9a1d")
 

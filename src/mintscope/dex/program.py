@@ -7,7 +7,7 @@ from typing import Final, NamedTuple, TypeAlias
 import msgspec
 
 from mintscope.dex.base58 import HEAD_SIZE
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.dex.token_accounts import TokenAccounts
 from mintscope.solana.transaction import Instruction
 

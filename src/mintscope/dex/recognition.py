@@ -44,6 +44,8 @@ from mintscope.dex.outcome import (
     NO_EXCHANGE_PROGRAMS,
     NO_EXCHANGES,
     QuarantineReason,
+    RecognisedBy,
+    Swap,
     Unlisted,
     Unreadable,
 )
@@ -51,7 +53,6 @@ from mintscope.dex.program import Call
 from mintscope.dex.programs import UNLISTED
 from mintscope.dex.readers import unread
 from mintscope.dex.readers.unread import moved_of
-from mintscope.dex.swap import RecognisedBy, Swap
 from mintscope.dex.token_accounts import TokenAccounts
 from mintscope.dex.transfers import (
     Exchange,

@@ -19,9 +19,8 @@ from mintscope.dex.moves import (
     Move,
     moves,
 )
-from mintscope.dex.outcome import QuarantineReason, Unreadable
+from mintscope.dex.outcome import QuarantineReason, Swap, Unreadable
 from mintscope.dex.program import Call, Leg
-from mintscope.dex.swap import Swap
 from mintscope.dex.token_accounts import TokenAccounts, address
 from mintscope.solana.blocks import WSOL
 

@@ -15,10 +15,14 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import astuple
 
-from mintscope.dex.swap import Swap
-from mintscope.history.backfill import ENDED_MAX, OPEN_MAX, BackfillJob, BackfillState, Cost
-from mintscope.history.ports import (
+from mintscope.dex.outcome import Swap
+from mintscope.history.backfill import (
+    ENDED_MAX,
+    OPEN_MAX,
+    BackfillJob,
     BackfillSlot,
+    BackfillState,
+    Cost,
     Cursor,
     FoldedBackfill,
     HistoryJob,

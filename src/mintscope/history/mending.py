@@ -19,11 +19,11 @@ from mintscope.history.backfill import (
     IncompleteBackfill,
     MendPlan,
     NotMendable,
+    Stage,
     Survey,
 )
 from mintscope.history.jobs_store import SqlHistory
 from mintscope.history.join_store import SqlGapMends
-from mintscope.history.ports import Stage
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable, UnusableStore
 from mintscope.kit.metrics import GAPS_GIVEN_UP, GAPS_MENDED, GAPS_OPEN

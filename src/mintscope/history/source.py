@@ -21,10 +21,19 @@ from typing import Annotated, Any, Final, TypeAlias, TypeVar
 import msgspec
 from typing_extensions import override
 
-from mintscope.dex.swap import Swap
-from mintscope.history.backfill import Cost, NotMendable, concerns
+from mintscope.dex.outcome import Swap
+from mintscope.history.backfill import (
+    Cost,
+    Cursor,
+    Kind,
+    Line,
+    ListPage,
+    NotMendable,
+    ReadTransaction,
+    UnreadTransaction,
+    concerns,
+)
 from mintscope.history.jobs_store import SqlHistory
-from mintscope.history.ports import Cursor, Kind, Line, ListPage, ReadTransaction, UnreadTransaction
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.quotes import oriented

@@ -23,10 +23,10 @@ from mintscope.history.backfill import (
     BackfillJob,
     BackfillState,
     IncompleteBackfill,
+    Stage,
     Survey,
 )
 from mintscope.history.jobs_store import SqlBackfillJobs, SqlHistory
-from mintscope.history.ports import Stage
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable, UnusableStore
 from mintscope.kit.primitives import Mint, Slot, UnixS

@@ -12,8 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from mintscope.dex.outcome import Decoded, Moved
-from mintscope.dex.swap import RecognisedBy, Swap
+from mintscope.dex.outcome import Decoded, Moved, RecognisedBy, Swap
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.metrics import EXCHANGED_USD, EXCHANGES, VENUE_SILENT_S
 from mintscope.kit.primitives import MICRO_USD, MINT_LENGTH_MIN, Mint, Signature, UnixS

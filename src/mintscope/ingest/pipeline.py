@@ -17,7 +17,7 @@ from typing import Final, TypeAlias
 import structlog
 from prometheus_client import REGISTRY
 
-from mintscope.history.ports import BackfillMerge
+from mintscope.history.backfill import BackfillMerge
 from mintscope.ingest.coverage import VenueWatch
 from mintscope.ingest.decoding import DecodeAhead
 from mintscope.ingest.fold import FinalFold, MeasuredFinality, not_measured

@@ -14,9 +14,8 @@ from typing import Final, TypeAlias
 import structlog
 
 from mintscope.dex.decode import NO_PROGRAM
-from mintscope.dex.outcome import Decoded, Quarantined, QuarantineReason
+from mintscope.dex.outcome import Decoded, Quarantined, QuarantineReason, RecognisedBy, Swap
 from mintscope.dex.programs import UNLISTED
-from mintscope.dex.swap import RecognisedBy, Swap
 from mintscope.ingest.coverage import CoverageMetrics, UnreadCounters, VenueWatch, slot_coverage
 from mintscope.kit.metrics import (
     DOLLAR_OFF_PEG,

@@ -3,6 +3,8 @@
 Runs the checks of a process every few seconds, and logs those that fail and pass again.
 
 The check that attempts succeed, by their counter: e-mails to the mail server, webhooks.
+
+Checks that must pass for the service to be ready.
 """
 
 import asyncio
@@ -19,12 +21,39 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.metrics import CHECK_OK, CHECKED_AT, READY
 from mintscope.kit.time import HOUR_S, SECOND_MS
 
+CHECK_TIMEOUT_S: Final = 2.0
+OK: Final = "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One requirement: *probe* returns, or raises ServiceUnavailable with the reason.
+
+    is_vital    without it the service is not ready; else it is degraded, and spending goes on
+    """
+
+    name: str
+    probe: Callable[[], Awaitable[None]]
+    is_vital: bool = True
+
+
+async def result_of(check: Check) -> str:
+    """Return OK, or the problem."""
+    try:
+        async with asyncio.timeout(CHECK_TIMEOUT_S):
+            await check.probe()
+    except ServiceUnavailable as failure:
+        return str(failure)
+    except TimeoutError:
+        return f"no answer within {CHECK_TIMEOUT_S:g} s"
+    return OK
+
+
 log = structlog.get_logger()
 
 LOOK_S: Final = 5.0
 # A process that starts has no data and no list yet: this is logged only if it lasts.
 START_S: Final = 20.0
-OK: Final = "ok"
 RUNBOOK: Final = "docs/runbook.md"
 NUMBERS: Final = re.compile(r"[\d,.]+")
 STOPPING: Final = "stopping"  # the process was asked to stop, which it logs elsewhere

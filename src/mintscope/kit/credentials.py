@@ -7,13 +7,172 @@
 The last 8 hex digits are the CRC-32 (ISO 3309, as in zlib) of everything before
 them, prefix included, so that a secret scanner can check a find offline.  All
 hex is lower case.  "Token" alone is never a bearer string in this package.
+
+Secrets of an operator: detection of guessable ones, and rotation of roots.
+
+Which secrets others can guess: those in a document of the project, and those made by hand.
+
+Roots that took the place of the pepper as what quotes and receipts derive from.
+
+    made:hex    Unix seconds from which it signs, and 64 hexadecimal digits
+
+The pepper stays the key of stored hashes: these cannot be made again without the credentials, and
+a thief who knows the pepper and the hashes still knows no credential.
 """
 
 import hmac
+import itertools
 import re
+import string
 import zlib
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from typing import Final, NewType
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+import msgspec
+from typing_extensions import override
+
+from mintscope.kit.primitives import UnixMs
+from mintscope.kit.time import DAY_S
+
+# Placeholders of secrets in README, docs and deploy; a test collects them there.
+EXAMPLES: Final = frozenset(
+    {
+        "0" * 64,
+        "first key",
+        "password",
+        "second key",
+        "secret",
+        "the content of the keypair file that pays network fees",
+        "your key",
+    }
+)
+
+# Of 32 random bytes at least 16 differ, and at least 16 differences between neighbours do, but for
+# one in 10^14 or fewer; hand-made ones repeat, count, or spell words.
+DIFFERENT_BYTES_MIN: Final = 16
+PASSWORD_LENGTH_MIN: Final = 12
+PASSWORD_CHARACTERS_MIN: Final = 6
+_PRINTABLE: Final = frozenset(string.printable.encode())
+
+IS_EXAMPLE: Final = "it stands in the documents of mintscope, which everybody knows"
+IS_REGULAR: Final = "it repeats or counts, so it can be guessed"
+IS_TEXT: Final = "it spells a text, so it can be guessed"
+
+
+def is_example(text: str) -> bool:
+    """Return whether *text* is a placeholder for a secret from the project's documents."""
+    return _plain(text) in EXAMPLES
+
+
+def flaw_of_key(key: bytes) -> str | None:
+    """Return the reason why *key*, at least 32 bytes, is not secret; None if no reason is known."""
+    if is_example(key.hex()):
+        return IS_EXAMPLE
+    differences = {(after - before) % 256 for before, after in itertools.pairwise(key)}
+    if min(len(set(key)), len(differences)) < DIFFERENT_BYTES_MIN:
+        return IS_REGULAR
+    return IS_TEXT if _PRINTABLE.issuperset(key) else None
+
+
+def flaw_of_password(text: str) -> str | None:
+    """Return the reason why the store password *text* is not secret; None if none is known."""
+    if is_example(text):
+        return IS_EXAMPLE
+    if len(text) < PASSWORD_LENGTH_MIN or len(set(text)) < PASSWORD_CHARACTERS_MIN:
+        return (
+            f"it can be guessed: expected at least {PASSWORD_LENGTH_MIN} characters,"
+            f" {PASSWORD_CHARACTERS_MIN} of them different"
+        )
+    return None
+
+
+def passwords_in(url: str) -> Sequence[str]:
+    """Return the passwords in the URL of a store: before the host, and as a parameter."""
+    parts = urlsplit(url)
+    named = [value for name, value in parse_qsl(parts.query) if name == "password"]
+    return [*([] if not parts.password else [unquote(parts.password)]), *named]
+
+
+def has_example(url: str) -> bool:
+    """Return whether *url* contains a placeholder: as password, in its path, as a parameter."""
+    parts = urlsplit(url)
+    texts = [*passwords_in(url), *parts.path.split("/")]
+    return any(is_example(unquote(each)) for each in texts) or any(
+        is_example(value) for _, value in parse_qsl(parts.query)
+    )
+
+
+def holds_secret(url: str) -> bool:
+    """Return whether *url* may hold a secret: a user, a password or a parameter."""
+    parts = urlsplit(url)
+    return bool(parts.password or parts.query or (parts.username and not parts.hostname))
+
+
+def _plain(text: str) -> str:
+    return text.strip().lower().replace("-", " ").replace("_", " ")
+
+
+ROOT_BYTES: Final = 32
+KEPT_S: Final = 2 * DAY_S  # answers are given again for one day
+EXPECTED: Final = "expected SECONDS:HEX, as `mintscope secrets rotate` prints it"
+_FORM: Final = re.compile(r"(\d{1,11}):([0-9a-f]{64})")
+
+
+class Root(msgspec.Struct, frozen=True, order=True):
+    """A root of derived keys.
+
+    since_s    Unix seconds from which it signs
+    secret     32 bytes
+    """
+
+    since_s: int
+    secret: bytes
+
+    @property
+    def since(self) -> UnixMs:
+        """The time at which the root begins to sign."""
+        return UnixMs(self.since_s * 1000)
+
+    @override
+    def __str__(self) -> str:
+        """Return the root in its stored form."""
+        return f"{self.since_s}:{self.secret.hex()}"
+
+    __repr__ = object.__repr__  # never the secret
+
+
+def parse_root(text: str) -> Root:
+    """Return the root in *text*.  Raises ValueError, whose message does not reveal *text*."""
+    found = _FORM.fullmatch(text.strip())
+    if found is None:
+        raise ValueError(EXPECTED)
+    root = Root(int(found[1]), bytes.fromhex(found[2]))
+    flaw = flaw_of_key(root.secret)
+    if flaw is not None:
+        raise ValueError(f"{EXPECTED}; {flaw}")
+    return root
+
+
+def rotated(roots: Iterable[Root], new: Root) -> Sequence[Root]:
+    """Return *roots* and *new*, oldest first, without those that no recent key derives from."""
+    found = sorted([*roots, new])
+    return [
+        root
+        for root, newer in zip(found, [*found[1:], None], strict=True)
+        if newer is None or newer.since_s > new.since_s - KEPT_S
+    ]
+
+
+def derived(root: bytes, purpose: str) -> bytes:
+    """Return the key of *root* for *purpose*, 32 bytes.
+
+    HKDF-SHA-256 (RFC 5869), without a salt: 2.2 extracts, and 2.3 expands to one block.
+    """
+    extracted = hmac.digest(bytes(ROOT_BYTES), root, "sha256")
+    return hmac.digest(extracted, f"mintscope {purpose} 2".encode() + b"\x01", "sha256")
+
 
 Credential = NewType("Credential", str)
 CreditToken = NewType("CreditToken", Credential)

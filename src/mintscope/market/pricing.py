@@ -25,7 +25,7 @@ from math import isfinite
 from operator import attrgetter, itemgetter
 from typing import Final, NamedTuple, TypeAlias
 
-from mintscope.dex.swap import Oriented, QuoteKind, RecognisedBy, Swap
+from mintscope.dex.outcome import Oriented, QuoteKind, RecognisedBy, Swap
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixS
 from mintscope.market.log import Evidence, PricedSwap, SlotHeader, SwapDetail, Uncounted
 from mintscope.market.quotes import BASIC, Quotes, oriented

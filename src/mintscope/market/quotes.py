@@ -30,7 +30,7 @@ from collections.abc import Callable, Mapping
 from statistics import median_high, median_low
 from typing import Final, NamedTuple
 
-from mintscope.dex.swap import Oriented, QuoteKind, Swap
+from mintscope.dex.outcome import Oriented, QuoteKind, Swap
 from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.time import MINUTE_S
 from mintscope.market.standing import AGREEMENT, OLD_S, Standing, counts_at

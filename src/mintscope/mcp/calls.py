@@ -6,11 +6,23 @@ POST /mcp: the API for MCP clients, by streamable HTTP without sessions.
 
 The `mcp` package is imported when the first client comes: it takes a second and 25 MB, and most
 processes serve none.
+
+Results of tools, and their schemas.
+
+Results of tools: answers of the API in the shapes of MCP.
+
+Source    specs/transports-v2/mcp.md of x402, for `_meta` and for calls that must be paid for
+
+JSON Schemas of the tools, made of the API's own description: they cannot say something else.
+
+Inputs keep to what every host reads: Gemini refuses `additionalProperties`, formats of our own and
+enums of integers (python-genai#2393, gemini-cli#2237), so unknown arguments are refused by us.
 """
 
 import asyncio
-from base64 import b64encode
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from base64 import b64decode, b64encode
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from decimal import Decimal
 from functools import partial
 from importlib import import_module
 from typing import Any, Final
@@ -28,6 +40,7 @@ from mintscope.kit.limits import Limits
 from mintscope.mcp.arguments import ApiAnswer, ApiExchange, Arguments, BadArguments, read_arguments
 from mintscope.mcp.budget import (
     HEADER,
+    CallPrice,
     OverBudget,
     Reservation,
     StatedBudgets,
@@ -36,17 +49,271 @@ from mintscope.mcp.budget import (
     price_of,
     read_budget,
 )
-from mintscope.mcp.results import (
-    INVALID_ARGUMENTS,
-    PAYMENT,
-    PAYMENTS,
-    CallResult,
-    failed,
-    is_charged,
-    over_budget,
-    result_of,
+from mintscope.mcp.tools import Page, Tool, ToolCost, table_of
+
+PAYMENT: Final = "x402/payment"
+PAYMENT_RESPONSE: Final = "x402/payment-response"
+NEWER_PAYMENT: Final = "org.x402/payment"  # of the newer binding, for demands and payments
+NEWER_PAYMENT_RESPONSE: Final = "org.x402/payment-response"
+PAYMENTS: Final = (PAYMENT, NEWER_PAYMENT)
+BUDGET_EXCEEDED: Final = "BUDGET_EXCEEDED"
+INVALID_ARGUMENTS: Final = "INVALID_ARGUMENTS"
+CHARGED: Final = {"x-credits-remaining", "payment-response"}  # headers of a success that was
+NUMBERS: Final = {  # of an answer's headers, as they are called in `meta`
+    "creditsRemaining": "x-credits-remaining",
+    "dataSlot": "x-data-slot",
+    "dataAgeMs": "x-data-age-ms",
+}
+TO_PAY: Final = (
+    "This call must be paid for: by a payment on the terms of `accepts`, sent in"
+    " _meta['x402/payment'] of the same call; or, unless it buys credits, by a credit of a credit"
+    " token (svc_credit_<64 hex>) in the Authorization header. Nothing was charged."
 )
-from mintscope.mcp.tools import Tool, ToolCost
+POINTLESS: Final = " Paying would be pointless now: the token is {status}."
+
+
+class CallResult(msgspec.Struct, frozen=True):
+    """The outcome of a call.
+
+    structured   conforms to the tool's output schema, errors too; None for a page of rows
+    text         the same, for clients that read text alone
+    meta         what stands in `_meta`
+    """
+
+    structured: Mapping[str, Any] | None
+    text: str
+    is_error: bool = False
+    meta: Mapping[str, Any] | None = None
+
+
+def failed(code: str, message: str, **more: Any) -> CallResult:
+    """Return the result of a call that this server refuses, free of charge."""
+    error = {"code": code, "message": message, **more}
+    return CallResult({"error": error, "charged": False}, f"{code}: {message}", is_error=True)
+
+
+def over_budget(refusal: OverBudget) -> CallResult:
+    """Return the result of a call that exceeds its caller's budget."""
+    more = {} if refusal.retry_after_s is None else {"retryAfterS": refusal.retry_after_s}
+    return failed(BUDGET_EXCEEDED, str(refusal), **more)
+
+
+def result_of(answer: ApiAnswer, tool: Tool, arguments: Arguments, price: CallPrice) -> CallResult:
+    """Return *answer* as a result of *tool*; *price* is the cost of a success."""
+    if not answer.is_success:
+        return _refused(answer)
+    delivered = _delivered(answer, price)
+    if tool.page is None:
+        return delivered
+    rows = _as_rows(delivered, tool.page, arguments.fields)
+    return _for_app(rows, tool.page) if tool.app else rows
+
+
+def is_charged(answer: ApiAnswer) -> bool:
+    """Return whether *answer* was charged, or may have been: the payment may still arrive."""
+    if answer.is_success:
+        return not CHARGED.isdisjoint(answer.headers)
+    return _is_pending(answer)
+
+
+def _is_pending(answer: ApiAnswer) -> bool:
+    return not answer.is_success and answer.content()["error"]["code"] == "PAYMENT_PENDING"
+
+
+def _delivered(answer: ApiAnswer, price: CallPrice) -> CallResult:
+    envelope = answer.content()
+    headers = answer.headers
+    is_by_credits = "x-credits-remaining" in headers
+    settled = _decoded(headers.get("payment-response"))
+    meta: dict[str, Any] = {
+        "timestamp": envelope["meta"]["timestamp"],
+        "requestId": headers["x-request-id"],
+        "creditsCharged": price.credits if is_by_credits else 0,
+        "usdPaid": float(Decimal(0) if settled is None else price.usd),
+    }
+    meta |= {name: int(headers[field]) for name, field in NUMBERS.items() if field in headers}
+    if "x-data-status" in headers:
+        meta["dataStatus"] = headers["x-data-status"]
+    structured = {"data": envelope["data"], "meta": meta}
+    text = msgspec.json.encode(structured).decode()
+    receipt = {PAYMENT_RESPONSE: settled, NEWER_PAYMENT_RESPONSE: settled}
+    return CallResult(structured, text, meta=None if settled is None else receipt)
+
+
+def _as_rows(result: CallResult, page: Page, fields: Sequence[str]) -> CallResult:
+    """Return *result* with its list as a table, once, as text, which every client reads."""
+    assert result.structured is not None
+    data = dict(result.structured["data"])
+    data[page.name] = table_of(data[page.name], fields or page.default)
+    text = msgspec.json.encode({"data": data, "meta": result.structured["meta"]}).decode()
+    return msgspec.structs.replace(result, structured=None, text=text)
+
+
+def _for_app(result: CallResult, page: Page) -> CallResult:
+    """Return *result* with its table for an app, and the newest row of it as text."""
+    told = msgspec.json.decode(result.text)
+    table = told["data"][page.name]
+    newest = {**table, "rows": table["rows"][-1:]}
+    short = {"data": {**told["data"], page.name: newest}, "meta": told["meta"]}
+    return CallResult(told, msgspec.json.encode(short).decode(), meta=result.meta)
+
+
+def _refused(answer: ApiAnswer) -> CallResult:
+    """Return an error, with the payment terms if the API has sent any."""
+    headers = answer.headers
+    error = answer.content()["error"]
+    required = _decoded(headers.get("payment-required"))
+    code = error["code"]
+    message = error["message"]
+    if code == "PAYMENT_REQUIRED":
+        status = headers.get("x-token-status", "ready")
+        message = TO_PAY + (POINTLESS.format(status=status) if status != "ready" else "")
+    more: dict[str, Any] = {"requestId": headers["x-request-id"]}
+    if "retry-after" in headers:
+        more["retryAfterS"] = int(headers["retry-after"])
+    if "idempotency-key" in headers:
+        more["idempotencyKey"] = headers["idempotency-key"]
+    if required is None:
+        result = failed(code, message, **more)
+        return result if not _is_pending(answer) else _undecided(result)
+    response = _decoded(headers.get("payment-response"))
+    required["error"] = message
+    if response is not None:
+        required[PAYMENT_RESPONSE] = response
+    structured = {**required, "code": code, "charged": False, **more}
+    text = msgspec.json.encode(structured).decode()
+    return CallResult(structured, text, is_error=True, meta={NEWER_PAYMENT: required})
+
+
+def _undecided(result: CallResult) -> CallResult:
+    """Return *result* without the statement that nothing was charged, because it may yet be."""
+    assert result.structured is not None
+    error = result.structured["error"]
+    return msgspec.structs.replace(result, structured={"error": error, "charged": None})
+
+
+def _decoded(header: str | None) -> dict[str, Any] | None:
+    """Return the JSON in a header of x402."""
+    if header is None:
+        return None
+    return dict(msgspec.json.decode(b64decode(header)))
+
+
+KEPT: Final = frozenset({"type", "description", "enum", "items", "default", "minimum", "maximum"})
+INT32_MAX: Final = 2**31 - 1
+MAX_CREDITS: Final[Mapping[str, Any]] = {"type": "integer"}  # the names say it
+MAX_USD: Final[Mapping[str, Any]] = {"type": "number"}
+IDEMPOTENCY_KEY: Final[Mapping[str, Any]] = {
+    "type": "string",
+    "description": "Secret, 16 to 128 of A-Za-z0-9-_; reuse on retry.",
+}
+KEY_OF_A_READ: Final[Mapping[str, Any]] = {"type": "string"}  # the instructions say how to use it
+# Clients of the official TypeScript package before version 2 check errors against the schema, too:
+# so it takes a success (`data`, `meta`) and an error (`error`, `charged`) alike.
+OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
+
+
+# The tools have 15 kB for all descriptions.
+LEFT_OUT: Final = frozenset({"at", "format"})
+OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})  # a chart is of now
+SHORTER: Final = {
+    "mint": "Its mint, base58.",
+    "cursor": "nextCursor of the page before.",
+    "limit": "At most; it costs the same.",
+    "from": "Unix seconds, included.",
+    "to": "Unix seconds, included.",
+    "partial": "true: young tokens, too.",
+    "candles": "closed: not the open one.",
+    "tradeUsd": "Its move of the price is taken off (estimate).",
+    "order": "asc: the least first.",
+    "in": "Of prices.",
+    "tf": "Of candles.",
+    "timeframes": "More frames.",
+    "fill": "previous: gaps repeat the close.",
+}
+
+
+def input_schema(
+    tool: Tool, operation: Mapping[str, Any], shapes: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the input schema of *tool*: parameters of its operation, and limits of its cost.
+
+    shapes   the schemas among the components of the OpenAPI document
+    """
+    names = {field: name for name, field in tool.arguments.items()}
+    properties: dict[str, Any] = {}
+    required = []
+    for parameter in operation.get("parameters", ()):
+        is_asked = parameter["in"] in {"path", "query"} and parameter["name"] not in tool.chosen
+        left_out = LEFT_OUT | (OF_PAGES if tool.app else set())
+        if tool.cost is ToolCost.NOTHING:
+            left_out |= {"timeframes"}
+        if not is_asked or parameter["name"] in left_out:
+            continue
+        name = names.get(parameter["name"], parameter["name"])
+        description = SHORTER.get(name, parameter["description"])
+        described = {**parameter["schema"], "description": description}
+        properties[name] = _readable_by_all(described)
+        if parameter.get("required"):
+            required.append(name)
+    if tool.body is not None:
+        shape = shapes[tool.body.schema]
+        properties |= {
+            name: _readable_by_all(_plain(shape["properties"][name], shapes) | {"description": of})
+            for name, of in tool.body.fields.items()
+        }
+        required += [name for name in shape["required"] if name in properties]
+    if tool.page is not None and tool.page.fields:
+        properties |= {"fields": _choice_of(tool.page.fields)}
+    if tool.cost is ToolCost.CREDIT:
+        properties |= {"max_credits": MAX_CREDITS}
+        properties |= {"max_usd": MAX_USD, "idempotency_key": KEY_OF_A_READ}
+    if tool.cost is ToolCost.BUNDLE:
+        properties |= {"max_usd": MAX_USD, "idempotency_key": IDEMPOTENCY_KEY}
+        required.append("max_usd")
+    return {"type": "object", "properties": properties} | (
+        {"required": required} if required else {}
+    )
+
+
+def output_schema(tool: Tool) -> dict[str, Any] | None:
+    """Return the schema of a result of *tool*, errors included; None if it is text alone."""
+    return dict(OUTPUT) if tool.page is None else None
+
+
+def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *schema* with the keywords that every host reads."""
+    kept = {name: value for name, value in schema.items() if name in KEPT}
+    if kept.get("maximum", 0) > INT32_MAX:
+        kept = {name: value for name, value in kept.items() if name not in {"maximum", "default"}}
+    if kept.get("default") in ("", []):
+        del kept["default"]
+    if not kept.get("minimum", 1):  # no argument is negative: the API says so
+        del kept["minimum"]
+    values = kept.pop("enum", None)
+    if values is None:
+        return kept | ({"items": _readable_by_all(kept["items"])} if "items" in kept else {})
+    if all(isinstance(value, str) for value in values):
+        return kept | {"type": "string", "enum": values}
+    listed = ", ".join(map(str, values))
+    return kept | {"description": f"{kept['description']} One of {listed}."}
+
+
+def _plain(schema: Mapping[str, Any], shapes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return *schema* with what it refers to, and without the null that it admits."""
+    kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    found = {**schema, **kinds[0]} if kinds else dict(schema)
+    found |= shapes.get(schema.get("$ref", "").rpartition("/")[-1], {})
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _choice_of(fields: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "type": "array",
+        "items": {"type": "string", "enum": list(fields)},
+        "description": "Columns; else the usual ones.",
+    }
+
 
 BUDGET_HEADER: Final = HEADER.lower().encode()
 

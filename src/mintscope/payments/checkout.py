@@ -44,16 +44,7 @@ from mintscope.market.report import ReadReport, told_price_age_ms
 from mintscope.payments.facilitator import Contradiction, Demand, VerifiedPayment, Wanted
 from mintscope.payments.merchant import Merchant, Order
 from mintscope.payments.payment import PaidReport
-from mintscope.payments.protocol.envelope import (
-    Envelope,
-    RefusalReason,
-    Refused,
-    Requirement,
-    open_envelope,
-)
-from mintscope.payments.protocol.headers import Presented
-from mintscope.payments.protocol.verify import build
-from mintscope.payments.settlement import (
+from mintscope.payments.ports import (
     AlreadyUsed,
     ChainUnavailable,
     Failing,
@@ -67,6 +58,15 @@ from mintscope.payments.settlement import (
     UnknownBlockhash,
     Unresolved,
 )
+from mintscope.payments.protocol.envelope import (
+    Envelope,
+    RefusalReason,
+    Refused,
+    Requirement,
+    open_envelope,
+)
+from mintscope.payments.protocol.headers import Presented
+from mintscope.payments.protocol.verify import build
 
 
 class NothingPresented:

@@ -49,13 +49,28 @@ from mintscope.payments.payment import (
     weigh,
 )
 from mintscope.payments.ports import (
+    AlreadyUsed,
     Begun,
     Budget,
+    ChainUnavailable,
+    Failing,
     KeyTaken,
     KnownPayment,
+    Obstacle,
+    Outcome,
     PaymentStore,
     PendingPayment,
+    Settled,
+    Settlement,
+    Simulated,
+    TreasuryUnusable,
+    Trial,
+    Unavailable,
+    Unresolved,
+    Used,
     final_after_ms,
+    not_begun,
+    not_simulated,
 )
 from mintscope.payments.protocol.envelope import (
     HELD_OPEN_S,
@@ -73,23 +88,6 @@ from mintscope.payments.protocol.headers import Presented
 from mintscope.payments.protocol.memo import NONCE_BYTES, quote
 from mintscope.payments.protocol.verify import Asked, Verified, verify
 from mintscope.payments.reconciler import GENERATED_KEY_BYTES, REDELIVERY_MS, Secrets
-from mintscope.payments.settlement import (
-    AlreadyUsed,
-    ChainUnavailable,
-    Failing,
-    Obstacle,
-    Outcome,
-    Settled,
-    Settlement,
-    Simulated,
-    TreasuryUnusable,
-    Trial,
-    Unavailable,
-    Unresolved,
-    Used,
-    not_begun,
-    not_simulated,
-)
 from mintscope.payments.trials import Trials
 from mintscope.solana.pace import BLOCKHASH_BLOCKS
 

@@ -31,14 +31,20 @@ from mintscope.kit.metrics import (
 )
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.kit.time import DAY_MS
-from mintscope.payments.audit import Auditor, Closure, OrphanBooks, find_closure
-from mintscope.payments.books import AuditLease, Scan, ScanScope
+from mintscope.payments.audit import (
+    AuditLease,
+    Auditor,
+    Closure,
+    OrphanBooks,
+    Scan,
+    ScanScope,
+    find_closure,
+)
 from mintscope.payments.payment import Payment
-from mintscope.payments.ports import Budget, PaymentStore
+from mintscope.payments.ports import Budget, ChainUnavailable, PaymentChain, PaymentStore
 from mintscope.payments.price_cache import RETRY_S, PriceCache
 from mintscope.payments.pricing import is_clock_right
 from mintscope.payments.reconciler import REDELIVERY_MS, REFRESH_SLOTS, Reconciler
-from mintscope.payments.settlement import ChainUnavailable, PaymentChain
 from mintscope.payments.store.books import SqlPaymentBooks
 
 log = structlog.get_logger()

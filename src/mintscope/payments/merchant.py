@@ -37,7 +37,7 @@ from mintscope.kit.primitives import Mint, Signature, Wallet
 from mintscope.payments.audit import Closure, Recognise, Recognised
 from mintscope.payments.facilitator import Credits, Demand, Facilitator, make_payment, paid_item
 from mintscope.payments.payment import Landed, Payment
-from mintscope.payments.ports import KeyTaken, PaymentStore
+from mintscope.payments.ports import KeyTaken, PaymentStore, Settlement
 from mintscope.payments.price_cache import NO_PRICE, PriceCache
 from mintscope.payments.pricing import REQUEST_USD, Bundle, PriceList
 from mintscope.payments.protocol.envelope import (
@@ -55,7 +55,6 @@ from mintscope.payments.reconciler import (
     AdoptionStore,
     Secrets,
 )
-from mintscope.payments.settlement import Settlement
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,12 +43,13 @@ from mintscope.kit.clock import Clock
 from mintscope.kit.credentials import (
     CredentialHash,
     CreditToken,
+    Root,
+    derived,
     hash_credential,
     make_credit_token,
 )
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Signature, UnixMs, Wallet
-from mintscope.kit.secrets import Root, derived
 from mintscope.kit.time import DAY_MS, HOUR_MS
 from mintscope.payments.payment import (
     Landed,
@@ -60,7 +61,21 @@ from mintscope.payments.payment import (
     Unseen,
     weigh,
 )
-from mintscope.payments.ports import Inconsistent, KeyTaken, PaymentStore, final_after_ms
+from mintscope.payments.ports import (
+    AlreadyUsed,
+    ChainUnavailable,
+    Inconsistent,
+    KeyTaken,
+    Obstacle,
+    Outcome,
+    PaymentStore,
+    Rejected,
+    Settlement,
+    Unavailable,
+    UnknownBlockhash,
+    Used,
+    final_after_ms,
+)
 from mintscope.payments.protocol.envelope import (
     MessageHash,
     RecentBlockhash,
@@ -69,17 +84,6 @@ from mintscope.payments.protocol.envelope import (
 )
 from mintscope.payments.protocol.memo import NONCE_BYTES
 from mintscope.payments.protocol.verify import Verified
-from mintscope.payments.settlement import (
-    AlreadyUsed,
-    ChainUnavailable,
-    Obstacle,
-    Outcome,
-    Rejected,
-    Settlement,
-    Unavailable,
-    UnknownBlockhash,
-    Used,
-)
 from mintscope.solana.pace import BLOCKHASH_BLOCKS
 
 GENERATED_KEY_BYTES: Final = 24

@@ -6,7 +6,7 @@ from typing import Final
 import apsw
 import pytest
 
-from mintscope.app.stores.sqlite_stores import account_connections
+from mintscope.app.stores.sqlite import account_connections
 from mintscope.kit.errors import ServiceUnavailable
 
 PATIENCE_S: Final = 0.05  # far less than the writer waits for the lock

@@ -1,7 +1,6 @@
 """The resource of a payment for a page: its path, and all that was asked for."""
 
-from mintscope.api.series.indicator_wire import IndicatorsQuery
-from mintscope.api.series.wire import CandlesQuery, SwapsQuery
+from mintscope.api.series.wire import CandlesQuery, IndicatorsQuery, SwapsQuery
 from mintscope.api.x402 import series_resource
 from mintscope.solana.blocks import WSOL
 

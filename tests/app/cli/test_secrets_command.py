@@ -11,7 +11,7 @@ from mintscope.app.cli.table import app
 from mintscope.app.config.load import ConfigError, load
 from mintscope.credits.store.sqlite import CreditBook
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.secrets import parse_root
+from mintscope.kit.credentials import parse_root
 
 
 def run(folder: Path, *arguments: str) -> Result:

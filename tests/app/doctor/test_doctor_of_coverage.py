@@ -11,7 +11,7 @@ import pytest
 from mintscope.app.config.groups import Config
 from mintscope.app.doctor.chain import check_coverage, findings
 from mintscope.app.doctor.finding import Finding, Level
-from mintscope.app.running.decoding import decoder
+from mintscope.app.running.decode_worker import decoder
 from mintscope.ingest.pipeline import Ingest
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Slot, UnixMs, UnixS

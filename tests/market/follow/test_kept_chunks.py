@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from mintscope.market.follow.chunk_files import ChunkFiles
+from mintscope.market.follow.list_cache import ChunkFiles
 from mintscope.market.listing.averages import (
     OF_CLOSED,
     OF_OPEN,
@@ -16,8 +16,7 @@ from mintscope.market.listing.averages import (
     AverageColumns,
     Averages,
 )
-from mintscope.market.listing.chunks import ChunkInMemory, PartChunk, closes_of
-from mintscope.market.listing.columns import ROW
+from mintscope.market.listing.columns import ROW, ChunkInMemory, PartChunk, closes_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 ROWS: Final = 5

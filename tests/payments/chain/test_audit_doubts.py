@@ -8,10 +8,9 @@ import pytest
 from mintscope.app.stores.stores import Money
 from mintscope.credits.invariants import Invariant
 from mintscope.kit.errors import ServiceUnavailable
-from mintscope.payments.audit import PAGES_MAX, Auditor
-from mintscope.payments.books import ScanScope
+from mintscope.payments.audit import PAGES_MAX, Auditor, ScanScope
+from mintscope.payments.ports import Settled
 from mintscope.payments.reconciler import Secrets
-from mintscope.payments.settlement import Settled
 from support.scenes.payments.payment_world import AMOUNT, KEY, RESOURCE, World, buy, world_at
 from support.scenes.payments.restored import forget_everything
 from support.scenes.stores import money_in

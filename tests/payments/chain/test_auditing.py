@@ -18,17 +18,16 @@ from mintscope.app.stores.stores import Money
 from mintscope.credits.invariants import Invariant, Violation
 from mintscope.kit.primitives import CreditAccount, Signature
 from mintscope.kit.time import DAY_MS
-from mintscope.payments.audit import PAGES_MAX, compare
-from mintscope.payments.books import Scan, ScanScope
+from mintscope.payments.audit import PAGES_MAX, Scan, ScanScope, compare
 from mintscope.payments.payment import TopUp
-from mintscope.payments.reconciler import Secrets
-from mintscope.payments.settlement import (
+from mintscope.payments.ports import (
     ChainUnavailable,
     Obstacle,
     Settled,
     Unavailable,
     Unresolved,
 )
+from mintscope.payments.reconciler import Secrets
 from support.scenes.payments.payment_world import (
     AMOUNT,
     EXPIRY_SLOTS,

@@ -22,17 +22,17 @@ from mintscope.kit.primitives import Signature, UnixMs, Wallet
 from mintscope.payments.chain.node import ANSWER_BYTES_MAX, PaymentNode
 from mintscope.payments.chain.price_sources import FeedPrice
 from mintscope.payments.chain.settlement import RpcSettlement
-from mintscope.payments.price_cache import PriceCache
-from mintscope.payments.pricing import Doubt, Quote
-from mintscope.payments.protocol.envelope import Refused
-from mintscope.payments.protocol.memo import UnusablePaymentToken
-from mintscope.payments.settlement import (
+from mintscope.payments.ports import (
     AlreadyUsed,
     ChainUnavailable,
     Settled,
     Unavailable,
     Unresolved,
 )
+from mintscope.payments.price_cache import PriceCache
+from mintscope.payments.pricing import Doubt, Quote
+from mintscope.payments.protocol.envelope import Refused
+from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.solana.blocks import Endpoint
 from support.fakes.raw_server import raw_server, whole
 from support.scenes.payments.payment_build import PAYER

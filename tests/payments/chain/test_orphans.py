@@ -14,10 +14,10 @@ from mintscope.kit.primitives import Signature, Wallet
 from mintscope.payments.audit import Acknowledgement
 from mintscope.payments.merchant import NotAdopted
 from mintscope.payments.payment import Payment, State
+from mintscope.payments.ports import AlreadyUsed, ChainUnavailable, Settled, Used
 from mintscope.payments.protocol.envelope import Resource
 from mintscope.payments.protocol.headers import Presented
 from mintscope.payments.reconciler import Secrets
-from mintscope.payments.settlement import AlreadyUsed, ChainUnavailable, Settled, Used
 from support.fakes.reports import TRACKED, UNTRACKED
 from support.scenes.payments.payment_world import (
     AMOUNT,

@@ -9,8 +9,8 @@ from mintscope.app.payments import ChainAnswers, ask_chain
 from mintscope.app.stores.stores import open_money
 from mintscope.kit.primitives import Signature
 from mintscope.payments.payment import Landed, Unseen
+from mintscope.payments.ports import Settled
 from mintscope.payments.search import Finding, Wanted, advise_unknown, chain_says
-from mintscope.payments.settlement import Settled
 from support.processes.listening import listening
 from support.scenes.payments.payment_build import keypair
 from support.scenes.payments.payment_world import (

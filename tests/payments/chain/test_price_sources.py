@@ -18,10 +18,10 @@ from mintscope.payments.chain.price_sources import (
     TrueClock,
     UsableToken,
 )
+from mintscope.payments.ports import ChainUnavailable
 from mintscope.payments.price_cache import PinnedPrice, TokenReserves
 from mintscope.payments.pricing import Doubt, Quote
 from mintscope.payments.protocol.memo import UnusablePaymentToken
-from mintscope.payments.settlement import ChainUnavailable
 from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.log import FakeLog
 

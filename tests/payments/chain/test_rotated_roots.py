@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mintscope.kit.secrets import Root
+from mintscope.kit.credentials import Root
+from mintscope.payments.ports import Settled
 from mintscope.payments.protocol.envelope import RefusalReason, Refused
 from mintscope.payments.reconciler import OVERLAP_MS, Secrets
-from mintscope.payments.settlement import Settled
 from support.scenes.payments.payment_world import (
     AMOUNT,
     KEY,

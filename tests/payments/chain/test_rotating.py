@@ -8,7 +8,7 @@ import pytest
 from mintscope.kit.credentials import hash_credential, hint, make_credit_token
 from mintscope.kit.primitives import CreditAccount, Signature
 from mintscope.payments.payment import TopUp
-from mintscope.payments.settlement import AlreadyUsed, Settled, Unresolved, Used
+from mintscope.payments.ports import AlreadyUsed, Settled, Unresolved, Used
 from support.scenes.payments.payment_world import (
     AMOUNT,
     RESOURCE,

@@ -12,9 +12,7 @@ from mintscope.kit.credentials import CredentialKind, hint, is_well_formed
 from mintscope.kit.primitives import CreditAccount, Wallet
 from mintscope.payments.facilitator import Contradiction, Demand, VerifiedPayment
 from mintscope.payments.payment import PaidReport, State, TopUp
-from mintscope.payments.protocol.envelope import RefusalReason, Refused, Resource
-from mintscope.payments.protocol.memo import UnusablePaymentToken
-from mintscope.payments.settlement import (
+from mintscope.payments.ports import (
     AlreadyUsed,
     ChainUnavailable,
     Obstacle,
@@ -23,6 +21,8 @@ from mintscope.payments.settlement import (
     Unresolved,
     Used,
 )
+from mintscope.payments.protocol.envelope import RefusalReason, Refused, Resource
+from mintscope.payments.protocol.memo import UnusablePaymentToken
 from support.scenes.payments.payment_world import (
     AMOUNT,
     CREDITS,

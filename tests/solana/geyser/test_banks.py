@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from mintscope.dex.decode import decode_block
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.solana.geyser import assembler

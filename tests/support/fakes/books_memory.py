@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from mintscope.credits.invariants import Checked, Invariant, Proven, Violation, Walked
 from mintscope.kit.audit import Actor
 from mintscope.kit.primitives import Mint, Signature, UnixMs
-from mintscope.payments.audit import Acknowledgement, Orphan
-from mintscope.payments.books import DoubtKind, Scan, ScanScope
+from mintscope.payments.audit import Acknowledgement, DoubtKind, Orphan, Scan, ScanScope
 from mintscope.payments.payment import Payment, State
 from support.fakes.payment_memory import MemoryPaymentStore
 

@@ -12,8 +12,7 @@ import msgspec
 from based58 import b58encode
 
 from mintscope.dex import base58
-from mintscope.dex.outcome import Decoded
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Decoded, Swap
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.solana.blocks import USDC, WSOL, Block, Finalized, Tip, Update
 from mintscope.solana.transaction import Instruction, Transaction, UnreadableTransaction

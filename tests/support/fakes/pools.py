@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 
 from mintscope.kit.primitives import Mint
+from mintscope.payments.ports import ChainUnavailable
 from mintscope.payments.price_cache import TokenReserves
 from mintscope.payments.protocol.memo import UnusablePaymentToken
-from mintscope.payments.settlement import ChainUnavailable
 from mintscope.solana.blocks import WSOL
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import msgspec
 from based58 import b58decode
 
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Slot, UnixMs, UnixS
 from mintscope_devchain.chain import Devchain
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Slot
 from mintscope_devchain.chain import Devchain
 from mintscope_devchain.market.pool import Fill

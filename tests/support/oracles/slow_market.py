@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.solana.blocks import USDC, USDT, WSOL, Block
 from support.fakes.made_chain import swap_in
 

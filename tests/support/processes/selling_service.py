@@ -20,16 +20,16 @@ from mintscope.app.maintenance import running
 from mintscope.app.payments import Sales, open_sales
 from mintscope.app.running.logging import configure_logging
 from mintscope.app.stores.stores import open_market, open_money
-from mintscope.kit.check import Check
+from mintscope.kit.checks import Check
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.http.listening import listen
+from mintscope.kit.http.application import listen
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import Signature
 from mintscope.payments.chain.settlement import RpcSettlement
 from mintscope.payments.merchant import Merchant
 from mintscope.payments.payment import Landed, Reverted, Sighting, Unseen
+from mintscope.payments.ports import Trial
 from mintscope.payments.protocol.envelope import Envelope
-from mintscope.payments.settlement import Trial
 from mintscope_devchain.svm.genesis import Genesis
 from support.fakes.reports import FakeReports
 from support.processes.flush_trace import FlushTrace, TracedFiles

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from mintscope.app.config.groups import DexConfig
-from mintscope.app.running.decoding import decoder
+from mintscope.app.running.decode_worker import decoder
 from mintscope.ingest.pipeline import Ingest
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.primitives import Mint, Slot

@@ -13,7 +13,7 @@ from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores import postgres as openers
 from mintscope.app.stores.folder import MONEY_FILE, WEBHOOKS_FILE
 from mintscope.app.stores.money import SqlAccountStore
-from mintscope.app.stores.sqlite_stores import account_connections, webhook_queue
+from mintscope.app.stores.sqlite import account_connections, webhook_queue
 from mintscope.kit.sql.database import AccessAtOnce, Database
 from mintscope.kit.sql.sqlite import SqliteDatabase
 from support.scenes.postgres import dsn_in

@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from mintscope.accounts.people.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
-from mintscope.app.stores import postgres
-from mintscope.app.stores import sqlite_stores as sqlite
+from mintscope.app.stores import postgres, sqlite
 from mintscope.app.stores.folder import MONEY_FILE
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.sql.database import Database

@@ -28,7 +28,7 @@ from mintscope.market.report import (
     TimeframeIndicators,
     TokenReport,
 )
-from mintscope.mcp.results import PAYMENT
+from mintscope.mcp.calls import PAYMENT
 from support.fakes.reports import TRACKED
 
 LEGACY = "legacy"  # the client greets first, as those before July 2026 do

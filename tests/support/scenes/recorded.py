@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.market.quotes import oriented
 
 

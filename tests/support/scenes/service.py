@@ -18,7 +18,7 @@ from mintscope.app.config.config import AccountsConfig, ApiConfig
 from mintscope.app.config.groups import StreamsConfig
 from mintscope.app.following import stream_bounds
 from mintscope.credits.ledger import CreditLedger
-from mintscope.kit.check import Check
+from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock, ManualClock
 from mintscope.kit.credentials import CreditToken, make_credit_token
 from mintscope.kit.errors import ServiceUnavailable

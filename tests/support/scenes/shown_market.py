@@ -19,7 +19,7 @@ from mintscope.app.config.groups import Config
 from mintscope.app.following import StatusReader, age_rules, market_parts, stream_bounds
 from mintscope.app.stores.folder import MARKET_FILE
 from mintscope.credits.ledger import CreditLedger
-from mintscope.kit.check import Check
+from mintscope.kit.checks import Check
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.limits import Limits
 from mintscope.kit.primitives import Mint, UnixMs, UnixS

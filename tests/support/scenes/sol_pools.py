@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import Final
 
-from mintscope.dex.swap import Swap
+from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.market.log import PricedSwap, SlotHeader
 from mintscope.market.pricing import price_slot, sol_usd, sol_usd_samples

@@ -27,11 +27,12 @@ from mintscope.api.discovery import guide as index
 from mintscope.api.discovery.downloads import (
     is_built,
     tarball_name,
+    wheel_name,
     write_tarball,
     write_types,
+    write_wheel,
 )
 from mintscope.api.discovery.guide import MCP
-from mintscope.api.discovery.wheel import wheel_name, write_wheel
 from mintscope.kit.clock import Clock
 from mintscope.kit.http.application import compress, etag_of
 from mintscope.kit.http.request import Request

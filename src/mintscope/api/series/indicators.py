@@ -14,8 +14,11 @@ from msgspec.structs import replace
 
 from mintscope.accounts.keys.scope import Scope
 from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation
-from mintscope.api.series.indicator_wire import (
+from mintscope.api.series.series import read_series, read_supply, read_until, used
+from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
+from mintscope.api.series.wire import (
     CANDLE,
+    Before,
     BollingerPoint,
     CandlePoint,
     FibonacciPoint,
@@ -25,9 +28,6 @@ from mintscope.api.series.indicator_wire import (
     MacdPoint,
     StochasticPoint,
 )
-from mintscope.api.series.series import read_series, read_supply, read_until, used
-from mintscope.api.series.swaps import Made, SeriesShop, Wanted, made_of, not_tracked
-from mintscope.api.series.wire import Before
 from mintscope.api.v1 import mint_of
 from mintscope.api.wire import encode_cursor, read_query
 from mintscope.kit.errors import BadRequest, InsufficientData

@@ -23,8 +23,7 @@ from mintscope.api.description.operation import OF_A_TOKEN, PAYERS, Operation, o
 from mintscope.api.series.backtest import BacktestRoutes
 from mintscope.api.series.holders import HolderRoutes
 from mintscope.api.series.indicators import IndicatorRoutes
-from mintscope.api.series.prices import PriceRoutes
-from mintscope.api.series.series import CandleRoutes, EncodedCandles
+from mintscope.api.series.series import CandleRoutes, EncodedCandles, PriceRoutes
 from mintscope.api.series.swaps import (
     Made,
     NewestCandles,

@@ -27,16 +27,15 @@ from mintscope.app.cli.history import CallsPerS, Giving, RatePools, Yes, days_ag
 from mintscope.app.cli.output import AsJson, print_rows, stop, visible
 from mintscope.app.cli.stores import EXIT_NOT_DONE, with_market
 from mintscope.app.config.groups import Config
-from mintscope.app.running.decoding import (
+from mintscope.app.running.decode_worker import (
     decode_json_transaction,
     decode_json_transactions,
     programs_read,
 )
 from mintscope.app.sources import is_read, of_the_second_node, open_backfill, settled
 from mintscope.app.stores.stores import Market
-from mintscope.dex.outcome import Decoded
+from mintscope.dex.outcome import Decoded, Swap
 from mintscope.dex.programs import BY_ADDRESS
-from mintscope.dex.swap import Swap
 from mintscope.history.backfill import GapMend
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import UNPARSABLE, Undecodable, decode_json

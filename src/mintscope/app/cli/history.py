@@ -26,8 +26,7 @@ from mintscope.app.cli.table import BadTable, rows
 from mintscope.app.config.groups import Config
 from mintscope.app.sources import BackfillReading, begin_of, left_out, open_backfill
 from mintscope.app.stores.stores import Market, reading_turn
-from mintscope.history.backfill import CannotImport, Cost, ImportedCandle, expect_candle
-from mintscope.history.ports import Stage
+from mintscope.history.backfill import CannotImport, Cost, ImportedCandle, Stage, expect_candle
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import InvalidTokenAddress
 from mintscope.kit.primitives import MICRO_USD, Mint, UnixMs, UnixS, parse_mint

@@ -37,6 +37,7 @@ from mintscope.kit.primitives import Mint, Signature, Wallet
 from mintscope.payments.audit import Acknowledgement, find_closure
 from mintscope.payments.merchant import NotAdopted
 from mintscope.payments.payment import Payment
+from mintscope.payments.ports import ChainUnavailable
 from mintscope.payments.search import (
     FOUND_MAX,
     Advice,
@@ -49,7 +50,6 @@ from mintscope.payments.search import (
     advise_unknown,
     chain_says,
 )
-from mintscope.payments.settlement import ChainUnavailable
 from mintscope_client.keypair import UnusableKeypair
 
 HINT: Final = re.compile(r"(?:\.\.\.)?([0-9a-f]{8})")

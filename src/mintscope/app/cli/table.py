@@ -19,8 +19,8 @@ from mintscope.app.cli.config import ConfigFile, configured
 from mintscope.app.cli.output import stop
 from mintscope.app.stores.stores import keep_new_root
 from mintscope.kit.clock import SystemClock
+from mintscope.kit.credentials import ROOT_BYTES, Root
 from mintscope.kit.errors import UnusablePepper
-from mintscope.kit.secrets import ROOT_BYTES, Root
 from mintscope.kit.time import MINUTE_S, SECOND_MS
 
 SHOWN_MAX: Final = 40

@@ -33,8 +33,7 @@ from pydantic_core import ErrorDetails
 from mintscope.app.config.config import ApiConfig, ChainConfig, Section
 from mintscope.app.config.groups import DELIMITER, PREFIX, Config, GeyserConfig, PaymentsConfig
 from mintscope.app.config.values import is_loopback
-from mintscope.kit.errors import NeedsOperator
-from mintscope.kit.secrets import (
+from mintscope.kit.credentials import (
     IS_EXAMPLE,
     flaw_of_key,
     flaw_of_password,
@@ -43,6 +42,7 @@ from mintscope.kit.secrets import (
     is_example,
     passwords_in,
 )
+from mintscope.kit.errors import NeedsOperator
 from mintscope.market.shard import WHOLE
 from mintscope_client.keypair import parse_keypair
 

@@ -11,10 +11,9 @@ from urllib.parse import urlsplit
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr
 
 from mintscope.accounts.people.email_address import UnusableEmailAddress, parse_email
-from mintscope.kit.credentials import PEPPER_BYTES_MIN
+from mintscope.kit.credentials import PEPPER_BYTES_MIN, parse_root
 from mintscope.kit.errors import InvalidTokenAddress
 from mintscope.kit.primitives import Mint, parse_mint
-from mintscope.kit.secrets import parse_root
 from mintscope.kit.time import DAY_S
 from mintscope.payments.protocol.envelope import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope_client.keypair import parse_keypair

@@ -47,11 +47,10 @@ from mintscope.kit.errors import (
 from mintscope.kit.time import DAY_S, MONTHS
 from mintscope.market.ports import MarketOverview
 from mintscope.market.timeframe import Timeframe
-from mintscope.payments.ports import Budget
+from mintscope.payments.ports import Budget, ChainUnavailable
 from mintscope.payments.pricing import Doubt
 from mintscope.payments.protocol.envelope import Terms
 from mintscope.payments.protocol.memo import UnusablePaymentToken
-from mintscope.payments.settlement import ChainUnavailable
 from mintscope_client.keypair import UnusableKeypair
 
 GIB: Final = 1024**3

@@ -1,24 +1,101 @@
-"""The data and actions of administrators while the service runs."""
+"""The data and actions of administrators while the service runs.
 
-from collections.abc import AsyncIterator, Callable
+Adds the counts of this process to the numbers of the hour, each minute.
+
+Counts that were not written when the process ends are lost: a minute at most.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
+import structlog
+from prometheus_client import REGISTRY
+
+from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config, PaymentsConfig
 from mintscope.app.maintenance import running
 from mintscope.app.payments import USDC_DECIMALS
-from mintscope.app.running.hours import HourWriter
 from mintscope.app.sources import ask_facts
 from mintscope.app.stores.stores import Market, Money
+from mintscope.kit.audit import HOURS_KEPT, HourSeries, Series, hour_of, requests_of
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
+from mintscope.kit.metrics import REQUESTS
 from mintscope.kit.primitives import Mint
 from mintscope.market.mint_facts import MintFacts
 from mintscope.payments.history import Assets, Coin
 from mintscope.site.admin.operations import OperationParts
 from mintscope.site.render import Operator
 from mintscope.solana.blocks import SourceError
+
+ROUND_S: Final = 60.0
+COUNTERS: Final[dict[Series, tuple[str, dict[str, str]]]] = {
+    HourSeries.PAID: ("mintscope_payments_issued_total", {}),
+    HourSeries.CREDITS_SOLD: ("mintscope_credits_sold_total", {}),
+    HourSeries.CREDITS_USED: ("mintscope_debits_total", {"outcome": "spent"}),
+}
+
+log = structlog.get_logger()
+
+
+@dataclass(eq=False, repr=False)
+class HourWriter:
+    """Writes the counts since its last round.
+
+    age_ms   that of the newest block
+    fund     the lamports of the fee payer that are not reserved; None: nothing is sold
+    """
+
+    store: AccountStore
+    clock: Clock
+    age_ms: Callable[[], int | None]
+    fund: Callable[[], Awaitable[int | None]] | None
+    _written: Mapping[Series, int] = field(default_factory=dict, init=False)
+
+    async def run(self) -> None:
+        """Write once a minute until cancelled."""
+        self._written = counted()
+        while True:
+            await asyncio.sleep(ROUND_S)
+            await self.round()
+
+    async def round(self) -> None:
+        """Write new counts; counts that cannot be written are written in the next round."""
+        now = self.clock.now()
+        total = counted()
+        hour = hour_of(self.clock.now())
+        new = {series: count - self._written.get(series, 0) for series, count in total.items()}
+        values = {series: count for series, count in new.items() if count > 0}
+        age_ms = self.age_ms()
+        if age_ms is not None:
+            values[HourSeries.LAG_MS] = age_ms
+
+        def write(rows: AccountRows) -> None:
+            rows.hours.add(hour, values)
+            rows.hours.purge(hour - HOURS_KEPT)
+
+        try:
+            fund = None if self.fund is None else await self.fund()
+            if fund is not None:
+                values[HourSeries.FUND] = fund
+            await self.store.transact(write)
+        except ServiceUnavailable as trouble:
+            log.warning("numbers of the hour could not be written", reason=str(trouble), at=now)
+        else:
+            self._written = total
+
+
+def counted() -> dict[Series, int]:
+    """Return the counts of this process since its start."""
+    found = {requests_of(status): count for status, count in REQUESTS.by_status().items()}
+    for series, (name, labels) in COUNTERS.items():
+        found[series] = int(REGISTRY.get_sample_value(name, labels) or 0)
+    return found
 
 
 async def write_counted(money: Money, clock: Clock) -> None:

@@ -14,7 +14,7 @@ from mintscope import __version__
 from mintscope.app.config.groups import TracingConfig
 from mintscope.app.running.processes import Sibling, commit
 from mintscope.app.stores.places import extra
-from mintscope.kit.check import Check
+from mintscope.kit.checks import Check
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.metrics import RESTARTS, SPANS, Attributes

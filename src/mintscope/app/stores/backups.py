@@ -27,7 +27,7 @@ from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql import identity as provenance
 from mintscope.kit.sql.database import DatabaseError
 from mintscope.kit.sql.identity import TakenBackup
-from mintscope.payments.books import AuditBooks
+from mintscope.payments.audit import AuditBooks
 
 NAME: Final = re.compile(r"mintscope-(\d{8}T\d{6}Z)")
 STAMP: Final = "%Y%m%dT%H%M%SZ"

@@ -9,7 +9,7 @@ from mintscope.app.stores.copying import Progress
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.money import Money
 from mintscope.kit.clock import Clock
-from mintscope.kit.secrets import Root
+from mintscope.kit.credentials import Root
 from mintscope.kit.sql.database import Database
 from mintscope.kit.sql.identity import TakenBackup, Writer
 from mintscope.kit.sql.limits import WindowStore

@@ -13,9 +13,8 @@ from pathlib import Path
 from secrets import token_bytes, token_hex
 from typing import IO, Final
 
-from mintscope.kit.credentials import PEPPER_BYTES_MIN
+from mintscope.kit.credentials import PEPPER_BYTES_MIN, Root, flaw_of_key, parse_root
 from mintscope.kit.errors import FolderInUse, FolderOpen, UnusablePepper
-from mintscope.kit.secrets import Root, flaw_of_key, parse_root
 
 MARKET_FILE: Final = "market.sqlite"
 MONEY_FILE: Final = "money.sqlite"

@@ -6,9 +6,9 @@ from functools import cached_property
 from typing import Protocol
 
 from mintscope.app.stores.money import Port
+from mintscope.history.backfill import BackfillMerge
 from mintscope.history.jobs_store import SqlBackfillJobs, SqlHistory
 from mintscope.history.join_store import SqlBackfillMerge, SqlGapMends, SqlImports
-from mintscope.history.ports import BackfillMerge
 from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAccess
 from mintscope.market.coverage import CoverageReader
 from mintscope.market.listing.snapshot import ListReader, ListSnapshots

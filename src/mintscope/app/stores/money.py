@@ -33,10 +33,9 @@ from mintscope.credits.ledger import CreditAccounts, CreditLedger
 from mintscope.credits.rotation import RotationStore
 from mintscope.credits.store.ledger import GroupCreditLedger
 from mintscope.kit.clock import Clock
-from mintscope.kit.secrets import Root
+from mintscope.kit.credentials import Root
 from mintscope.kit.sql.database import Database
-from mintscope.payments.audit import OrphanBooks
-from mintscope.payments.books import AuditBooks, AuditLease, TreasuryBooks
+from mintscope.payments.audit import AuditBooks, AuditLease, OrphanBooks, TreasuryBooks
 from mintscope.payments.ports import PaymentStore
 from mintscope.payments.price_cache import PriceSource
 from mintscope.payments.reconciler import AdoptionStore

@@ -29,8 +29,8 @@ from mintscope.app.stores.postgres_side import is_auditor
 from mintscope.credits.store.postgres import PostgresCreditAccounts, PostgresCreditLedger
 from mintscope.history.backfill import BackfillIsRead
 from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import Root
 from mintscope.kit.errors import StoreUnavailable, UnusableStore
-from mintscope.kit.secrets import Root
 from mintscope.kit.sql.database import AccessInThreads, Database, DatabaseAway, DatabaseError
 from mintscope.kit.sql.group_commit import PATIENCE_S
 from mintscope.kit.sql.identity import IS_USED

@@ -1,4 +1,9 @@
-"""The engine over SQLite files, each opened at first use."""
+"""The engine over SQLite files, each opened at first use.
+
+Compaction of the files of an installation, so that they take no unused space.
+
+Stores in common SQL over a money file.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -19,7 +24,6 @@ import apsw
 from mintscope.accounts.people.store import AccountConnections
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.backup import copy_file, copy_files
-from mintscope.app.stores.compacting import compact_files
 from mintscope.app.stores.copying import FILES, Progress
 from mintscope.app.stores.engines import Plan, Secrets, Step, StoreMaintenance
 from mintscope.app.stores.folder import (
@@ -33,27 +37,121 @@ from mintscope.app.stores.folder import (
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.money import Money
 from mintscope.app.stores.places import SQLITE, expecting_no_service, free_bytes
-from mintscope.app.stores.sqlite_stores import (
-    account_connections,
-    number_firings_on,
-    payment_books,
-    payment_store,
-    webhook_queue,
-)
 from mintscope.credits.store.sqlite import SqliteCreditAccounts, SqliteCreditLedger
 from mintscope.history.backfill import BackfillIsRead
 from mintscope.kit.clock import Clock
+from mintscope.kit.credentials import Root
 from mintscope.kit.errors import FolderInUse, StoreUnavailable, UnusableStore
-from mintscope.kit.secrets import Root
-from mintscope.kit.sql.database import AccessAtOnce, AccessInThreads, Database, DatabaseError
+from mintscope.kit.sql.database import (
+    AccessAtOnce,
+    AccessInThreads,
+    Database,
+    DatabaseAccess,
+    DatabaseError,
+)
+from mintscope.kit.sql.group_commit import PATIENCE_S
 from mintscope.kit.sql.identity import IS_USED
-from mintscope.kit.sql.sqlite import SqliteDatabase, migrate_file, run_each, waits_for
+from mintscope.kit.sql.sqlite import (
+    SIZES,
+    USUAL_SIZES,
+    SqliteDatabase,
+    migrate_file,
+    return_free_pages,
+    run_each,
+    waits_for,
+)
 from mintscope.market.follow.tailer import Wait
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.store.sqlite import SqliteMarketTables, version
 from mintscope.payments.price_cache import PriceSource
 from mintscope.payments.store.books import SqlPaymentBooks
 from mintscope.payments.store.payments import SqlPaymentStore
+
+READ_PATIENCE_MS: Final = 100  # readers wait for a recovery alone
+TAKEN: Final = "SELECT coalesce(max(firing), 0) FROM webhook_taken"
+GIVEN: Final = "SELECT coalesce(max(seq), 0) FROM sqlite_sequence WHERE name = 'signal_firing'"
+GIVE_ON: Final = (
+    "DELETE FROM sqlite_sequence WHERE name = 'signal_firing'",
+    "INSERT INTO sqlite_sequence (seq, name) VALUES (?, 'signal_firing')",
+)
+
+
+def payment_store(path: Path, *, patience_s: float = PATIENCE_S) -> SqlPaymentStore:
+    """Return the payments in the file at *path*."""
+    return SqlPaymentStore(SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s)
+
+
+def payment_books(path: Path) -> SqlPaymentBooks:
+    """Return the books of the payments in the file at *path*."""
+    return SqlPaymentBooks(SqliteDatabase(path, "money"))
+
+
+def account_connections(path: Path, *, patience_s: float = PATIENCE_S) -> AccountConnections:
+    """Return the connections to the accounts in the file at *path*."""
+    return AccountConnections(SqliteDatabase(path, "money"), _reading(path), patience_s=patience_s)
+
+
+def webhook_queue(path: Path, *, patience_s: float = PATIENCE_S) -> SqlWebhookQueue:
+    """Return the queue of webhooks in the file at *path*."""
+    reading = partial(
+        SqliteDatabase, path, "webhooks", busy_timeout_ms=READ_PATIENCE_MS, may_write=False
+    )  # in a thread: counting what waits takes long where that is much
+    writing = SqliteDatabase(path, "webhooks")
+    access: DatabaseAccess[Database] = AccessInThreads(reading, threads=1)
+    connections = AccountConnections(writing, access, patience_s=patience_s)
+    return SqlWebhookQueue(connections, tidy=lambda db: return_free_pages(db, "webhooks"))
+
+
+def number_firings_on(money: Path, webhooks: Path) -> None:
+    """Prevent firings from reusing a number that the webhook queue has already taken.
+
+    A money file that is older than the queue, or new, would give these numbers once more: its
+    webhooks would not be sent, and receivers would know their `webhook-id`.
+    """
+    with (
+        closing(SqliteDatabase(webhooks, "webhooks")) as queue,
+        closing(SqliteDatabase(money, "money")) as database,
+    ):
+        taken = queue.execute(TAKEN).get
+        if taken <= database.execute(GIVEN).get:
+            return
+        with database.transaction():
+            forget, give_on = GIVE_ON
+            database.execute(forget)
+            database.execute(give_on, (taken,))
+
+
+def _reading(path: Path) -> DatabaseAccess[Database]:
+    # A rule that writes must fail there.
+    database = SqliteDatabase(path, "money", busy_timeout_ms=READ_PATIENCE_MS, may_write=False)
+    return AccessAtOnce(database)
+
+
+KINDS = {MARKET_FILE: "market", MONEY_FILE: "money", WEBHOOKS_FILE: "webhooks"}
+
+
+def compact_files(folder: Path) -> Sequence[tuple[str, int, int]]:
+    """Compact each file of *folder*, which must not be in use; return names and sizes.
+
+    The bytes are those before and after.  From then on a market file returns unused pages.
+    Compaction needs as much free space as the file has bytes.
+    Raises StoreUnavailable; the file is then unchanged.
+    """
+    return [_compact(folder / name) for name in KINDS if (folder / name).exists()]
+
+
+def _compact(path: Path) -> tuple[str, int, int]:
+    before = path.stat().st_size
+    try:
+        with closing(apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE)) as db:
+            if SIZES.get(KINDS[path.name], USUAL_SIZES).shrinks:
+                db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            db.execute("VACUUM")
+            db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except apsw.Error as cause:
+        raise StoreUnavailable(f"expected to rewrite {path}: {cause}") from cause
+    return path.name, before, path.stat().st_size
+
 
 WAL: Final = "-wal"
 

@@ -42,9 +42,9 @@ from mintscope.app.stores.folder import (
 from mintscope.app.stores.market import Market
 from mintscope.app.stores.money import Money
 from mintscope.kit.clock import Clock, SystemClock
+from mintscope.kit.credentials import Root, parse_root, rotated
 from mintscope.kit.errors import StoreUnavailable, UnusablePepper, UnusableStore
 from mintscope.kit.limits import Limits, MemoryLimits
-from mintscope.kit.secrets import Root, parse_root, rotated
 from mintscope.kit.sql.database import Database, DatabaseAway, DatabaseError
 from mintscope.kit.sql.identity import IS_USED, Beside, settle
 from mintscope.kit.sql.limits import LimitBatches, LimitStoreAway, SharedLimits

@@ -18,9 +18,8 @@ from mintscope.dex import base58, events, transfers
 from mintscope.dex.base58 import data_of
 from mintscope.dex.events import U64
 from mintscope.dex.moves import PARTIES, moves
-from mintscope.dex.outcome import QuarantineReason, Unreadable
+from mintscope.dex.outcome import QuarantineReason, Swap, Unreadable
 from mintscope.dex.program import EVENT_ACCOUNTS_MAX, Call, Leg
-from mintscope.dex.swap import Swap
 from mintscope.dex.token_accounts import TokenAccounts
 from mintscope.dex.transfers import exchange_of, flow_of, read_closed, swap_of
 from mintscope.kit.primitives import Mint

@@ -12,9 +12,8 @@ from typing import Final, NamedTuple
 
 from based58 import b58encode
 
-from mintscope.dex.outcome import QuarantineReason, Unreadable
+from mintscope.dex.outcome import QuarantineReason, Swap, Unreadable
 from mintscope.dex.program import Call, Leg
-from mintscope.dex.swap import Swap
 from mintscope.dex.token_accounts import TokenAccounts, address
 from mintscope.dex.transfers import U64_MAX, read_closed
 from mintscope.kit.primitives import PUBKEY_BYTES

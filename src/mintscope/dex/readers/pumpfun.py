@@ -9,9 +9,8 @@ from mintscope.dex import base58, transfers
 from mintscope.dex.base58 import data_of
 from mintscope.dex.events import FIELDS_AT, SELF_CALL, u64
 from mintscope.dex.moves import moves
-from mintscope.dex.outcome import QuarantineReason, Unreadable
+from mintscope.dex.outcome import QuarantineReason, Swap, Unreadable
 from mintscope.dex.program import Call, Leg
-from mintscope.dex.swap import Swap
 from mintscope.dex.token_accounts import TokenAccounts, address
 from mintscope.kit.primitives import PUBKEY_BYTES
 from mintscope.solana.blocks import WSOL

@@ -39,11 +39,10 @@ from mintscope.dex.moves import (
     SYSTEM_TRANSFER_SIZE,
     moves,
 )
-from mintscope.dex.outcome import EXCHANGES, Moved, QuarantineReason, Unreadable
+from mintscope.dex.outcome import EXCHANGES, Moved, QuarantineReason, Swap, Unreadable
 from mintscope.dex.program import EVENT_ACCOUNTS_MAX, Call
 from mintscope.dex.readers import pumpfun
 from mintscope.dex.readers.curves import sent_to
-from mintscope.dex.swap import Swap
 from mintscope.dex.token_accounts import SPL_2022, SPL_PROGRAMS, SYSTEM, TokenAccounts
 from mintscope.dex.transfers import (
     Exchange,

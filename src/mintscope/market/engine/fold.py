@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from mintscope.kit.errors import NeedsOperator
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.kit.time import TIME_MAX
-from mintscope.market.engine.frame import NO_CANDLE, Frame
+from mintscope.market.engine.frames import NO_CANDLE, Frame
 from mintscope.market.engine.kernels import ACC, sets_candle
 from mintscope.market.log import CandleRow, PricedSwap, SlotHeader, Waypoint
 from mintscope.market.pricing import RATE_WINDOW_S, sol_usd

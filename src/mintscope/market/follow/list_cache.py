@@ -6,13 +6,23 @@ It reads apart from the follower, over a connection of its own, and only what is
 cannot be read holds up no report.
 
 Snapshots of the list of all tokens, for processes that start.
+
+List chunks in files: the trades of closed parts, kept outside the memory of this process.
+
+Each has a file without a name, whose space is free again once nothing refers to the chunk.  It is
+read with `pread`, so its bytes stay in the cache of the system, which may drop them.
 """
 
 import asyncio
+import os
+import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from enum import StrEnum
-from typing import Final, TypeAlias
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any, Final, TypeAlias
 
+import numpy as np
 import structlog
 
 from mintscope.kit.clock import Clock
@@ -20,7 +30,7 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Slot, UnixMs
 from mintscope.kit.time import MINUTE_MS
 from mintscope.market.follow.tailer import Wait, look_again_soon
-from mintscope.market.listing.chunks import ChunkInMemory, KeepChunk
+from mintscope.market.listing.columns import ChunkInMemory, KeepChunk, KeptChunk, PartChunk
 from mintscope.market.listing.listed import ListedTokens
 from mintscope.market.listing.snapshot import (
     FactPlace,
@@ -42,6 +52,77 @@ from mintscope.market.mint_facts import MintFacts
 from mintscope.solana.finality_meter import Behind
 
 LOG = structlog.get_logger(__name__)
+ROWS_MIN: Final = 2_048  # a shorter chunk takes less memory than its file takes open descriptors
+
+
+class ChunkFiles:
+    """Keeps chunks in files; an instance is a `listing.chunks.KeepChunk`."""
+
+    def __init__(self, folder: Path, *, rows_min: int = ROWS_MIN) -> None:
+        """Keep chunks of at least *rows_min* rows in files of *folder*, others in memory."""
+        self._folder = folder
+        self._rows_min = rows_min
+        self._is_writable = True
+
+    def __call__(self, chunk: PartChunk) -> KeptChunk:
+        """Return *chunk* stored in a file, or in memory if it is small or cannot be written."""
+        if len(chunk.rows) < self._rows_min:
+            return ChunkInMemory(chunk)
+        try:
+            kept = ChunkInFile(self._folder, chunk)
+        except OSError as error:
+            if self._is_writable:
+                LOG.warning("list_kept_in_memory", folder=str(self._folder), error=repr(error))
+            self._is_writable = False
+            return ChunkInMemory(chunk)
+        self._is_writable = True
+        return kept
+
+
+class ChunkInFile:
+    """Implements `listing.chunks.KeptChunk`."""
+
+    def __init__(self, folder: Path, chunk: PartChunk) -> None:
+        """Write *chunk* to a file without a name in *folder*.  Raises OSError."""
+        self.count = len(chunk.rows)
+        self._places: dict[str, tuple[int, np.dtype[Any]]] = {}
+        size = 0
+        with TemporaryFile(dir=folder, buffering=0) as file:
+            for name, column in zip(PartChunk._fields, chunk, strict=True):
+                if column is not None:
+                    self._places[name] = (size, column.dtype)
+                    size += _written(file.fileno(), column)
+            self._file = os.dup(file.fileno())
+        weakref.finalize(self, os.close, self._file)
+
+    def column(self, name: str) -> Any:
+        """Return a column of `PartChunk`; None if it has none.  Raises OSError."""
+        if name not in self._places:
+            return None
+        place, kind = self._places[name]
+        found = np.empty(self.count, kind)
+        wanted = found.data.cast("B")
+        read = 0
+        while read < len(wanted):
+            more = os.preadv(self._file, [wanted[read:]], place + read)
+            if not more:
+                raise OSError(f"expected {len(wanted)} bytes of a kept chunk, were {read}")
+            read += more
+        return found
+
+    def whole(self) -> PartChunk:
+        """Return all columns.  Raises OSError."""
+        return PartChunk(*(self.column(name) for name in PartChunk._fields))
+
+
+def _written(file: int, column: Any) -> int:
+    """Append *column* to *file*, and return its count of bytes.  Raises OSError."""
+    left = np.ascontiguousarray(column).data.cast("B")
+    size = len(left)
+    while left:
+        left = left[os.write(file, left) :]
+    return size
+
 
 # A snapshot is due once a starting process needs a second or so to catch up from the last one; the
 # log keeps a quarter of an hour.  A list of fewer mints is loaded in half a second without one: a

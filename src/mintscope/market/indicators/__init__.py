@@ -1,14 +1,11 @@
 """Indicators with parameters, candle by candle: `sma(20)`, `adx(14)`, `supertrend(10,3)`.
 
-An indicator is one function in the module of its family, decorated with its name, its parameters
-and its description.  The API, its documents and the MCP tools read them from INDICATORS.
+An indicator is one function in `functions`, decorated with its name, its parameters and its
+description.  The API, its documents and the MCP tools read them from INDICATORS.
 """
 
-from mintscope.market.indicators import averages, bands, oscillators, trend, volume
+from mintscope.market.indicators import functions
 from mintscope.market.indicators.bars import Bars
 from mintscope.market.indicators.registry import INDICATORS, AskedIndicator, read
 
-__all__ = [
-    "INDICATORS", "AskedIndicator", "Bars", "averages", "bands", "oscillators", "read", "trend",
-    "volume",
-]  # fmt: skip
+__all__ = ["INDICATORS", "AskedIndicator", "Bars", "functions", "read"]

@@ -23,7 +23,7 @@ from mintscope.kit.errors import TokenNotFound
 from mintscope.kit.primitives import Mint, UnixMs, UnixS
 from mintscope.kit.sql.database import AccessInThreads, Database
 from mintscope.kit.time import DAY_MS, MINUTE_MS
-from mintscope.market.engine.frame import WAYPOINT_EVERY
+from mintscope.market.engine.frames import WAYPOINT_EVERY
 from mintscope.market.engine.kernels import ACC, AGES
 from mintscope.market.engine.recent import READ_BACK
 from mintscope.market.listing.columns import D1, H1, M5

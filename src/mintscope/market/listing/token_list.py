@@ -25,15 +25,17 @@ from mintscope.kit.primitives import MINT_LENGTH_MAX, Mint, UnixS
 from mintscope.market.engine.fold import read_state
 from mintscope.market.engine.recent import RECENTS
 from mintscope.market.listing.averages import ClosedCandles, recents_of
-from mintscope.market.listing.chunks import ChunkInMemory, KeepChunk, PartChunk
 from mintscope.market.listing.columns import (
     D1,
     H1,
     ROW,
     ROWS_MIN,
     SPANS,
+    ChunkInMemory,
     DayCloses,
+    KeepChunk,
     ListColumns,
+    PartChunk,
 )
 from mintscope.market.listing.listed import ListedMint, ListedTokens, RowKeys, key_of
 from mintscope.market.listing.look_alikes import AddressIndex, NameIndex, folded, search_line

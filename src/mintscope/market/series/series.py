@@ -14,10 +14,12 @@ VWAP       since the day began (UTC): volume in USD over volume in tokens; a can
 StochRSI   where the RSI stands between the least and the greatest of 14, 0 to 100: k is the mean of
            3, d that of 3 k; 50 if all 14 are the same to 1e-9 of their size: Wilder's means
            of a flat price keep shrinking, and their quotient differs by rounding alone
+
+Candles of 15 seconds, made of the swaps that are kept.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Final, NamedTuple
@@ -31,14 +33,19 @@ from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import DAY_S, HOUR_S, MINUTE_S
 from mintscope.market.engine import kernels
 from mintscope.market.engine.fold import merged, price_of, read_state
-from mintscope.market.engine.frame import WAYPOINT_EVERY
-from mintscope.market.engine.frames import SHORT_S
+from mintscope.market.engine.frames import SHORT_S, WAYPOINT_EVERY, Frame
 from mintscope.market.engine.given import Candles, Floats, Ints
 from mintscope.market.engine.kernels import SERVICE, SWING
 from mintscope.market.indicators import AskedIndicator
 from mintscope.market.indicators.bars import bars_of
-from mintscope.market.log import CandleRow, Waypoint
-from mintscope.market.series.pools import AskedCandles, KeptCandles, SeriesCandle, UnpricedVolume
+from mintscope.market.log import CandleRow, PricedSwap, Waypoint
+from mintscope.market.series.pools import (
+    AskedCandles,
+    KeptCandles,
+    KeptSwaps,
+    SeriesCandle,
+    UnpricedVolume,
+)
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S, Timeframe, bucket
 
 
@@ -482,3 +489,24 @@ def _stochastic(rsi: Floats) -> Floats:
     place = np.divide(100.0 * (rsi - least), span, out=half, where=span > SAME * most)
     k = _windows(place, SMOOTHED, np.nan).mean(axis=1)
     return np.column_stack([k, _windows(k, SMOOTHED, np.nan).mean(axis=1)])
+
+
+def short_series(kept: KeptSwaps) -> Series:
+    """Return the candles of 15 seconds of *kept*, without one that may lack its beginning."""
+    rows = _rows(kept.swaps)
+    if not kept.is_whole:
+        rows = rows[1:]
+    priced = [SeriesCandle(*msgspec.structs.astuple(row)) for row in rows if row.count]
+    unpriced = [
+        UnpricedVolume(row.bucket, row.buy_volume, row.sell_volume) for row in rows if not row.count
+    ]
+    if not kept.is_whole and priced:
+        unpriced = [each for each in unpriced if each.bucket > priced[0].bucket]
+    return Series(priced, kept.has_older, 0 if kept.is_whole else 1, unpriced)
+
+
+def _rows(swaps: Iterable[tuple[UnixS, PricedSwap]]) -> list[CandleRow]:
+    frame = Frame(Timeframe.M1, [], width_s=SHORT_S)
+    for time, swap in swaps:
+        frame.apply(time, price_of(swap), swap)
+    return frame.changed()

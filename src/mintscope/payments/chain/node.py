@@ -23,8 +23,8 @@ from mintscope.kit.errors import Undecodable, decode_base64, decode_json
 from mintscope.kit.fair_queue import FairQueue
 from mintscope.kit.http_client import open_client, read_body
 from mintscope.kit.primitives import Mint, Signature, Wallet
+from mintscope.payments.ports import ChainUnavailable, Unintelligible
 from mintscope.payments.protocol.memo import TOKEN_ACCOUNT_BYTES, AccountState
-from mintscope.payments.settlement import ChainUnavailable, Unintelligible
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.finality_meter import CONFIRMED, FINALIZED, INVALID_PARAMS, as_final
 from mintscope.solana.pace import Pace, pace_of_samples

@@ -23,6 +23,7 @@ from mintscope.kit.primitives import Mint, UnixMs, Wallet
 from mintscope.kit.time import HOUR_S
 from mintscope.market.log import LogReader
 from mintscope.payments.chain.node import PaymentNode
+from mintscope.payments.ports import ChainUnavailable, PaymentChain
 from mintscope.payments.price_cache import (
     PoolReserves,
     PriceSource,
@@ -40,7 +41,6 @@ from mintscope.payments.pricing import (
 )
 from mintscope.payments.protocol.envelope import TOKEN_2022_PROGRAM, TOKEN_PROGRAM
 from mintscope.payments.protocol.memo import TOKEN_ACCOUNT_BYTES, UnusablePaymentToken
-from mintscope.payments.settlement import ChainUnavailable, PaymentChain
 from mintscope.solana.blocks import DOLLARS, WSOL, Endpoint
 
 log = structlog.get_logger()

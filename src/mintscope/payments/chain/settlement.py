@@ -22,7 +22,7 @@ from solders.pubkey import Pubkey
 from mintscope.kit.clock import Clock
 from mintscope.kit.metrics import SPANS
 from mintscope.kit.primitives import Mint, Signature, Wallet
-from mintscope.payments.books import Arrivals
+from mintscope.payments.audit import Arrivals
 from mintscope.payments.chain.node import (
     STATUSES_MAX,
     ConfirmedTransaction,
@@ -33,14 +33,7 @@ from mintscope.payments.chain.node import (
     received,
 )
 from mintscope.payments.payment import Landed, Reverted, Sighting, UnreadablePayment, Unseen
-from mintscope.payments.protocol.envelope import Envelope, RecentBlockhash, Signed, Terms
-from mintscope.payments.protocol.memo import (
-    UnusablePaymentToken,
-    expect_usable_mint,
-    expect_usable_treasury,
-)
-from mintscope.payments.reconciler import YOUNG_BLOCKS, RecentBlockhashes
-from mintscope.payments.settlement import (
+from mintscope.payments.ports import (
     ChainUnavailable,
     Rejected,
     Simulated,
@@ -49,6 +42,13 @@ from mintscope.payments.settlement import (
     Unintelligible,
     UnknownBlockhash,
 )
+from mintscope.payments.protocol.envelope import Envelope, RecentBlockhash, Signed, Terms
+from mintscope.payments.protocol.memo import (
+    UnusablePaymentToken,
+    expect_usable_mint,
+    expect_usable_treasury,
+)
+from mintscope.payments.reconciler import YOUNG_BLOCKS, RecentBlockhashes
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.pace import BLOCKHASH_BLOCKS, SLOT_S_MAX, SLOT_S_MIN, Pace
 

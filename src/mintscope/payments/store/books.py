@@ -27,8 +27,7 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Mint, Signature, UnixMs, Wallet
 from mintscope.kit.sql.database import Database, DatabaseError, marks
 from mintscope.kit.time import HOUR_MS, MINUTE_MS
-from mintscope.payments.audit import Acknowledgement, Orphan
-from mintscope.payments.books import DoubtKind, Scan, ScanScope
+from mintscope.payments.audit import Acknowledgement, DoubtKind, Orphan, Scan, ScanScope
 from mintscope.payments.history import Place, Takings, WalletSum
 from mintscope.payments.payment import State
 from mintscope.payments.ports import FeesAtRisk

@@ -34,10 +34,10 @@ from mintscope.kit.primitives import CreditAccount
 from mintscope.payments.checkout import CheckoutRefused, NotProposed, Proposal
 from mintscope.payments.facilitator import Credits, Wanted
 from mintscope.payments.payment import TopUp
+from mintscope.payments.ports import Settled
 from mintscope.payments.pricing import BUNDLES, Bundle, parse_bundle
 from mintscope.payments.protocol.envelope import MAINNET, TOKEN_PROGRAM
 from mintscope.payments.protocol.headers import IDENTIFIER_PATTERN
-from mintscope.payments.settlement import Settled
 from mintscope.site.page import Page, PageResponse
 from mintscope.site.routes import PageRequest, PageRoute, get, post
 from mintscope.site.sales import words

@@ -25,11 +25,11 @@ from mintscope.kit.time import DAY_MS, iso_time, month_end
 from mintscope.payments.checkout import Checkout, NotProposed, Proposal, propose
 from mintscope.payments.facilitator import Wanted
 from mintscope.payments.merchant import AcceptedToken, Merchant, Order, bundle_order
+from mintscope.payments.ports import Settled
 from mintscope.payments.pricing import BUNDLES, REQUEST_USD, Bundle, PriceList
 from mintscope.payments.protocol.envelope import SCHEME, Refused, Resource, Terms, open_envelope
 from mintscope.payments.protocol.headers import Presented
 from mintscope.payments.protocol.verify import transferred
-from mintscope.payments.settlement import Settled
 from mintscope.site.docs.reference import DescribedEndpoint, Reference
 from mintscope.site.figures import DAYS, day_bars, day_text
 from mintscope.site.page import NO_ERRORS, Page, PageResponse, Redirect, TextFile

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from mintscope.payments.checkout import Cause, NotProposed
+from mintscope.payments.ports import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
 from mintscope.payments.protocol.envelope import RefusalReason, Refused
-from mintscope.payments.settlement import AlreadyUsed, Obstacle, Unavailable, Unresolved, Used
 
 
 class Told(NamedTuple):

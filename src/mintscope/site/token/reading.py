@@ -28,10 +28,10 @@ from mintscope.market.series.series import (
     indicators_of,
     lead,
     series_of,
+    short_series,
     start_of,
     widened,
 )
-from mintscope.market.series.short import short_series
 from mintscope.market.timeframe import WIDTH_S
 from mintscope.site.chart import ChartPoint
 from mintscope.site.sol import MarketParts

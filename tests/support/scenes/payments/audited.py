@@ -5,7 +5,7 @@ from typing import Final
 
 from mintscope.credits.invariants import Violation
 from mintscope.kit.primitives import UnixMs
-from mintscope.payments.books import AuditBooks
+from mintscope.payments.audit import AuditBooks
 
 PARTS_MAX: Final = 10_000
 LATER: Final = UnixMs(2**52)  # every entry is settled by then

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 import pytest
 
 from mintscope.app.stores import postgres as openers
-from mintscope.app.stores.sqlite_stores import payment_store
+from mintscope.app.stores.sqlite import payment_store
 from mintscope.credits.rotation import RotationDenied
 from mintscope.kit.credentials import CredentialHash
 from mintscope.kit.primitives import CreditAccount, Signature, UnixMs

@@ -11,6 +11,7 @@ from starlette.routing import Route
 from mintscope.kit.errors import InvalidPayment
 from mintscope.payments.facilitator import Credits, Demand, Facilitator, VerifiedPayment, Wanted
 from mintscope.payments.payment import PaidReport
+from mintscope.payments.ports import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
 from mintscope.payments.protocol.envelope import Refused, Resource
 from mintscope.payments.protocol.headers import (
     PAYMENT_REQUIRED,
@@ -21,7 +22,6 @@ from mintscope.payments.protocol.headers import (
     encode_required,
     encode_settled,
 )
-from mintscope.payments.settlement import AlreadyUsed, Outcome, Settled, Unavailable, Unresolved
 
 REQUEST_ATOMS: Final = 2_500
 CREDIT_ATOMS: Final = 2_250

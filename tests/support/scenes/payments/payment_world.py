@@ -34,11 +34,10 @@ from mintscope.payments.chain.settlement import RpcSettlement
 from mintscope.payments.facilitator import Credits, Demand, Facilitator, VerifiedPayment, Wanted
 from mintscope.payments.merchant import Adopter
 from mintscope.payments.payment import MISSED_BLOCKS
-from mintscope.payments.ports import Budget
+from mintscope.payments.ports import Budget, Outcome
 from mintscope.payments.protocol.envelope import Requirement, Resource, Terms
 from mintscope.payments.protocol.headers import Presented
 from mintscope.payments.reconciler import Reconciler, Secrets
-from mintscope.payments.settlement import Outcome
 from mintscope.payments.store.payments import SqlPaymentStore
 from mintscope.solana.blocks import USDC, Endpoint
 from mintscope.solana.pace import Pace
