@@ -21,7 +21,7 @@ from mintscope.site.routes import SEGMENT, PageRoute
 from mintscope.solana.blocks import WSOL
 from support.scenes.page_scene import NEWCOMER, PERSON, PROTECTED, scene_at
 from support.scenes.people.browsing import MOVED, Visitor, visiting
-from support.scenes.people.page_checks import Fault, look_at, open_still
+from support.scenes.people.page_checks import Fault, look_at, look_elsewhere, open_still
 from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website, served_website, website
 
 BACKTEST: Final = f"/token/{WSOL}/backtest?where=change_h1+%3E+0"
@@ -228,7 +228,7 @@ WHO: Final = {
 }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.asyncio(loop_scope="session")
 async def test_every_page_passes_every_check(
     chromium: Browser, tmp_path_factory: pytest.TempPathFactory
@@ -266,6 +266,7 @@ async def tour(chromium: Browser, folder: Path, role: str) -> list[Fault]:
         await visitor.page.add_init_script(MOVED)
         for name, address in ADDRESSES[role].items():
             faults += await open_still(visitor, address.format_map(places), name)
+            faults += await look_elsewhere(visitor.page, name)
             faults += await look_at(visitor.page, name)
         for name, (address, button) in SENT_AS_THEY_STAND[role].items():
             await visitor.open(address.format_map(places))

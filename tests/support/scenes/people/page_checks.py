@@ -108,6 +108,20 @@ PAINTED: Final = """() => new Promise((done) => requestAnimationFrame(() =>
   requestAnimationFrame(() => setTimeout(done))))"""
 
 
+A4: Final = (718, 1050)  # less margins of 1 cm
+# On paper, menus say nothing, and what is cut off cannot be scrolled to.
+CUT_ON_PAPER: Final = """() => [...document.querySelectorAll(".bar-nav, .site-search, .scrolling")]
+  .filter((each) => each.checkVisibility()
+    && (!each.matches(".scrolling") || getComputedStyle(each).overflowX !== "visible"))
+  .map((each) => each.outerHTML.slice(0, 120))"""
+# With forced colours there are no grounds: a control without an edge is not seen as one.
+WITHOUT_EDGE: Final = """() => [...document.querySelectorAll(".button, input, select, textarea")]
+  .filter((each) => each.checkVisibility({ visibilityProperty: true }) && each.type !== "hidden")
+  .filter((each) => !["checkbox", "radio", "range", "file"].includes(each.type))
+  .filter((each) => !(parseFloat(getComputedStyle(each).borderTopWidth) >= 1))
+  .map((each) => each.outerHTML.slice(0, 120))"""
+
+
 class Fault(NamedTuple):
     """Something wrong with a page."""
 
@@ -153,6 +167,23 @@ async def open_still(visitor: Visitor, path: str, name: str) -> list[Fault]:
         moved: list[str] = await visitor.page.evaluate("window.moved")
         if sum(float(each.partition(":")[0]) for each in moved) > SHIFT_MAX:
             faults.append(Fault(f"{name}, {width}", f"it moves: {'; '.join(moved)}"))
+    return faults
+
+
+async def look_elsewhere(page: Page, name: str) -> list[Fault]:
+    """Return the faults of the page on paper, and where its reader forces colours."""
+    faults = []
+    await page.emulate_media(media="print")
+    await _resize(page, A4)
+    for looks in (TOO_WIDE, CUT_ON_PAPER):
+        faults += [Fault(f"{name}, paper", each) for each in await page.evaluate(looks)]
+    await _picture(page, PICTURES / f"{name}-paper.png")
+    await page.emulate_media(media="screen", forced_colors="active")
+    found = await page.evaluate(WITHOUT_EDGE)
+    faults += [Fault(f"{name}, forced colours", f"no edge: {each}") for each in found]
+    await _picture(page, PICTURES / f"{name}-forced.png")
+    await page.emulate_media(forced_colors="none")
+    await _resize(page, WIDTHS["wide"])
     return faults
 
 
