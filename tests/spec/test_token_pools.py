@@ -32,7 +32,8 @@ def swap(index: int, mint: Mint = TOKEN) -> PricedSwap:
     detail = SwapDetail(Signature(f"{index}"), "pumpswap", 10**9, 9, USDC, 225_000_000, 6)
     return PricedSwap(
         mint, index, 2, -1, 0, is_buy=True, volume=225_000_000, price_usd=150.0, price_sol=1.0,
-        pool="pool", detail=detail, evidence=Evidence(10**10, 225_000_000, f"signer{index}"),
+        pool="pool", detail=detail,
+        evidence=Evidence(10**10, 225_000_000, f"signer{index}", progress=420_000),
     )  # fmt: skip
 
 
@@ -70,7 +71,7 @@ async def test_a_pool_with_every_field(market: SeriesService) -> None:
                 "price": {"usd": 150.0, "sol": 1.0}, "lastSwapAt": BEGIN_S,
                 "weight": 1.0, "agrees": True, "quoteUsd": 10_000.0, "tokenUsd": 10_000.0,
                 "m5": flow, "h1": spans, "d1": spans, "kept": flow,
-                "since": BEGIN_S, "fee": None, "progress": None,
+                "since": BEGIN_S, "fee": None, "progress": 0.42,
                 "migration": {"from": "curve", "to": "pool", "slot": 1},
                 "moves": [
                     {"usd": 100, "buy": pytest.approx(0.0201), "sell": pytest.approx(1 - 1.01**-2)},

@@ -20,6 +20,7 @@ from mintscope.dex.outcome import (
 from mintscope.dex.program import Call
 from mintscope.dex.programs import UNLISTED
 from mintscope.dex.readers import unread as unlisted
+from mintscope.dex.readers.progress import PARTS, progress_of
 from mintscope.dex.recognition import described, recognise
 from mintscope.dex.token_accounts import TokenAccounts, signature_of
 from mintscope.dex.trace import KNOWN, TOKEN, TOKEN_2022, Role, Roles
@@ -215,6 +216,8 @@ def _read(call: Call, token_accounts: TokenAccounts) -> list[Swap]:
     if read is None:
         return []
     found = read(call, legs, token_accounts)
+    if len(found) == 1 and call.program.name in PARTS:
+        found = [found[0]._replace(progress=progress_of(call))]
     if not found and b"" in swaps:
         unlisted.expect_no_exchange(call, token_accounts)
     return found

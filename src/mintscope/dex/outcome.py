@@ -44,6 +44,7 @@ class Swap(NamedTuple):
             None if no balance shows them
     succeeds   the curve that *pool* takes the place of; None for a swap.  Nothing was exchanged:
             in_mint is the mint of the curve
+    progress   of a curve, millionths of the way to its pool after it; None if no event shows it
     """
 
     signature: Signature
@@ -64,6 +65,7 @@ class Swap(NamedTuple):
     in_left: int | None = None
     out_left: int | None = None
     succeeds: str | None = None
+    progress: int | None = None
 
 
 class QuoteKind(StrEnum):

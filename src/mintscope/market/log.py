@@ -57,6 +57,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     trip        a `standing.Trip`
     succeeds    the curve whose place the pool takes; None for a swap
     uncounted   an `Uncounted`: why *flow* is no volume, whatever the price; None in logs of before
+    progress    of a curve, millionths of the way to its pool; None if not known
     """
 
     depth: int | None
@@ -66,6 +67,7 @@ class Evidence(msgspec.Struct, frozen=True, gc=False, array_like=True):
     trip: int = 0
     succeeds: str | None = None
     uncounted: int | None = None
+    progress: int | None = None
 
 
 class PricedSwap(msgspec.Struct, frozen=True, gc=False, array_like=True):

@@ -33,6 +33,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     since          of its first swap since it is in the book
     day, volume, volume_before   its newest UTC day, micro-USD of it and of the day before
     came_from, went_to, moved_at   curve whose place it took, or pool that took its place, and slot
+    progress   of a curve, millionths of the way to its pool after its newest swap that shows it
     """
 
     pool: str
@@ -45,6 +46,7 @@ class BookedPool(msgspec.Struct, array_like=True, gc=False):
     came_from: str | None = None
     went_to: str | None = None
     moved_at: Slot | None = None
+    progress: int | None = None
 
     def lively(self, today: int) -> int:
         """Return the micro-USD of *today* and of the day before."""
@@ -131,10 +133,13 @@ class PoolBook:
         one = self._pools.get(swap.pool)
         if one is None:
             one = self._enter(swap.pool, time, today)
-        curve = None if swap.evidence is None else swap.evidence.succeeds
-        if curve is not None:
-            self._moved(one, curve, slot)
-            return
+        evidence = swap.evidence
+        if evidence is not None:
+            if evidence.succeeds is not None:
+                self._moved(one, evidence.succeeds, slot)
+                return
+            if evidence.progress is not None:
+                one.progress = evidence.progress
         if one.venue is None and one.pool not in self._asked:
             self.unnamed.add(one.pool)
         one.add(today, swap.volume)

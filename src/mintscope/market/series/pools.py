@@ -233,6 +233,7 @@ CONSTANT_PRODUCTS: Final = frozenset({"pumpfun", "pumpswap", "raydium_v4", "rayd
 
 
 # All pools of the program take the same, which no account of a pool can change.
+MILLIONTHS: Final = 1_000_000  # of the way of a curve
 FEES: Final = {"raydium_v4": 0.0025}
 
 
@@ -391,6 +392,7 @@ def _with_book(
         hour=hours.get(key, SpanFlow()),
         day=days.get(key, SpanFlow()),
         since=book.since,
+        progress=None if book.progress is None else book.progress / MILLIONTHS,
         came_from=book.came_from,
         went_to=book.went_to,
         moved_at=book.moved_at,
