@@ -224,7 +224,7 @@ ROWS: Final = Recipe(
         Mutant(
             "every firing is kept",
             "alerts/store.py",
-            "self._db.executemany(TRIM, [(number, number, kept_max) for number in found])",
+            "self._db.executemany(TRIM, [(number, kept_max) for number in found])",
             "pass",
             ("contract/test_signal_rows.py",),
         ),

@@ -190,8 +190,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     accounts   who keeps them; without them there are none
     series, holders, lists, streams   their readers, keepers or senders; without one there are none
     has_express  plain requests for a token's data are answered before the application is asked
-    identity     who sells here, for those who read descriptions
-    other_paths  of surfaces for programs beside the API, named in its descriptions
+    identity, other_paths   who sells here, and surfaces beside the API: both for descriptions
     coverage     exchanges read and missed lately
     """
     gate = Gate(ledger=ledger, limit=public_limit, limits=limits, key_ring=_key_ring(accounts))

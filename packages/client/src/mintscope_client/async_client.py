@@ -34,13 +34,12 @@ from mintscope_client.calls.verbs import (
 )
 from mintscope_client.results.account import PaymentsPage, WalletPayment
 from mintscope_client.results.backtest import TokenBacktest, TokensBacktest
-from mintscope_client.results.batch import BatchReports
+from mintscope_client.results.batch import BatchReports, PastPrices
 from mintscope_client.results.credits import BundleList, CreditHistory, CreditPurchase
 from mintscope_client.results.holders import TokenHolders
 from mintscope_client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope_client.results.live import LiveReport
 from mintscope_client.results.pools import TokenPools
-from mintscope_client.results.prices import PastPrices
 from mintscope_client.results.report import Report
 from mintscope_client.results.screen import ScreenedToken, ScreenPage
 from mintscope_client.results.series import (

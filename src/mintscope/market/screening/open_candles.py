@@ -61,7 +61,8 @@ class OpenCandles:
 
     def count(self) -> Floats:
         """Return the number of candles, the open one included."""
-        return self.closed + 1.0 + self.series.closed
+        count: Floats = (self.closed + 1.0 + self.series.closed).astype(np.float64)
+        return count
 
     def averages(self, start: Start | None) -> Floats:
         """Return the averages by row and place, as a kernel writes them, from *start* on."""

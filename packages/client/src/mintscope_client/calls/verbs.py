@@ -12,7 +12,7 @@ from mintscope_client.calls.call import ApiCall
 from mintscope_client.calls.known import expect_known
 from mintscope_client.calls.paged import Line, PageData, PagedCall
 from mintscope_client.results.backtest import TokenBacktest, TokensBacktest
-from mintscope_client.results.batch import BatchReports
+from mintscope_client.results.batch import BatchReports, PastPrices
 from mintscope_client.results.credits import (
     BundleList,
     CreditBalance,
@@ -22,7 +22,6 @@ from mintscope_client.results.credits import (
 from mintscope_client.results.holders import TokenHolders
 from mintscope_client.results.lists import TokenLine, TokenMetadata, TokensPage
 from mintscope_client.results.pools import TokenPools
-from mintscope_client.results.prices import PastPrices
 from mintscope_client.results.report import Report
 from mintscope_client.results.screen import ScreenedToken, ScreenPage
 from mintscope_client.results.series import (

@@ -1,4 +1,4 @@
-"""Reports of several tokens at once."""
+"""Reports of several tokens at once, and prices of tokens at times of the past."""
 
 import msgspec
 
@@ -25,3 +25,28 @@ class BatchReports(msgspec.Struct, frozen=True):
 
     delivered: int
     results: list[ReportOrNot]
+
+
+class PastPrice(msgspec.Struct, frozen=True, rename="camel"):
+    """A price: the close of the newest *tf* candle closed by then, which ended at *closed_at*."""
+
+    usd: float
+    sol: float | None
+    closed_at: int
+    tf: str
+
+
+class PriceOrNot(msgspec.Struct, frozen=True):
+    """The price of one token at one time (Unix seconds), or the reason why there is none."""
+
+    token: str
+    t: int
+    price: PastPrice | None = None
+    error: WhyNot | None = None
+
+
+class PastPrices(msgspec.Struct, frozen=True):
+    """A line for each token and time, in the order of the request; *found* have a price."""
+
+    found: int
+    prices: list[PriceOrNot]
