@@ -1,11 +1,15 @@
 """Of several api processes at one database one audits; another one does when it ends."""
 
+import asyncio
 from pathlib import Path
 
 from mintscope.app.stores import postgres as openers
 from mintscope.app.stores.sqlite import payment_books
+from mintscope.kit.clock import ManualClock
+from mintscope.kit.primitives import UnixMs
 from mintscope.kit.sql.postgres import PostgresDatabase
 from support.scenes.postgres import dsn_in
+from support.scenes.stores import money_in
 
 SETTING = "SELECT setting FROM pg_settings WHERE name = 'idle_session_timeout'"
 
@@ -35,3 +39,12 @@ async def test_on_sqlite_the_process_audits(tmp_path: Path) -> None:
     books = payment_books(tmp_path / "money.sqlite")
     assert await books.is_auditor()
     await books.close()
+
+
+async def test_a_long_list_of_payments_holds_up_no_audit(tmp_path: Path) -> None:
+    async with (
+        money_in(tmp_path, clock=ManualClock(UnixMs(0))) as money,
+        vars(money.payment_history)["_lock"],
+        asyncio.timeout(30),
+    ):
+        assert (await money.audit_books.walked()).entry_count == 0

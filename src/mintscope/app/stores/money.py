@@ -240,12 +240,12 @@ class Money:
     @property
     def payment_search(self) -> SqlPaymentBooks:
         """The books of payments, for searches by support staff."""
-        return self._books
+        return self._read_books
 
     @property
     def payment_history(self) -> SqlPaymentBooks:
         """The books of payments, for pages."""
-        return self._books
+        return self._read_books
 
     @property
     def sales_books(self) -> SqlPaymentBooks:
@@ -254,6 +254,11 @@ class Money:
 
     @cached_property
     def _books(self) -> SqlPaymentBooks:
+        return self._opened(self._engine.books())
+
+    @cached_property
+    def _read_books(self) -> SqlPaymentBooks:
+        """Books over a connection of their own: long lists hold up no audit, and audits no list."""
         return self._opened(self._engine.books())
 
     @cached_property
