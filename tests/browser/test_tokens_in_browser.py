@@ -289,7 +289,7 @@ async def test_chosen_columns_are_kept_and_the_list_comes_with_them(
         page = visitor.page
         await visitor.open("/tokens")
         await page.locator(".choice summary").click()
-        for name in ("5 min", "1 h", "Market cap", "Last day", "Age"):
+        for name in ("5 m", "1 h", "Market cap", "Last day", "Age"):
             await page.get_by_role("checkbox", name=name, exact=True).uncheck()
         await page.get_by_role("button", name="Show", exact=True).click()
         await page.wait_for_url("**/tokens?columns=*")

@@ -106,7 +106,7 @@ async def test_a_price_of_low_confidence_is_marked(shop: Website) -> None:
 
 
 def assert_change(cells: dict[str, str], label: str, change: float | None) -> None:
-    name = {"5min": "5 min", "1h": "1 h", "1day": "1 day"}[label]
+    name = {"5min": "5 m", "1h": "1 h", "1day": "24 h"}[label]
     value = number(cells[name])
     assert (value is None) is (change is None)
     if value is not None and change is not None:
@@ -125,10 +125,10 @@ async def test_rsi_and_pressure_are_those_of_the_report(shop: Website) -> None:
             compared += 1
             rsi, pressure = data["h1"]["rsi"], data["buySellPressure"]["h1"]
             assert number(cells["RSI 1 h"]) == (rsi and pytest.approx(rsi, abs=0.051))
-            if cells["Buys"] == "notrades":
+            if cells["Buy share"] == "notrades":
                 assert pressure == 0
             else:
-                assert number(cells["Buys"]) == pytest.approx(pressure * 100, abs=0.51)
+                assert number(cells["Buy share"]) == pytest.approx(pressure * 100, abs=0.51)
     assert compared > 10
 
 

@@ -166,13 +166,13 @@ FIELDS: Final = ("q", "sort", "order", "volume", "age", "where", "rows")  # of t
 # Columns beside the name, in their order, and what is above each.
 COLUMNS: Final[Mapping[str, str]] = {
     "price": "Price",
-    "m5": "5 min",
+    "m5": "5 m",
     "h1": "1 h",
-    "d1": "1 day",
+    "d1": "24 h",
     "volume": "Volume",
     "cap": "Market cap",
     "rsi": "RSI 1 h",
-    "buys": "Buys 1 h",
+    "buys": "Buy share 1 h",
     "day": "Last day",
     "age": "Age",
 }
@@ -195,7 +195,7 @@ LIMITS: Final[Mapping[str, tuple[str, str, float]]] = {
     "rsi_below": ("RSI 1h below", "rsi_h1 < {:g}", 1.0),
     "rsi_above": ("RSI 1h above", "rsi_h1 > {:g}", 1.0),
     "liquidity_above": ("Liquidity above, US dollars", "liquidity > {:.15g}", 1.0),
-    "buys_above": ("Buys 1h above, %", "pressure_h1 > {:g}", 0.01),
+    "buys_above": ("Buy share 1h above, %", "pressure_h1 > {:g}", 0.01),
     "change_above": ("Change of a day above, %", "change_d1 > {:g}", 0.01),
     "change_below": ("Change of a day below, %", "change_d1 < {:g}", 0.01),
 }
