@@ -232,18 +232,38 @@ async def test_a_cap_that_a_thief_changed_many_times_is_as_it_was(
     thief = await session_of(site, ALICE)
     for cap in range(EVENTS_AT_ONCE + 5):
         assert await site.accounts.keys.cap(thief, found.key_id, cap)
-    for networks in ("", "198.51.100.0/24", "0.0.0.0/0"):
-        assert await site.accounts.keys.set_networks(thief, found.key_id, networks)
     await add_app(site, thief)
 
     ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
 
     assert "One cap of an API key is as it was before." in ended
-    assert "The networks of one API key are as they were before." in ended
-    assert site.rows("SELECT networks FROM api_key") == [("203.0.113.0/24",)]
+    limits = site.rows("SELECT networks, revoked_at FROM api_key")
+    assert limits == [("203.0.113.0/24", None)], "its owner named them before"
     words_kept = site.rows("SELECT DISTINCT action FROM account_event WHERE action LIKE 'cap%'")
     assert words_kept == [("capped",)], "earlier versions wrote this one"
     assert site.rows("SELECT month_credits_max FROM api_key") == [(7,)]
+
+
+async def test_a_key_whose_networks_a_thief_changed_is_revoked(
+    site: Website, found: AccountContents
+) -> None:
+    """Whatever they are now: those of before are kept nowhere."""
+    owner = await session_of(site, ALICE)
+    other = await make_key(site, owner)
+    for key_id in (found.key_id, other):
+        assert await site.accounts.keys.set_networks(owner, key_id, "203.0.113.0/24")
+    site.clock.advance(MINUTE_MS)
+    thief = await session_of(site, ALICE)
+    for networks in ("0.0.0.0/0", "203.0.113.0/24"):
+        assert await site.accounts.keys.set_networks(thief, found.key_id, networks)
+    await add_app(site, thief)
+
+    ended = await take_back(site, await undo_in(site, ALICE, "authenticator app"))
+
+    assert "One API key." in ended
+    assert site.rows("SELECT id FROM api_key WHERE revoked_at IS NULL") == [(other,)]
+    details = site.rows("SELECT DISTINCT detail FROM account_event WHERE action LIKE '%networks'")
+    assert details == [("{}",)], "the log, which is kept for ever, has no addresses"
 
 
 async def test_the_second_factor_of_the_owner_stays(site: Website, found: AccountContents) -> None:

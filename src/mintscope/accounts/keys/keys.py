@@ -35,7 +35,6 @@ from mintscope.accounts.people.rows import AccountRows, AccountStore
 from mintscope.accounts.people.secrets import NONCE_BYTES, AccountSecrets
 from mintscope.accounts.people.session import Session
 from mintscope.accounts.people.sessions import (
-    ANY_NETWORK,
     CAPPED,
     NETWORKS_CHANGED,
     announce,
@@ -287,19 +286,13 @@ def _set_networks(
         return False
     if line.networks != networks:
         rows.api_keys.update(key_id, networks=networks)
-        note_networks(rows, user_actor(owner.user_id), line, networks, at)
+        note_networks(rows, user_actor(owner.user_id), key_id, at)
     return True
 
 
-def note_networks(
-    rows: AccountRows, actor: Actor, line: KeyLine, networks: str, at: UnixMs
-) -> None:
-    """Log that the key of *line* is accepted from *networks* from now on."""
-    told = {
-        "networks": networks or ANY_NETWORK,
-        "before": line.networks or ANY_NETWORK,  # to which it returns if the account is taken back
-    }
-    rows.events.note(at, actor, NETWORKS_CHANGED, f"key:{line.key_id}", **told)
+def note_networks(rows: AccountRows, actor: Actor, key_id: KeyId, at: UnixMs) -> None:
+    """Log that the networks of a key were changed, but not which: the log is kept for ever."""
+    rows.events.note(at, actor, NETWORKS_CHANGED, f"key:{key_id}")
 
 
 def _note_cap(

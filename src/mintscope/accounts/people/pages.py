@@ -323,10 +323,6 @@ KINDS: Final = {
         "One cap of an API key is as it was before.",
         "caps of API keys are as they were before.",
     ),
-    "networks": (
-        "The networks of one API key are as they were before.",
-        "API keys have the networks that they had before.",
-    ),
     "chats": ("The Telegram chat that was linked.", "linked Telegram chats."),
     "spending": ("The spend alert is as it was before.", "spend alerts are as they were before."),
 }

@@ -200,8 +200,7 @@ def _take_over(rows: AccountRows, user_id: UserId, new: NewUser, actor: Actor) -
 
 
 CAPPED: Final = "capped"  # the audit log, of a key whose cap was changed
-NETWORKS_CHANGED: Final = "changed networks"  # the same, of its networks; `before` has the last
-ANY_NETWORK: Final = "any"  # in the audit log
+NETWORKS_CHANGED: Final = "changed networks"  # likewise, of its networks, which are in no log
 SPEND_ALERT_SET: Final = "set spend alert"  # the audit log
 EVENTS_AT_ONCE: Final = 100  # events of a key that are searched for its earlier cap at once
 TOLD_MAX: Final = 20  # e-mails of a kind in a day
@@ -219,7 +218,6 @@ class Ended:
     alerts     alerts that were made
     webhooks   addresses of webhooks that were changed, and are sent to no longer
     caps       of API keys, which are as they were before
-    networks   of API keys, likewise
     chats      of Telegram that were linked, and are unlinked
     spending   spend alerts, which are as they were before
     """
@@ -231,7 +229,6 @@ class Ended:
     alerts: int
     webhooks: int
     caps: int
-    networks: int
     chats: int
     spending: int
 
@@ -244,7 +241,6 @@ NOTHING_ENDED: Final = Ended(
     alerts=0,
     webhooks=0,
     caps=0,
-    networks=0,
     chats=0,
     spending=0,
 )
@@ -257,7 +253,7 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
     factors = int(app is not None and app.made_at >= since)
     factors += sum(each.made_at >= since for each in rows.passkeys.of_user(user_id))
     drop_factors(rows, user_id, since=since)
-    caps, networks, keys = _end_keys(rows, user_id, since, at)
+    caps, keys = _end_keys(rows, user_id, since, at)
     wallets = [each for each in rows.wallets.of_user(user_id) if each.linked_at >= since]
     for linked in wallets:
         rows.wallets.unlink(user_id, linked.wallet)
@@ -277,27 +273,39 @@ def end_since(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> 
         alerts=alerts,
         webhooks=webhooks,
         caps=caps,
-        networks=networks,
         chats=int(is_theirs),
         spending=int(is_changed),
     )
 
 
-def _end_keys(
-    rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs
-) -> tuple[int, int, int]:
-    """Restore caps and networks, and revoke keys made at *since* or later; return their numbers."""
-    caps = networks = keys = 0
+def _end_keys(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -> tuple[int, int]:
+    """Restore caps, and revoke keys made at *since* or later; return both numbers.
+
+    Keys whose owner has changed their networks since are revoked, too: how they were is not kept.
+    """
+    caps = keys = 0
     for key in rows.api_keys.shown(user_id, at, KEYS_SHOWN_MAX):
         if key.revoked_at is not None:
             continue
-        if key.created_at >= since:
+        if key.created_at >= since or _has_other_networks(rows, key, since):
             rows.api_keys.update(key.key_id, revoked_at=at)
             keys += 1
         else:
             caps += _restore_cap(rows, key, since)
-            networks += _restore_networks(rows, key, since)
-    return caps, networks, keys
+    return caps, keys
+
+
+def _has_other_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
+    """Return whether its owner changed the networks of *key* since; a key only narrows them."""
+    newest = next(
+        (
+            event
+            for event in _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED)
+            if event.actor == user_actor(key.user_id)
+        ),
+        None,
+    )
+    return newest is not None and newest.at >= since
 
 
 def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
@@ -306,19 +314,6 @@ def _restore_cap(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
     if is_changed:
         rows.api_keys.update(key.key_id, month_credits_max=cap)
     return is_changed
-
-
-def _restore_networks(rows: AccountRows, key: KeyLine, since: UnixMs) -> bool:
-    """Restore the networks that *key* had before *since*; return False if they were unchanged."""
-    before = None
-    for event in _changes_of(rows, f"key:{key.key_id}", NETWORKS_CHANGED):
-        if event.at < since:
-            break
-        before = event.detail["before"]
-    if before is None:
-        return False
-    rows.api_keys.update(key.key_id, networks="" if before == ANY_NETWORK else before)
-    return True
 
 
 def _credits_before(
