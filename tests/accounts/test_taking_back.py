@@ -247,7 +247,7 @@ async def test_a_cap_that_a_thief_changed_many_times_is_as_it_was(
 async def test_a_key_whose_networks_a_thief_changed_is_revoked(
     site: Website, found: AccountContents
 ) -> None:
-    """Whatever they are now: those of before are kept nowhere."""
+    """Even if they are as before: former networks are in no log."""
     owner = await session_of(site, ALICE)
     other = await make_key(site, owner)
     for key_id in (found.key_id, other):
