@@ -233,13 +233,6 @@ def stop_server(server: PostgresServer, how: signal.Signals) -> None:
         os.kill(pid, how)
 
 
-def log_tail(path: Path) -> str:
-    """Return the end of a log."""
-    with path.open("rb") as log:
-        _to_end(log)
-        return log.read().decode(errors="replace")
-
-
 def _to_end(log: IO[bytes], byte_count: int = 4_000) -> None:
     log.seek(0, os.SEEK_END)
     log.seek(max(0, log.tell() - byte_count))
