@@ -20,6 +20,8 @@ from mintscope.payments.store import audit as walk_statements
 from mintscope.payments.store.audit import SETTLED_MS, Walk
 from support.scenes.postgres import dsn_in
 
+pytestmark = pytest.mark.storm  # walks over many rows on each engine
+
 Connect = Callable[[], Database]
 
 NOW: Final = UnixMs(1_700_000_000_000)

@@ -27,6 +27,8 @@ from mintscope.kit.time import DAY_MS, Month, month_end, month_of
 from mintscope.payments.store.audit import SETTLED_MS, Walk
 from support.scenes.postgres import dsn_in
 
+pytestmark = pytest.mark.storm  # months of entries on each engine
+
 Connect = Callable[[], Database]
 
 FIRST: Final = Month(12 * 2023 + 3)

@@ -145,6 +145,7 @@ async def answers(reports: Reports) -> list[object]:
     return found
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("engine", MARKET_ENGINES)
 @pytest.mark.parametrize("seed", SEEDS)
 async def test_two_halves_are_the_whole(engine: str, seed: int, tmp_path: Path) -> None:

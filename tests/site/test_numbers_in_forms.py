@@ -12,6 +12,8 @@ from support.scenes.page_scene import scene_at
 from support.scenes.people.web_person import Person
 from support.scenes.website import ADMINISTRATOR, MINUTE_MS, Website
 
+pytestmark = pytest.mark.storm  # each number in each field of each form
+
 NUMBERS = [str(2**63), str(-(2**63) - 1), "9" * 100, "9" * 400, "1e400", "-1", "nan", "٣", "²"]
 READ = re.compile(r"\.(?:text|texts|line)\(\s*\"(\w+)\"")
 SEGMENT_MAX = 128

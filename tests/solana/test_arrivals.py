@@ -259,6 +259,7 @@ def test_a_second_node_that_gives_no_answer_is_not_asked_for_what_is_only_expect
     assert max(late_s.values()) < 0.3
 
 
+@pytest.mark.storm
 @pytest.mark.parametrize("seed", range(10))
 def test_nodes_behind_one_address_give_each_block_once_and_in_order(seed: int) -> None:
     random = Random(seed)

@@ -15,6 +15,8 @@ from support.fakes.reports import TRACKED
 from support.scenes.people.agent import Agent
 from support.scenes.service import NOW, bearer, running_service
 
+pytestmark = pytest.mark.storm  # each number in each place of each route
+
 RAW: Final = [str(2**63), str(-(2**63) - 1), str(2**64), str(10**400), "9" * 5_000, "1e19", "1e400"]
 TEXTS: Final = [*RAW[:4], "1e400", "nan", "-0", "٣²", "1_0", "0x10", " 1"]
 JSON: Final = "application/json"

@@ -17,6 +17,8 @@ from mintscope.app.stores.upgrade import waiting_migrations
 from support.scenes.postgres import dsn_in, url_in
 from support.stores_of_main import CREDITS, EMAIL, Kept, fill_postgres, kept, sqlite_folder
 
+pytestmark = pytest.mark.storm  # each store of before, on each engine
+
 KEPT: Final = kept()
 # The rows of these tables are moved, or belong to the running process.
 NOT_COUNTED: Final = {"migration", "replica_settings", "ingest_epoch"}

@@ -32,6 +32,8 @@ from mintscope.market.screening.grammar import ConditionError, before, parse_con
 from mintscope.market.screening.screen import ScreenQuestion
 from mintscope.market.timeframe import WIDTH_S, Timeframe
 
+pytestmark = pytest.mark.storm  # reports of a long series, one by one
+
 NOW: Final = UnixS(1_760_000_040)
 TOKENS: Final = 24
 M5: Final = Timeframe.M5

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Final
+from typing import Final
 
 import httpx
 
@@ -231,8 +231,3 @@ def stop_server(server: PostgresServer, how: signal.Signals) -> None:
     """Freeze or wake a PostgreSQL, with all its processes."""
     for pid in server.pids():
         os.kill(pid, how)
-
-
-def _to_end(log: IO[bytes], byte_count: int = 4_000) -> None:
-    log.seek(0, os.SEEK_END)
-    log.seek(max(0, log.tell() - byte_count))
