@@ -1,4 +1,4 @@
-"""How far a bonding curve is on the way to its pool, as the event of a swap tells it.
+"""The progress of a bonding curve towards its pool, from the event of a swap.
 
 pump.fun     1 - tokens left to sell / INITIAL_TOKENS, which every curve of it begins with
 LaunchLab    tokens sold / tokens to be sold
