@@ -109,6 +109,8 @@ PAINTED: Final = """() => new Promise((done) => requestAnimationFrame(() =>
 
 
 A4: Final = (718, 1050)  # less margins of 1 cm
+# The bar at the top is as wide as the window: a class for the root once made the page a grid.
+NARROWED: Final = """() => document.querySelector(".bar")?.clientWidth < innerWidth - 1"""
 # On paper, menus say nothing, and what is cut off cannot be scrolled to.
 CUT_ON_PAPER: Final = """() => [...document.querySelectorAll(".bar-nav, .site-search, .scrolling")]
   .filter((each) => each.checkVisibility()
@@ -167,6 +169,8 @@ async def open_still(visitor: Visitor, path: str, name: str) -> list[Fault]:
         moved: list[str] = await visitor.page.evaluate("window.moved")
         if sum(float(each.partition(":")[0]) for each in moved) > SHIFT_MAX:
             faults.append(Fault(f"{name}, {width}", f"it moves: {'; '.join(moved)}"))
+        if await visitor.page.evaluate(NARROWED):
+            faults.append(Fault(f"{name}, {width}", "it is narrower than its window"))
     return faults
 
 
