@@ -9,8 +9,9 @@ The outcome is a function of the swaps in order: it is the same after a restart 
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,11 +20,13 @@ from mintscope.kit.time import DAY_S
 from mintscope.market.engine.kernels import sets_candle
 from mintscope.market.log import PricedSwap
 from mintscope.market.standing import SUM_MAX
-from mintscope.market.timeframe import Timeframe, bucket
+from mintscope.market.timeframe import WIDTH_S, Timeframe
 
 POOLS_MAX: Final = 32
 POOL_CANDLES_S: Final = 2 * DAY_S  # that are kept, behind the newest of the mint
 KEY_BYTES: Final = 8
+KEYS_MAX: Final = 16_384  # 150 bytes each
+SPAN_S: Final = WIDTH_S[Timeframe.M5]
 
 
 class BookedPool(msgspec.Struct, array_like=True, gc=False):
@@ -104,10 +107,14 @@ def booked(state: bytes | None) -> list[BookedPool]:
     return [] if state is None else _decode(state)
 
 
+@lru_cache(maxsize=KEYS_MAX)
 def key_of(pool: str) -> int:
     """Return the number of *pool* in stored candles, of 63 bits: no two are likely to share one."""
     digest = blake2b(pool.encode(), digest_size=KEY_BYTES).digest()
     return int.from_bytes(digest, "big") >> 1
+
+
+_Row = list[Any]  # open, high, low, close, bought, sold, swaps
 
 
 class PoolBook:
@@ -120,7 +127,7 @@ class PoolBook:
 
     def __init__(self, state: bytes | None = None) -> None:
         self._pools = {one.pool: one for one in booked(state)}
-        self._rows: dict[str, dict[UnixS, PoolRow]] = {}
+        self._rows: dict[tuple[str, int], _Row] = {}
         self._dropped: list[int] = []
         self._asked: set[str] = set()
         self.unnamed: set[str] = set()
@@ -143,10 +150,11 @@ class PoolBook:
         if one.venue is None and one.pool not in self._asked:
             self.unnamed.add(one.pool)
         one.add(today, swap.volume)
-        rows = self._rows.setdefault(swap.pool, {})
-        at = bucket(Timeframe.M5, time)
-        row = rows.get(at)
-        rows[at] = _row_of(swap, at) if row is None else _merged(row, swap)
+        at = time - time % SPAN_S
+        row = self._rows.get((swap.pool, at))
+        if row is None:
+            row = self._rows[swap.pool, at] = [None, None, None, None, 0, 0, 0]
+        _merge(row, swap)
 
     def name(self, swaps: Sequence[PricedSwap]) -> None:
         """Take program and quote of the pools without a name from the details of *swaps*."""
@@ -160,9 +168,8 @@ class PoolBook:
 
     def changed(self) -> BookChange:
         """Return the changes since the last call."""
-        rows = [
-            row._replace(key=key_of(pool)) for pool, of in self._rows.items() for row in of.values()
-        ]
+        keys = {pool: key_of(pool) for pool, _ in self._rows}
+        rows = [PoolRow(UnixS(at), keys[pool], *row) for (pool, at), row in self._rows.items()]
         change = BookChange(_encode(list(self._pools.values())), self._dropped, rows)
         self._rows = {}
         self._dropped = []
@@ -172,7 +179,7 @@ class PoolBook:
         if len(self._pools) >= POOLS_MAX:
             least = min(self._pools.values(), key=lambda one: (one.lively(today), one.pool))
             del self._pools[least.pool]
-            self._rows.pop(least.pool, None)
+            self._rows = {at: row for at, row in self._rows.items() if at[0] != least.pool}
             self._dropped.append(key_of(least.pool))
             self.unnamed.discard(least.pool)
         one = self._pools[pool] = BookedPool(pool, time, today)
@@ -190,25 +197,24 @@ class PoolBook:
             left.moved_at = slot
 
 
-def _row_of(swap: PricedSwap, at: UnixS) -> PoolRow:
-    usd = _usd(swap)
-    buy = swap.volume if swap.is_buy else 0
-    return PoolRow(at, 0, usd, usd, usd, usd, buy, swap.volume - buy, 1)
-
-
-def _merged(row: PoolRow, swap: PricedSwap) -> PoolRow:
-    _, key, first, high, low, close, bought, sold, count = row
+def _merge(row: _Row, swap: PricedSwap) -> None:
+    """Add *swap* to *row*, in its place: all swaps pass here."""
     usd = _usd(swap)
     if usd is not None:
-        first = usd if first is None else first
-        high = usd if high is None or usd > high else high
-        low = usd if low is None or usd < low else low
-        close = usd
+        high = row[1]
+        low = row[2]
+        if high is None or low is None:
+            row[0] = row[1] = row[2] = usd
+        elif usd > high:
+            row[1] = usd
+        elif usd < low:
+            row[2] = usd
+        row[3] = usd
     if swap.is_buy:
-        bought = min(bought + swap.volume, SUM_MAX)
+        row[4] = min(row[4] + swap.volume, SUM_MAX)
     else:
-        sold = min(sold + swap.volume, SUM_MAX)
-    return PoolRow(row.bucket, key, first, high, low, close, bought, sold, count + 1)
+        row[5] = min(row[5] + swap.volume, SUM_MAX)
+    row[6] += 1
 
 
 def _usd(swap: PricedSwap) -> float | None:
