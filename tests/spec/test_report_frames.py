@@ -122,6 +122,14 @@ async def test_candles_of_asked_frames_have_the_volume_of_minutes(market: Series
             for name in ("volume", "buyVolume", "sellVolume")
         ]
         sums[tf].append(sum(each["swaps"] for each in found))
+    shown = (await data(market, token, "candles", tf="s15", limit=150))["candles"]
+    points = (await data(market, token, "indicators", tf="s15", names="sma(5),rsi", limit=100))[
+        "points"
+    ]
+    assert [each["t"] for each in points] == [each["t"] for each in shown[-100:]]
+    closes = [each["c"] for each in shown]
+    for n, each in enumerate(points, len(shown) - len(points)):
+        assert each["values"]["sma(5)"] == pytest.approx(sum(closes[n - 4 : n + 1]) / 5, rel=1e-12)
     names = ("volume", "buyVolume", "sellVolume")
     wanted = [round(sum(each[name] for each in minutes) * 1e6) for name in names]
     wanted.append(sum(each["swaps"] for each in minutes))

@@ -56,6 +56,7 @@ def test_what_is_equal_binds_to_the_left_and_words_are_of_any_case() -> None:
         ("price > 1 rsi_h1 < 2", 10, "expected the end, `and` or `or`; was 'rsi_h1'"),
         ("price > 1 and rsi < 30", 14, "unknown field 'rsi'; did you mean"),
         ("prise > 1", 0, "unknown field 'prise'; did you mean price?"),
+        ("price > 1 and rsi_h4 < 30", 14, "conditions have rsi of m1, m5, m15, h1; was h4"),
         ("zzzzzzzzzz > 1", 0, "unknown field 'zzzzzzzzzz'"),
         ("price > 1 & 2", 10, "expected a field, a number or a sign; was '&'"),
         ("(price > 1", 10, "expected `)` for the `(` at character 1; was the end"),

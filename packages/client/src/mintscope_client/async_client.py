@@ -140,7 +140,7 @@ class AsyncClient(AsyncAccountMethods):
         return AsyncPagedLines(self.send, verbs.candles(mint, tf, **within))
 
     def indicators(
-        self, mint: str, tf: verbs.IndicatorTimeframe = "m1", **within: Unpack[IndicatorRange]
+        self, mint: str, tf: verbs.Timeframe = "m1", **within: Unpack[IndicatorRange]
     ) -> AsyncPagedLines[IndicatorsPage, IndicatorLine]:
         """Return indicators per candle, newest page first.  A page of up to 1,000 costs a credit.
 

@@ -38,12 +38,14 @@ from mintscope.market.engine.frames import FORGOTTEN
 from mintscope.market.engine.given import Floats
 from mintscope.market.engine.kernels import ACC
 from mintscope.market.indicators import AskedIndicator, read
-from mintscope.market.series.pools import KeptCandles, SeriesCandle
+from mintscope.market.log import LogTip, Waypoint
+from mintscope.market.series.pools import SeriesCandle
 from mintscope.market.series.series import (
     AVERAGES,
     BUCKET,
     FORGOTTEN_BY_ALL,
     NAMES,
+    SHORT,
     WIDTHS,
     Range,
     Series,
@@ -53,10 +55,11 @@ from mintscope.market.series.series import (
     indicators_of,
     lead,
     page_of,
+    short_series,
     start_of,
     values_of,
 )
-from mintscope.market.series.units import PriceUnit
+from mintscope.market.series.units import PriceUnit, Supply, priced_in
 
 BESIDE_THE_PAGE: Final = 2  # candles behind a page that are read: the open one may be left out
 FROM_THE_FIRST: Final = Start(0, 0, np.zeros(ACC))
@@ -105,29 +108,56 @@ class IndicatorRoutes:
         read_page = _filled_page if within.is_filled else _page
         is_whole = within.is_filled or not wanted.has_waypoints(within)
         more = FORGOTTEN_BY_ALL if is_whole else lead(wanted.plain, within.width.seconds)
-        more = (more + wanted.lead) * within.kept_in_each
+        more += wanted.lead
 
         async def make() -> Made:
-            asked = within.asked
-            asked = asked._replace(rows_max=asked.rows_max + more)
             supply = await read_supply(self.shop.reader, mint, query.in_)
-            kept = await self.shop.newest.read(mint, asked)
-            if kept is None:
-                raise not_tracked(mint)
-            if not has_price(kept):
-                raise InsufficientData("No swap has set a price of this token yet.")
-            series = await read_series(kept, asked, within, query.in_, supply)
+            found = await self._read(mint, within, query.in_, supply, more)
             if not wanted.asked and not is_whole:
-                page = read_page(mint, wanted, within, kept, series)
+                page = read_page(mint, wanted, within, found)
             else:  # twenty of them, or 4,000 candles, take milliseconds: other clients do not wait
-                page = await asyncio.to_thread(read_page, mint, wanted, within, kept, series)
+                page = await asyncio.to_thread(read_page, mint, wanted, within, found)
             if query.in_ != "usd":
                 page.in_ = query.in_
             if supply is not None:
                 page.supply = used(supply)
-            return made_of(kept.tip, page, is_empty=not page.points)
+            return made_of(found.tip, page, is_empty=not page.points)
 
         return await self.shop.sell(request, caller, Wanted(mint, "indicators", query), make)
+
+    async def _read(
+        self,
+        mint: Mint,
+        within: Range,
+        unit: PriceUnit,
+        supply: Supply | None,
+        more: int,
+    ) -> "_Read":
+        """Return the candles of a page, and *more* before it."""
+        if within.width is SHORT:
+            end = UnixS(within.until - within.until % SHORT.seconds + SHORT.seconds - 1)
+            swaps = await self.shop.reader.kept_swaps(mint, end, within.limit + 2 + more)
+            if swaps is None:
+                raise not_tracked(mint)
+            made = await asyncio.to_thread(lambda: priced_in(short_series(swaps), unit, supply))
+            return _Read(swaps.tip, made, ())
+        asked = within.asked
+        asked = asked._replace(rows_max=asked.rows_max + more * within.kept_in_each)
+        kept = await self.shop.newest.read(mint, asked)
+        if kept is None:
+            raise not_tracked(mint)
+        if not has_price(kept):
+            raise InsufficientData("No swap has set a price of this token yet.")
+        series = await read_series(kept, asked, within, unit, supply)
+        return _Read(kept.tip, series, kept.waypoints)
+
+
+class _Read(NamedTuple):
+    """Candles, the slot that they are as of, and their waypoints."""
+
+    tip: LogTip
+    series: Series
+    waypoints: Sequence[Waypoint]
 
 
 class Indicators(NamedTuple):
@@ -171,7 +201,7 @@ def _range_of(query: IndicatorsQuery) -> Range:
     if query.from_ > query.to:
         raise BadRequest(f"from: expected at most {query.to}, which is `to`; was {query.from_}")
     return Range(
-        width=WIDTHS[query.tf],
+        width=SHORT if query.tf == SHORT.name else WIDTHS[query.tf],
         since=UnixS(query.from_),
         until=read_until(query.cursor, query.tf, query.to),
         limit=query.limit,
@@ -180,12 +210,10 @@ def _range_of(query: IndicatorsQuery) -> Range:
     )
 
 
-def _filled_page(
-    mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, series: Series
-) -> IndicatorPage:
+def _filled_page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> IndicatorPage:
     """Return the page of a series in which each span without a trade has a candle."""
-    series = _since_the_first_price(series)
-    now = kept.tip.time or UnixS(0)
+    series = _since_the_first_price(found.series)
+    now = found.tip.time or UnixS(0)
     whole = replace(within, since=UnixS(0), limit=within.limit + FORGOTTEN_BY_ALL + wanted.lead)
     page = page_of(series, whole, now)
     first = filled_start(page, series)
@@ -217,14 +245,13 @@ def _since_the_first_price(series: Series) -> Series:
     return series._replace(unpriced=later)
 
 
-def _page(
-    mint: Mint, wanted: Indicators, within: Range, kept: KeptCandles, series: Series
-) -> IndicatorPage:
+def _page(mint: Mint, wanted: Indicators, within: Range, found: _Read) -> IndicatorPage:
     """Return the page, without the candles before the first whose values are exact."""
-    page = page_of(series, within, kept.tip.time or UnixS(0))
+    series = found.series
+    page = page_of(series, within, found.tip.time or UnixS(0))
     start: Start | None = FROM_THE_FIRST
     if wanted.has_waypoints(within):
-        start = start_of(series, kept.waypoints)
+        start = start_of(series, found.waypoints)
     if start is None or not page.candles:
         return IndicatorPage(mint, within.width.name, [], None, None)
     values = wanted.of(series, start, within)
@@ -234,7 +261,7 @@ def _page(
     if shown:
         first = bisect_left(series.candles, shown[0].bucket, key=BUCKET) - start.first
         values = {name: of[first:] for name, of in values.items()}
-        ended = UnixS((kept.tip.time or 0) - within.width.seconds)
+        ended = UnixS((found.tip.time or 0) - within.width.seconds)
         points = _points(shown, ended, values, has_candle=wanted.has_candle)
     is_cut = not series.has_older and start.first > 0 and page.candles[0].bucket <= exact
     until = None if is_cut else page.until

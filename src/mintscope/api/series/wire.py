@@ -405,8 +405,11 @@ class IndicatorsQuery(Wire, rename=NAMED):
     """Query of GET /v1/token/{tokenAddress}/indicators."""
 
     tf: Annotated[
-        Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"],
-        Meta(description="How wide the candles are.", examples=["m5"]),
+        Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"],
+        Meta(
+            description="How wide the candles are. s15: of swaps, for as long as these are kept.",
+            examples=["m5"],
+        ),
     ]
     names: Annotated[
         list[Name],

@@ -114,6 +114,8 @@ def _fields() -> Iterator[ScreenField]:
 
 
 FIELDS: Final = {field.name: field for field in _fields()}
+OF_CANDLES: Final = tuple(name for name, _ in (*OF_TIMEFRAMES, *OF_NEWEST))
+NOT_LISTED: Final = ("s15", "m30", "h4", "d1")  # in reports and series alone
 LEVELS: Final = {"low": 0.0, "medium": 1.0, "high": 2.0}
 LEVEL_NAMES: Final = tuple(LEVELS)
 SIMILAR: Final = 0.5  # of two names, at least
@@ -543,6 +545,10 @@ def _word(token: Token) -> _Part:
         return _Part(FieldOf(name), kind, token.at)
     if name in WORDS:
         raise _unexpected(token, "a field, a number or `(`")
+    of_candles, _, timeframe = name.rpartition("_")
+    if of_candles in OF_CANDLES and timeframe in NOT_LISTED:
+        known = ", ".join(TIMEFRAMES)
+        raise ConditionError(f"conditions have {of_candles} of {known}; was {timeframe}", token.at)
     similar = similar_field(name[:SHOWN_MAX])
     hint = "" if similar is None else f"; did you mean {similar}?"
     raise ConditionError(f"unknown field {token.text[:SHOWN_MAX]!r}{hint}", token.at)

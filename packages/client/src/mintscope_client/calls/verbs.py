@@ -39,7 +39,6 @@ Sort: TypeAlias = Literal[
     "change_m5", "change_h1", "market_cap", "rsi_h1", "pressure_h1",
 ]  # fmt: skip
 Timeframe: TypeAlias = Literal["s15", "m1", "m5", "m15", "m30", "h1", "h4", "d1"]
-IndicatorTimeframe: TypeAlias = Literal["m1", "m5", "m15", "m30", "h1", "h4", "d1"]
 ReportTimeframe: TypeAlias = Literal["m1", "m5", "m15", "h1"]
 AskedTimeframe: TypeAlias = Literal["s15", "m30", "h4", "d1"]
 PriceUnit: TypeAlias = Literal["usd", "sol", "marketcap"]
@@ -284,7 +283,7 @@ def candles(
 
 
 def indicators(
-    mint: str, tf: IndicatorTimeframe, **within: Unpack[IndicatorRange]
+    mint: str, tf: Timeframe, **within: Unpack[IndicatorRange]
 ) -> PagedCall[IndicatorsPage, IndicatorLine]:
     """Return the pages of indicators of *mint*, newest first.  A page costs a credit unless empty.
 
