@@ -553,7 +553,7 @@ def watched_by(condition: Condition) -> Watched:
 
 
 def _newest_crossing(condition: Junction) -> Condition:
-    """Return the comparison that a crossing comes to, or *condition* if it is none.
+    """Return the comparison that a crossing comes to, or *condition* if it is no crossing.
 
     One within some candles becomes true when it is in the newest.
     """

@@ -263,9 +263,9 @@ class WorkerState(Enum):
 class DecodeAhead:
     """Decodes offered blocks in advance, and any other block on request.
 
-    worker         one that is lost is asked no more
-    starts_after   that many blocks waited it is started
-    patience_s     how long it may take for a block
+    worker         decodes in another process; after a failure it is no longer used
+    starts_after   number of waiting blocks at which the worker is started
+    patience_s     time limit for one block
     """
 
     def __init__(

@@ -361,7 +361,7 @@ async def look(
 def may_be_lost(trial: Rejected | UnknownBlockhash) -> bool:
     """Return whether a payment that is refused now may have landed.
 
-    A chain that has it says so before it looks at anything else, while it knows the blockhash.
+    As long as a chain knows the blockhash, it checks first whether it already has the payment.
     """
     return isinstance(trial, UnknownBlockhash) or trial.error == ALREADY_PROCESSED
 

@@ -148,7 +148,7 @@ class Channel(Generic[View]):
             self._looking = None
 
     async def _renew(self) -> bool:
-        """Look if due; return False if that failed."""
+        """Read the numbers again if they are due; return False if that failed."""
         if not (self._is_due or self._is_watched):
             return True
         self._is_due = False

@@ -68,7 +68,7 @@ def as_named(name: str) -> str:
 
 
 class UdfFailure(Wire):
-    """A failure of UDF."""
+    """The body of a failed UDF request."""
 
     s: Annotated[str, about("Always error.", "error")]
     errmsg: Annotated[str, about("The problem.", "This service does not track it.")]

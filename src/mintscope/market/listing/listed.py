@@ -368,7 +368,7 @@ class ListedTokens:
         return None if listed is None else listed.mint
 
     def _values(self, sort: Sort) -> Numbers:  # noqa: PLR0911 - one for each sort
-        """Return the column of *sort*: not one that is made, where another one has the numbers."""
+        """Return the column that orders lists by *sort*; no column is copied."""
         match sort:
             case Sort.VOLUME:
                 return self._volume

@@ -71,7 +71,7 @@ class MarketPrice:
         self._decimals = decimals
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price, or why there is none."""
+        """Return the price, or the reason why it is unknown."""
         try:
             async with asyncio.timeout(READ_S):
                 return await self._read(now)
@@ -126,7 +126,7 @@ class FeedPrice:
         self._http = open_client(timeout_s=READ_S, transport=transport)
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the feed's price while it is fresh, or why there is none."""
+        """Return the feed's price while it is fresh, or the reason why it is unknown."""
         try:
             async with asyncio.timeout(READ_S):
                 reading = _reading(await self._get())
@@ -188,7 +188,7 @@ class TrueClock:
         self._is_right = True
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price, or why there is none."""
+        """Return the price, or the reason why it is unknown."""
         await self._compare()
         return await self._source.read(now) if self._is_right else Doubt.CLOCK
 
@@ -221,7 +221,7 @@ class OwnChain:
         self._is_own = True
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price, or why there is none."""
+        """Return the price, or the reason why it is unknown."""
         try:
             other = await other_chain(self._chain, self._reader)
         except (ChainUnavailable, ServiceUnavailable, UnusableStore) as trouble:
@@ -263,7 +263,7 @@ class UsableToken:
         self._is_usable = False
 
     async def read(self, now: UnixMs) -> Quote | Doubt:
-        """Return the price, or why there is none."""
+        """Return the price, or the reason why it is unknown."""
         found: Quote | Doubt = Doubt.BROKEN
         try:
             await self._look()
