@@ -23,6 +23,7 @@ SOL_DECIMALS: Final = 9
 OTHER_DECIMALS: Final = 6
 SOL: Final = "SOL"  # the market in which the rate is made
 FIRST_SLOT: Final = 1_000
+BORROWED: Final = f"{UNNAMED}, with the vaults of "  # of another pool: a venue of one's own says so
 PUMPFUN: Final = "6EF8rrecthR5Dkzon8Nwu78hRvfCKubJ14M5uBEwF6P"
 MIGRATE: Final = hashlib.sha256(b"global:migrate").digest()[:8]
 
@@ -148,7 +149,8 @@ def _entry(swapped: Swapped, market: str) -> dict[str, Any]:
     ]
     given, got = sides if offer.is_buy else sides[::-1]
     pool = f"{offer.pool} of {market}"
-    vault_in, vault_out = f"{given.name} of {pool}", f"{got.name} of {pool}"
+    holder = pool.removeprefix(BORROWED)
+    vault_in, vault_out = f"{given.name} of {holder}", f"{got.name} of {holder}"
     mine, theirs = f"paid by {offer.signer}", f"received by {offer.signer}"
     accounts = [
         offer.signer, CPMM_AUTHORITY, "config", pool, mine, theirs, vault_in, vault_out,
