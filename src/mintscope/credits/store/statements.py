@@ -270,8 +270,8 @@ REMOVE: Final = "DELETE FROM stream_minute WHERE id = ? RETURNING id"
 UNKEEP: Final = "DELETE FROM kept_answer WHERE name = ? AND repeats = 0 RETURNING name"
 REPEAT: Final = "UPDATE kept_answer SET repeats = repeats + 1 WHERE name = ?"
 # A part at a time, for debits wait: one that is still there after its time is as if it were not.
-OLD_KEPT: Final = "SELECT name FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
-FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ?"
+OLD_KEPT: Final = "SELECT name, at FROM kept_answer WHERE at < ? ORDER BY at LIMIT ?"
+FORGET_KEPT: Final = "DELETE FROM kept_answer WHERE name = ? AND at = ?"  # unless bought again
 FORGOTTEN_AT_ONCE: Final = 2_000  # some ten milliseconds
 
 CLEAR_EVERY_MS: Final = 1_000  # where no commit of streams takes it along
