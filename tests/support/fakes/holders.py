@@ -21,6 +21,6 @@ class FakeHolders:
         found = [
             Holder("account-one", burned, 500, HolderKind.BURNED, "incinerator"),
             Holder("account-two", "vault", 300, HolderKind.POOL, "pumpswap"),
-            Holder("account-three", "somebody", 100, HolderKind.OTHER, None),
+            Holder("account-three", "stranger", 100, HolderKind.OTHER, None),
         ]
         return Holders(found, 1_000, 2, Slot(7), UnixMs(1_763_460_000_000))
