@@ -39,5 +39,19 @@ async def test_holders_with_every_field_and_refusals_that_are_free(tmp_path: Pat
         assert holders.failure in refused.json()["error"]["message"]
         unknown = await market.ask("holders", credit_token=token, mint=UNTRACKED)
         assert unknown.status_code == 404
-        assert (await market.ask("holders")).status_code == 402
         assert await market.service.left(token) == 1
+
+
+async def test_who_cannot_pay_uses_up_no_calls_of_the_node(tmp_path: Path) -> None:
+    holders = FakeHolders()
+    async with series_service(tmp_path, holders=holders) as market:
+        await market.traded.slot(1, BEGIN_S)
+        token = await market.service.issue(1)
+        assert (await market.ask("holders")).status_code == 402
+        assert (await market.ask("holders", mint=UNTRACKED)).status_code == 402
+        assert holders.reading_count == 0
+
+        assert (await market.ask("holders", credit_token=token)).status_code == 200
+        market.service.clock.advance(2_000)
+        assert (await market.ask("holders", credit_token=token)).status_code == 402
+        assert holders.reading_count == 1

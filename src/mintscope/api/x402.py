@@ -513,6 +513,11 @@ class ResourceServer:
         ]
 
 
+def is_bare(request: Request, caller: Caller) -> bool:
+    """Return whether *request* presents nothing that pays: no credential, payment or wallet."""
+    return not (request.has_payment() or caller.bearer is not None or _signs_in(request, caller))
+
+
 def _signs_in(request: Request, caller: Caller) -> bool:
     """Return whether a wallet signed *request* and no other credential is presented.
 

@@ -9,12 +9,17 @@ from mintscope.market.series.holders import Holder, HolderKind, Holders
 
 
 class FakeHolders:
-    """Implements HolderReader: half of a mint is burned; *failure* is raised instead if set."""
+    """Implements HolderReader: half of a mint is burned; *failure* is raised instead if set.
+
+    reading_count   how often it was asked
+    """
 
     def __init__(self) -> None:
         self.failure: str | None = None
+        self.reading_count = 0
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:  # noqa: ARG002
+        self.reading_count += 1
         if self.failure is not None:
             raise ServiceUnavailable(self.failure)
         burned = "1nc1nerator11111111111111111111111111111111"

@@ -17,6 +17,7 @@ from mintscope.kit.primitives import Mint, about
 from mintscope.kit.time import SECOND_MS
 from mintscope.market.series.holder_reads import HolderReader
 from mintscope.market.series.holders import Holder, Holders
+from mintscope.market.series.pools import KeptPools
 
 
 class HoldersQuery(Wire):
@@ -86,14 +87,21 @@ class HolderRoutes:
         mint = mint_of(request.path_params["tokenAddress"])
         query = read_query(request, HoldersQuery)
 
-        async def make() -> Made:
+        async def pools() -> KeptPools:
             kept = await self.shop.reader.pools(mint, 0)
             if kept is None:
                 raise not_tracked(mint)
+            return kept
+
+        async def make() -> Made:
+            kept = await pools()
             found = await self.holders.of(mint, kept.booked)
             return made_of(kept.tip, holder_page(mint, found), is_empty=False)
 
-        return await self.shop.sell(request, caller, Wanted(mint, "holders", query), make)
+        async def look() -> Made:
+            return Made((await pools()).tip, b"", is_empty=False)
+
+        return await self.shop.sell(request, caller, Wanted(mint, "holders", query), make, look)
 
 
 def holder_page(mint: Mint, found: Holders) -> HolderPage:
