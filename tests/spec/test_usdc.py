@@ -1,5 +1,6 @@
 """USDC beside the payment token, where the operator allows it: what is offered, paid, refused."""
 
+import asyncio
 import json
 from base64 import b64decode
 from collections.abc import AsyncIterator, Callable
@@ -9,6 +10,11 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from mintscope.app.payments import worth_by_prices_of
+from mintscope.kit.primitives import UnixMs
+from mintscope.payments.merchant import AcceptedToken
+from mintscope.payments.price_cache import PriceCache
+from mintscope.payments.pricing import Quote
 from mintscope.solana.blocks import USDC
 from support.fakes.reports import TRACKED
 from support.scenes.mcp_service import mcp_beside, mcp_client, paying, whole_report
@@ -113,6 +119,30 @@ async def test_the_worth_of_a_payment_is_that_of_its_moment(shop: SellingApi, wo
         assert paid.status_code == 201, paid.text
     worth = [world.sql(f"SELECT {each}(worth) FROM payment") for each in ("min", "max")]
     assert worth == [24_995, 25_000]
+
+
+class SlowPrice:
+    """A dollar, once *is_told*."""
+
+    def __init__(self) -> None:
+        self.is_told = asyncio.Event()
+
+    async def read(self, now: UnixMs) -> Quote:
+        await self.is_told.wait()
+        return Quote(usd=Decimal(1), observed_at=now)
+
+
+async def test_a_payment_does_not_break_off_the_reading_of_a_slow_price(world: World) -> None:
+    price = SlowPrice()
+    cache = PriceCache(price, decimals=world.terms.decimals, clock=world.clock)
+    token = AcceptedToken(terms=world.terms, price_cache=cache, name="", symbol="")
+    worth = worth_by_prices_of([token], patience_s=0)
+    assert await worth(world.terms.asset, 10**world.terms.decimals) is None
+    price.is_told.set()
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert cache.latest() is not None
+    assert await worth(world.terms.asset, 10**world.terms.decimals) == 10**6
 
 
 def another_offer(demand: Demand, shop: SellingApi) -> str:

@@ -45,7 +45,7 @@ from mintscope.payments.merchant import AcceptedToken, Adopter, Merchant
 from mintscope.payments.payment import Landed
 from mintscope.payments.ports import WALLET_LAMPORTS_MIN, Budget, ChainUnavailable, PaymentChain
 from mintscope.payments.price_cache import PinnedPrice, PriceCache, PriceSource
-from mintscope.payments.pricing import Doubt, worth_of_atoms
+from mintscope.payments.pricing import Doubt, PriceList, worth_of_atoms
 from mintscope.payments.protocol.envelope import TOKEN_PROGRAM, Terms
 from mintscope.payments.protocol.memo import UnusablePaymentToken
 from mintscope.payments.reconciler import Reconciler, Secrets
@@ -178,9 +178,15 @@ PRICE_S_MAX: Final = 1.0  # that a payment waits for the price of its token
 
 
 def worth_by_prices_of(
-    tokens: Sequence[AcceptedToken],
+    tokens: Sequence[AcceptedToken], *, patience_s: float = PRICE_S_MAX
 ) -> Callable[[Mint, int], Awaitable[int | None]]:
     """Return a function of the worth of so many atoms now, in micro-USD, as `Facilitator.worth`."""
+    readings: set[asyncio.Task[PriceList | None]] = set()
+
+    async def read(cache: PriceCache) -> PriceList | None:
+        with suppress(PriceUnavailable):
+            return await cache.price_list()
+        return None
 
     async def worth(asset: Mint, atoms: int) -> int | None:
         token = next((each for each in tokens if each.terms.asset == asset), None)
@@ -188,10 +194,13 @@ def worth_by_prices_of(
             return None
         cache = token.price_cache
         prices = cache.latest()
-        # It was quoted, so a payment without a price is taken all the same, and soon.
-        with suppress(PriceUnavailable, TimeoutError):
-            async with asyncio.timeout(PRICE_S_MAX):
-                prices = await cache.price_list()
+        # It was quoted, so a payment without a price is taken all the same, and soon.  The reading
+        # goes on, or payments would keep a slow source from ever naming a price.
+        reading = asyncio.create_task(read(cache))
+        readings.add(reading)
+        reading.add_done_callback(readings.discard)
+        await asyncio.wait([reading], timeout=patience_s)
+        prices = (reading.result() if reading.done() else None) or prices
         if prices is None:
             return None
         return worth_of_atoms(atoms, prices.quote, decimals=token.terms.decimals)
