@@ -105,6 +105,16 @@ async def test_a_price_of_low_confidence_is_marked(shop: Website) -> None:
     assert page.count('aria-label="low confidence"') == len(low)
 
 
+async def test_a_change_since_the_first_price_says_so(shop: Website) -> None:
+    async with Person(shop) as person:
+        page = (await person.open("/tokens")).text
+        listed = (await person.open("/v1/tokens")).json()["data"]["tokens"]
+        young = [each["mint"] for each in listed if each["changeSince"] is not None]
+        shown = words(await person.open(f"/token/{young[0]}"))
+    assert page.count('title="since its first price, less than a day ago"') == len(young)
+    assert "since its first price" in shown
+
+
 def assert_change(cells: dict[str, str], label: str, change: float | None) -> None:
     name = {"5min": "5 m", "1h": "1 h", "1day": "24 h"}[label]
     value = number(cells[name])

@@ -182,6 +182,7 @@ async def test_a_page_with_nothing_to_deliver_costs_nothing(market: SeriesServic
 async def test_empty_minutes_are_filled_only_if_that_is_asked_for(market: SeriesService) -> None:
     token = await market.service.issue(2)
     await market.trade(0, 1.0)
+    await market.trade(90, None, volume=3 * 10**6)
     await market.trade(180, 2.0)
 
     skipped = await page(market, token, tf="m1")
@@ -189,7 +190,7 @@ async def test_empty_minutes_are_filled_only_if_that_is_asked_for(market: Series
 
     assert [(c["t"] - BEGIN_S, c["swaps"]) for c in skipped["candles"]] == [(0, 1), (180, 1)]
     assert [(c["t"] - BEGIN_S, c["c"], c["swaps"], c["volume"]) for c in filled["candles"]] == [
-        (0, 1.0, 1, 1.0), (60, 1.0, 0, 0.0), (120, 1.0, 0, 0.0), (180, 2.0, 1, 1.0),
+        (0, 1.0, 1, 1.0), (60, 1.0, 0, 3.0), (120, 1.0, 0, 0.0), (180, 2.0, 1, 1.0),
     ]  # fmt: skip
 
 

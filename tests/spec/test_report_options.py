@@ -90,6 +90,11 @@ async def test_a_batch_takes_the_same_options(market: SeriesService) -> None:
     body = {"mints": [TOKEN], "partial": True, "candles": "closed"}
     await market.follower.catch_up()
     answer = await market.client.post("/v1/tokens/batch", json=body, headers=bearer(token))
+    plain = await market.client.post(
+        "/v1/tokens/batch", json={"mints": [TOKEN]}, headers=bearer(token)
+    )
+    (refused,) = plain.json()["data"]["results"]
+    assert refused["error"]["message"].startswith("1 of 9 minutes with trades so far")
     (line,) = answer.json()["data"]["results"]
     assert line["report"]["price"]["usd"] == 2.0
     assert line["report"]["indicators"]["m1"] == dict.fromkeys(
@@ -122,6 +127,7 @@ async def test_a_stream_tells_a_young_token_and_closed_candles(tmp_path: Path) -
         path = f"/v1/stream?mints={TOO_NEW}"
         refused = await streaming.service.client.get(path, headers=headers)
         assert refused.json()["error"]["code"] == "INSUFFICIENT_DATA"
+        assert refused.json()["error"]["message"].startswith("0 of 9 minutes with trades so far")
 
         token = await streaming.service.issue(4)
         await streaming.trade(TOO_NEW, TRADED[0])

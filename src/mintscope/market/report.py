@@ -80,6 +80,11 @@ class Price(msgspec.Struct, frozen=True, gc=False, rename="camel"):
         ),
     ]
 
+    def is_too_old(self, after_s: int) -> bool:
+        """Return whether, *after_s* later, it is too old for the confidence that it has."""
+        age_ms = self.age_ms
+        return age_ms is not None and not self.confidence.allows(age_ms / SECOND_MS + after_s)
+
     @classmethod
     def of(cls, usd: float, sol: float, basis: PriceBasis | None, now: UnixS) -> "Price":
         """Return the price with its basis, as of *now*."""

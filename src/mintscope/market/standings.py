@@ -22,6 +22,7 @@ The pools of all mints as of the newest slot, and what they say of the next swap
 from collections import deque
 from collections.abc import Callable, Iterable
 from enum import StrEnum
+from math import inf
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -106,6 +107,13 @@ class Confidence(StrEnum):
         order = tuple(Confidence)
         return order.index(self) >= order.index(least)
 
+    def allows(self, age_s: float) -> bool:
+        """Return whether a price that was set *age_s* ago may have this confidence."""
+        return age_s <= AGE_S_MAX.get(self, inf)
+
+
+AGE_S_MAX: Final = {Confidence.HIGH: FRESH_S, Confidence.MEDIUM: OLD_BASIS_S}
+
 
 class PriceBasis(NamedTuple):
     """The basis of the price of a mint, as of its newest swap.
@@ -132,9 +140,9 @@ class PriceBasis(NamedTuple):
         is_young = self.at - self.since < YOUNG_S
         if self.depth is None or not self.is_agreed or is_young:
             return Confidence.LOW
-        if self.depth >= HIGH_MICRO_USD and age_s <= FRESH_S:
+        if self.depth >= HIGH_MICRO_USD and Confidence.HIGH.allows(age_s):
             return Confidence.HIGH
-        if self.depth >= MEDIUM_MICRO_USD and age_s <= OLD_BASIS_S:
+        if self.depth >= MEDIUM_MICRO_USD and Confidence.MEDIUM.allows(age_s):
             return Confidence.MEDIUM
         return Confidence.LOW
 

@@ -22,11 +22,13 @@ from mintscope.market.follow.broadcaster import (
     Broadcaster,
 )
 from mintscope.market.follow.tailer import LogTailer
+from mintscope.market.log import PricedSwap
 from mintscope.market.report import PLAIN, ReportKind, token_report
 from support.fakes.log import FakeLog, frames_after
 from support.oracles.merging import merged
 from support.scenes.live_market import TRADED, trade, traded_log
 from support.scenes.made_transactions import address
+from support.scenes.standings import packed_pool
 
 NOW_S = 1_750_000_000
 CLOSED = ReportKind(is_closed=True)
@@ -144,6 +146,30 @@ async def test_closed_candles_are_told_as_their_minute_ends_without_a_swap(scene
     assert closed.reports[TRADED[0]]["indicators"]["m1"] != before
     assert closed.reports == {TRADED[0]: scene.expected(TRADED[0], CLOSED)}
     assert plain.names == ["event: snapshot"]
+
+
+async def test_a_price_that_loses_its_confidence_is_told_without_a_swap(scene: Scene) -> None:
+    listener, log, mint = Told(), scene.log, TRADED[0]
+    tip = log.tip_at(log.seq)
+    assert tip.slot is not None
+    assert tip.time is not None
+    traded = PricedSwap(mint, 0, 0, -1, 0, True, 10**6, 2.0, 0.02)  # noqa: FBT003
+    pools = {mint: packed_pool(tip.time, depth_usd=200_000)}
+    log.append(tip.slot + 1, tip.time, traded, standings=pools)
+    await scene.settle()
+    await scene.broadcaster.prepare([mint], None)
+    scene.broadcaster.join(listener, [mint])
+
+    seen = []
+    for slot, after_s in enumerate((0, 300, 360, 420, 3_600, 3_660, 3 * 86_400), start=2):
+        log.append(tip.slot + slot, tip.time + after_s)
+        await scene.settle()
+        price = listener.reports[mint]["price"]
+        seen.append((len(listener.names), price["confidence"], price["ageMs"] // 1000))
+    assert seen == [
+        (1, "high", 0), (1, "high", 0), (2, "medium", 360), (2, "medium", 360),
+        (2, "medium", 360), (3, "low", 3_660), (3, "low", 3_660),
+    ]  # fmt: skip
 
 
 async def test_many_mints_whose_candles_close_are_told_in_turns() -> None:

@@ -1,7 +1,7 @@
 """Broadcaster of changed reports: each update is made once and sent to all its listeners.
 
 dirty     reports of mints that have traded since they were sent, or whose slot was retracted, and
-          those of closed candles as a minute ends
+          as a minute ends those of closed candles, and those whose price has lost its confidence
 flush     sends those of them that were not sent within the last 250 ms, some fifty in a turn of the
           event loop
 deliveries   events on their way, some two hundred listeners in a turn of the event loop
@@ -20,7 +20,7 @@ import structlog
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import InsufficientData, ServiceError, ServiceUnavailable, TokenNotFound
 from mintscope.kit.http.server_sent import encode_event
-from mintscope.kit.primitives import Mint
+from mintscope.kit.primitives import Mint, UnixS
 from mintscope.kit.time import MINUTE_S
 from mintscope.market.engine.engine import LiveMarket
 from mintscope.market.follow.tailer import LogTailer
@@ -79,6 +79,11 @@ class _Audience:
         """Make a new snapshot the next event to send."""
         self.is_whole_due = True
         self.as_of = NOWHERE
+
+
+def _has_aged(told: TokenReport | None, now: UnixS) -> bool:
+    """Return whether the price in *told* is too old by *now* for the confidence that was sent."""
+    return told is not None and told.price.is_too_old(now - told.data_span.to)
 
 
 class _Delivery(msgspec.Struct, gc=False):
@@ -187,7 +192,7 @@ class Broadcaster:
                         self._dirty[topic] = None
                 if header.time // MINUTE_S != self._minute:
                     self._minute = header.time // MINUTE_S
-                    self._note_closed()
+                    self._note_minute(header.time)
             case Retracted(mints=mints):
                 for mint in mints:
                     self._begin_all_again(mint)
@@ -196,11 +201,11 @@ class Broadcaster:
             case _:
                 pass
 
-    def _note_closed(self) -> None:
-        """Record that candles may have closed, whether or not there was a swap."""
-        for topic in self._audiences:
+    def _note_minute(self, now: UnixS) -> None:
+        """Record that candles may have closed, and prices aged, whether or not there was a swap."""
+        for topic, audience in self._audiences.items():
             _, kind = topic
-            if kind.is_closed:
+            if kind.is_closed or _has_aged(audience.told, now):
                 self._dirty[topic] = None
 
     def _begin_all_again(self, mint: Mint) -> None:

@@ -348,4 +348,6 @@ def macd(bars: Bars, fast: int, slow: int, signal: int) -> Floats:
     line = exponential(bars.closes, fast) - exponential(bars.closes, slow)
     of_line = exponential(line, signal)
     line = np.where(np.isnan(of_line), np.nan, line)
-    return np.column_stack([line, of_line, line - of_line])
+    found: Floats = np.column_stack([line, of_line, line - of_line])
+    found[np.abs(found) <= ROUNDING * bars.closes[:, None]] = 0.0
+    return found

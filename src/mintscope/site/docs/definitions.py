@@ -40,7 +40,11 @@ DEFINITIONS: Final = (
         "price",
         "Price",
         ("price.usd", "price.sol"),
-        "The price of one whole token at its newest swap, in US dollars and in SOL, unrounded.",
+        "The price of one whole token at its newest swap, in US dollars and in SOL, unrounded. Each"
+        " pool weighs the money that stands ready in it: the least of the last half minute, and no"
+        " more than its own trades show. The price is the median of the pools by weight, without"
+        " pools of less than an eighth of the heaviest. A swap sets the price if it leaves its pool"
+        " within 2 % of that median.",
         "price.sol = quote amount / token amount of the newest swap that sets the price\n"
         "price.usd = price.sol x SOL/USD rate in the slot of that swap\n"
         "price.usd of SOL = SOL/USD rate",
@@ -73,7 +77,10 @@ DEFINITIONS: Final = (
         " minute are votes, one for each slot. A pool weighs the least dollars that stood in it"
         " meanwhile; of three pools or signers or more none has more than a third of all weight."
         " The SOL/USD rate is the median of the votes by weight. If one pool of SOL is known, the"
-        " price of SOL is that of its newest swap.",
+        " price of SOL is that of its newest swap. With four deep pools, one pool, one signer or"
+        " one transaction moves the rate by less than 0.1 %. To move it by 1 % takes two pools of"
+        " one's own with as much money as stands in all others, or trades by three signers in pools"
+        " of half of the votes, in three slots without other trades in between.",
         "GeckoTerminal ranks pools by reserve and volume; here what stands in a pool decides,"
         " because volume costs nothing in a pool of one's own.",
     ),
@@ -112,8 +119,8 @@ DEFINITIONS: Final = (
         "The price within a minute, five, an hour: first, highest, lowest and last"
         " price, and the volume bought and sold.",
         "bucket = floor(block time / T)\n"
-        "open = price of the first swap, close = of the last\n"
-        "high = highest, low = lowest price\n"
+        "open = price of the first swap that sets the price, close = of the last\n"
+        "high = highest, low = lowest price of such swaps\n"
         "volume = USD bought + USD sold, at prices that were not rejected",
         "A bucket without a swap that sets the price has no candle: it is skipped, not filled. The"
         " trades in it are in the wider candles, and with fill=previous in a candle of the close"
