@@ -125,7 +125,7 @@ def test_macd(bars: Bars, fast: int, slow: int, signal: int) -> None:
 @pytest.mark.parametrize("flat", [0.1, 1 / 3, 7e-9, 123.456])
 def test_the_macd_of_a_flat_series_is_zero(flat: float) -> None:
     closes, times = np.full(300, flat), np.arange(300, dtype=np.int64) * 60
-    bars = Bars(times, *[closes] * 4, np.zeros(300), is_whole=True)
+    bars = Bars(times, closes, closes, closes, closes, np.zeros(300), is_whole=True)
     assert read("macd").of(bars)[33:].tolist() == [[0.0, 0.0, 0.0]] * 267
 
 

@@ -165,7 +165,7 @@ async def test_refusals_are_those_of_the_report(market: SeriesService) -> None:
 
     assert await refused(mint="abc") == (400, "INVALID_TOKEN_ADDRESS")
     for wrong in (
-        {"tf": "s15"},
+        {"tf": "w1"},
         {"names": "smaa"},
         {"fill": "no"},
         {"names": ""},
