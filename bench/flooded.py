@@ -14,7 +14,7 @@ from mintscope.app.running.logging import configure_logging
 from mintscope.app.site import Pages
 from mintscope.app.stores.stores import open_money
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.http.application import listen
+from mintscope.kit.http.listening import listen
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.limits import MemoryLimits

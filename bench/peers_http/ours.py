@@ -13,7 +13,8 @@ from mintscope.app.config.groups import Config
 from mintscope.app.stores.stores import open_money
 from mintscope.app.web_api import create_app
 from mintscope.kit.clock import Clock, SystemClock
-from mintscope.kit.http.application import HttpApplication, listen, make_server
+from mintscope.kit.http.application import HttpApplication, make_server
+from mintscope.kit.http.listening import listen
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds

@@ -21,7 +21,7 @@ from mintscope.app.following import stream_bounds
 from mintscope.app.running.logging import configure_logging
 from mintscope.app.stores.stores import open_money
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.http.application import listen
+from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.machine import freeze_startup_objects
 from mintscope.kit.primitives import Mint, Slot, UnixS

@@ -9,7 +9,7 @@ import msgspec
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mintscope.kit.http.application import listen
+from mintscope.kit.http.listening import listen
 
 SEED: Final = 7
 BEAT_S: Final = 0.001

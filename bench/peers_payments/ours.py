@@ -20,7 +20,8 @@ from mintscope.app.stores.stores import open_market, open_money
 from mintscope.app.web_api import create_app
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import TokenNotFound
-from mintscope.kit.http.application import listen, make_server
+from mintscope.kit.http.application import make_server
+from mintscope.kit.http.listening import listen
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds

@@ -22,7 +22,8 @@ from mintscope.app.web_api import CORS
 from mintscope.app.web_site import create_web
 from mintscope.credits.ledger import CreditLedger
 from mintscope.kit.clock import Clock
-from mintscope.kit.http.application import HttpApplication, listen, make_server, serving_beside
+from mintscope.kit.http.application import HttpApplication, make_server, serving_beside
+from mintscope.kit.http.listening import listen
 from mintscope.kit.http.rate_limit import AddressLimits
 from mintscope.kit.http.response import Bounds
 from mintscope.kit.limits import Limit

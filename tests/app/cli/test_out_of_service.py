@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from mintscope.app.running.serve import LINGERING_MAX, WAITING_MAX, OutOfService
-from mintscope.kit.http.application import listen
+from mintscope.kit.http.listening import listen
 
 PAYING: Final = b"POST /v1/credits/purchase HTTP/1.1\r\nHost: x\r\nPAYMENT-SIGNATURE: e30=\r\n\r\n"
 LOOKS: Final = 8

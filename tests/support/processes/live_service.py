@@ -20,7 +20,7 @@ from mintscope.credits.store.ledger import GroupCreditLedger
 from mintscope.credits.store.postgres import PostgresCreditLedger
 from mintscope.credits.store.sqlite import SqliteCreditLedger
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.http.application import listen
+from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits
 from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports

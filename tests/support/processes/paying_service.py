@@ -12,7 +12,7 @@ from mintscope.app.config.config import ApiConfig
 from mintscope.credits.ledger import DebitWaiter, Empty, Spent
 from mintscope.credits.store.sqlite import SqliteCreditLedger
 from mintscope.kit.clock import Clock, SystemClock
-from mintscope.kit.http.application import listen
+from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import CreditAccount
 from support.fakes.reports import FakeReports

@@ -22,7 +22,7 @@ from mintscope.app.running.logging import configure_logging
 from mintscope.app.stores.stores import open_market, open_money
 from mintscope.kit.checks import Check
 from mintscope.kit.clock import SystemClock
-from mintscope.kit.http.application import listen
+from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits
 from mintscope.kit.primitives import Signature
 from mintscope.payments.chain.settlement import RpcSettlement

@@ -10,7 +10,8 @@ from starlette.types import ASGIApp
 
 from mintscope.app.site import write_open_refusal
 from mintscope.kit.clock import Clock, SystemClock
-from mintscope.kit.http.application import Draining, listen, make_server
+from mintscope.kit.http.application import Draining, make_server
+from mintscope.kit.http.listening import listen
 from mintscope.kit.http.request import ClientAddresses
 from mintscope.kit.http.response import Bounds
 

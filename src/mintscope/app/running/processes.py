@@ -33,7 +33,7 @@ from mintscope.app.config.groups import Config
 from mintscope.app.config.load import ConfigError, settings
 from mintscope.app.engine import is_shared
 from mintscope.app.stores import folder
-from mintscope.kit.http.application import listen
+from mintscope.kit.http.listening import listen
 
 Reread = Callable[[], Config]
 Apply = Callable[[Config], None]

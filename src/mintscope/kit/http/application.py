@@ -16,8 +16,6 @@ A response leaves at a moment set before anything was looked up, which is drawn 
 A thread sleeps until then: timers of the event loop count whole milliseconds, and two kinds of work
 that differ by 15 us could be distinguished (Kolmogorov and Smirnov, 1,500 responses each: p =
 1e-36; 0.69 with a thread).
-
-The socket that clients connect to; a parent may create it for the serving process.
 """
 
 import asyncio
@@ -67,24 +65,6 @@ from mintscope.kit.http.response import (
 )
 from mintscope.kit.http.routes import Cors, Route, Router
 from mintscope.kit.metrics import DISCONNECTED_STATUS, REQUESTS
-
-BACKLOG: Final = 2_048
-RECEIVED_BYTES_MAX: Final = 16 * 1024  # half as much again is read at once, by each connection
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """Return a listening socket; port 0 selects a free port.
-
-    Raises OSError when the address is taken or not ours.
-    """
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    # Both are inherited by what it accepts.  A response of several writes never waits for an
-    # acknowledgement: asyncio sees to that only for sockets that name their protocol.
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES_MAX)
-    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return listener
-
 
 BODY_BYTES_MIN: Final = 1_000
 LEVEL: Final = 4  # higher ones take twice the time for a hundredth of the size
