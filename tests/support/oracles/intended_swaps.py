@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from mintscope.dex.outcome import Swap
 from mintscope.kit.primitives import Slot
 from mintscope_devchain.chain import Devchain
-from mintscope_devchain.market.pool import Fill
+from mintscope_devchain.market.pool import Fill, Venue
 from mintscope_devchain.transaction import Invocation
 
 
@@ -66,7 +66,16 @@ def _swaps(chain: Devchain, slot: Slot) -> Iterator[Swap]:
                         out_amount=fill.amount_out,
                         out_decimals=fill.paid.decimals,
                         signer=transaction.envelope.payer,
+                        progress=_progress(fill),
                     )
+
+
+def _progress(fill: Fill) -> int | None:
+    """Return the millionths that a curve has sold of its 793.1 M, of 1,073 M that price it."""
+    if fill.pool.venue is not Venue.PUMP_FUN:
+        return None
+    sold = 1_073_000_000 * 10**6 - fill.after.base
+    return max(0, min(sold * 10**6 // (793_100_000 * 10**6), 10**6))
 
 
 def _flatten(call: Invocation) -> Iterator[Invocation]:
