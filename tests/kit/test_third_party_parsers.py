@@ -22,6 +22,7 @@ GUARDS: Final = {"parsed_by_others", "_proving"}
 # The input of these was made here, read from the chain, or comes from the operator.
 OWN: Final = {
     "market/mint_facts.py",
+    "market/series/holders.py",
     "payments/protocol/verify.py",
     "payments/protocol/envelope.py",
     "accounts/mail/delivery.py",

@@ -127,10 +127,8 @@ async def test_the_guide_names_every_operation(listed: SellingApi) -> None:
         assert f"`{each.method} {each.path}{'?' if has_fields else '`'}" in text
         assert each.description in text
     candles = "/candles?tf=d1|h1|h4|m1|m15|m30|m5|s15&from=&to=&limit=&cursor=&candles=all|closed"
-    assert (
-        f"{candles}&fill=none|previous&in=marketcap|sol|usd&format=arrow|csv|json|parquet&profile=`"
-        in text
-    )
+    units = "&fill=none|previous&in=marketcap|sol|usd&format=arrow|csv|json|parquet&pool=&profile=`"
+    assert f"{candles}{units}" in text
     assert "/v1/credits/purchase?bundle=10|50|100|500`" in text
     assert 'Body: `{"mints":["So11111111111111111111111111111111111111112"],"candles":' in text
     assert text.startswith("---\nname: mintscope\ndescription: ")
