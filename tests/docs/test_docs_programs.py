@@ -279,7 +279,7 @@ async def test_every_call_of_a_tool_is_answered(documented: Documented) -> None:
         "post-credits-purchase",
         "post-signals",  # of an account, not of a credit token
     }
-    assert len(printed_by) == 12
+    assert len(printed_by) == 13
 
 
 async def test_the_programs_that_pay_are_those_that_are_run_elsewhere(

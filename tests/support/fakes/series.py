@@ -2,7 +2,7 @@
 
 from collections.abc import Collection
 
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked
@@ -21,6 +21,7 @@ from mintscope.market.series.pools import (
     UnpricedVolume,
 )
 from support.fakes.log import FakeLog, Kept, frames_after
+from support.scenes.standings import packed_pool
 
 
 class FakeSeries:
@@ -176,3 +177,16 @@ def _is_by(header: SlotHeader, moment: Moment) -> bool:
 
 def _place(slot: Slot, swap: PricedSwap) -> SwapPlace:
     return SwapPlace(slot, swap.transaction_index, swap.outer, swap.inner, swap.leg)
+
+
+class MadeUpSeries(FakeSeries):
+    """Reads *log*, in which nothing is final: one pool decides every price."""
+
+    async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
+        """Return that pool, as of the newest slot."""
+        kept = await super().pools(mint, since_s)
+        if kept is None or kept.tip.time is None:
+            return kept
+        pool = packed_pool(kept.tip.time, depth_usd=100_000)
+        tip = replace(kept.tip, folded=kept.tip.slot)
+        return replace(kept, tip=tip, time=tip.time, standing=pool)

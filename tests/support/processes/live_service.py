@@ -22,9 +22,10 @@ from mintscope.credits.store.sqlite import SqliteCreditLedger
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.http.listening import listen
 from mintscope.kit.limits import MemoryLimits
+from support.fakes.holders import FakeHolders
 from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
-from support.fakes.series import FakeSeries
+from support.fakes.series import MadeUpSeries
 from support.processes.paying_service import RAISED
 from support.scenes.conversations import append_swap
 from support.scenes.live_market import SECOND, TRADED, following, trade, traded_log
@@ -118,7 +119,8 @@ async def _serve(
         checks=[],
         merchant=None,
         accounts=None,
-        series=FakeSeries(log),
+        series=MadeUpSeries(log),
+        holders=FakeHolders(),
         streams=streams,
         limits=MemoryLimits(clock),
         clock=clock,

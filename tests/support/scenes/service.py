@@ -34,7 +34,7 @@ from support.fakes.holders import FakeHolders
 from support.fakes.list_reader import FakeListReader
 from support.fakes.log import FakeLog
 from support.fakes.reports import FakeReports
-from support.fakes.series import FakeSeries
+from support.fakes.series import MadeUpSeries
 from support.scenes.accounts_service import Accounts, open_accounts_service
 from support.scenes.engine import account_connections
 from support.scenes.live_market import following, traded_log
@@ -136,7 +136,7 @@ async def running_service(  # noqa: PLR0913  one argument for each thing that ca
         app = create_api(
             config,
             reports=reports or fake_reports,
-            series=series or FakeSeries(log),
+            series=series or MadeUpSeries(log),
             holders=holders or FakeHolders(),
             ledger=ledger,
             checks=[

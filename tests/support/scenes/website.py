@@ -47,9 +47,10 @@ from mintscope.site.sol import MarketParts
 from mintscope.site.status import ReadStatus
 from mintscope.solana.blocks import WSOL
 from support.fakes.facts import FACTS
+from support.fakes.holders import FakeHolders
 from support.fakes.list_reader import FakeListReader
 from support.fakes.reports import FakeReports
-from support.fakes.series import FakeSeries
+from support.fakes.series import MadeUpSeries
 from support.processes.served import served
 from support.scenes.live_market import following, traded_log
 from support.scenes.shown_market import ShownMarket, shown_market
@@ -280,7 +281,8 @@ async def _made_up(config: Config, clock: ManualClock) -> dict[str, Any]:
     _, broadcaster = await following(log, clock)
     return {
         "reports": FakeReports(),
-        "series": FakeSeries(log),
+        "series": MadeUpSeries(log),
+        "holders": FakeHolders(),
         "lists": ListParts(await _lister(clock)),
         "streams": Streams(broadcaster, clock, stream_bounds(config)),
     }
