@@ -10,6 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
+from mintscope.market.engine import pool_book
 from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked
 from mintscope.market.log import PricedSwap, SwapDetail
 from mintscope.market.ports import DEFAULT_RETENTION
@@ -33,6 +34,7 @@ from mintscope.market.timeframe import Timeframe
 from mintscope.solana.blocks import USDC
 from support.fakes.made_chain import MINTS, START
 from support.oracles import definitions
+from support.scenes.market_engines import MARKET_ENGINES
 from support.scenes.traded import READERS, Traded, traded_on
 
 A, B, UNTRACKED, _ = MINTS
@@ -370,3 +372,45 @@ async def test_pools_are_those_of_folded_slots_that_live(traded: Traded) -> None
     assert newer is not None
     assert list(newer.rows) == [row for row in kept.rows if row.bucket > time - time % 300 - 3_600]
     assert await traded.series.pools(UNTRACKED) is None
+
+
+def uncounted(index: int, pool: str) -> PricedSwap:
+    """Return a swap that offers a price, sets none and has no volume that counts."""
+    detail = SwapDetail(Signature(f"{index}"), "of a stranger", 1, 0, USDC, 1, 6)
+    return PricedSwap(A, index, 0, -1, 0, True, 0, None, None, pool, (1.0, 0.01), detail)  # noqa: FBT003
+
+
+@pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)
+async def test_candles_of_pools_go_after_two_days_even_if_none_of_their_swaps_counts(
+    traded: Traded,
+) -> None:
+    pace_s = 43_200
+    for number in range(9):
+        await traded.slot(number + 1, START + number * pace_s, uncounted(0, "pool"))
+        await traded.finalize(number + 1)
+
+    kept = await traded.series.pools(A, 10 * POOL_CANDLES_S)
+
+    assert kept is not None
+    newest = START + 8 * pace_s - START % 300
+    assert [row.bucket for row in kept.rows] == [newest - n * pace_s for n in (4, 3, 2, 1, 0)]
+
+
+@pytest.mark.parametrize("traded", MARKET_ENGINES, indirect=True)
+async def test_pools_that_share_a_number_share_their_candles(
+    traded: Traded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Strangers can find two addresses with the same 63 bits."""
+    monkeypatch.setattr(pool_book, "KEY_BYTES", 1)
+    pools = [f"of few numbers {n}" for n in range(31)]
+    assert len({pool_book.key_of(pool) for pool in pools}) < len(pools)
+    for number in range(4):
+        swaps = [uncounted(n, pool) for n, pool in enumerate(pools)]
+        await traded.slot(number + 1, START + number, *swaps)
+        await traded.finalize(number + 1)
+
+    kept = await traded.series.pools(A)
+
+    assert kept is not None
+    assert {one.pool for one in kept.booked} == set(pools)
+    assert sum(row.swaps for row in kept.rows) == 4 * len(pools)

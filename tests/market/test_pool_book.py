@@ -141,6 +141,18 @@ def test_a_book_is_bounded_and_keeps_the_pools_that_are_traded(seed: int) -> Non
     assert {int(at.split()[1]) for at in rows} <= keys
 
 
+def test_pools_that_come_and_go_within_a_batch_are_not_dropped_from_the_store() -> None:
+    """A stranger with many pools costs no more than a delete of each that was stored."""
+    book = PoolBook()
+    for n in range(40):
+        book.apply(Slot(n), UnixS(BEGIN), PricedSwap(MINT, n, 0, -1, 0, True, 1, 1.0, 1.0, f"{n}"))  # noqa: FBT003
+    assert book.changed().dropped == []
+    for n in range(1_000):
+        pool = f"made up {n}"
+        book.apply(Slot(n), UnixS(BEGIN), PricedSwap(MINT, n, 0, -1, 0, True, 2, 1.0, 1.0, pool))  # noqa: FBT003
+    assert len(book.changed().dropped) == POOLS_MAX
+
+
 def test_volume_of_an_earlier_day_no_longer_keeps_a_pool() -> None:
     one = BookedPool("pool", UnixS(0), day=5, volume=7, volume_before=2)
     assert [one.lively(day) for day in (5, 6, 7)] == [9, 7, 0]

@@ -88,8 +88,8 @@ class BookChange(NamedTuple):
     """Changes of a batch to the pools of one mint.
 
     state     of the book
-    dropped   keys of pools whose stored candles go first
-    rows      to be merged with those that are stored
+    dropped   keys of pools whose stored candles go first, at most POOLS_MAX
+    rows      to be merged with those that are stored, oldest first; each place once
     """
 
     state: bytes
@@ -109,7 +109,7 @@ def booked(state: bytes | None) -> list[BookedPool]:
 
 @lru_cache(maxsize=KEYS_MAX)
 def key_of(pool: str) -> int:
-    """Return the number of *pool* in stored candles, of 63 bits: no two are likely to share one."""
+    """Return the number of *pool* in stored candles, of 63 bits: no two share one by chance."""
     digest = blake2b(pool.encode(), digest_size=KEY_BYTES).digest()
     return int.from_bytes(digest, "big") >> 1
 
@@ -123,11 +123,13 @@ class PoolBook:
     unnamed   pools with new swaps whose program is not known: `name` them
     """
 
-    __slots__ = ("_asked", "_dropped", "_pools", "_rows", "unnamed")
+    __slots__ = ("_asked", "_dropped", "_pools", "_rows", "_stored", "unnamed")
 
     def __init__(self, state: bytes | None = None) -> None:
         self._pools = {one.pool: one for one in booked(state)}
-        self._rows: dict[tuple[str, int], _Row] = {}
+        self._stored = set(self._pools)  # those that may have stored candles
+        # By bucket and key, as they are stored: a stranger can find two pools with the same key.
+        self._rows: dict[tuple[int, int], _Row] = {}
         self._dropped: list[int] = []
         self._asked: set[str] = set()
         self.unnamed: set[str] = set()
@@ -150,10 +152,10 @@ class PoolBook:
         if one.venue is None and one.pool not in self._asked:
             self.unnamed.add(one.pool)
         one.add(today, swap.volume)
-        at = time - time % SPAN_S
-        row = self._rows.get((swap.pool, at))
+        place = time - time % SPAN_S, key_of(swap.pool)
+        row = self._rows.get(place)
         if row is None:
-            row = self._rows[swap.pool, at] = [None, None, None, None, 0, 0, 0]
+            row = self._rows[place] = [None, None, None, None, 0, 0, 0]
         _merge(row, swap)
 
     def name(self, swaps: Sequence[PricedSwap]) -> None:
@@ -168,19 +170,22 @@ class PoolBook:
 
     def changed(self) -> BookChange:
         """Return the changes since the last call."""
-        keys = {pool: key_of(pool) for pool, _ in self._rows}
-        rows = [PoolRow(UnixS(at), keys[pool], *row) for (pool, at), row in self._rows.items()]
+        rows = [PoolRow(UnixS(at), key, *row) for (at, key), row in self._rows.items()]
         change = BookChange(_encode(list(self._pools.values())), self._dropped, rows)
         self._rows = {}
         self._dropped = []
+        self._stored = set(self._pools)
         return change
 
     def _enter(self, pool: str, time: UnixS, today: int) -> BookedPool:
         if len(self._pools) >= POOLS_MAX:
             least = min(self._pools.values(), key=lambda one: (one.lively(today), one.pool))
             del self._pools[least.pool]
-            self._rows = {at: row for at, row in self._rows.items() if at[0] != least.pool}
-            self._dropped.append(key_of(least.pool))
+            key = key_of(least.pool)
+            self._rows = {place: row for place, row in self._rows.items() if place[1] != key}
+            if least.pool in self._stored:  # the others came and go within the batch
+                self._stored.discard(least.pool)
+                self._dropped.append(key)
             self.unnamed.discard(least.pool)
         one = self._pools[pool] = BookedPool(pool, time, today)
         self._asked.discard(pool)

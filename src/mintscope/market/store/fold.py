@@ -272,12 +272,20 @@ class SqlFolding:
         if dropped:
             db.executemany(DROP_POOL, dropped)
         db.executemany(POOL_CANDLES, ((id_, *row) for id_, one in of for row in one.pools.rows))
-        cuts = [
-            (id_, UnixS(one.changed[Timeframe.M5][-1].bucket - POOL_CANDLES_S))
-            for id_, one in of
-            if Timeframe.M5 in one.opened and one.changed[Timeframe.M5]
-        ]
+        newest = ((id_, _newest_span(one)) for id_, one in of)
+        cuts = [(id_, UnixS(at - POOL_CANDLES_S)) for id_, at in newest if at is not None]
         self._tables.drop_old_of_pools(db, cuts)
+
+
+def _newest_span(one: FoldedMint) -> UnixS | None:
+    """Return the newest span of a batch that may be new, None if all had begun before.
+
+    Swaps that neither count nor set a price leave candles of pools, and none of the mint.
+    """
+    candles = one.changed[Timeframe.M5]
+    if candles:
+        return candles[-1].bucket if Timeframe.M5 in one.opened else None
+    return one.pools.rows[-1].bucket if one.pools.rows else None
 
 
 def cut_of(retention: Retention, mint_id: int, timeframe: Timeframe, newest: UnixS) -> Cut:
