@@ -1,5 +1,6 @@
 """Holders, read of a node: who is named, and what a reading costs."""
 
+import asyncio
 from base64 import b64encode
 from collections.abc import AsyncIterator, Callable
 from typing import Any
@@ -52,6 +53,7 @@ class Node:
     def __init__(self) -> None:
         self.code: int | None = None
         self.is_away = False
+        self.is_garbled = False
         self.asked: list[str] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
@@ -66,6 +68,8 @@ class Node:
             value: list[Any] = [{"address": each, "amount": "1"} for each in reversed(ACCOUNTS)]
         else:
             value = [state_of(address) for address in asked["params"][0]]
+            if self.is_garbled:
+                value = []
         result = {"context": {"slot": 9}, "value": value}
         return httpx.Response(200, json={"jsonrpc": "2.0", "id": 1, "result": result})
 
@@ -136,3 +140,69 @@ async def test_a_node_that_is_away_is_none_that_refuses(reader: Reader, node: No
     node.is_away = True
     with pytest.raises(ServiceUnavailable, match="try again"):
         await reader(3).of(MINT, BOOKED)
+
+
+async def test_an_answer_without_accounts_is_a_failure_as_any(
+    reader: Reader, node: Node, clock: ManualClock
+) -> None:
+    holders = reader(100)
+    first = await holders.of(MINT, BOOKED)
+    clock.advance(300_000)
+    node.is_garbled = True
+    assert await holders.of(MINT, BOOKED) is first
+    with pytest.raises(ServiceUnavailable, match="try again"):
+        await holders.of(Mint(WALLET), BOOKED)
+
+
+async def test_failures_that_cost_nothing_use_up_no_calls(
+    reader: Reader, node: Node, clock: ManualClock
+) -> None:
+    """A caller who asks again and again for a token that a node refuses, or while it is away."""
+    holders = reader(100)
+    node.code = -32010
+    for _ in range(50):
+        with pytest.raises(ServiceUnavailable, match="does not name"):
+            await holders.of(Mint(WALLET), BOOKED)
+    assert len(node.asked) == 1
+    node.code = None
+    clock.advance(1_000)
+    first = await holders.of(MINT, BOOKED)  # another one is read
+    clock.advance(300_000)
+    node.is_away = True
+    for n in range(50):
+        with pytest.raises(ServiceUnavailable, match="try again"):
+            await holders.of(Mint(f"mint {n}"), BOOKED)
+    assert len(node.asked) == 1 + 3 + 1
+    assert await holders.of(MINT, BOOKED) is first
+    node.is_away = False
+    clock.advance(1_000)
+    assert (await holders.of(MINT, BOOKED)).read_at_ms == clock.now()
+
+
+async def test_a_node_that_does_not_answer_holds_up_no_caller(
+    node: Node, clock: ManualClock
+) -> None:
+    """A fresh reading is returned while another is under way, and each wait has an end."""
+    is_silent = False
+    is_asked = asyncio.Event()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        if is_silent:
+            is_asked.set()
+            await asyncio.Event().wait()
+        return node(request)
+
+    endpoint = Endpoint(url="http://node", attempts_max=1)
+    async with Rpc(endpoint, clock=clock, transport=httpx.MockTransport(answer)) as rpc:
+        patient = NodeHolders(rpc, clock, 100)
+        first = await patient.of(MINT, BOOKED)
+        is_silent = True
+        waiting = asyncio.create_task(patient.of(Mint(WALLET), BOOKED))
+        await is_asked.wait()
+        assert await patient.of(MINT, BOOKED) is first
+        waiting.cancel()
+        hasty = NodeHolders(rpc, clock, 100, answer_s=0)
+        several = [hasty.of(Mint(f"mint {n}"), BOOKED) for n in range(3)]
+        for found in await asyncio.gather(*several, return_exceptions=True):
+            assert isinstance(found, ServiceUnavailable)
+        await asyncio.gather(waiting, return_exceptions=True)

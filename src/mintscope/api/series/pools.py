@@ -212,7 +212,7 @@ class PoolPage(Wire):
     """The pools of a token, as of a final slot, the heaviest first."""
 
     token: Token
-    pools: Annotated[list[PoolLine], Meta(description="Up to 10, which decide the price.")]
+    pools: Annotated[list[PoolLine], Meta(description="Up to 17, which decide the price.")]
     slot: Annotated[int, about("The final slot.", 380_000_000)]
     as_of: Annotated[int, about("Its time, Unix seconds.", 1_763_460_000)]
     swaps_since: Annotated[
@@ -464,7 +464,7 @@ class PoolRoutes:
     async def get_pools(self, request: Request) -> Response:
         """The pools of a token: what stands in each, what is traded, what a trade would move.
 
-        Returns the pools that decide the price of a Solana token, up to 10, the heaviest first:
+        Returns the pools that decide the price of a Solana token, up to 17, the heaviest first:
         venue, pair, price, share of what decides the price, US dollars on each side, volume, swaps
         and traders of 5 minutes and of all kept swaps, volume of an hour and a day, age, fee, how
         far a curve is, its migration, and by what part trades of 100, 1,000 and 10,000 US dollars
