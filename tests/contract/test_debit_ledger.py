@@ -35,6 +35,7 @@ from mintscope.credits.ledger import (
 from mintscope.credits.store.ledger import GroupCreditLedger
 from mintscope.credits.store.postgres import DEAD_MS, PostgresCreditAccounts, PostgresCreditLedger
 from mintscope.credits.store.sqlite import SqliteCreditAccounts, SqliteCreditLedger
+from mintscope.credits.store.statements import FORGET_KEPT, OLD_KEPT
 from mintscope.kit.audit import KeyId
 from mintscope.kit.clock import ManualClock
 from mintscope.kit.credentials import CredentialHash
@@ -542,6 +543,22 @@ async def test_what_was_paid_for_an_answer_is_given_back_unless_it_was_repeated(
     await scene.ledger.give_back(second, 3)
     assert await scene.ledger.balance(account) == 7
     await scene.expect_sound()
+
+
+async def test_a_name_that_is_bought_again_while_old_ones_are_forgotten_stays(scene: Scene) -> None:
+    account = await scene.ledger.issue(FIRST, 10, "")
+    named = Debit(account, 3, once="a name")
+    await scene.ledger.debit(named)
+    scene.clock.advance(KEPT_MS + 1)
+    with closing(scene.database()) as db:
+        old = list(db.execute(OLD_KEPT, (scene.clock.now() - KEPT_MS, 10)))
+        bought = await scene.ledger.debit(named)
+        db.executemany(FORGET_KEPT, old)
+    repeated = await scene.ledger.debit(named)
+    assert isinstance(bought, Debited)
+    assert isinstance(repeated, Debited)
+    assert (len(old), bought.is_repeat, repeated.is_repeat) == (1, False, True)
+    assert await scene.ledger.balance(account) == 4
 
 
 async def test_a_lack_of_credits_is_told_before_the_cap(scene: Scene) -> None:
