@@ -249,6 +249,7 @@ async def test_linked_wallets_and_what_each_paid_are_one_page(site: Website, ali
     of_first = await alice.open(f"/credits/payments?wallet={first}")
     table = (await alice.open(f"/credits/payments.csv?wallet={first}")).text
     of_stranger = words(await alice.open(f"/credits/payments?wallet={bought.wallet}"))
+    mistyped = [await alice.open(f"/credits/payments{end}?wallet=x") for end in ("", ".csv")]
     await site.make_administrator()
     async with Person(site, address="198.51.100.8") as admin:
         await admin.sign_in(ADMINISTRATOR)
@@ -263,6 +264,7 @@ async def test_linked_wallets_and_what_each_paid_are_one_page(site: Website, ali
     assert failed.signature not in table
     assert table.count("\n") == 1 + len(rows)
     assert "No payments of this wallet, or it is not linked to your account." in of_stranger
+    assert [each.status_code for each in mistyped] == [404, 404]  # not all payments
     assert f"paid {sums} ($0.007999 when paid) in 3 payments" in customer
     assert "paid nothing" in customer
 

@@ -119,7 +119,7 @@ class PaymentPages:
         """Show a page of the payments, newest first: all, or those of one linked wallet."""
         text = request.query_params.text("before")
         before = place_in(text)
-        wallet = _wallet(request.query_params.text("wallet"))
+        wallet = _wallet(request)
         found = await self._found(request, wallet, before, PAGE_LENGTH + 1)
         listed = found[:PAGE_LENGTH]
         facts = {
@@ -141,8 +141,7 @@ class PaymentPages:
     async def download(self, request: PageRequest) -> PageResponse:
         """Return up to LINES_MAX payments, newest first, as a table for other programs."""
         before = place_in(request.query_params.text("before"))
-        wallet = _wallet(request.query_params.text("wallet"))
-        found = await self._found(request, wallet, before, LINES_MAX)
+        found = await self._found(request, _wallet(request), before, LINES_MAX)
         text = await asyncio.to_thread(self._table, found)
         return TextFile("mintscope-payments.csv", "text/csv", text)
 
@@ -217,13 +216,16 @@ def _total(linked: LinkedWallet, sums: Sequence[WalletSum], assets: Assets) -> W
     )
 
 
-def _wallet(text: str) -> Wallet | None:
-    """Return the wallet that *text* is; None if it is none."""
+def _wallet(request: PageRequest) -> Wallet | None:
+    """Return the wallet of the query, None without one.  Raises NotFound for other text."""
+    text = request.query_params.text("wallet")
+    if not text:
+        return None
     try:
         with parsed_by_others():
             return Wallet(str(Pubkey.from_string(text)))
-    except ValueError:
-        return None
+    except ValueError as cause:
+        raise NotFound from cause
 
 
 def _signature(text: str) -> Signature | None:
