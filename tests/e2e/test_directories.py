@@ -30,7 +30,9 @@ NODE: Final = Path(sys.executable).parent / "node"
 PAID: Final = {("GET", "/v1/token/{tokenAddress}"), ("POST", "/v1/credits/purchase")}
 # The operation that these clients pay for; an empty page is free.
 TOKEN: Final = "GET /v1/token/{tokenAddress}"
-READ: Final = (TOKEN, f"{TOKEN}/backtest", f"{TOKEN}/candles", f"{TOKEN}/indicators")
+READ: Final = (
+    TOKEN, f"{TOKEN}/backtest", f"{TOKEN}/candles", f"{TOKEN}/holders", f"{TOKEN}/indicators",
+)  # fmt: skip
 PAID_HEADER: Final = "payment-response"
 BUNDLE_ATOMS, REQUEST_ATOMS = 25_000, 2_500
 
