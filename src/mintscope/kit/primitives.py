@@ -53,6 +53,7 @@ def parse_mint(text: str) -> Mint:
 PRINTABLE: Final = r"^ *[^\p{C}\p{Z}](?:[^\p{C}\p{Z}]| )*$"
 
 
+ONE_AT_LEAST: Final = "x-one-at-least"  # true: the object of this field is not empty
 INSTEAD_OF: Final = "x-instead-of"  # the field that is absent where this one is there
 ON_REQUEST: Final = (
     "x-on-request"  # true: the field is there if it was asked for, and in no example

@@ -216,19 +216,23 @@ OUTPUT: Final[Mapping[str, Any]] = {"type": "object"}
 # The tools have 15 kB for all descriptions.
 LEFT_OUT: Final = frozenset({"at", "format"})
 OF_PAGES: Final = frozenset({"from", "to", "cursor", "candles", "fill", "in"})  # a chart is of now
+# Without words: what the name says, or the instructions of the server.
 SHORTER: Final = {
-    "mint": "Its mint, base58.",
-    "cursor": "nextCursor of the page before.",
-    "limit": "At most; it costs the same.",
+    "mint": "",
+    "cursor": "The last nextCursor.",
+    "limit": "At most; one cost.",
     "from": "Unix seconds, included.",
     "to": "Unix seconds, included.",
     "partial": "true: young tokens, too.",
     "candles": "closed: not the open one.",
-    "tradeUsd": "Its move of the price is taken off (estimate).",
+    "tradeUsd": "Its move of the price is taken off.",
     "order": "asc: the least first.",
-    "in": "Of prices.",
-    "tf": "Of candles.",
+    "in": "",
+    "tf": "",
     "timeframes": "More frames.",
+    "pool": "Of this pool (get_pools) alone: m5 or wider, two days, final, usd or marketcap.",
+    "profile": "Bins of volumeProfile, the volume by price; 0: none.",
+    "names": "Which.",
     "fill": "previous: gaps repeat the close.",
 }
 
@@ -288,7 +292,9 @@ def _readable_by_all(schema: Mapping[str, Any]) -> dict[str, Any]:
         kept = {name: value for name, value in kept.items() if name not in {"maximum", "default"}}
     if kept.get("default") in ("", []):
         del kept["default"]
-    if not kept.get("minimum", 1):  # no argument is negative: the API says so
+    if kept.get("description") == "":
+        del kept["description"]
+    if kept.get("minimum", 2) <= 1:  # no argument is negative: the API says so
         del kept["minimum"]
     values = kept.pop("enum", None)
     if values is None:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 
 FREE_ERRORS: Final = "Errors are free."
 CHART: Final = "ui://mintscope/chart"
-ONE_CREDIT: Final = "1 credit, or 0.0025 USD by x402."
+ONE_CREDIT: Final = "1 credit (x402: 0.0025 USD)."
 
 
 class ToolCost(Enum):
@@ -210,10 +210,10 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/pools",
         ToolCost.CREDIT,
-        "The pools that decide the price of one Solana token, heaviest first: USD on each side,"
-        " volume (m5, h1, d1, and kept: since swapsSince), traders, since, fee, a curve's progress"
-        " and migration, and moves: by what fraction a trade of so many USD moves the price, fees"
-        f" left out. null: not known. {ONE_CREDIT} {FREE_ERRORS}",
+        "Pools that decide the price of one Solana token, heaviest first: USD on each side, volume"
+        " (m5, h1, d1, kept: since swapsSince), traders, since, fee, a curve's progress and"
+        " migration, moves: fraction that a trade of so many USD moves the price, without fees."
+        f" null: not known. {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),
     Tool(
@@ -222,9 +222,9 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/traders",
         ToolCost.CREDIT,
-        "Traders of one Solana token, of its newest kept swaps: buyers, sellers, the share of the"
-        " largest (m5, and kept: since swapsSince), and those with the most bought and sold, USD,"
-        " with realisedUsd. trader: the first 8 characters of an address."
+        "Traders of the newest kept swaps of one Solana token: buyers, sellers, share of the"
+        " largest (m5, kept: since swapsSince), and those with the most bought and sold, USD, and"
+        " realisedUsd. trader: 8 first characters of an address."
         f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),
@@ -234,8 +234,8 @@ TOOLS: Final = (
         "GET",
         "/v1/token/{tokenAddress}/holders",
         ToolCost.CREDIT,
-        "The 20 largest accounts of one Solana token with their share of the supply; kind: burned,"
-        " locked, pool, other. supplyWithoutBurned. readAt: when the node was asked, Unix seconds."
+        "20 largest accounts of one Solana token, with their share of the supply; kind: burned,"
+        " locked, pool, other. readAt: when the node was asked, Unix seconds."
         f" {ONE_CREDIT} {FREE_ERRORS}",
         MINT,
     ),

@@ -13,7 +13,7 @@ from mintscope.api.wire import (
     EXAMPLE_WALLET,
     Wire,
 )
-from mintscope.kit.primitives import ADDRESS, SIGNATURE, about
+from mintscope.kit.primitives import ADDRESS, ONE_AT_LEAST, SIGNATURE, about
 from mintscope.solana.blocks import USDC
 
 CREDITS_MAX = 2**53 - 1  # what every JSON parser can hold
@@ -92,6 +92,7 @@ class KeyLimits(Wire, forbid_unknown_fields=True):
                 description="Addresses, or networks in CIDR notation, from which the key is"
                 " accepted; each lies in one of its networks.",
                 examples=[EXAMPLE_NETWORKS],
+                extra_json_schema={ONE_AT_LEAST: True},
             ),
         ]
         | msgspec.UnsetType

@@ -17,7 +17,7 @@ from mintscope.api.description.operation import EVENTS_TYPE, JSON_TYPE, Operatio
 from mintscope.api.failures import CODES, ENVELOPE, STATUS, UNAUTHORIZED
 from mintscope.api.wire import EXAMPLE_WALLET, AcceptedAsset, HowToPay, Meta
 from mintscope.kit.errors import ErrorCode, RateLimited, ServiceError
-from mintscope.kit.primitives import INSTEAD_OF, ON_REQUEST, UnixMs
+from mintscope.kit.primitives import INSTEAD_OF, ON_REQUEST, ONE_AT_LEAST, UnixMs
 from mintscope.payments.protocol.envelope import MAINNET
 from mintscope.solana.blocks import USDC
 
@@ -38,6 +38,7 @@ def schemas_of(types: tuple[Any, ...]) -> tuple[tuple[Schema, ...], Mapping[str,
             if field.keys() == {"enum"}:  # the field that separates structs
                 field |= {"type": "string", "description": component["description"]}
         _say_rivals(component)
+        _say_least(component)
     return schemas, components
 
 
@@ -51,6 +52,12 @@ def _say_rivals(component: Schema) -> None:
     ]
     if pairs:
         component["not"] = {"anyOf": [{"required": pair} for pair in pairs]}
+
+
+def _say_least(component: Schema) -> None:
+    """Express in JSON Schema that *component* has one field at least, if one of them says so."""
+    if any(field.pop(ONE_AT_LEAST, False) for field in component.get("properties", {}).values()):
+        component["minProperties"] = 1
 
 
 class Examples:
