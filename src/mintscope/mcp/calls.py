@@ -225,7 +225,7 @@ SHORTER: Final = {
     "to": "Unix seconds, included.",
     "partial": "true: young tokens, too.",
     "candles": "closed: not the open one.",
-    "tradeUsd": "Its move of the price is taken off.",
+    "tradeUsd": "Its move of the price is taken off (estimate).",
     "order": "asc: the least first.",
     "in": "",
     "tf": "",
