@@ -3,8 +3,9 @@
 Changes of a real machine are made below the folder: `systemctl` reads the units that were installed
 there and runs their commands, `install` and `chown` leave owners alone, `runuser` runs as the
 current user. `python3 -m venv` makes environments whose pip, like the locked packages, is that of
-the tests. Installed packages have the machine code that `make setup` compiled: to compile it takes
-half a minute, and tests/app/test_kernels.py does. Everything else is real.
+the tests. Installed packages have what is compiled beside the same sources of the checkout, before
+the next command of the page runs: machine code takes half a minute to compile, which
+tests/app/test_kernels.py does, and byte code several seconds. Everything else is real.
 """
 
 import os
@@ -22,7 +23,7 @@ from typing import Final
 from mintscope.app.config.load import child_environment
 
 ROOT: Final = Path(__file__).resolve().parents[3]
-SOURCES: Final = ROOT / "src" / "mintscope"
+SOURCES: Final = (ROOT / "src", ROOT / "packages" / "client" / "src")
 SITE: Final = sysconfig.get_path("purelib")
 # Paths of the page that belong to the machine, and so are below its folder.
 OURS: Final = re.compile(r"(?<![\w./-])/(opt|etc|var/lib|usr/local)/")
@@ -30,6 +31,7 @@ LOCKED: Final = re.compile(
     r"^(\S+)/bin/python -m pip install --require-hashes --only-binary :all: -r (requirements/\S+)$",
     re.MULTILINE,
 )
+INSTALLS: Final = re.compile(r"^\S+/bin/python -m pip install --no-deps .*$", re.MULTILINE)
 RUN_S: Final = 180.0
 
 SYSTEMCTL: Final = """
@@ -121,6 +123,21 @@ for _ in range(600):
 else:
     sys.exit(f"curl: {last}")
 """
+# Python and numba know a source that they compiled by its time and size.
+HAND_ON: Final = f"""
+import os, shutil, sys
+from pathlib import Path
+for sources in {list(map(str, SOURCES))!r}:
+    for site in Path(os.environ["MACHINE"]).glob("opt/*/lib/python*/site-packages"):
+        for kept in Path(sources).rglob("__pycache__/*"):
+            folder = kept.parent.relative_to(sources)
+            source = kept.parents[1] / f"{{kept.name.partition('.')[0]}}.py"
+            installed = site / folder.parent / source.name
+            if installed.exists():
+                (site / folder).mkdir(exist_ok=True)
+                shutil.copy(kept, site / folder)
+                shutil.copystat(source, installed)
+"""
 PYTHON: Final = f"""
 import os, sys
 words = sys.argv[1:]
@@ -130,6 +147,7 @@ os.execv({sys.executable!r}, [{sys.executable!r}, *words])
 """
 PROGRAMS: Final[Mapping[str, str]] = {
     "python3": PYTHON,
+    "hand-on-what-is-compiled": HAND_ON,
     "systemctl": SYSTEMCTL,
     "install": INSTALL,
     "runuser": RUNUSER,
@@ -175,6 +193,7 @@ class Machine:
         for _, lock in LOCKED.findall(joined):
             assert " --hash=sha256:" in (ROOT / lock).read_text(), lock
         offline = LOCKED.sub(_taken_from_here, joined)
+        offline = INSTALLS.sub(r"\g<0>\nhand-on-what-is-compiled", offline)
         return OURS.sub(rf"{self.folder}/\1/", offline)
 
     def run(self, block: str) -> str:
@@ -184,7 +203,12 @@ class Machine:
             ["sh", "-euc", text],
             cwd=self.checkout,
             env=child_environment(
-                {"PATH": self.path, "MACHINE": str(self.folder), **self._environment}
+                {
+                    "PATH": self.path,
+                    "MACHINE": str(self.folder),
+                    "PIP_NO_COMPILE": "1",
+                    **self._environment,
+                }
             ),
             capture_output=True,
             text=True,
@@ -192,22 +216,7 @@ class Machine:
             check=False,
         )
         assert ran.returncode == 0, f"{text}\n{ran.stdout}\n{ran.stderr}\n{self.log()}"
-        if "pip install" in text:
-            self._hand_on_machine_code()
         return ran.stdout
-
-    def _hand_on_machine_code(self) -> None:
-        """Put the compiled functions of the checkout beside the same sources of an environment.
-
-        numba takes them for those of a source with the time and size that they were made from.
-        """
-        for installed in self.folder.glob("opt/*/lib/python*/site-packages/mintscope"):
-            for kept in SOURCES.rglob("__pycache__/*.nb[ic]"):
-                folder = kept.parent.relative_to(SOURCES)
-                source = kept.parents[1] / f"{kept.name.partition('.')[0]}.py"
-                (installed / folder).mkdir(exist_ok=True)
-                shutil.copy(kept, installed / folder)
-                shutil.copystat(source, installed / folder.parent / source.name)
 
     def log(self) -> str:
         """Return the last lines of every service."""
