@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable
+from hashlib import sha256
 from itertools import pairwise
 from pathlib import Path
 
@@ -11,15 +12,24 @@ import pytest_asyncio
 from playwright.async_api import Browser, CDPSession, Page, Route, expect
 
 from mintscope.app.config.config import WebConfig
+from mintscope.kit.primitives import Slot, UnixMs
+from mintscope.market.series.holders import Holder, HolderKind, Holders
 from mintscope.site.figures import percent
 from support.scenes.people.browsing import MOVED, Visitor, visiting
 from support.scenes.people.page_checks import look_at
 from support.scenes.token_market import BONE, RISKY, SOL, UNTRACKED, YOUNG, TokenMarket, swap_of
-from support.scenes.website import MINUTE_MS, Website, served_website
+from support.scenes.website import MINUTE_MS, NOW, Website, served_website
 
 PAINT_MS_MAX = 1_000
 TICKS_MIN = 4  # numbers at the axis: that of the last price alone is not enough
 WEIGHT_MAX = 140_000  # of 150,000 that are allowed: room for what comes
+TWENTY = Holders(
+    [
+        Holder(f"account{n}", sha256(b"%d" % n).hexdigest()[:44], 50 - n, HolderKind.OTHER, None)
+        for n in range(20)
+    ],
+    1_000, 2, Slot(380_000_000), UnixMs(NOW - MINUTE_MS),
+)  # fmt: skip
 STYLED_SWAPS = 5
 STYLES_OF_A_SWAP_MAX = 8  # counted: 2
 # From the first byte on: what moved, when the largest thing was painted, and which levels the chart
@@ -66,10 +76,12 @@ async def moving(page: Page) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-async def test_it_is_there_at_once_and_nothing_moves(watcher: Visitor) -> None:
+async def test_it_is_there_at_once_and_nothing_moves(token_site: Website, watcher: Visitor) -> None:
     page = watcher.page
+    _market(token_site).holders.kept[SOL] = TWENTY
     await watcher.open(f"/token/{SOL}?tf=m1")
     await moving(page)
+    await expect(page.locator("[data-holder]")).to_have_count(20)
     await page.wait_for_timeout(1_500)  # until the age has counted on
     seen = await page.evaluate("window.seen")
 

@@ -44,7 +44,7 @@ CALLED_WITH: Final[dict[str, dict[str, Any]]] = {
     "show_chart": READ | {"tf": "m1"},
     "get_swaps": READ | {"limit": 10},
     "get_pools": READ,
-    "backtest": READ | {"where": "price > 0", "tf": "m1"},
+    "backtest": READ | {"where": "price > 0", "tf": "m1", "candles": "all"},
     "get_traders": READ | {"limit": 5},
     "get_holders": READ,
     "create_alert": READ | {"where": "price > 0", "name": "Above nothing"},

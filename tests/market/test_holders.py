@@ -112,6 +112,7 @@ async def test_a_reading_is_used_for_five_minutes_and_within_the_calls_of_a_day(
     reader: Reader, node: Node, clock: ManualClock
 ) -> None:
     holders = reader(6)
+    assert holders.last(MINT) is None
     first = await holders.of(MINT, BOOKED)
     clock.advance(299_999)
     assert await holders.of(MINT, BOOKED) is first
@@ -121,6 +122,8 @@ async def test_a_reading_is_used_for_five_minutes_and_within_the_calls_of_a_day(
     assert second.read_at_ms == clock.now()
     clock.advance(3_600_000)
     assert await holders.of(MINT, BOOKED) is second  # the calls of the day are used up
+    assert holders.last(MINT) is second
+    assert holders.last(Mint(WALLET)) is None
     with pytest.raises(ServiceUnavailable, match="used up"):
         await holders.of(Mint(WALLET), BOOKED)
     assert len(node.asked) == 6

@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from prove.prices.scenarios import read_launches
 
 from mintscope.kit.primitives import Mint, Signature, Slot, UnixS
 from mintscope.market.log import Evidence, PricedSwap, SwapDetail
@@ -42,11 +44,10 @@ def of(who: str, lines: Sequence[Line], *, is_buy: bool) -> tuple[int, int, int]
     return sum(line[2] for line in own), sum(line[3] for line in own), len(own)
 
 
-@given(LINES)
-def test_sums_of_each_trader_are_those_of_its_swaps(lines: list[Line]) -> None:
-    lines.sort(key=lambda line: line[1])
+def expect_sums(lines: Sequence[Line]) -> None:
+    """Compare the traders of *lines*, newest first, with their swaps one by one."""
     names = {line[0] for line in lines} - {""}
-    found = top_traders([logged(line) for line in lines], 100)
+    found = top_traders([logged(line) for line in lines], len(lines))
 
     assert {one.trader for one in found} == names
     flows = [one.bought + one.sold for one in found]
@@ -69,9 +70,8 @@ def test_sums_of_each_trader_are_those_of_its_swaps(lines: list[Line]) -> None:
         assert one.realised_usd == pytest.approx(expected, rel=1e-9, abs=1e-9 * float(scale + 1))
 
 
-@given(LINES)
-def test_a_crowd_is_counted_and_its_largest_are_weighed(lines: list[Line]) -> None:
-    lines.sort(key=lambda line: line[1])
+def expect_crowd(lines: Sequence[Line]) -> None:
+    """Compare the crowd of five minutes of *lines*, newest first, with their swaps."""
     within = [line for line in lines if line[1] < 300]
     crowd = crowd_of(newest([logged(line) for line in lines], UnixS(NOW)))
 
@@ -84,10 +84,42 @@ def test_a_crowd_is_counted_and_its_largest_are_weighed(lines: list[Line]) -> No
         assert crowd.top_share is crowd.top10_share is None
         return
     flows = [
-        sum(line[2] for line in known if line[0] == who) for who in ("ann", "bob", "cat", "dan")
+        sum(line[2] for line in known if line[0] == who) for who in {line[0] for line in known}
     ]
     assert crowd.top_share == max(flows) / crowd.flow
-    assert crowd.top10_share == 1.0
+    assert crowd.top10_share == sum(sorted(flows)[-10:]) / crowd.flow
+
+
+@given(LINES)
+def test_sums_of_each_trader_are_those_of_its_swaps(lines: list[Line]) -> None:
+    expect_sums(sorted(lines, key=lambda line: line[1]))
+
+
+@given(LINES)
+def test_a_crowd_is_counted_and_its_largest_are_weighed(lines: list[Line]) -> None:
+    expect_crowd(sorted(lines, key=lambda line: line[1]))
+
+
+def test_traders_of_real_launches_are_those_of_their_trades(shared_data: Path) -> None:
+    path = shared_data / "market_2026" / "launch_trades.jsonl.gz"
+    if not path.is_file():
+        pytest.skip(f"did not run: the launches are not there: {path}")
+    launches = read_launches(path)
+    assert len(launches) >= 9
+    for launch in launches:
+        swaps = launch["swaps"][::-1]
+        lines: list[Line] = [
+            (
+                swap["trader"],
+                swaps[0]["ts"] - swap["ts"],
+                round(swap["sol"] * 150 * 10**6),
+                round(swap["tokens"] * 10**6),
+                swap["side"] == "buy",
+            )
+            for swap in swaps
+        ]
+        expect_sums(lines)
+        expect_crowd(lines)
 
 
 def test_ten_of_many_traders_are_the_largest_ten() -> None:

@@ -1,6 +1,8 @@
 """Volume profiles are those of a slow definition, and of examples worked by hand."""
 
+import csv
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,42 @@ def slow_bins(candles: list[Line], count: int) -> list[Fraction]:
             )
             found[n] += volume * max(Fraction(0), shared) / (high - low)
     return found
+
+
+def slow_area(volumes: list[Fraction]) -> tuple[int, int, int]:
+    """Return the control and the first and last bin of the value area, exactly."""
+    control = volumes.index(max(volumes))
+    first = last = control
+    while sum(volumes[first : last + 1]) < Fraction(7, 10) * sum(volumes):
+        above = volumes[last + 1 : last + 3]
+        below = volumes[max(0, first - 2) : first]
+        if above and (not below or sum(above) >= sum(below)):
+            last += len(above)
+        else:
+            first -= len(below)
+    return control, first, last
+
+
+def test_the_profile_of_a_recorded_series_is_that_of_exact_fractions(shared_data: Path) -> None:
+    """Of 4,063 candles of a second, in cents and hundred millionths of a bitcoin."""
+    path = shared_data / "ohlcv" / "candles" / "lean_coinbase_btcusd_1s_20161007.csv"
+    if not path.is_file():
+        pytest.skip(f"did not run: the candles are not there: {path}")
+    with path.open() as file:
+        candles = [
+            (
+                round(100 * float(row["low"])),
+                round(100 * float(row["high"])),
+                round(10**8 * float(row["volume"])),
+            )
+            for row in csv.DictReader(file)
+        ]
+    assert len(candles) == 4_063
+    for count in (1, 24):
+        found = profile(candles, count)
+        expected = slow_bins(candles, count)
+        assert found.volumes == pytest.approx([float(each) for each in expected], rel=1e-9)
+        assert (found.control, found.first, found.last) == slow_area(expected)
 
 
 def profile(candles: list[Line], count: int) -> Any:

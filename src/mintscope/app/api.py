@@ -144,15 +144,11 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     accounts, of_signals = await enter(
         _accounts(config, money, reader, origins[0], limits, clock, symbols_of(lists))
     )
-    checks += [
-        *of_lists,
-        *of_signals,
-        Check("streams", streams.expect_room, is_vital=False),
-        Check("ingest", market.failing_ingest_checks.expect_none, is_vital=False),
-        *delivery_checks(config, clock),
-        *backup_checks(config),
-    ]
-    checks += [*machine_checks(config), *await enter(asking_public_address(config, clock))]
+    checks += [*of_lists, *of_signals]
+    checks.append(Check("streams", streams.expect_room, is_vital=False))
+    checks.append(Check("ingest", market.failing_ingest_checks.expect_none, is_vital=False))
+    checks += [*delivery_checks(config, clock), *backup_checks(config), *machine_checks(config)]
+    checks += await enter(asking_public_address(config, clock))
     api = create_api(
         config,
         reports=follower,
@@ -161,7 +157,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
         merchant=(merchant := None if sales is None else sales.merchant(sold_at)),
         accounts=accounts,
         series=market.series,
-        holders=await enter(holders_of(config.chain, clock)),
+        holders=(holders := await enter(holders_of(config.chain, clock))),
         lists=lists,
         streams=streams,
         limits=limits,
@@ -171,7 +167,9 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     by_address = AddressLimits(limits, ClientAddresses(config.api.trusted_proxies))
     other = other_limit(config.api)
     sold = _sold_on_pages(sales, merchant, ledger)
-    shown = market_parts(config, follower, market.series, lists.lists, streams, ledger, limits)
+    shown = market_parts(
+        config, follower, market.series, lists.lists, streams, ledger, limits, holders
+    )
     run = await enter(operating(config, market, money, clock, follower.age_ms))
     rules = age_rules(config.api)
     status = StatusReader(checks, reader, follower, sales, clock.now(), rules, read_coverage)

@@ -65,6 +65,8 @@ from mintscope.market.listing.columns import load_list_kernels
 from mintscope.market.listing.listed import ListedTokens, ListQuestion
 from mintscope.market.log import LogReader
 from mintscope.market.report import Reports
+from mintscope.market.series.holder_reads import HolderReader
+from mintscope.market.series.holders import no_holders
 from mintscope.market.series.pools import SeriesReader
 from mintscope.market.store.log_reader import SqlLogReader
 from mintscope.payments.audit import ScanScope, violation_of
@@ -391,6 +393,7 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
     streams: Streams,
     ledger: CreditLedger,
     limits: Limits,
+    holders: HolderReader | None = None,
 ) -> MarketParts:
     """Return the parts of the market for pages, with the rules of views."""
     return MarketParts(
@@ -400,6 +403,7 @@ def market_parts(  # noqa: PLR0913, PLR0917 - one argument for each part
         streams=streams,
         ledger=ledger,
         limits=limits,
+        last_holders=no_holders if holders is None else holders.last,
         degraded_after_s=config.api.degraded_after_s,
         stale_after_s=config.api.stale_after_s,
         showcase=frozenset(map(Mint, config.web.showcase)),

@@ -224,7 +224,7 @@ SHORTER: Final = {
     "from": "Unix seconds, included.",
     "to": "Unix seconds, included.",
     "partial": "true: young tokens, too.",
-    "candles": "closed: not the open one.",
+    "candles": "all: the open ones, too.",
     "tradeUsd": "Its move of the price is taken off (estimate).",
     "order": "asc: the least first.",
     "in": "",

@@ -7,7 +7,7 @@ It is read once for each slot, however many ask.
 The market data of pages, and their readers.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -23,6 +23,7 @@ from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.kit.time import MINUTE_S, SECOND_MS
 from mintscope.market.follow.list_cache import ListCache
 from mintscope.market.report import Reports, TokenReport
+from mintscope.market.series.holders import Holders, no_holders
 from mintscope.market.series.pools import SeriesCandle, SeriesReader
 from mintscope.market.series.series import WIDTHS, Range, page_of, series_of
 from mintscope.site.figures import draw_area, short_price
@@ -37,6 +38,7 @@ class MarketParts:
 
     reports               reports of tokens as of the last applied slot
     series                candles and swaps
+    last_holders          the holders of a token that were last asked for; asks no node
     lists                 all tokens, and what the chain says of them
     streams               reports as they change; pages have a part of its room
     ledger                takes a credit for a view
@@ -56,6 +58,7 @@ class MarketParts:
     streams: Streams
     ledger: CreditLedger
     limits: Limits
+    last_holders: Callable[[Mint], Holders | None] = no_holders
     degraded_after_s: float = 30.0
     stale_after_s: float = 300.0
     showcase: AbstractSet[Mint] = FREE

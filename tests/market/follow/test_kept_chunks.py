@@ -9,13 +9,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from mintscope.market.follow.list_cache import ChunkFiles
-from mintscope.market.listing.averages import (
-    OF_CLOSED,
-    OF_OPEN,
-    OF_RECENT,
-    AverageColumns,
-    Averages,
-)
+from mintscope.market.listing.averages import OF_OPEN, OF_RECENT, AverageColumns, Averages
 from mintscope.market.listing.columns import ROW, ChunkInMemory, PartChunk, closes_of
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
@@ -103,8 +97,8 @@ class Twin:
 
 def values(state: Averages) -> dict[str, bytes]:
     """Return each column of *state*, and some of earlier candles."""
-    found = {name: state.column(name).tobytes() for name in (*OF_OPEN, *OF_CLOSED, *OF_RECENT)}
-    for name in ("rsi_m5", "atr_m5", "bollinger_lower_m5"):
+    found = {name: state.column(name).tobytes() for name in (*OF_OPEN, *OF_RECENT)}
+    for name in ("price", "ema9_m5", "macd_m5", "rsi_m5", "atr_m5", "bollinger_lower_m5"):
         found[f"earlier {name}"] = state.earlier(name, Timeframe.M5).tobytes()
     return found
 

@@ -159,6 +159,27 @@ async def test_each_number_has_its_meaning_one_click_away(stranger: Person) -> N
     assert "rsi = 100 x G / (G + L) Begins Null below 15 candles" in told
 
 
+async def test_holders_are_those_last_asked_for_and_a_view_asks_no_node(
+    shown_site: Website, stranger: Person
+) -> None:
+    assert shown_site.token_market is not None
+    holders = shown_site.token_market.holders
+    address = f"GET /v1/token/{SOL}/holders"
+    before = await stranger.open(f"/token/{SOL}")
+
+    assert f"No list of holders is kept. {address} asks for one." in words(before)
+    assert "data-holder" not in before.text
+    assert holders.reading_count == 0
+
+    read = await holders.of(SOL, ())
+    after = await stranger.open(f"/token/{SOL}")
+    assert re.findall('data-holder="([^"]*)"', after.text) == [one.owner for one in read.holders]
+    assert "burned (incinerator) 50.00 %" in words(after)
+    assert "pool (pumpswap) 30.00 %" in words(after)
+    assert re.search(rf"as of slot 7, .+ ago \. {address} asks for another", words(after))
+    assert holders.reading_count == 1  # ours
+
+
 async def test_who_is_signed_in_watches_it_or_makes_an_alert(
     shown_site: Website, stranger: Person
 ) -> None:

@@ -17,6 +17,7 @@ class FakeHolders:
     def __init__(self) -> None:
         self.failure: str | None = None
         self.reading_count = 0
+        self.kept: dict[Mint, Holders] = {}
 
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:  # noqa: ARG002
         self.reading_count += 1
@@ -28,4 +29,8 @@ class FakeHolders:
             Holder("account-two", "vault", 300, HolderKind.POOL, "pumpswap"),
             Holder("account-three", "stranger", 100, HolderKind.OTHER, None),
         ]
-        return Holders(found, 1_000, 2, Slot(7), UnixMs(1_763_460_000_000))
+        self.kept[mint] = Holders(found, 1_000, 2, Slot(7), UnixMs(1_763_460_000_000))
+        return self.kept[mint]
+
+    def last(self, mint: Mint) -> Holders | None:
+        return self.kept.get(mint)

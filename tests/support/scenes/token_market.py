@@ -40,6 +40,7 @@ from mintscope.market.series.pools import (
 )
 from mintscope.site.sol import MarketParts
 from mintscope.solana.blocks import USDC, WSOL
+from support.fakes.holders import FakeHolders
 from support.scenes.market_engines import market_of
 
 SOL: Final = Mint(WSOL)
@@ -66,6 +67,7 @@ class TokenMarket:
     parts: MarketParts
     clock: ManualClock
     series: "CountedSeries"
+    holders: FakeHolders
     slot: int = BEGIN_SLOT
 
     async def trade(self, *swaps: PricedSwap, after_s: int = 1, is_seen: bool = True) -> None:
@@ -140,10 +142,11 @@ async def open_token_market(
         await follower.catch_up()
         await lister.refresh()
         series = CountedSeries(market.series)
-        parts = market_parts(config, follower, series, lister, streams, ledger, limits)
+        holders = FakeHolders()
+        parts = market_parts(config, follower, series, lister, streams, ledger, limits, holders)
         looking = asyncio.create_task(streams.run())
         try:
-            yield TokenMarket(market, follower, lister, parts, clock, series, slot)
+            yield TokenMarket(market, follower, lister, parts, clock, series, holders, slot)
         finally:
             looking.cancel()
 

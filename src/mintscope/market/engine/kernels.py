@@ -513,20 +513,6 @@ def read_rows(recents: Any, places: Any, counts: Ints, closes: Floats) -> Floats
 
 
 @bulk_kernel
-def read_closed_rows(recents: Any, places: Any, counts: Ints) -> Floats:
-    """Return the averages of rows without the open candle, and the last close: [z, i]."""
-    found = np.full((AVERAGES + 1, len(counts)), nan)
-    acc = np.zeros(ACC)
-    for i in range(len(counts)):
-        closed = counts[i] - 1
-        if closed > 0:
-            closed_averages(recents[places[i]], closed, acc)
-            read_closed_averages(acc, closed, SERVICE, found[:, i])
-            found[PRICE, i] = acc[LAST]
-    return found
-
-
-@bulk_kernel
 def begin_averages(  # noqa: PLR0913, PLR0917 - one argument for each column
     recents: Any, closed: Ints, accs: Floats, since: Ints, begun: Floats, counts: Ints, closes: Any
 ) -> None:

@@ -17,7 +17,6 @@ from mintscope.market.engine import kernels, recent
 from mintscope.market.engine.kernels import ACC, LAST
 from mintscope.market.engine.recent import RECENTS
 from mintscope.market.listing.snapshot import RecentCandles
-from mintscope.market.screening.grammar import before
 from mintscope.market.timeframe import TIMEFRAMES, Timeframe
 
 Floats = NDArray[np.float64]
@@ -31,12 +30,6 @@ OF_OPEN: Final = {
     for z, name in enumerate(NAMES)
 }
 """Of the name of an average: the number of its timeframe, and its place."""
-OF_CLOSED: Final = {
-    before(name, timeframe): (k, z)
-    for k, timeframe in enumerate(TIMEFRAMES)
-    for z, name in enumerate((*(f"{name}_{timeframe}" for name in NAMES), "price"))
-}
-"""The same of values of the newest closed candle."""
 OF_RECENT: Final = {
     f"{name}_{timeframe}": (k, z)
     for k, timeframe in enumerate(TIMEFRAMES)
@@ -49,8 +42,8 @@ GROWS: Final = 8  # an eighth more, as of rows
 NO_ACC: Final = bytes(8 * ACC)
 
 
-# Takes what is kept, where some rows stand in it, their candles, and the high, low and close of
-# their open ones; returns their columns.
+# Takes what is kept, where some rows stand in it, their candles, and the closes of their open ones,
+# or the high, low and close of these; returns their columns.
 ReadRows: TypeAlias = Callable[[Any, Any, Any, Any], Floats]
 
 
@@ -203,10 +196,14 @@ class AverageColumns:
             self._newest = weakref.ref(found)
         return found
 
-    def read(self, state: "Averages", k: int, kernel: ReadRows) -> Floats:
+    def read(
+        self, state: "Averages", k: int, kernel: ReadRows, *, has_extremes: bool = False
+    ) -> Floats:
         """Return the columns of *kernel* for timeframe *k* of all rows, as they were in *state*.
 
         Rows that have changed since are read as they were then: nothing is copied.
+
+        has_extremes   *kernel* takes high, low and close of the open candles, not closes alone
         """
         counts = state.counts[:, k].copy()
         count = len(counts)
@@ -215,10 +212,7 @@ class AverageColumns:
             is_changed = np.zeros(count, np.bool_)
             for at, _ in changed:
                 is_changed[at] = True
-            opens = self._opens[:count, k].copy()
-            for at, had in _before(state, k, OPENS):
-                opens[at] = had
-            prices = np.column_stack([opens, state.usd])
+            prices = self._prices(state, k) if has_extremes else state.usd
             now = self._recents[k]
             found = kernel(now.kept, now.places[:count], np.where(is_changed, 0, counts), prices)
         for at, had in changed:
@@ -226,6 +220,13 @@ class AverageColumns:
                 places = np.arange(len(at), dtype=np.int32)
                 found[:, at] = kernel(had, places, counts[at], prices[at])
         return found
+
+    def _prices(self, state: "Averages", k: int) -> Floats:
+        """Return high, low and close of the open candles of timeframe *k* in *state*, by row."""
+        opens = self._opens[: len(state.usd), k].copy()
+        for at, had in _before(state, k, OPENS):
+            opens[at] = had
+        return np.column_stack([opens, state.usd])
 
 
 RECENT, OPENS = range(2)
@@ -257,13 +258,15 @@ class Averages:
     def column(self, name: str) -> Floats:
         """Return the values of *name* for all rows; NaN for none.
 
-        name   of OF_OPEN, OF_CLOSED or OF_RECENT
+        name   of OF_OPEN or OF_RECENT
         """
         for kind, (places, kernel) in COLUMNS.items():
             if name in places:
                 k, z = places[name]
                 if (kind, k) not in self._found:
-                    self._found[kind, k] = self._columns.read(self, k, kernel)
+                    is_recent = kind == "recent"
+                    read = self._columns.read(self, k, kernel, has_extremes=is_recent)
+                    self._found[kind, k] = read
                 found: Floats = self._found[kind, k][z]
                 return found
         raise KeyError(name)
@@ -304,19 +307,9 @@ class Averages:
 
 
 COLUMNS: Final[dict[str, tuple[dict[str, tuple[int, int]], ReadRows]]] = {
-    "open": (
-        OF_OPEN,
-        lambda kept, places, counts, prices: kernels.read_rows(
-            kept, places, counts, prices[:, CLOSE].copy()
-        ),
-    ),
-    "closed": (
-        OF_CLOSED,
-        lambda kept, places, counts, _: kernels.read_closed_rows(kept, places, counts),
-    ),
+    "open": (OF_OPEN, kernels.read_rows),
     "recent": (OF_RECENT, recent.read_recent),
 }
-CLOSE: Final = 2  # of the prices of an open candle
 
 
 class ClosedCandles(NamedTuple):

@@ -30,7 +30,6 @@ from mintscope.kit.primitives import UnixS
 from mintscope.kit.time import MINUTE_S
 from mintscope.market.listing.averages import AverageColumns, recents_of
 from mintscope.market.listing.snapshot import SlotTrades
-from mintscope.market.screening.grammar import before
 from mintscope.market.timeframe import TIMEFRAMES, WIDTH_S
 
 Rows: TypeAlias = NDArray[np.int32]
@@ -477,7 +476,6 @@ def load_list_kernels() -> None:
         columns.averages.close(columns.rows, none, k)
         averages.column(f"rsi_{timeframe}")
         averages.column(f"atr_{timeframe}")
-        averages.column(before("price", timeframe))
         averages.earlier(f"rsi_{timeframe}", timeframe)
         averages.earlier(f"atr_{timeframe}", timeframe)
 

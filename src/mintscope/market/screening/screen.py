@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mintscope.kit.primitives import MICRO_USD, UnixS
-from mintscope.market.listing.averages import OF_CLOSED, OF_OPEN, OF_RECENT, Averages
+from mintscope.market.listing.averages import OF_OPEN, OF_RECENT, Averages
 from mintscope.market.listing.columns import Signers, distinct_signers
 from mintscope.market.screening.grammar import (
     FIBONACCI,
@@ -290,7 +290,7 @@ class ScreenColumns:
 
     def column(self, name: str) -> Floats:
         """Return the values of the field *name*."""
-        if name in OF_OPEN or name in OF_CLOSED or name in OF_RECENT:
+        if name in OF_OPEN or name in OF_RECENT:
             return self._averages.column(name)
         found = self._found.get(name)
         if found is None:

@@ -57,6 +57,12 @@ class HolderReader(Protocol):
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:
         """Return the largest holders of *mint*, of which *booked* pools are known."""
 
+    def last(self, mint: Mint) -> Holders | None:
+        """Return the newest reading of *mint*, however old; None if none is kept.
+
+        It asks no node.
+        """
+
 
 class NoHolders:
     """Implements HolderReader without a node."""
@@ -64,6 +70,10 @@ class NoHolders:
     async def of(self, mint: Mint, booked: Sequence[BookedPool]) -> Holders:  # noqa: ARG002
         """Refuse."""
         raise ServiceUnavailable(NOT_NAMED)
+
+    def last(self, mint: Mint) -> Holders | None:  # noqa: ARG002
+        """Return None."""
+        return None
 
 
 class NodeHolders:
@@ -148,6 +158,10 @@ class NodeHolders:
         pause_s = min(2**self._in_a_row, PAUSE_S_MAX)
         self._in_a_row = min(self._in_a_row + 1, PAUSE_S_MAX)
         self._not_before_ms = now_ms + pause_s * SECOND_MS
+
+    def last(self, mint: Mint) -> Holders | None:
+        """Return the newest reading of *mint*, however old; None if none is kept."""
+        return self._kept.get(mint)
 
     def _may_call(self) -> bool:
         """Return whether the calls of a reading are left."""

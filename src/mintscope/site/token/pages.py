@@ -55,6 +55,7 @@ from mintscope.site.token.facts import (
     names_in_words,
     supply_of,
 )
+from mintscope.site.token.holders import shown_holders
 from mintscope.site.token.liquidity import read_pools
 from mintscope.site.token.live import LivePages
 from mintscope.site.token.picture import PIXELS, PictureFacts, draw_picture
@@ -515,6 +516,7 @@ class TokenPages:
                 **known.shown,
                 **shown_report(told, drawn, swaps, known.width),
                 "pools": pools,
+                "holders": shown_holders(self._market.last_holders(mint)),
                 "state": "open",
                 "admission": admission.name.lower(),
                 "is_degraded": self._market.is_degraded(told.age_ms),
