@@ -13,7 +13,7 @@ from mintscope.api.wire import (
     EXAMPLE_WALLET,
     Wire,
 )
-from mintscope.kit.primitives import ADDRESS, ONE_AT_LEAST, SIGNATURE, about
+from mintscope.kit.primitives import ADDRESS, ON_REQUEST, ONE_AT_LEAST, SIGNATURE, about
 from mintscope.solana.blocks import USDC
 
 CREDITS_MAX = 2**53 - 1  # what every JSON parser can hold
@@ -92,7 +92,8 @@ class KeyLimits(Wire, forbid_unknown_fields=True):
                 description="Addresses, or networks in CIDR notation, from which the key is"
                 " accepted; each lies in one of its networks.",
                 examples=[EXAMPLE_NETWORKS],
-                extra_json_schema={ONE_AT_LEAST: True},
+                # A copied example would lock its reader out.
+                extra_json_schema={ONE_AT_LEAST: True, ON_REQUEST: True},
             ),
         ]
         | msgspec.UnsetType
