@@ -182,6 +182,19 @@ async def test_failures_that_cost_nothing_use_up_no_calls(
     assert (await holders.of(MINT, BOOKED)).read_at_ms == clock.now()
 
 
+async def test_a_token_that_fails_again_pauses_no_other(
+    reader: Reader, node: Node, clock: ManualClock
+) -> None:
+    holders = reader(100)
+    for _ in range(3):
+        clock.advance(300_000)
+        node.code = -32010
+        with pytest.raises(ServiceUnavailable, match="does not name"):
+            await holders.of(Mint(WALLET), BOOKED)
+    node.code = None
+    assert (await holders.of(MINT, BOOKED)).read_at_ms == clock.now()
+
+
 async def test_a_node_that_does_not_answer_holds_up_no_caller(
     node: Node, clock: ManualClock
 ) -> None:

@@ -215,10 +215,13 @@ class SeriesShop:
 
         async def work() -> Delivered:
             try:
-                if look is not None and is_bare(request, caller):
-                    return Delivered(self._report(await look()), 1)
-                if look is not None and not request.has_payment():
-                    await self.resource_server.expect_credits(request, caller, order, 1)
+                if look is not None:
+                    known = self._report(await look())
+                    if is_bare(request, caller):
+                        return Delivered(known, 1)
+                    self.freshness.expect(known)  # before what is scarce is used up
+                    if not request.has_payment():
+                        await self.resource_server.expect_credits(request, caller, order, 1)
                 made = await self.recent.page(order.resource, make)
                 report = self._report(made)
                 self.freshness.expect(report)

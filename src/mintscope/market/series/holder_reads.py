@@ -154,7 +154,10 @@ class NodeHolders:
 
     def _note_failure(self, mint: Mint, words: str) -> None:
         now_ms = self._clock.now()
+        was_known = mint in self._failed
         _keep(self._failed, mint, _Failed(now_ms, words))
+        if was_known:
+            return  # the node fails for this token: it says nothing of others
         pause_s = min(2**self._in_a_row, PAUSE_S_MAX)
         self._in_a_row = min(self._in_a_row + 1, PAUSE_S_MAX)
         self._not_before_ms = now_ms + pause_s * SECOND_MS
