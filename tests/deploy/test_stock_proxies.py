@@ -32,7 +32,7 @@ Before = Callable[[str, Path], AbstractContextManager[str]]
 OF_ANOTHER_ORIGIN = {"origin": "https://page.example"}
 OF_PROXIES = {502, 504}
 # Of what is sold the rest has no data here: an empty page is free.
-WITH_DATA = ("a report", "a backtest", "candles", "indicators", "holders", "credits")
+WITH_DATA = ("a report", "a backtest", "candles", "indicators", "holders", "pools", "credits")
 MPP = {"accept-payment": "solana/charge"}  # its challenges make the longest heads
 
 

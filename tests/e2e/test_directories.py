@@ -32,6 +32,7 @@ PAID: Final = {("GET", "/v1/token/{tokenAddress}"), ("POST", "/v1/credits/purcha
 TOKEN: Final = "GET /v1/token/{tokenAddress}"
 READ: Final = (
     TOKEN, f"{TOKEN}/backtest", f"{TOKEN}/candles", f"{TOKEN}/holders", f"{TOKEN}/indicators",
+    f"{TOKEN}/pools",
 )  # fmt: skip
 PAID_HEADER: Final = "payment-response"
 BUNDLE_ATOMS, REQUEST_ATOMS = 25_000, 2_500

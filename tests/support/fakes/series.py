@@ -3,6 +3,7 @@
 from collections.abc import Collection
 
 from msgspec.structs import astuple, replace
+from typing_extensions import override
 
 from mintscope.kit.primitives import Mint, Slot, UnixS
 from mintscope.market.engine.pool_book import POOL_CANDLES_S, PoolBook, booked
@@ -182,6 +183,7 @@ def _place(slot: Slot, swap: PricedSwap) -> SwapPlace:
 class MadeUpSeries(FakeSeries):
     """Reads *log*, in which nothing is final: one pool decides every price."""
 
+    @override
     async def pools(self, mint: Mint, since_s: int = POOL_CANDLES_S) -> KeptPools | None:
         """Return that pool, as of the newest slot."""
         kept = await super().pools(mint, since_s)
