@@ -56,7 +56,8 @@ def folded(swaps: Sequence[Timed], seed: int) -> tuple[list[BookedPool], dict[st
     left = list(swaps)
     while left:
         size = rng.randrange(1, 60)
-        batch, left = left[:size], left[size:]
+        batch = left[:size]
+        left = left[size:]
         book = PoolBook(state)
         for slot, time, swap in batch:
             book.apply(Slot(slot), UnixS(time), swap)

@@ -70,7 +70,8 @@ async def test_200_pages_show_a_swap_at_once_with_few_reads(tmp_path: Path) -> N
         await asyncio.gather(*(until(reader, "snapshot") for reader in readers))
         await asyncio.gather(*(until(reader, "market") for reader in readers))
         for number, usd in enumerate((250.0, 251.5)):
-            asked, began_s = market.series.count, process_time()
+            asked = market.series.count
+            began_s = process_time()
             swap = swap_of(SOL, usd, dollars=99.0, number=7 + number)
             await market.trade(swap, after_s=2)
             told = await asyncio.gather(*(until(reader, "update") for reader in readers))

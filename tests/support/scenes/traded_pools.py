@@ -150,7 +150,8 @@ def _entry(swapped: Swapped, market: str) -> dict[str, Any]:
     given, got = sides if offer.is_buy else sides[::-1]
     pool = f"{offer.pool} of {market}"
     holder = pool.removeprefix(BORROWED)
-    vault_in, vault_out = f"{given.name} of {holder}", f"{got.name} of {holder}"
+    vault_in = f"{given.name} of {holder}"
+    vault_out = f"{got.name} of {holder}"
     mine, theirs = f"paid by {offer.signer}", f"received by {offer.signer}"
     accounts = [
         offer.signer, CPMM_AUTHORITY, "config", pool, mine, theirs, vault_in, vault_out,

@@ -1,14 +1,7 @@
-"""Endpoints of pools and traders of a token.
+"""Endpoints of the pools and the traders of a token, and the routes of all series.
 
-Answers about the pools of a token.
-
-Requests and answers of the traders of a token.
-
-GET /v1/token/{tokenAddress}/traders: who trades, of the swaps that are kept.
-
-GET /v1/token/{tokenAddress}/pools: the pools that decide the price, the heaviest first.
-
-The routes of series.
+GET /v1/token/{tokenAddress}/pools     the pools that decide the price, the heaviest first
+GET /v1/token/{tokenAddress}/traders   traders of the swaps that are kept
 """
 
 import asyncio

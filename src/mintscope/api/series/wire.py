@@ -55,6 +55,10 @@ Until = Annotated[
 ]
 
 
+Included = Annotated[
+    Literal["all", "closed"],
+    Meta(description="Whether the candle that is still open is there.", examples=["closed"]),
+]
 In = Annotated[
     Literal["usd", "sol", "marketcap"],
     Meta(
@@ -93,10 +97,7 @@ class CandlesQuery(Wire, rename=NAMED):
         ),
     ] = 100
     cursor: CursorText = ""
-    candles: Annotated[
-        Literal["all", "closed"],
-        Meta(description="Whether the candle that is still open is there.", examples=["closed"]),
-    ] = "all"
+    candles: Included = "all"
     fill: Annotated[
         Literal["none", "previous"],
         Meta(
@@ -421,10 +422,7 @@ class IndicatorsQuery(Wire, rename=NAMED):
         int, Meta(ge=1, le=CANDLES_MAX, description="How many points; a page costs the same.")
     ] = 100
     cursor: CursorText = ""
-    candles: Annotated[
-        Literal["all", "closed"],
-        Meta(description="Whether the candle that is still open is there.", examples=["closed"]),
-    ] = "all"
+    candles: Included = "all"
     fill: Annotated[
         Literal["none", "previous"],
         Meta(
