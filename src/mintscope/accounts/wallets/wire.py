@@ -85,7 +85,7 @@ class KeyLimits(Wire, forbid_unknown_fields=True):
     month_credits_max: Cap | msgspec.UnsetType = msgspec.UNSET
     networks: (
         Annotated[
-            list[Annotated[str, msgspec.Meta(max_length=50)]],
+            list[Annotated[str, msgspec.Meta(min_length=1, max_length=50)]],
             msgspec.Meta(
                 min_length=1,
                 max_length=NETWORKS_MAX,

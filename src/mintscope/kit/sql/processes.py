@@ -308,4 +308,9 @@ def reading(dsn: str) -> Iterator[bool]:
     """
     with session(dsn) as connection:
         row = connection.execute(READING_LOCK_TRY, (SessionLock.READING_A_PAST,)).fetchone()
-        yield row is not None and bool(row[-1])
+        try:
+            yield row is not None and bool(row[-1])
+        finally:
+            # The server ends a session only after its client has gone: the next may come sooner.
+            with suppress(psycopg.Error):
+                connection.execute("SELECT pg_advisory_unlock_all()")
