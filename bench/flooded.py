@@ -50,7 +50,7 @@ async def serve(port: int, folder: Path) -> None:
         )
         by_address = AddressLimits(limits, ClientAddresses())
         pages = Pages(config.web, accounts, by_address, other_limit(config.api), clock)
-        server = create_server(config.api, pages.beside(api, [origin]), clock, api.express)
+        server = create_server(config.api, pages.beside(api, [origin]), clock, api.fast_path)
         freeze_startup_objects()
         await server.serve(sockets=[listen("127.0.0.1", port)])
 

@@ -165,7 +165,7 @@ async def service(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterat
     """The API over a real ledger, with its real limits.
 
     Over a connection a server with its bounds stands before it, and plain requests are answered by
-    the express: credit tokens that a test issues are known to it from the first request.
+    the fast path: credit tokens that a test issues are known to it from the first request.
     """
     async with running_service(tmp_path) as service:
         if getattr(request, "param", "application") == "application":

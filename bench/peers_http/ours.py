@@ -59,7 +59,7 @@ async def serve_app(app: HttpApplication, clock: Clock, port: int) -> None:
         addresses=ClientAddresses(),
         bounds=Bounds(),
         write_refusal=write_refusal,
-        express=app.express,
+        fast_path=app.fast_path,
     )
     freeze_startup_objects()
     await server.serve(sockets=[listen("127.0.0.1", port)])

@@ -109,7 +109,7 @@ async def serve(port: int, folder: Path) -> None:
             limits=MemoryLimits(clock),
             clock=clock,
         )
-        server = create_server(api, app, clock, app.express)
+        server = create_server(api, app, clock, app.fast_path)
         freeze_startup_objects()
         following = asyncio.create_task(follower.run())
         looking = asyncio.create_task(streams.run())

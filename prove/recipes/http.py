@@ -4,7 +4,7 @@ from typing import Final
 
 from prove.recipe import Mutant, Recipe
 
-EXPRESS: Final = "api/fast_path.py"
+FAST_PATH: Final = "api/fast_path.py"
 CONNECTION: Final = "kit/http/connection.py"
 
 ABUSE: Final = Recipe(
@@ -49,26 +49,26 @@ BOTH_WAYS: Final = Recipe(
     mutants=(
         Mutant(
             "old data is sold",
-            EXPRESS,
+            FAST_PATH,
             "if report is None or not self._freshness.allows(report):",
             "if report is None:",
         ),
         Mutant(
             "each rotation has a window of its own",
-            EXPRESS,
+            FAST_PATH,
             "verdict = self.limiter.take_now(remembered.root)",
             "verdict = self.limiter.take_now(-remembered.root)",
         ),
         Mutant(
             "a payment beside the credit is not seen",
-            EXPRESS,
+            FAST_PATH,
             "if head.is_repetitive() or not UNUSUAL.isdisjoint(head.by_name):",
             "if head.is_repetitive():",
         ),
         Mutant(
             "an empty account keeps its place in the window",
-            EXPRESS,
-            "self._express.limiter.give_back_now(self._root)",
+            FAST_PATH,
+            "self._fast_path.limiter.give_back_now(self._root)",
             "pass",
         ),
     ),

@@ -43,14 +43,14 @@ JOURNAL = "SELECT account, kind, delta, balance, at FROM credit_entry ORDER BY i
 
 
 class Counted:
-    """The express, with a count of what it took."""
+    """The fast path, with a count of what it took."""
 
-    def __init__(self, express: TokenFastPath) -> None:
-        self._express = express
+    def __init__(self, fast_path: TokenFastPath) -> None:
+        self._fast_path = fast_path
         self.taken_count = 0
 
     def take(self, request: FastPathCycle) -> bool:
-        is_taken = self._express.take(request)
+        is_taken = self._fast_path.take(request)
         self.taken_count += is_taken
         return is_taken
 
@@ -206,15 +206,15 @@ def refuse_writes(service: Service, *, refuses: bool) -> None:
 
 
 @asynccontextmanager
-async def way(folder: Path, *, express: bool, limit: int = 30) -> AsyncIterator[Way]:
+async def way(folder: Path, *, has_fast_path: bool, limit: int = 30) -> AsyncIterator[Way]:
     async with AsyncExitStack() as stack:
-        api = ApiConfig(express=express, rate_limit_requests=limit, other_limit_requests=200)
+        api = ApiConfig(express=has_fast_path, rate_limit_requests=limit, other_limit_requests=200)
         service = await stack.enter_async_context(
             running_service(folder, clock=ManualClock(NOW), api=api)
         )
         app: Any = service.app
-        if express:
-            app.express = Counted(app.express)
+        if has_fast_path:
+            app.fast_path = Counted(app.fast_path)
         server = await stack.enter_async_context(served(service.app, BOUNDS, clock=service.clock))
         staying = [await stack.enter_async_context(server.connection()) for _ in range(8)]
         yield Way(service, server, staying)
@@ -237,10 +237,10 @@ async def test_both_ways_give_the_same_answers_and_take_the_same_credits(
     caplog.set_level("CRITICAL")
     random, statuses = Random(seed), Counter[bytes]()
     async with (
-        way(new(tmp_path / "express"), express=True, limit=8) as express,
-        way(new(tmp_path / "ordinary"), express=False, limit=8) as ordinary,
+        way(new(tmp_path / "fast"), has_fast_path=True, limit=8) as fast,
+        way(new(tmp_path / "ordinary"), has_fast_path=False, limit=8) as ordinary,
     ):
-        ways = (express, ordinary)
+        ways = (fast, ordinary)
         for each in ways:
             tokens = [await each.service.issue(1 + 9 * number) for number in range(TOKENS)]
         for number in range(REQUESTS):
@@ -255,9 +255,9 @@ async def test_both_ways_give_the_same_answers_and_take_the_same_credits(
                 changes = change(random)
                 for each in ways:
                     changes(each.service)
-        counted: Any = express.service.app
-        taken_count = counted.express.taken_count
-    told = journal(tmp_path / "express")
+        counted: Any = fast.service.app
+        taken_count = counted.fast_path.taken_count
+    told = journal(tmp_path / "fast")
 
     assert told == journal(tmp_path / "ordinary")
     assert len(told) > 200
@@ -265,9 +265,9 @@ async def test_both_ways_give_the_same_answers_and_take_the_same_credits(
     assert {b"200", b"400", b"401", b"402", b"404", b"405", b"429", b"500", b"503"} <= set(statuses)
 
 
-@pytest.mark.parametrize("express", [True, False])
-async def test_40_at_once_are_admitted_30_times(tmp_path: Path, *, express: bool) -> None:
-    async with way(tmp_path, express=express) as one:
+@pytest.mark.parametrize("has_fast_path", [True, False])
+async def test_40_at_once_are_admitted_30_times(tmp_path: Path, *, has_fast_path: bool) -> None:
+    async with way(tmp_path, has_fast_path=has_fast_path) as one:
         token = await one.service.issue(100)
         plain = get(f"/v1/token/{TRACKED}", f"Authorization: Bearer {token}")
         await one.stays(0, plain, 1)
@@ -279,7 +279,7 @@ async def test_40_at_once_are_admitted_30_times(tmp_path: Path, *, express: bool
 
 
 async def test_a_client_that_leaves_before_its_answer_has_its_credit_back(tmp_path: Path) -> None:
-    async with way(tmp_path, express=True) as one:
+    async with way(tmp_path, has_fast_path=True) as one:
         token = await one.service.issue(10)
         plain = get(f"/v1/token/{TRACKED}", f"Authorization: Bearer {token}")
         await one.stays(0, plain, 1)

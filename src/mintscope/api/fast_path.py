@@ -49,7 +49,7 @@ UNUSUAL: Final = frozenset(
 
 
 class TokenFastPath:
-    """Implements `server.protocol.express.Express`.
+    """Implements `FastPath`.
 
     limiter   counts in the same windows as the gate
     """
@@ -129,17 +129,17 @@ class TokenFastPath:
 class _Debit:
     """A pending debit, which answers its request when it succeeds."""
 
-    __slots__ = ("_express", "_is_told", "_report", "_request", "_root", "_verdict")
+    __slots__ = ("_fast_path", "_is_told", "_report", "_request", "_root", "_verdict")
 
     def __init__(
         self,
-        express: TokenFastPath,
+        fast_path: TokenFastPath,
         request: FastPathCycle,
         report: ReadReport,
         root: CreditAccount,
         verdict: Admitted,
     ) -> None:
-        self._express = express
+        self._fast_path = fast_path
         self._request = request
         self._report = report
         self._root = root
@@ -157,7 +157,7 @@ class _Debit:
             return
         self._is_told = True
         try:
-            self._express.answer(self._request, self._report, self._verdict, outcome.balance)
+            self._fast_path.answer(self._request, self._report, self._verdict, outcome.balance)
         except Exception:  # a bug: its credit is given back, for it is raised
             self._fall_back()
             raise
@@ -168,7 +168,7 @@ class _Debit:
 
     def _fall_back(self) -> None:
         self._is_told = True
-        self._express.limiter.give_back_now(self._root)
+        self._fast_path.limiter.give_back_now(self._root)
         self._request.fall_back()
 
 

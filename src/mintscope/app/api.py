@@ -181,7 +181,7 @@ async def _serve(  # noqa: PLR0913, PLR0917 - one argument for each part
     await enter(watching(checks, clock, has_readiness=True))
     await enter(keeping_memory_small())
     ready(host, port)
-    server = create_server(config.api, app, clock, api.express, api.websocket_paths, draining)
+    server = create_server(config.api, app, clock, api.fast_path, api.websocket_paths, draining)
     await server.serve(sockets=[listener])
     return server.stopped_by
 
@@ -300,7 +300,7 @@ def create_api(  # noqa: PLR0913 - one argument for each part
         holders=holders,
         lists=lists,
         streams=streams,
-        has_express=api.express,
+        has_fast_path=api.express,
         identity=_identity(config, merchant),
         other_paths=(MCP,) if config.mcp.enabled else (),
         coverage=coverage,
@@ -368,7 +368,7 @@ def create_server(  # noqa: PLR0913, PLR0917 - one argument for each part
     config: ApiConfig,
     app: ASGIApp,
     clock: Clock,
-    express: FastPath | None,
+    fast_path: FastPath | None,
     websocket_paths: Collection[bytes] = (),
     draining: Draining | None = None,
 ) -> Server:
@@ -379,7 +379,7 @@ def create_server(  # noqa: PLR0913, PLR0917 - one argument for each part
         addresses=ClientAddresses(config.trusted_proxies),
         bounds=_bounds(config),
         write_refusal=write_open_refusal,
-        express=express,
+        fast_path=fast_path,
         websocket_paths=websocket_paths,
         draining=draining,
     )

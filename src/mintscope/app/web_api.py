@@ -177,7 +177,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     holders: HolderReader | None = None,
     lists: ListParts | None = None,
     streams: Streams | None = None,
-    has_express: bool = True,
+    has_fast_path: bool = True,
     identity: Identity | None = None,
     other_paths: Sequence[str] = (),
     coverage: ReadCoverage = no_coverage,
@@ -189,7 +189,7 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
     merchant   who sells; without one nothing is for sale
     accounts   who keeps them; without them there are none
     series, holders, lists, streams   their readers, keepers or senders; without one there are none
-    has_express  plain requests for a token's data are answered before the application is asked
+    has_fast_path  plain requests for a token's data are answered before the application is asked
     identity, other_paths   who sells here, and surfaces beside the API: both for descriptions
     coverage     exchanges read and missed lately
     """
@@ -233,9 +233,11 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         other=other_paths,
     )  # fmt: skip
     router: Router[Route] = Router([*operations, *surfaces.routes()])
-    express = _express(v1, ledger, limits.limits.limiter(public_limit)) if has_express else None
+    fast_path = (
+        _fast_path(v1, ledger, limits.limits.limiter(public_limit)) if has_fast_path else None
+    )
     other, errors = limits.of(other_limit), ErrorWriter(partial(_format_at, router), clock)
-    return HttpApplication(router, limit=other, write_error=errors, cors=CORS, express=express)
+    return HttpApplication(router, limit=other, write_error=errors, cors=CORS, fast_path=fast_path)
 
 
 def _health(
@@ -299,7 +301,7 @@ def _key_ring(accounts: AccountParts | None) -> KeyRing | None:
     return None if accounts is None else KeyRing(accounts.keys, accounts.credits)
 
 
-def _express(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenFastPath | None:
+def _fast_path(v1: V1, ledger: CreditLedger, limiter: Limiter) -> TokenFastPath | None:
     """Return the fast path of plain requests; None if ledger or limiter must be awaited."""
     if not isinstance(ledger, InstantLedger) or not isinstance(limiter, MovingWindow):
         return None

@@ -126,7 +126,7 @@ async def _serve(
         clock=clock,
     )
     listener = listen("127.0.0.1", 0)
-    server = create_server(config.api, app, clock, app.express)
+    server = create_server(config.api, app, clock, app.fast_path)
     running = (follower.run(), streams.run(), trading(log))
     tasks = [asyncio.create_task(each) for each in running]
     tell(listener.getsockname()[1])

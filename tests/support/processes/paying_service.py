@@ -77,6 +77,6 @@ async def _serve(folder: Path, ledger_name: str, tell: Callable[[int], object]) 
         clock=clock,
     )
     listener = listen("127.0.0.1", 0)
-    server = create_server(config.api, app, clock, app.express)
+    server = create_server(config.api, app, clock, app.fast_path)
     tell(listener.getsockname()[1])
     await server.serve(sockets=[listener])

@@ -155,7 +155,7 @@ async def _run(tell: Callable[[int], object], folder: Path, rpc_url: str, manner
         )
         listener = listen("127.0.0.1", 0)
         tell(listener.getsockname()[1])
-        server = create_server(config.api, app, clock, app.express)
+        server = create_server(config.api, app, clock, app.fast_path)
         await server.serve(sockets=[listener])
     del files  # as long as one of them is open
 

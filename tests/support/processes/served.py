@@ -89,7 +89,7 @@ async def served(  # noqa: PLR0913 - one argument for each thing that can differ
         addresses=ClientAddresses(proxies),
         bounds=bounds,
         write_refusal=write_open_refusal,
-        express=getattr(app, "express", None),
+        fast_path=getattr(app, "fast_path", None),
         websocket_paths=getattr(app, "websocket_paths", ()),
         draining=draining,
     )

@@ -166,7 +166,7 @@ class HttpApplication:
     limit         counts by address what no route counts itself, unknown paths included
     write_error   returns the response of an error; its status is 500 for a bug
     cors          which paths pages of other origins may read; None for none
-    express       what a server may ask before it asks this application; None for nothing
+    fast_path       what a server may ask before it asks this application; None for nothing
     websocket_paths  of the routes that a client may also open as a WebSocket
     """
 
@@ -177,9 +177,9 @@ class HttpApplication:
         limit: AddressLimit,
         write_error: ErrorWriter,
         cors: Cors | None = None,
-        express: FastPath | None = None,
+        fast_path: FastPath | None = None,
     ) -> None:
-        self.express = express
+        self.fast_path = fast_path
         self.router = router
         self.websocket_paths = frozenset(
             route.path.encode() for route in router if route.takes_websocket
@@ -453,7 +453,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
     addresses: ClientAddresses,
     bounds: Bounds,
     write_refusal: RefusalWriter,
-    express: FastPath | None = None,
+    fast_path: FastPath | None = None,
     websocket_paths: Collection[bytes] = (),
     draining: Draining | None = None,
 ) -> Server:
@@ -462,7 +462,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
     It ends on SIGINT and SIGTERM, or by `stop()`, once responses under way are sent.
 
     write_refusal   returns what is sent where no route has seen the request
-    express         answers plain requests before *app* is asked
+    fast_path         answers plain requests before *app* is asked
     websocket_paths where a connection may become a WebSocket
     draining        begins when it is asked to stop; None: it stops at once
     """
@@ -471,7 +471,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
         write_refusal=write_refusal,
         addresses=addresses,
         bounds=bounds,
-        express=express,
+        fast_path=fast_path,
         websocket_paths=websocket_paths,
     )
     return Server(

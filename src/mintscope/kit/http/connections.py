@@ -2,7 +2,7 @@
 
 Plain requests that are answered at once: from the parser's callback, without the application.
 
-The express may only do what the application would have done, in the same order, and nothing before
+The fast_path may only do what the application would have done, in the same order, and nothing before
 it is sure: whatever is not the plain case goes to the application, untouched.
 """
 
@@ -38,7 +38,7 @@ class FastPath(Protocol):
 class AnsweringConnection(Protocol):
     """The connection of a request on the fast path."""
 
-    def write_express(self, cycle: "FastPathCycle", response: bytes) -> None:
+    def write_fast_path(self, cycle: "FastPathCycle", response: bytes) -> None:
         """Write *response*, and go on with the next request."""
 
     def start_instead(self, cycle: "FastPathCycle") -> None:
@@ -97,7 +97,7 @@ class FastPathCycle:
         """Send the response 200."""
         last = b"" if self.keep_alive else CLOSE
         date = self._answering.date_lines()
-        self._answering.write_express(
+        self._answering.write_fast_path(
             self, b"HTTP/1.1 200 OK\r\n%b%b%b\r\n%b" % (date, head, last, body)
         )
         REQUESTS.count(self.route, 200, perf_counter() - self._began_s)
@@ -160,7 +160,7 @@ class Connections:
     """The state that all connections of a server share.
 
     write_refusal   returns the response of a refusal, which no route has seen
-    express         answers plain requests before the application; None: nothing does
+    fast_path         answers plain requests before the application; None: nothing does
     turns           in which connections are read that have not paid
     websocket_paths where a connection may become a WebSocket
     """
@@ -169,7 +169,7 @@ class Connections:
     write_refusal: RefusalWriter
     bounds: Bounds
     addresses: ClientAddresses
-    express: FastPath | None = None
+    fast_path: FastPath | None = None
     turns: FairQueue = field(default_factory=FairQueue)
     websocket_paths: Collection[bytes] = ()
     _groups: dict[str, Group] = field(default_factory=dict)

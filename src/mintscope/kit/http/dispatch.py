@@ -231,24 +231,24 @@ Cycle = TypeVar("Cycle", bound=WholeResponse)
 class DispatchingProtocol(PacedProtocol):
     """A connection that answers requests in their order of arrival."""
 
-    _express_cycle: FastPathCycle | None = None  # under way
+    _fast_path_cycle: FastPathCycle | None = None  # under way
 
     @override
     def connection_lost(self, exc: Exception | None) -> None:
-        if self._express_cycle is not None:
-            self._express_cycle.leave()
-            self._express_cycle = None
+        if self._fast_path_cycle is not None:
+            self._fast_path_cycle.leave()
+            self._fast_path_cycle = None
         super().connection_lost(exc)
 
     def _dispatch(self, head: Head, body: bytearray) -> None:
         """Start to answer the request that the parser has just completed."""
         parser = self.parser
-        express = self.open_connections.express
+        fast_path = self.open_connections.fast_path
         method = parser.get_method()
         # The parser reads nothing behind an upgrade, and we speak no other protocol.
         stays = head.version != "1.0" and parser.should_keep_alive() and not parser.should_upgrade()
         if (
-            express is not None
+            fast_path is not None
             and method == PLAIN_METHOD
             and head.version == PLAIN_VERSION
             and stays
@@ -258,11 +258,11 @@ class DispatchingProtocol(PacedProtocol):
         ):
             cycle = FastPathCycle(self, head)
             before = self.cycle
-            self._express_cycle = cycle
+            self._fast_path_cycle = cycle
             self.cycle = cycle
-            if express.take(cycle):
+            if fast_path.take(cycle):
                 return
-            self._express_cycle = None
+            self._fast_path_cycle = None
             self.cycle = before
         scope = self._scope(method.decode("ascii"), head)
         self._start(self._cycle(WholeResponse, scope, body, keep_alive=stays))
@@ -275,13 +275,13 @@ class DispatchingProtocol(PacedProtocol):
         ordinary.disconnected = cycle.disconnected
         if self.cycle is cycle:
             self.cycle = ordinary
-        self._express_cycle = None
+        self._fast_path_cycle = None
         cycle.response_complete = True
         self._start_task(ordinary)
 
-    def write_express(self, cycle: FastPathCycle, response: bytes) -> None:
+    def write_fast_path(self, cycle: FastPathCycle, response: bytes) -> None:
         """Write *response*, and go on with the next request."""
-        self._express_cycle = None
+        self._fast_path_cycle = None
         cycle.response_complete = True
         self._note_paid()
         self.transport.write(response)
