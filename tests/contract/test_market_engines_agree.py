@@ -131,14 +131,14 @@ class History:
         )
         self._alive.append(header)
         swaps = [self._swap(index) for index in range(self._random.randrange(12))]
-        deciding = {
+        standings = {
             mint: before_standing(
                 f"{self._appends}", 1.5, header.time, 0.5, header.time, is_direct=True
             )
             for mint in dict.fromkeys(swap.mint for swap in swaps)
             if self._random.random() < 0.5
         }
-        return NewSlot(header, swaps, deciding)
+        return NewSlot(header, swaps, standings)
 
     def _covered(self, header: SlotHeader) -> SlotCoverage:
         return SlotCoverage(
@@ -257,7 +257,7 @@ async def all_of(market: Market, engine: str, folder: Path) -> str:
         await market.tracking.page("", 1_000),
         await market.tracking.found("", 1_000),
         [await market.tracking.one(mint) for mint in MINTS],
-        sorted(await market.store.deciding_pools(), key=repr),
+        sorted(await market.store.price_pools(), key=repr),
     ]
     return "\n".join(repr(each) for each in (*rows, *told))
 

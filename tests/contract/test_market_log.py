@@ -600,23 +600,23 @@ def decided(number: int, pool: str = "pool") -> Standing:
     return standing
 
 
-def deciding(new: NewSlot, *pairs: tuple[Mint, Standing]) -> NewSlot:
+def with_standings(new: NewSlot, *pairs: tuple[Mint, Standing]) -> NewSlot:
     return NewSlot(new.header, new.swaps, dict(pairs))
 
 
 async def test_which_pool_decides_is_kept_with_the_slot_that_says_so(market: Market) -> None:
     await market.store.write(
         [
-            deciding(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
-            deciding(slot(2, trade(A)), (A, decided(2))),
+            with_standings(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
+            with_standings(slot(2, trade(A)), (A, decided(2))),
             slot(3, trade(A, None)),
-            deciding(slot(4, trade(A)), (A, decided(4))),
+            with_standings(slot(4, trade(A)), (A, decided(4))),
             OrphanedSlot(Slot(4)),
-            deciding(slot(5, trade(C)), (C, decided(5))),
+            with_standings(slot(5, trade(C)), (C, decided(5))),
         ]
     )
 
-    assert await market.store.deciding_pools() == [
+    assert await market.store.price_pools() == [
         (Slot(1), A, decided(1)),
         (Slot(1), B, decided(1, "b")),
         (Slot(2), A, decided(2)),
@@ -626,10 +626,10 @@ async def test_which_pool_decides_is_kept_with_the_slot_that_says_so(market: Mar
 async def test_which_pool_decides_outlives_the_log(market: Market) -> None:
     await market.store.write(
         [
-            deciding(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
-            deciding(slot(2, trade(A)), (A, decided(2))),
+            with_standings(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
+            with_standings(slot(2, trade(A)), (A, decided(2))),
             FinalSlot(Slot(2)),
-            deciding(slot(3, trade(A), time=START + HOUR), (A, decided(3))),
+            with_standings(slot(3, trade(A), time=START + HOUR), (A, decided(3))),
             FinalSlot(Slot(3)),
         ]
     )
@@ -637,7 +637,7 @@ async def test_which_pool_decides_outlives_the_log(market: Market) -> None:
     while await market.store.trim(100):
         pass
 
-    kept = await market.store.deciding_pools()
+    kept = await market.store.price_pools()
     assert {(mint, state) for _, mint, state in kept[:2]} == {(A, decided(2)), (B, decided(1, "b"))}
     assert kept[2:] == [(Slot(3), A, decided(3))]
     assert all(each < 1 for each, *_ in kept[:2])
@@ -646,8 +646,8 @@ async def test_which_pool_decides_outlives_the_log(market: Market) -> None:
 async def test_readers_are_told_which_pools_a_price_rests_on(market: Market) -> None:
     await market.store.write(
         [
-            deciding(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
-            deciding(slot(2, trade(A)), (A, decided(2))),
+            with_standings(slot(1, trade(A), trade(B)), (A, decided(1)), (B, decided(1, "b"))),
+            with_standings(slot(2, trade(A)), (A, decided(2))),
             slot(3, trade(A, None)),
             FinalSlot(Slot(2)),
         ]
@@ -655,8 +655,8 @@ async def test_readers_are_told_which_pools_a_price_rests_on(market: Market) -> 
     await fold(market)
     await market.store.write(
         [
-            deciding(slot(4, trade(A)), (A, decided(4))),
-            deciding(slot(5, trade(A)), (A, decided(5))),
+            with_standings(slot(4, trade(A)), (A, decided(4))),
+            with_standings(slot(5, trade(A)), (A, decided(5))),
             OrphanedSlot(Slot(5)),
         ]
     )
@@ -679,8 +679,8 @@ async def test_readers_are_told_which_pools_a_price_rests_on(market: Market) -> 
 async def test_what_a_price_rests_on_outlives_the_log(market: Market) -> None:
     await market.store.write(
         [
-            deciding(slot(1, trade(A)), (A, decided(1))),
-            deciding(slot(2, trade(B), time=START + HOUR), (B, decided(2))),
+            with_standings(slot(1, trade(A)), (A, decided(1))),
+            with_standings(slot(2, trade(B), time=START + HOUR), (B, decided(2))),
             FinalSlot(Slot(2)),
         ]
     )

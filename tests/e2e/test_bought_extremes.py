@@ -66,7 +66,7 @@ class Attacker:
         return Together(self.at_s + later_s, legs, left)
 
     def round_trip(self) -> Attack:
-        """Buy far off and sell back, in the deciding pool."""
+        """Buy far off and sell back, in the price pool."""
         legs = self.buys(self.usd, self.factor), self.sells(self.usd * 0.99, self.factor * 0.99)
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
@@ -88,7 +88,7 @@ class Attacker:
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
     def two_pools(self) -> Attack:
-        """Buy in the deciding pool, and sell in a private one."""
+        """Buy in the price pool, and sell in a private one."""
         legs = (
             self.buys(self.usd, self.factor),
             self.sells(self.usd * 0.9, self.factor, pool=self.own),
@@ -107,7 +107,7 @@ class Attacker:
         return Attack([self.at_once(*legs)], {"roundTrip"})
 
     def cents(self) -> Attack:
-        """Trade a few cents far off in the deciding pool, by different people."""
+        """Trade a few cents far off in the price pool, by different people."""
         few = [
             self.at_once(
                 self.buys(self._random.uniform(0.03, 0.09), self.factor, signer=f"x{n}"), later_s=n

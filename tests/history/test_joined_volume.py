@@ -65,7 +65,7 @@ async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standing
             state=None,
             in_sol=None,
             last_swap=None,
-            deciding=older.of(mint),
+            standing=older.of(mint),
             recent=(),
         )
         await market.past_folding.finish(mint, past)

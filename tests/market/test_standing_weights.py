@@ -304,9 +304,9 @@ def test_money_of_a_second_does_not_put_out_the_pool_that_decides() -> None:
 
 def test_money_of_a_moment_puts_out_none_of_several_pools_that_decide() -> None:
     """They may be less deep than the new ones, each of which shows the same sum."""
-    deciding = [trades(f"honest {n}", range(n % 2, 700, 2), depth=DEPTH / 4) for n in range(4)]
+    others = [trades(f"honest {n}", range(n % 2, 700, 2), depth=DEPTH / 4) for n in range(4)]
     flash = [trades(f"flash {n}", [700], usd=3.0, depth=DEPTH) for n in range(2 * POOLS_MAX)]
-    standing, when = after(*deciding, *flash)
+    standing, when = after(*others, *flash)
 
     assert {f"honest {n}" for n in range(4)} <= {one.pool for one in standing.pools}
     assert not any(name.startswith("flash") for name in when)
@@ -314,12 +314,12 @@ def test_money_of_a_moment_puts_out_none_of_several_pools_that_decide() -> None:
 
 def test_pools_of_ten_minutes_put_out_none_that_are_twice_as_old() -> None:
     """One sum in six of them, begun one after the other, each deeper than those that decide."""
-    deciding = [trades(f"honest {n}", range(n, 3_000, 20), depth=DEPTH / 16) for n in range(16)]
+    others = [trades(f"honest {n}", range(n, 3_000, 20), depth=DEPTH / 16) for n in range(16)]
     own = [
         trades(f"own {n}", range(1_500 + 100 * n, 3_000, 3), usd=3.0, depth=DEPTH / 12)
         for n in range(6)
     ]
-    standing, when = after(*deciding, *own)
+    standing, when = after(*others, *own)
 
     kept = [one.pool for one in standing.pools]
     assert len(kept) == POOLS_MAX

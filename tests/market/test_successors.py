@@ -15,7 +15,7 @@ from mintscope.market.quotes import BASIC
 from mintscope.market.series.store import details_blob, with_details
 from mintscope.market.standing import Standing
 from mintscope.market.standings import Standings
-from mintscope.market.store.log_reader import deciding_blob, deciding_of, swaps_blob, swaps_of
+from mintscope.market.store.log_reader import standing_blob, standing_of, swaps_blob, swaps_of
 from mintscope.solana.blocks import USDC, WSOL
 from support.fakes.made_chain import MINTS, swap
 
@@ -196,10 +196,10 @@ def test_a_restart_between_a_migration_and_the_first_swap_changes_nothing() -> N
     told = market.slot(leaves("curve", "pool"))
     assert told  # so that the log has a row, and what decides after it
     state = market.standings.changed()[TOKEN]
-    blob = deciding_blob(state)
+    blob = standing_blob(state)
     assert blob is not None
-    assert deciding_of(blob) == state
-    restarted = Standings([(Slot(300), TOKEN, deciding_of(blob))])
+    assert standing_of(blob) == state
+    restarted = Standings([(Slot(300), TOKEN, standing_of(blob))])
     restarted.begin(Slot(301))
     again = price_slot(
         [trade("pool", 1.2)], RATE, restarted.sets_price, BASIC, UnixS(market.time + 1)

@@ -51,7 +51,7 @@ async def test_a_pool_with_every_field(market: SeriesService) -> None:
         pool="pool", evidence=Evidence(None, 0, "", succeeds="curve"),
     )  # fmt: skip
     await market.traded.slot(
-        1, BEGIN_S, swap(0), swap(1), moved, deciding={TOKEN: standing("pool", BEGIN_S)}
+        1, BEGIN_S, swap(0), swap(1), moved, standings={TOKEN: standing("pool", BEGIN_S)}
     )
     await market.traded.slot(2, BEGIN_S + 1)
     await market.traded.finalize(2)

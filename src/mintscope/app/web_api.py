@@ -233,9 +233,8 @@ def create_app(  # noqa: PLR0913 - one argument for each thing that can be repla
         other=other_paths,
     )  # fmt: skip
     router: Router[Route] = Router([*operations, *surfaces.routes()])
-    fast_path = (
-        _fast_path(v1, ledger, limits.limits.limiter(public_limit)) if has_fast_path else None
-    )
+    limiter = limits.limits.limiter(public_limit)
+    fast_path = _fast_path(v1, ledger, limiter) if has_fast_path else None
     other, errors = limits.of(other_limit), ErrorWriter(partial(_format_at, router), clock)
     return HttpApplication(router, limit=other, write_error=errors, cors=CORS, fast_path=fast_path)
 

@@ -3,7 +3,7 @@
 A mint's past, priced and folded as ingest would have done slot by slot at the time.
 
 Given every transaction of the mint's pools, and of the pools of SOL and dollars, candles, state
-and deciding pool come out bit for bit as of a service that had followed the mint since.
+and price pool come out bit for bit as of a service that had followed the mint since.
 
 Pasts that administrators ask for on a page: what becomes of each, and the ports to it.
 
@@ -81,7 +81,7 @@ class BackfillSwaps(NamedTuple):
     slot: Slot
     time: UnixS
     swaps: Sequence[PricedSwap]
-    deciding: Standing | None
+    standing: Standing | None
 
 
 class FoldedBackfill(NamedTuple):
@@ -97,7 +97,7 @@ class FoldedBackfill(NamedTuple):
     state: bytes | None
     in_sol: bytes | None
     last_swap: UnixS | None
-    deciding: Standing | None
+    standing: Standing | None
     recent: Sequence[BackfillSwaps]
 
 
@@ -225,7 +225,7 @@ class Backfill:
         self._recent: deque[BackfillSwaps] = deque()
         self._since: Slot | None = None
         self._last_swap: UnixS | None = None
-        self._deciding: Standing | None = None
+        self._standing: Standing | None = None
 
     def apply(self, slot: BackfillSlot) -> None:
         """Price and fold one slot; slots must come in order."""
@@ -238,11 +238,11 @@ class Backfill:
             rate = Rate(header.sol_usd, header.sol_usd_time)
         quotes = Quotes(self._pools.of, header.time)
         priced = price_slot(slot.swaps, rate, self._pools.sets_price, quotes, header.time).swaps
-        deciding = self._pools.changed().get(self._mint)
+        standing = self._pools.changed().get(self._mint)
         self._pools.finalize(slot.slot)
         own = [swap for swap in priced if swap.mint == self._mint]
         if own:
-            self._keep(BackfillSwaps(slot.slot, header.time, own, deciding))
+            self._keep(BackfillSwaps(slot.slot, header.time, own, standing))
 
     def changed(self) -> dict[Timeframe, list[CandleRow]]:
         """Return the candles touched since the last call, oldest first."""
@@ -258,7 +258,7 @@ class Backfill:
             state=None if self._last_swap is None else self._fold.state(),
             in_sol=None if self._last_swap is None else self._fold.in_sol(),
             last_swap=self._last_swap,
-            deciding=self._deciding,
+            standing=self._standing,
             recent=tuple(self._recent),
         )
 
@@ -287,7 +287,7 @@ class Backfill:
         for swap in swaps.swaps:
             self._fold.apply(swaps.time, swap)
         self._last_swap = swaps.time
-        self._deciding = swaps.deciding or self._deciding
+        self._standing = swaps.standing or self._standing
         self._recent.append(swaps)
         while swaps.time - self._recent[0].time > KEPT_S:
             self._recent.popleft()

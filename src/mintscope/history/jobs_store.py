@@ -44,7 +44,7 @@ from mintscope.kit.sql.database import (
 from mintscope.market.log import CandleRow
 from mintscope.market.series.store import details_blob
 from mintscope.market.store import fold as market
-from mintscope.market.store.log_reader import deciding_blob, swaps_blob, swaps_of
+from mintscope.market.store.log_reader import standing_blob, swaps_blob, swaps_of
 from mintscope.market.store.log_writer import UNAVAILABLE
 from mintscope.market.store.mints import number
 from mintscope.market.timeframe import Timeframe
@@ -303,7 +303,7 @@ class SqlHistory:
         def work(db: Database) -> None:
             mint_id = _id(db, mint)
             for one in () if past is None else past.recent:
-                row = (mint_id, one.slot, swaps_blob(one.swaps), deciding_blob(one.deciding))
+                row = (mint_id, one.slot, swaps_blob(one.swaps), standing_blob(one.standing))
                 db.execute(ADD_SWAPS, (*row, details_blob(one.swaps)))
             db.execute(
                 FINISH,
@@ -314,7 +314,7 @@ class SqlHistory:
                     "in_sol": None if past is None else past.in_sol,
                     "since_slot": None if past is None else past.since_slot,
                     "last_swap": None if past is None else past.last_swap,
-                    "deciding": None if past is None else deciding_blob(past.deciding),
+                    "deciding": None if past is None else standing_blob(past.standing),
                 },
             )
 

@@ -37,10 +37,10 @@ from mintscope.market.standing import Standing
 from mintscope.market.store import log_writer
 from mintscope.market.store.fold import CANDLES, STATES, WAYPOINTS, cut_of
 from mintscope.market.store.log_reader import (
-    deciding_blob,
-    deciding_of,
     last_seq,
     mints_blob,
+    standing_blob,
+    standing_of,
     swaps_blob,
     swaps_of,
     volumes_of,
@@ -243,7 +243,7 @@ SELECT seq, time, sol_usd, swaps FROM swap JOIN header USING (seq)
 REPRICE: Final = """
 UPDATE swap SET swaps = ?, deciding = ?, bought = ?, sold = ? WHERE seq = ? AND mint = ?
 """
-KEEP_DECIDING: Final = """
+KEEP_PRICE_POOLS: Final = """
 INSERT INTO deciding_pool (mint, deciding) VALUES (?, ?)
 ON CONFLICT (mint) DO UPDATE SET deciding = excluded.deciding
 """
@@ -311,7 +311,7 @@ class SqlBackfillMerge:
         state = ready.state
         in_sol = ready.in_sol
         last_swap = ready.last_swap
-        decided = None if ready.deciding is None else deciding_of(ready.deciding)
+        decided = None if ready.deciding is None else standing_of(ready.deciding)
         if ready.since_slot is not None:
             db.execute(KEEP_IMPORTED, (ready.mint_id,))
             db.execute("DELETE FROM candle WHERE mint = ?", (ready.mint_id,))
@@ -327,7 +327,7 @@ class SqlBackfillMerge:
             rows = zip(taken, volumes, strict=True)
             db.executemany(SWAPS, ((*row[:4], *of, row[4]) for row, of in rows))
             if decided is not None:
-                db.execute(KEEP_DECIDING, (ready.mint_id, deciding_blob(decided)))
+                db.execute(KEEP_PRICE_POOLS, (ready.mint_id, standing_blob(decided)))
             newest = self._go_on(db, ready, fold, decided)
             if newest is not None:
                 state = fold.state()
@@ -356,7 +356,7 @@ class SqlBackfillMerge:
         for seq, time, rate, blob in list(db.execute(LATER, (ready.mint_id, ready.slot))):
             logged = swaps_of(ready.mint, blob)
             swaps, after = decide_again(decided, UnixS(time), logged, rate)
-            told = deciding_blob(after) if after is not decided else None
+            told = standing_blob(after) if after is not decided else None
             changed = swaps_blob(swaps), told, *volumes_of(swaps)
             db.execute(REPRICE, (*changed, seq, ready.mint_id))
             decided = after

@@ -182,7 +182,7 @@ class Ingest:
         """
         mints = [mint for mint in self.mints if self.shard.owns(mint)]
         tail = await self.store.start(mints=mints, follows_files=self.follows_files)
-        standings = Standings(await self.store.deciding_pools())
+        standings = Standings(await self.store.price_pools())
         decode_block = None if self.ahead is None else self.ahead.decoded
         chain = Slots(
             tail,
@@ -275,7 +275,7 @@ class Ingest:
     async def _join(self, chain: Slots) -> None:
         """Join the backfills that are ready and that the fold has reached."""
         while self.history is not None and (mint := await self.history.join()) is not None:
-            chain.standings = Standings(await self.store.deciding_pools())
+            chain.standings = Standings(await self.store.price_pools())
             log.info("history_joined", mint=mint)
 
 

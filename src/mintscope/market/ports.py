@@ -94,12 +94,12 @@ RECENT_S: Final = 900
 class NewSlot(msgspec.Struct, frozen=True):
     """A slot joins the log, with the swaps that have a price or a volume.
 
-    deciding   which pool decides after it, for each mint whose price it set
+    standings  the price pools after it, of each mint whose price it set
     """
 
     header: SlotHeader
     swaps: Sequence[PricedSwap]
-    deciding: Mapping[Mint, Standing] = msgspec.field(default_factory=dict)
+    standings: Mapping[Mint, Standing] = msgspec.field(default_factory=dict)
 
 
 class OrphanedSlot(msgspec.Struct, frozen=True):

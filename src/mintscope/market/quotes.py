@@ -20,7 +20,7 @@ Behind    the reserves of a token bound those of a pool that is quoted in it: an
           the token that have not traded within ROBUST_FRESH_S show nothing: their reserves may
           be gone
 
-All of it is a function of the deciding pools of each mint, so that a restart or a fork changes
+All of it is a function of the price pool of each mint, so that a restart or a fork changes
 nothing.
 
 The time since SOL was traded against a dollar: without such trades swaps get no price.

@@ -2,7 +2,7 @@
 
 Every ingest reads and prices every block, because the price of one mint may rest on that of
 another one.  It logs the swaps of the mints of its part, the header of the slot with the rate of
-SOL, and the deciding pools of all mints: so a part goes on from its own log alone.
+SOL, and the price pool of all mints: so a part goes on from its own log alone.
 """
 
 from collections.abc import Iterable

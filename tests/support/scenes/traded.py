@@ -34,7 +34,7 @@ class Traded(Protocol):
         number: int,
         time: int,
         *swaps: PricedSwap,
-        deciding: Mapping[Mint, Standing] | None = None,
+        standings: Mapping[Mint, Standing] | None = None,
     ) -> None:
         """Add a slot, and the pools that decide prices after it."""
 
@@ -58,7 +58,7 @@ class TradedStore:
         number: int,
         time: int,
         *swaps: PricedSwap,
-        deciding: Mapping[Mint, Standing] | None = None,
+        standings: Mapping[Mint, Standing] | None = None,
     ) -> None:
         header = SlotHeader(
             slot=Slot(number),
@@ -66,7 +66,7 @@ class TradedStore:
             blockhash=f"hash-{number}-{time}",
             time=UnixS(time),
         )
-        await self.market.store.write([NewSlot(header, swaps, deciding or {})])
+        await self.market.store.write([NewSlot(header, swaps, standings or {})])
 
     async def finalize(self, number: int) -> None:
         await self.market.store.write([FinalSlot(Slot(number))])
@@ -91,9 +91,9 @@ class TradedMemory:
         number: int,
         time: int,
         *swaps: PricedSwap,
-        deciding: Mapping[Mint, Standing] | None = None,
+        standings: Mapping[Mint, Standing] | None = None,
     ) -> None:
-        packed = {mint: pack(each) for mint, each in (deciding or {}).items()}
+        packed = {mint: pack(each) for mint, each in (standings or {}).items()}
         self.reader.append(number, time, *swaps, standings=packed)
 
     async def finalize(self, number: int) -> None:

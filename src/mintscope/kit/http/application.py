@@ -166,7 +166,7 @@ class HttpApplication:
     limit         counts by address what no route counts itself, unknown paths included
     write_error   returns the response of an error; its status is 500 for a bug
     cors          which paths pages of other origins may read; None for none
-    fast_path       what a server may ask before it asks this application; None for nothing
+    fast_path     answers plain requests before this application is called; None: nothing does
     websocket_paths  of the routes that a client may also open as a WebSocket
     """
 
@@ -462,7 +462,7 @@ def make_server(  # noqa: PLR0913 - one argument for each part
     It ends on SIGINT and SIGTERM, or by `stop()`, once responses under way are sent.
 
     write_refusal   returns what is sent where no route has seen the request
-    fast_path         answers plain requests before *app* is asked
+    fast_path       answers plain requests before *app* is asked
     websocket_paths where a connection may become a WebSocket
     draining        begins when it is asked to stop; None: it stops at once
     """

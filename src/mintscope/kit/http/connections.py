@@ -2,8 +2,8 @@
 
 Plain requests that are answered at once: from the parser's callback, without the application.
 
-The fast_path may only do what the application would have done, in the same order, and nothing before
-it is sure: whatever is not the plain case goes to the application, untouched.
+The fast path does only what the application would have done, in the same order, and nothing before
+it is sure: every other request goes to the application, untouched.
 """
 
 import asyncio
@@ -160,7 +160,7 @@ class Connections:
     """The state that all connections of a server share.
 
     write_refusal   returns the response of a refusal, which no route has seen
-    fast_path         answers plain requests before the application; None: nothing does
+    fast_path       answers plain requests before the application; None: nothing does
     turns           in which connections are read that have not paid
     websocket_paths where a connection may become a WebSocket
     """

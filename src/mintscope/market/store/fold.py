@@ -28,7 +28,7 @@ from mintscope.market.ports import (
 )
 from mintscope.market.standing import SUM_MAX, Standing
 from mintscope.market.store import retention as forgetting
-from mintscope.market.store.log_reader import deciding_of, last_seq, swaps_of
+from mintscope.market.store.log_reader import last_seq, standing_of, swaps_of
 from mintscope.market.store.mints import Cut, MarketTables, track, untrack_all
 from mintscope.market.timeframe import Timeframe
 
@@ -299,7 +299,7 @@ UNION ALL
 SELECT -1, address, deciding, 0 FROM other_deciding_kept
 """
 # Of final slots the newest alone, for none is gone back to.
-FINALLY_DECIDING: Final = """
+TRIMMED_PRICE_POOLS: Final = """
 SELECT slot, address, deciding, seq FROM (
     SELECT header.slot, address, deciding, seq,
            row_number() OVER (PARTITION BY swap.mint ORDER BY seq DESC) AS place
@@ -316,7 +316,7 @@ SELECT slot, address, deciding, seq FROM (
  WHERE place = 1
  ORDER BY seq
 """
-DECIDING: Final = """
+PRICE_POOLS: Final = """
 SELECT header.slot, address, deciding, seq
   FROM swap JOIN header USING (seq) JOIN mint ON mint.id = swap.mint
  WHERE is_dead = 0 AND deciding IS NOT NULL
@@ -327,7 +327,7 @@ SELECT header.slot, address, deciding, seq
  WHERE is_dead = 0 AND header.slot > (SELECT coalesce(finalized_slot, -1) FROM progress)
  ORDER BY seq
 """
-KEEP_DECIDING: Final = """
+KEEP_PRICE_POOLS: Final = """
 INSERT INTO deciding_pool (mint, deciding)
 SELECT mint, deciding FROM (
     SELECT mint, deciding, row_number() OVER (PARTITION BY mint ORDER BY seq DESC) AS place
@@ -356,17 +356,17 @@ DELETE FROM other_deciding_kept
 """
 
 
-def deciding_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
+def price_pools(db: Database) -> list[tuple[Slot, Mint, Standing]]:
     """Return the price pools after living slots, oldest first."""
     return [
-        (Slot(slot), Mint(mint), deciding_of(blob))
-        for statement in (DECIDED, FINALLY_DECIDING, DECIDING)
+        (Slot(slot), Mint(mint), standing_of(blob))
+        for statement in (DECIDED, TRIMMED_PRICE_POOLS, PRICE_POOLS)
         for slot, mint, blob, _ in db.execute(statement)
     ]
 
 
-def keep_deciding(db: Database, until: int) -> None:
+def keep_price_pools(db: Database, until: int) -> None:
     """Keep the price pools as of event *until*, the newest event to be trimmed."""
-    db.execute(KEEP_DECIDING, (until,))
+    db.execute(KEEP_PRICE_POOLS, (until,))
     db.execute(KEEP_OTHERS, (until,))
     db.execute(FORGET_OTHERS, (OTHERS_DAYS, OTHERS_A_STEP))

@@ -120,12 +120,12 @@ def volumes_of(swaps: Iterable[PricedSwap]) -> tuple[int, int]:
     return volumes[0], volumes[1]
 
 
-def deciding_blob(standing: Standing | None) -> bytes | None:
+def standing_blob(standing: Standing | None) -> bytes | None:
     """Return the price pools as a blob."""
     return None if standing is None else pack(standing)
 
 
-def deciding_of(blob: bytes) -> Standing:
+def standing_of(blob: bytes) -> Standing:
     """Return the price pools in *blob*; before decision 60, the one price pool."""
     return unpack(blob)
 
@@ -496,10 +496,10 @@ def _events(db: Database, after_seq: int, limit: int) -> list[log.Event]:
         return []
     swaps: dict[int, list[log.PricedSwap]] = {}
     standings: dict[int, dict[Mint, bytes]] = {}
-    for seq, address, blob, deciding in db.execute(SWAPS, (rows[0][0], rows[-1][0])):
+    for seq, address, blob, standing in db.execute(SWAPS, (rows[0][0], rows[-1][0])):
         swaps.setdefault(seq, []).extend(swaps_of(Mint(address), blob))
-        if deciding is not None:
-            standings.setdefault(seq, {})[Mint(address)] = deciding
+        if standing is not None:
+            standings.setdefault(seq, {})[Mint(address)] = standing
     return [_event(row, swaps, standings) for row in rows]
 
 

@@ -46,13 +46,13 @@ from mintscope.market.series.store import details_blob
 from mintscope.market.standing import Standing
 from mintscope.market.store import log_reader as not_read
 from mintscope.market.store.coverage import CoverageWriter, died
-from mintscope.market.store.fold import SqlFolding, deciding_pools, keep_deciding
+from mintscope.market.store.fold import SqlFolding, keep_price_pools, price_pools
 from mintscope.market.store.log_reader import (
-    deciding_blob,
     header_of,
     header_row,
     last_seq,
     mints_blob,
+    standing_blob,
     swaps_blob,
     volumes_of,
 )
@@ -173,12 +173,12 @@ class SqlMarketStore:
         """
         return await self._access.run(lambda db: self._start(db, mints, follows_files))
 
-    async def deciding_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
+    async def price_pools(self) -> Sequence[tuple[Slot, Mint, Standing]]:
         """Return the price pools after living slots, oldest first.
 
         For each mint at least what held after the newest slot that is not kept.
         """
-        return await self._access.run(deciding_pools)
+        return await self._access.run(price_pools)
 
     async def claim(self, genesis_hash: str) -> str:
         """Return the genesis hash of the log's chain: *genesis_hash* if none was recorded."""
@@ -290,12 +290,12 @@ class _Added:
         for mint, swaps in by_mint.items():
             number = self._numbers[mint]
             if number is not None:
-                deciding = deciding_blob(new.deciding.get(mint))
-                row = (seq, number, swaps_blob(swaps), deciding, *volumes_of(swaps))
+                blob = standing_blob(new.standings.get(mint))
+                row = (seq, number, swaps_blob(swaps), blob, *volumes_of(swaps))
                 self._swaps.append((*row, details_blob(swaps)))
-        for mint, standing in new.deciding.items():
+        for mint, standing in new.standings.items():
             if mint not in by_mint:  # another shard logs its swaps
-                self._others.append((seq, mint, deciding_blob(standing)))
+                self._others.append((seq, mint, standing_blob(standing)))
 
     def flush(self, db: Database) -> None:
         """Write the rows."""
@@ -338,7 +338,7 @@ def _trim(db: Database, events_max: int, keep_s: int) -> int:
         until = min(trimmed + events_max, keep - 1) if folded else trimmed
         if until <= trimmed:
             return 0
-        keep_deciding(db, until)
+        keep_price_pools(db, until)
         for table in ("other_deciding", "swap", "header", "event"):
             db.execute(DELETE.format(table=table), (trimmed, until))
         db.execute("UPDATE progress SET trimmed_seq = ?", (until,))
