@@ -16,7 +16,7 @@ from mintscope.payments.ports import ChainUnavailable
 from mintscope.solana.blocks import Endpoint
 from mintscope.solana.files import FileError, FileSource
 from mintscope.solana.geyser.assembler import Assembler
-from mintscope.solana.geyser.shelf import BlockBuffer
+from mintscope.solana.geyser.block_buffer import BlockBuffer
 from mintscope.solana.rpc import Commitment, Rpc, RpcFailure
 from mintscope.solana.wire import JsonTransactions
 from mintscope.solana.yellowstone import geyser_pb2

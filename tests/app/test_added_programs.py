@@ -21,7 +21,7 @@ from mintscope.market.coverage import NotRead
 from mintscope.market.ports import UNKNOWN_PROGRAM
 from mintscope.solana.blocks import WSOL
 from mintscope.solana.finality_meter import FinalityMeter
-from mintscope.solana.geyser.shelf import StreamWatch
+from mintscope.solana.geyser.block_buffer import StreamWatch
 from mintscope.solana.node import PreferredNodes
 from mintscope.solana.poll import Polling
 from mintscope.solana.wire import read_transaction

@@ -16,7 +16,7 @@ from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.solana.blocks import Block, Endpoint, Gap, Tip
 from mintscope.solana.geyser import assembler
 from mintscope.solana.geyser.assembler import Assembler
-from mintscope.solana.geyser.shelf import BlockBuffer
+from mintscope.solana.geyser.block_buffer import BlockBuffer
 from mintscope.solana.geyser.stream import GeyserEndpoint, GeyserSource
 from mintscope.solana.poll import Poller, Polling
 from mintscope.solana.rpc import Rpc

@@ -15,7 +15,7 @@ from mintscope.kit.clock import ManualClock
 from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.solana.geyser import assembler
 from mintscope.solana.geyser.assembler import Assembler
-from mintscope.solana.geyser.shelf import BlockBuffer
+from mintscope.solana.geyser.block_buffer import BlockBuffer
 from mintscope.solana.wire import JsonTransactions
 from mintscope.solana.yellowstone import geyser_pb2
 from mintscope_devchain.blockstore import ChainBlock

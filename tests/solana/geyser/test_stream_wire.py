@@ -18,7 +18,7 @@ from mintscope.app.stream import endpoints, versions
 from mintscope.kit.clock import ManualClock, SystemClock
 from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Slot, UnixMs
-from mintscope.solana.geyser.shelf import StreamWatch
+from mintscope.solana.geyser.block_buffer import StreamWatch
 from mintscope.solana.geyser.stream import Stream
 from mintscope.solana.geyser.transactions import Believable
 from mintscope.solana.rpc import Unreachable

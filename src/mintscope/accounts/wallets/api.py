@@ -25,7 +25,7 @@ from mintscope.accounts.keys.scope import Scope, in_order
 from mintscope.accounts.wallets.credits import (
     AccountCredits,
     CapDenied,
-    Holdings,
+    CreditSummary,
     MoveDenied,
     Wallets,
 )
@@ -440,7 +440,7 @@ def _networks(asked: KeyLimits) -> str | None:
     return networks
 
 
-def _holdings(holder: Holder, holdings: Holdings) -> AccountHoldings:
+def _holdings(holder: Holder, holdings: CreditSummary) -> AccountHoldings:
     return AccountHoldings(
         user_id=holder.key.user_id,
         username=holder.username,

@@ -78,7 +78,7 @@ class Withdrawn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Holdings:
+class CreditSummary:
     """The credits of a user, the keys that may spend them, and each key's spend in *month*.
 
     spend_level   credits of a day at which an e-mail is sent; None: at none
@@ -135,7 +135,7 @@ class AccountCredits:
         now = self.clock.now()
         return await self.store.transact(lambda rows: rows.credits.open(user_id, now))
 
-    async def holdings(self, user_id: UserId) -> Holdings:
+    async def holdings(self, user_id: UserId) -> CreditSummary:
         """Return the credits of a user, and what the active keys have spent this month."""
         now = self.clock.now()
         return await self.store.read(lambda rows: _holdings(rows, user_id, now))
@@ -245,11 +245,11 @@ def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> No
     rows.moves.succeed(off, onto)
 
 
-def _holdings(rows: AccountRows, user_id: UserId, now: UnixMs) -> Holdings:
+def _holdings(rows: AccountRows, user_id: UserId, now: UnixMs) -> CreditSummary:
     account = rows.credits.find(user_id)
     month = month_of(now)
     shown = rows.api_keys.shown(user_id, now, KEYS_PER_USER_MAX)
-    return Holdings(
+    return CreditSummary(
         balance=0 if account is None else rows.credits.balance(account),
         keys=[line for line in shown if line.status(now) is KeyStatus.ACTIVE],
         spent=rows.credits.spent(user_id, month),

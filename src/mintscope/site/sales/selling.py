@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from solders.pubkey import Pubkey
 
-from mintscope.accounts.wallets.credits import AccountCredits, Holdings, MoveDenied
+from mintscope.accounts.wallets.credits import AccountCredits, CreditSummary, MoveDenied
 from mintscope.credits.ledger import STATEMENT_LINES, CreditLedger, Statement
 from mintscope.kit.audit import UserId
 from mintscope.kit.errors import PriceUnavailable
@@ -130,7 +130,7 @@ class StatementPages:
         return Page("sales/credits_of_token.html", facts, errors)
 
 
-def _facts(statement: Statement, holdings: Holdings, now: UnixMs) -> dict[str, Any]:
+def _facts(statement: Statement, holdings: CreditSummary, now: UnixMs) -> dict[str, Any]:
     today = now // DAY_MS
     used = {each.day: each.credits for each in statement.days if each.day > today - DAYS}
     spent = [holdings.spent.get(key.key_id, 0) for key in holdings.keys]

@@ -19,7 +19,7 @@ import structlog
 from mintscope.kit.clock import Clock
 from mintscope.kit.primitives import Slot, UnixS
 from mintscope.solana.blocks import Block
-from mintscope.solana.geyser.shelf import BlockBuffer
+from mintscope.solana.geyser.block_buffer import BlockBuffer
 from mintscope.solana.geyser.transactions import ProtobufTransactions
 from mintscope.solana.yellowstone import geyser_pb2
 

@@ -25,7 +25,7 @@ from mintscope.solana.blocks import Block, Tip, Update
 from mintscope.solana.finality import FAST_EVERY_S
 from mintscope.solana.finality_meter import FinalityMeter
 from mintscope.solana.geyser.assembler import Assembler
-from mintscope.solana.geyser.shelf import BlockBuffer, StreamWatch
+from mintscope.solana.geyser.block_buffer import BlockBuffer, StreamWatch
 from mintscope.solana.geyser.transactions import Believable, slot_of
 from mintscope.solana.node import Node
 from mintscope.solana.pace import Pace
