@@ -193,13 +193,13 @@ def streamed() -> list[bytes]:
 def stream(message: bytes) -> None:
     """Take a message of a stream, after one that is right, and decode the blocks that come."""
     for is_joined in (False, True):
-        shelf = BlockBuffer()
-        assembler = Assembler(shelf, ManualClock(NOW), is_joined=is_joined)
+        buffer = BlockBuffer()
+        assembler = Assembler(buffer, ManualClock(NOW), is_joined=is_joined)
         assembler.take(geyser_pb2.SubscribeUpdate.FromString(STREAMED[0]))
         update = geyser_pb2.SubscribeUpdate.FromString(message)
         assembler.take(update)
         for slot in {SLOT, Slot(update.block.slot)}:
-            decode_block(getattr(shelf.block(slot), "transactions", ()))
+            decode_block(getattr(buffer.block(slot), "transactions", ()))
 
 
 STREAMED: Final = streamed()

@@ -74,9 +74,9 @@ async def found(site: Website, alice: Person) -> AccountContents:
     site.clock.advance(6 * MINUTE_MS)
     await alice.send("/settings/account/verify")
     assert "verified" in where(await alice.send(await site.link(ALICE)))
-    belongings = await move_in(site, ALICE)
+    moved_in = await move_in(site, ALICE)
     site.clock.advance(MINUTE_MS)
-    return belongings
+    return moved_in
 
 
 def expect_untouched(site: Website, found: AccountContents) -> None:

@@ -78,7 +78,7 @@ class Scene:
         )
 
     async def balance(self, user_id: UserId) -> int:
-        return (await self.credits.holdings(user_id)).balance
+        return (await self.credits.summary(user_id)).balance
 
     async def expect_sound(self) -> None:
         assert (await violations_of(self.books)) == []

@@ -221,10 +221,10 @@ async def test_who_leaves_takes_signals_along(
         return session, numbers[0], numbers[2]
 
     session, gone, kept = await here.transact(write)
-    leaving = AccountDeletion(store=here, clock=ManualClock(at(9)))
-    assert (await leaving.belongings(session)).signals == 2
+    deletion = AccountDeletion(store=here, clock=ManualClock(at(9)))
+    assert (await deletion.contents(session)).signals == 2
     version = (await there.read(lambda rows: rows.turn.standing())).version
-    await leaving.leave(session)
+    await deletion.delete(session)
 
     def left(rows: AccountRows) -> list[object]:
         of_gone = rows.firings.of_signal(gone, None, 9)

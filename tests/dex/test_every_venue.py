@@ -99,8 +99,8 @@ def status(said: geyser_pb2.SlotStatus, bank_id: int) -> Message:
 @pytest.mark.parametrize("dies_at", [0, 500, 2_000])
 def test_of_two_interleaved_banks_the_confirmed_one_is_read(dies_at: int) -> None:
     """The other has the same venues with other amounts, and dies."""
-    shelf = BlockBuffer()
-    assembler = Assembler(shelf, ManualClock(UnixMs(0)), is_joined=True)
+    buffer = BlockBuffer()
+    assembler = Assembler(buffer, ManualClock(UnixMs(0)), is_joined=True)
     before = geyser_pb2.SubscribeUpdateTransaction(slot=SLOT - 1, bank_id=1)
     after = geyser_pb2.SubscribeUpdateTransaction(slot=SLOT + 1, bank_id=11)
     both = zip(bank(built(LAYOUTS, mark="other"), DYING), bank(whole(), LIVING), strict=True)
@@ -110,7 +110,7 @@ def test_of_two_interleaved_banks_the_confirmed_one_is_read(dies_at: int) -> Non
     for message in [Message(transaction=before), *messages, Message(transaction=after)]:
         assembler.take(message)
 
-    held = shelf.block(Slot(SLOT))
+    held = buffer.block(Slot(SLOT))
     assert held is not None
     assert held.blockhash == str(LIVING)
     decoded = decode_block(held.transactions)

@@ -127,8 +127,8 @@ def test_a_slot_whose_transactions_were_too_many_to_keep_never_becomes_a_block(
     monkeypatch: pytest.MonkeyPatch, name: str, most: int
 ) -> None:
     monkeypatch.setattr(assembler, name, most)
-    shelf = BlockBuffer()
-    joined = Assembler(shelf, ManualClock(UnixMs(NOW * 1000)), is_joined=True)
+    buffer = BlockBuffer()
+    joined = Assembler(buffer, ManualClock(UnixMs(NOW * 1000)), is_joined=True)
     joined.take(part(10, 0))
     for slot in range(11, 18):
         joined.take(part(slot, 0))
@@ -136,8 +136,8 @@ def test_a_slot_whose_transactions_were_too_many_to_keep_never_becomes_a_block(
     for slot in range(11, 19):
         joined.take(meta(slot))
 
-    assert shelf.block(Slot(11)) is None
-    kept = shelf.block(Slot(17))
+    assert buffer.block(Slot(11)) is None
+    kept = buffer.block(Slot(17))
     assert kept is not None
     assert len(kept.transactions) == 2
 

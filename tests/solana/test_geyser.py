@@ -30,7 +30,7 @@ from mintscope.solana.geyser.stream import (
     StreamEnded,
     ask_version,
 )
-from mintscope.solana.geyser.transactions import Believable
+from mintscope.solana.geyser.transactions import PlausibleSlots
 from mintscope.solana.node import WatchedSource
 from mintscope.solana.poll import Poller
 from mintscope.solana.rpc import Commitment, Head, Missing, Rpc, Unreachable
@@ -279,7 +279,7 @@ async def test_a_block_comes_by_the_stream_alone() -> None:
             await asyncio.sleep(0.02)
         at.chain.tick()
         newest = at.chain.blockstore.reached("confirmed")
-        while stream.shelf.newest < newest:
+        while stream.buffer.newest < newest:
             stream.news.clear()
             await stream.news.wait()
         node = StreamedNode(stream, Silent(), SystemClock(), poll_s=0.01, gap_after_s=60)
@@ -370,7 +370,7 @@ async def test_a_session_that_hangs_is_not_waited_for() -> None:
     clock = ManualClock(UnixMs(0))
     stream = stream_of([GeyserEndpoint(url="http://nowhere")], [], clock)
     node = StreamedNode(stream, Ahead(), clock, poll_s=0.01, gap_after_s=60)
-    stream.shelf.newest = Slot(7)
+    stream.buffer.newest = Slot(7)
     stream.note_block()
     before = (await node.head(Commitment.CONFIRMED)).slot
     clock.advance(6_000)
@@ -391,7 +391,7 @@ class Ahead:
 
 
 def stream_of(endpoints: Sequence[GeyserEndpoint], programs: Sequence[str], clock: Clock) -> Stream:
-    return Stream(endpoints, programs, believable=Believable(Away(), clock), clock=clock)
+    return Stream(endpoints, programs, plausible=PlausibleSlots(Away(), clock), clock=clock)
 
 
 class Silent:

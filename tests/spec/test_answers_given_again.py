@@ -275,8 +275,8 @@ async def test_an_api_key_spends_once_too(shop: Service, server: Served) -> None
     ((user_id,),) = shop.accounts.rows('SELECT id FROM "user"')
     bought = await shop.ledger.find(await shop.issue(10))
     assert bought is not None
-    holdings = shop.accounts.built.credits
-    assert isinstance(await holdings.deposit(UserId(user_id), bought, None, None), Deposited)
+    credits_ = shop.accounts.built.credits
+    assert isinstance(await credits_.deposit(UserId(user_id), bought, None, None), Deposited)
     for _ in range(3):
         await answered(server, "candles", key)
 

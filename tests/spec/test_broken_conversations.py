@@ -144,8 +144,8 @@ async def test_credits_that_an_api_key_spent_count_no_more_if_their_answer_did_n
     ((user_id,),) = shop.accounts.rows('SELECT id FROM "user"')
     bought = await shop.ledger.find(await shop.issue(100))
     assert bought is not None
-    holdings = shop.accounts.built.credits
-    assert isinstance(await holdings.deposit(UserId(user_id), bought, None, None), Deposited)
+    credits_ = shop.accounts.built.credits
+    assert isinstance(await credits_.deposit(UserId(user_id), bought, None, None), Deposited)
     since = left_count()
     async with server.connection() as client, standing_still(shop) as store:
         await client.send(written("batch", key))

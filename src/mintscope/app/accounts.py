@@ -91,7 +91,7 @@ class Accounts:
     factors: Factors
     second_step: SecondStep
     addresses: AddressChanges
-    leaving: AccountDeletion
+    deletion: AccountDeletion
     keys: ApiKeys
     credits: AccountCredits
     wallets: Wallets
@@ -114,7 +114,7 @@ class Accounts:
             factors=self.factors,
             second_step=self.second_step,
             addresses=self.addresses,
-            leaving=self.leaving,
+            deletion=self.deletion,
             watchlists=self.watchlists,
             signals=self.signals,
             signal_tests=self.signal_tests,
@@ -177,7 +177,7 @@ async def open_accounts(  # noqa: PLR0913 - one argument for each thing that can
                 guesses=_guesses(config.web),
             ),
             addresses=_addresses(store, secrets, limits, clock),
-            leaving=AccountDeletion(store=store, clock=clock),
+            deletion=AccountDeletion(store=store, clock=clock),
             keys=keys,
             credits=AccountCredits(store=store, secrets=secrets, clock=clock, entropy=os.urandom),
             wallets=_wallets(store, secrets, origin, clock),

@@ -111,7 +111,7 @@ class WebParts:
     factors: Factors
     second_step: SecondStep
     addresses: AddressChanges
-    leaving: AccountDeletion
+    deletion: AccountDeletion
     watchlists: Watchlists
     signals: Alerts
     signal_tests: Limiter
@@ -140,7 +140,7 @@ def groups_of(parts: WebParts, features: Features, origins: Sequence[str]) -> It
         yield from _sale_pages(parts, origins[0])
         yield AddressPages(parts.addresses)
         yield FactorPages(parts.factors)
-        yield AccountDeletionPages(parts.leaving, parts.credits)
+        yield AccountDeletionPages(parts.deletion, parts.credits)
         if parts.mailbox is not None:
             yield MailboxPages(parts.mailbox, origins)
     if features.has_administration:

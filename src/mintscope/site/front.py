@@ -162,7 +162,7 @@ class PersonCredits:
 
     async def facts(self, user_id: UserId, now: UnixMs) -> dict[str, Any]:
         """Return the template values for the credits and keys of a user."""
-        holdings = await self.account_credits.holdings(user_id)
+        summary = await self.account_credits.summary(user_id)
         account = await self.account_credits.find(user_id)
         days: dict[int, int] = {}
         if self.ledger is not None and account is not None:
@@ -171,7 +171,7 @@ class PersonCredits:
         today = now // DAY_MS
         used = {day: count for day, count in days.items() if day > today - DAYS}
         return {
-            "holdings": holdings,
+            "summary": summary,
             "used": sum(used.values()),
             "bars": day_bars(used, today) if used else None,
             "first_day": day_text(today - DAYS + 1),

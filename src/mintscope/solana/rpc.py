@@ -338,7 +338,7 @@ class Rpc:
             parent_slot=answer.parent_slot,
             blockhash=answer.blockhash,
             parent_blockhash=answer.parent_blockhash,
-            time=self._believable(slot, answer.block_time),
+            time=self._plausible(slot, answer.block_time),
             transactions=JsonTransactions(answer.transactions),
             size=sum(map(len, answer.transactions)),
         )
@@ -483,7 +483,7 @@ class Rpc:
                 )
             return await read_body(response, bytes_max=RESPONSE_BYTES_MAX)
 
-    def _believable(self, slot: Slot, time: int | None) -> UnixS | None:
+    def _plausible(self, slot: Slot, time: int | None) -> UnixS | None:
         """Return *time*, or None if it is in the future, which would stop the market's clock."""
         if time is None:
             return None

@@ -55,18 +55,18 @@ def status(slot: int, said: geyser_pb2.SlotStatus, bank: int | None = None) -> U
     return Update(slot=geyser_pb2.SubscribeUpdateSlot(slot=slot, status=said, bank_id=bank))
 
 
-def shelf_after(*updates: Update) -> BlockBuffer:
+def buffer_after(*updates: Update) -> BlockBuffer:
     """Return the buffer after *updates*; slot 9 began before the session."""
-    shelf = BlockBuffer()
-    joined = Assembler(shelf, ManualClock(UnixMs(NOW)), is_joined=True)
+    buffer = BlockBuffer()
+    joined = Assembler(buffer, ManualClock(UnixMs(NOW)), is_joined=True)
     for update in (part(9, 0), *updates):
         joined.take(update)
-    return shelf
+    return buffer
 
 
-def told(shelf: BlockBuffer, slot: int) -> tuple[str, list[str]] | None:
+def told(buffer: BlockBuffer, slot: int) -> tuple[str, list[str]] | None:
     """Return the hash of the block at *slot*, and what its transactions are marked with."""
-    block = shelf.block(Slot(slot))
+    block = buffer.block(Slot(slot))
     if block is None:
         return None
     entries: Iterable[geyser_pb2.SubscribeUpdateTransactionInfo] = block.transactions.entries  # type: ignore[attr-defined]
@@ -87,18 +87,22 @@ def two_banks() -> list[Update]:
 
 
 def test_the_first_of_two_banks_dies_and_the_second_is_given_out() -> None:
-    shelf = shelf_after(*two_banks(), status(10, DEAD, 1), status(10, CONFIRMED, 2), part(11, 0, 3))
+    buffer = buffer_after(
+        
+    )
+        *two_banks(), status(10, DEAD, 1), status(10, CONFIRMED, 2), part(11, 0, 3)
+    )
 
-    assert told(shelf, 10) == ("10b", ["b", "b"])
+    assert told(buffer, 10) == ("10b", ["b", "b"])
 
 
 @pytest.mark.parametrize(("bank", "left"), [(1, ("10a", ["a"] * 3)), (2, ("10b", ["b"] * 2))])
 def test_the_bank_that_a_status_confirms_is_given_out(
     bank: int, left: tuple[str, list[str]]
 ) -> None:
-    shelf = shelf_after(*two_banks(), part(11, 0, 3), status(10, CONFIRMED, bank))
+    buffer = buffer_after(*two_banks(), part(11, 0, 3), status(10, CONFIRMED, bank))
 
-    assert told(shelf, 10) == left
+    assert told(buffer, 10) == left
 
 
 @pytest.mark.parametrize(("fork", "left"), [("a", ("10a", ["a"] * 3)), ("b", ("10b", ["b"] * 2))])
@@ -110,18 +114,18 @@ def test_without_a_status_the_parent_of_the_next_block_says_which(
     slot = two_banks()
     ordered = [*slot[:-2], *child, *slot[-2:]] if is_late else [*slot, *child]
 
-    assert told(shelf_after(*ordered), 10) == left
+    assert told(buffer_after(*ordered), 10) == left
 
 
 def test_none_of_two_banks_is_given_out_while_neither_is_confirmed() -> None:
-    shelf = shelf_after(*two_banks(), part(11, 0, 3), part(12, 0, 4))
+    buffer = buffer_after(*two_banks(), part(11, 0, 3), part(12, 0, 4))
 
-    assert told(shelf, 10) is None
+    assert told(buffer, 10) is None
 
 
 @pytest.mark.parametrize("bank", [None, 2])
 def test_a_slot_whose_banks_all_die_has_no_block(bank: int | None) -> None:
-    shelf = shelf_after(
+    buffer = buffer_after(
         *two_banks(),
         status(10, DEAD, None if bank is None else 1),
         status(10, DEAD, bank),
@@ -130,58 +134,58 @@ def test_a_slot_whose_banks_all_die_has_no_block(bank: int | None) -> None:
         part(12, 0, 4),
     )
 
-    assert told(shelf, 10) is None
-    assert told(shelf, 11) is not None
-    assert shelf.passes_over(Slot(10))
+    assert told(buffer, 10) is None
+    assert told(buffer, 11) is not None
+    assert buffer.passes_over(Slot(10))
 
 
 def test_what_comes_of_a_dead_bank_later_is_not_taken() -> None:
-    shelf = shelf_after(
+    buffer = buffer_after(
         status(10, DEAD, 1), *two_banks(), part(10, 3, 1, b"a"), meta(11, 3, parent_fork="b")
     )
 
-    assert told(shelf, 10) == ("10b", ["b", "b"])
+    assert told(buffer, 10) == ("10b", ["b", "b"])
 
 
 def test_a_bank_that_was_given_out_alone_makes_room_for_the_confirmed_one() -> None:
-    shelf = shelf_after(part(10, 0, 1, b"a"), meta(10, 1, "a"), part(11, 0, 3))
-    assert told(shelf, 10) == ("10a", ["a"])
+    buffer = buffer_after(part(10, 0, 1, b"a"), meta(10, 1, "a"), part(11, 0, 3))
+    assert told(buffer, 10) == ("10a", ["a"])
 
-    joined = Assembler(shelf, ManualClock(UnixMs(NOW)), is_joined=True)
+    joined = Assembler(buffer, ManualClock(UnixMs(NOW)), is_joined=True)
     for update in (part(9, 0), part(10, 0, 1, b"a"), meta(10, 1, "a"), part(11, 0, 3)):
         joined.take(update)
     joined.take(status(10, CONFIRMED, 2))
 
-    assert told(shelf, 10) is None
+    assert told(buffer, 10) is None
 
 
 def test_the_death_of_another_bank_leaves_the_one_that_was_given_out() -> None:
     alone = (part(10, 0, 1, b"a"), meta(10, 1, "a"), part(11, 0, 3))
 
-    assert told(shelf_after(*alone, status(10, DEAD, 2)), 10) == ("10a", ["a"])
-    assert told(shelf_after(*alone, status(10, DEAD, 1)), 10) is None
-    assert told(shelf_after(*alone, status(10, DEAD)), 10) is None
+    assert told(buffer_after(*alone, status(10, DEAD, 2)), 10) == ("10a", ["a"])
+    assert told(buffer_after(*alone, status(10, DEAD, 1)), 10) is None
+    assert told(buffer_after(*alone, status(10, DEAD)), 10) is None
 
 
 def test_what_names_no_bank_is_of_the_only_one() -> None:
-    shelf = shelf_after(
+    buffer = buffer_after(
         part(10, 0, 1, b"a"), part(10, 1, 0, b"x"), meta(10, 0, "a"), part(11, 0, 3)
     )
 
-    assert told(shelf, 10) == ("10a", ["a", "x"])
+    assert told(buffer, 10) == ("10a", ["a", "x"])
 
 
 @pytest.mark.parametrize("said", [(DEAD, 1), (CONFIRMED, 2)])
 def test_what_names_no_bank_beside_several_is_left_to_the_repair(
     said: tuple[geyser_pb2.SlotStatus, int],
 ) -> None:
-    shelf = shelf_after(*two_banks(), part(10, 2, 0, b"x"), status(10, *said), part(11, 0, 3))
+    buffer = buffer_after(*two_banks(), part(10, 2, 0, b"x"), status(10, *said), part(11, 0, 3))
 
-    assert told(shelf, 10) is None
+    assert told(buffer, 10) is None
 
 
 def test_a_bank_of_which_a_part_was_dropped_is_left_to_the_repair() -> None:
-    shelf = shelf_after(
+    buffer = buffer_after(
         part(10, 0, 1, b"a"),
         status(10, CONFIRMED, 2),
         part(10, 1, 1, b"a"),
@@ -191,26 +195,26 @@ def test_a_bank_of_which_a_part_was_dropped_is_left_to_the_repair() -> None:
         part(11, 0, 3),
     )
 
-    assert told(shelf, 10) is None
+    assert told(buffer, 10) is None
 
 
 def test_two_banks_that_no_message_names_are_left_to_the_repair() -> None:
-    shelf = shelf_after(
+    buffer = buffer_after(
         part(10, 0, 0, b"a"), part(10, 1, 0, b"a"), part(10, 1, 0, b"b"), meta(10), part(11, 0)
     )
 
-    assert told(shelf, 10) is None
+    assert told(buffer, 10) is None
 
 
 def test_more_banks_than_a_slot_has_are_not_kept() -> None:
-    shelf = shelf_after(
+    buffer = buffer_after(
         *(part(10, 0, bank, b"a") for bank in range(1, 200)),
         status(10, CONFIRMED, 3),
         meta(10, 3),
         part(11, 0, 300),
     )
 
-    assert told(shelf, 10) is None
+    assert told(buffer, 10) is None
 
 
 @pytest.mark.parametrize(("name", "most"), [("PARTIAL_SLOTS_MAX", 4), ("PARTIAL_BYTES_MAX", 2_000)])
@@ -356,20 +360,20 @@ def test_any_order_of_messages_gives_out_the_calm_blocks() -> None:
 
 def expect_calm_blocks(seed: int) -> None:
     ordered, died = order_of(Random(seed))
-    shelf = BlockBuffer()
-    joined = Assembler(shelf, ManualClock(UnixMs(NOW)), is_joined=True)
+    buffer = BlockBuffer()
+    joined = Assembler(buffer, ManualClock(UnixMs(NOW)), is_joined=True)
     for update in ordered:
         joined.take(update)
     end = int(calm().blocks[-1].slot) + 1
     joined.take(part(end, 0, 1_000))
 
     for block in calm().blocks[1:]:
-        held = shelf.block(block.slot)
+        held = buffer.block(block.slot)
         assert held is not None, seed
         assert (held.blockhash, held.time) == (block.blockhash, block.time), seed
         swaps = decode_block(held.transactions).swaps
         assert swaps == calm().swaps[block.slot], seed
-    assert all(shelf.block(Slot(slot)) is None for slot in died), seed
+    assert all(buffer.block(Slot(slot)) is None for slot in died), seed
 
 
 def test_messages_that_name_no_bank_never_make_a_wrong_block() -> None:
@@ -380,8 +384,8 @@ def test_messages_that_name_no_bank_never_make_a_wrong_block() -> None:
 def expect_no_wrong_block(seed: int) -> None:
     random = Random(seed)
     ordered, _ = order_of(random)
-    shelf = BlockBuffer()
-    joined = Assembler(shelf, ManualClock(UnixMs(NOW)), is_joined=True)
+    buffer = BlockBuffer()
+    joined = Assembler(buffer, ManualClock(UnixMs(NOW)), is_joined=True)
     for update in ordered:
         kind = update.WhichOneof("update_oneof")
         if kind in {"transaction", "block_meta"} and random.random() < 0.3:
@@ -390,7 +394,7 @@ def expect_no_wrong_block(seed: int) -> None:
     joined.take(part(int(calm().blocks[-1].slot) + 1, 0, 1_000))
 
     for block in calm().blocks[1:]:
-        held = shelf.block(block.slot)
+        held = buffer.block(block.slot)
         if held is not None and held.blockhash == block.blockhash:
             swaps = decode_block(held.transactions).swaps
             assert swaps == calm().swaps[block.slot], seed

@@ -1,4 +1,4 @@
-"""The shelf holds one fork: a newer block drops what cannot be its ancestor."""
+"""The buffer holds one fork: a newer block drops what cannot be its ancestor."""
 
 import pytest
 
@@ -18,31 +18,31 @@ def block(slot: int, parent: int, fork: str = "", parent_fork: str = "") -> Bloc
     )
 
 
-def shelf_with(*blocks: Block) -> BlockBuffer:
-    shelf = BlockBuffer()
+def buffer_with(*blocks: Block) -> BlockBuffer:
+    buffer = BlockBuffer()
     for one in blocks:
-        assert shelf.add(one, 1)
-    return shelf
+        assert buffer.add(one, 1)
+    return buffer
 
 
-def held(shelf: BlockBuffer) -> list[str]:
-    found = (shelf.block(Slot(slot)) for slot in range(20))
+def held(buffer: BlockBuffer) -> list[str]:
+    found = (buffer.block(Slot(slot)) for slot in range(20))
     return [one.blockhash for one in found if one is not None]
 
 
 def test_what_a_newer_parent_passes_over_has_died() -> None:
-    shelf = shelf_with(block(10, 9), block(11, 10), block(12, 11), block(13, 10))
+    buffer = buffer_with(block(10, 9), block(11, 10), block(12, 11), block(13, 10))
 
-    assert held(shelf) == ["10", "13"]
-    assert shelf.passes_over(Slot(11))
-    assert shelf.passes_over(Slot(12))
+    assert held(buffer) == ["10", "13"]
+    assert buffer.passes_over(Slot(11))
+    assert buffer.passes_over(Slot(12))
 
 
 def test_a_parent_of_another_fork_has_died() -> None:
-    shelf = shelf_with(block(10, 9), block(11, 10), block(12, 11, parent_fork="b"))
+    buffer = buffer_with(block(10, 9), block(11, 10), block(12, 11, parent_fork="b"))
 
-    assert held(shelf) == ["10", "12"]
-    assert not shelf.passes_over(Slot(11))
+    assert held(buffer) == ["10", "12"]
+    assert not buffer.passes_over(Slot(11))
 
 
 @pytest.mark.parametrize(
@@ -56,33 +56,33 @@ def test_a_parent_of_another_fork_has_died() -> None:
     ],
 )
 def test_a_block_of_another_source_drops_what_it_proves_dead(given: Block, left: list[str]) -> None:
-    shelf = shelf_with(block(10, 9), block(11, 10), block(12, 11))
-    shelf.contradict(given)
+    buffer = buffer_with(block(10, 9), block(11, 10), block(12, 11))
+    buffer.contradict(given)
 
-    assert held(shelf) == left
+    assert held(buffer) == left
 
 
 def test_another_block_of_a_slot_takes_its_place_and_its_room() -> None:
-    shelf = BlockBuffer(bytes_max=10)
-    shelf.add(block(10, 9), 4)
-    shelf.add(block(11, 10), 4)
-    shelf.add(block(11, 10, "b"), 4)
+    buffer = BlockBuffer(bytes_max=10)
+    buffer.add(block(10, 9), 4)
+    buffer.add(block(11, 10), 4)
+    buffer.add(block(11, 10, "b"), 4)
 
-    assert held(shelf) == ["10", "11b"]
+    assert held(buffer) == ["10", "11b"]
 
 
 @pytest.mark.parametrize(
     "late", [block(11, 10, "b"), block(12, 10)], ids=["another fork", "passed over"]
 )
 def test_a_late_block_of_a_fork_that_died_is_not_taken(late: Block) -> None:
-    shelf = shelf_with(block(10, 9), block(11, 10), block(13, 11))
+    buffer = buffer_with(block(10, 9), block(11, 10), block(13, 11))
 
-    assert not shelf.add(late, 1)
-    assert held(shelf) == ["10", "11", "13"]
+    assert not buffer.add(late, 1)
+    assert held(buffer) == ["10", "11", "13"]
 
 
 def test_what_died_proves_nothing_of_a_range() -> None:
-    shelf = shelf_with(block(10, 9), block(11, 10), block(12, 10, "b"))
+    buffer = buffer_with(block(10, 9), block(11, 10), block(12, 10, "b"))
 
-    assert shelf.covers(Slot(10), Slot(12)) == [10, 12]
-    assert shelf.covers(Slot(10), Slot(11)) is None
+    assert buffer.covers(Slot(10), Slot(12)) == [10, 12]
+    assert buffer.covers(Slot(10), Slot(11)) is None

@@ -20,7 +20,7 @@ from mintscope.kit.errors import ServiceUnavailable
 from mintscope.kit.primitives import Slot, UnixMs
 from mintscope.solana.geyser.block_buffer import StreamWatch
 from mintscope.solana.geyser.stream import Stream
-from mintscope.solana.geyser.transactions import Believable
+from mintscope.solana.geyser.transactions import PlausibleSlots
 from mintscope.solana.rpc import Unreachable
 from mintscope.solana.yellowstone import geyser_pb2
 from support.fakes import mail_server
@@ -111,17 +111,17 @@ async def test_a_block_larger_than_grpc_receives_by_itself_comes_over_tls() -> N
         stream = Stream(
             endpoints(geyser(url)),
             [],
-            believable=Believable(Away(), clock),
+            plausible=PlausibleSlots(Away(), clock),
             clock=clock,
             watch=watch,
         )
         running = asyncio.create_task(stream.run())
         async with asyncio.timeout(TIMEOUT_S):
-            while stream.shelf.newest < 0:
+            while stream.buffer.newest < 0:
                 stream.news.clear()
                 await stream.news.wait()
         running.cancel()
-        block = stream.shelf.block(Slot(7))
+        block = stream.buffer.block(Slot(7))
         await watch.expect_blocks()
 
     assert block is not None
@@ -137,7 +137,7 @@ async def test_a_server_that_tells_of_slots_and_gives_no_block_is_left(
         stream = Stream(
             endpoints(geyser(url)),
             [],
-            believable=Believable(Away(), clock),
+            plausible=PlausibleSlots(Away(), clock),
             clock=clock,
             watchdog_s=0.1,
         )

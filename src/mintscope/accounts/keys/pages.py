@@ -333,11 +333,11 @@ class KeyPages:
         key = _chosen(keys, request)
         can, cannot = abilities(key.scopes)
         successor = next((each for each in keys if each.key_id == key.replaced_by), None)
-        holdings = await self._credits.holdings(request.signed_in.user.user_id)
+        summary = await self._credits.summary(request.signed_in.user.user_id)
         facts: dict[str, Any] = {"can": can, "cannot": cannot, "successor": successor}
         facts |= {"addresses": await self._keys.addresses(key.key_id)}
         facts |= {"addresses_max": ADDRESSES_MAX}
-        facts |= {"balance": holdings.balance, "spent": holdings.spent.get(key.key_id, 0)}
+        facts |= {"balance": summary.balance, "spent": summary.spent.get(key.key_id, 0)}
         return Page("keys/show.html", facts | {"key": _facts(key, request.now)})
 
     async def ask_rename(self, request: PageRequest) -> PageResponse:

@@ -7,7 +7,7 @@ that was verified gets a link that is good for a week and undoes more than the a
 made or changed in the account since the session began that changed it ends as well.  For that week
 no other account can have the old address.
 
-Leaving: a person deletes the account.  The books and the audit log keep a number, no name.
+Account deletion: a person deletes the account.  The books and the audit log keep a number, no name.
 """
 
 from collections.abc import Callable
@@ -230,16 +230,16 @@ class AccountDeletion:
     store: AccountStore
     clock: Clock
 
-    async def belongings(self, session: Session) -> AccountContents:
+    async def contents(self, session: Session) -> AccountContents:
         """Return the contents that are deleted with the account."""
         now = self.clock.now()
-        return await self.store.read(lambda rows: _belongings(rows, session.user, now))
+        return await self.store.read(lambda rows: _contents(rows, session.user, now))
 
     async def expect_possible(self, session: Session) -> None:
         """Raise NotPossible for the last administrator, and while a payment is under way."""
         await self.store.read(lambda rows: expect_removable(rows, session.user))
 
-    async def leave(self, session: Session) -> None:
+    async def delete(self, session: Session) -> None:
         """Delete the account at once and permanently; confirm this by e-mail to its address.
 
         Keys, sessions and links end; groups, wallets, addresses of clients and the application are
@@ -251,7 +251,7 @@ class AccountDeletion:
         await self.store.transact(lambda rows: _leave(rows, session, now))
 
 
-def _belongings(rows: AccountRows, user: User, at: UnixMs) -> AccountContents:
+def _contents(rows: AccountRows, user: User, at: UnixMs) -> AccountContents:
     account = rows.credits.find(user.user_id)
     return AccountContents(
         credits=0 if account is None else rows.credits.balance(account),

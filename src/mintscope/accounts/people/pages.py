@@ -537,8 +537,8 @@ DELETE: Final = f"{ACCOUNT}/delete"
 class AccountDeletionPages:
     """Deletion of an account; its credits may first be withdrawn to a credit token."""
 
-    def __init__(self, leaving: AccountDeletion, credits_: AccountCredits) -> None:
-        self._leaving = leaving
+    def __init__(self, deletion: AccountDeletion, credits_: AccountCredits) -> None:
+        self._deletion = deletion
         self._credits = credits_
 
     def routes(self) -> Iterable[PageRoute]:
@@ -557,9 +557,9 @@ class AccountDeletionPages:
             errors = {"username": f"Type {here.user.username} here."}
             return await self._page(request, errors)
         try:
-            await self._leaving.expect_possible(here)
+            await self._deletion.expect_possible(here)
             drawn = await self._draw(request)
-            await self._leaving.leave(here)
+            await self._deletion.delete(here)
         except NotPossible as error:
             return await self._page(request, {"": sentence(error)})
         if drawn is None:
@@ -574,11 +574,11 @@ class AccountDeletionPages:
         if request.form.text("keep") != "yes":
             return None
         user_id = request.signed_in.user.user_id
-        key = f"leaving {request.signed_in.csrf}"
+        key = f"deletion {request.signed_in.csrf}"
         drawn = await self._credits.withdraw(user_id, None, key)
         return drawn if isinstance(drawn, Withdrawn) else None
 
     async def _page(self, request: PageRequest, errors: Mapping[str, str] = NO_ERRORS) -> Page:
-        facts = {"belongings": await self._leaving.belongings(request.signed_in)}
+        facts = {"contents": await self._deletion.contents(request.signed_in)}
         values = {"username": request.form.line("username")}
         return Page("account/delete.html", facts, errors, values)

@@ -326,8 +326,8 @@ class AccountCreditRoutes:
         has spent this month and may spend. Costs nothing.
         """
         holder = await self.gate.authorize(request)
-        holdings = await self.credits.holdings(holder.key.user_id)
-        return success(request, _holdings(holder, holdings), at=self.clock.now())
+        summary = await self.credits.summary(holder.key.user_id)
+        return success(request, _summary(holder, summary), at=self.clock.now())
 
     @Operation(
         "PATCH",
@@ -440,22 +440,22 @@ def _networks(asked: KeyLimits) -> str | None:
     return networks
 
 
-def _holdings(holder: Holder, holdings: CreditSummary) -> AccountHoldings:
+def _summary(holder: Holder, summary: CreditSummary) -> AccountHoldings:
     return AccountHoldings(
         user_id=holder.key.user_id,
         username=holder.username,
-        balance=holdings.balance,
-        month_ends_at=month_end(holdings.month) // 1000,
+        balance=summary.balance,
+        month_ends_at=month_end(summary.month) // 1000,
         keys=[
             KeyUse(
                 key_id=line.key_id,
                 name=line.name,
                 hint=line.hint,
                 scopes=in_order(line.scopes),
-                month_credits=holdings.spent.get(line.key_id, 0),
+                month_credits=summary.spent.get(line.key_id, 0),
                 month_credits_max=line.month_credits_max,
             )
-            for line in holdings.keys
+            for line in summary.keys
         ],
     )
 

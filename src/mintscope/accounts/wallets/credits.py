@@ -135,10 +135,10 @@ class AccountCredits:
         now = self.clock.now()
         return await self.store.transact(lambda rows: rows.credits.open(user_id, now))
 
-    async def holdings(self, user_id: UserId) -> CreditSummary:
+    async def summary(self, user_id: UserId) -> CreditSummary:
         """Return the credits of a user, and what the active keys have spent this month."""
         now = self.clock.now()
-        return await self.store.read(lambda rows: _holdings(rows, user_id, now))
+        return await self.store.read(lambda rows: _summary(rows, user_id, now))
 
     async def usage(self, user_id: UserId, since: int) -> Usage:
         """Return the use of the account of a user from the day *since*, UTC, since 1970-01-01."""
@@ -245,7 +245,7 @@ def hand_over(rows: AccountRows, giver: UserId, taker: UserId, at: UnixMs) -> No
     rows.moves.succeed(off, onto)
 
 
-def _holdings(rows: AccountRows, user_id: UserId, now: UnixMs) -> CreditSummary:
+def _summary(rows: AccountRows, user_id: UserId, now: UnixMs) -> CreditSummary:
     account = rows.credits.find(user_id)
     month = month_of(now)
     shown = rows.api_keys.shown(user_id, now, KEYS_PER_USER_MAX)

@@ -131,7 +131,7 @@ class MoneyPages:
         balance = None
         if account is not None and self._ledger is not None:
             balance = await self._ledger.balance(account)
-        holdings = await self._credits.holdings(user.user_id)
+        summary = await self._credits.summary(user.user_id)
         since = request.now // DAY_MS - USAGE_DAYS + 1
         facts = {
             "user": user,
@@ -139,7 +139,7 @@ class MoneyPages:
             "wallets": totals(linked, sums, self._assets),
             "payments": [shown(each, self._assets) for each in payments],
             "keys": [
-                (each, badge(each, request.now), holdings.spent.get(each.key_id, 0))
+                (each, badge(each, request.now), summary.spent.get(each.key_id, 0))
                 for each in await self._keys.of_user(user.user_id)
             ],
             "words": words,

@@ -89,10 +89,10 @@ class StatementPages:
     ) -> Page:
         user_id = request.signed_in.user.user_id
         statement = await self._statement(user_id)
-        holdings = await self._credits.holdings(user_id)
+        summary = await self._credits.summary(user_id)
         if level is None:
-            level = "" if holdings.spend_level is None else str(holdings.spend_level)
-        facts = _facts(statement, holdings, request.now)
+            level = "" if summary.spend_level is None else str(summary.spend_level)
+        facts = _facts(statement, summary, request.now)
         return Page("sales/credits.html", facts, errors, values={"level": level})
 
     async def set_spend_alert(self, request: PageRequest) -> PageResponse:
@@ -130,19 +130,19 @@ class StatementPages:
         return Page("sales/credits_of_token.html", facts, errors)
 
 
-def _facts(statement: Statement, holdings: CreditSummary, now: UnixMs) -> dict[str, Any]:
+def _facts(statement: Statement, summary: CreditSummary, now: UnixMs) -> dict[str, Any]:
     today = now // DAY_MS
     used = {each.day: each.credits for each in statement.days if each.day > today - DAYS}
-    spent = [holdings.spent.get(key.key_id, 0) for key in holdings.keys]
+    spent = [summary.spent.get(key.key_id, 0) for key in summary.keys]
     return {
         "balance": statement.balance,
         "used": sum(used.values()),
         "used_today": used.get(today, 0),
         "month": sum(spent),
-        "month_ends_at": month_end(holdings.month),
+        "month_ends_at": month_end(summary.month),
         "bars": day_bars(used, today),
         "first_day": day_text(today - DAYS + 1),
-        "keys": list(zip(holdings.keys, spent, strict=True)),
+        "keys": list(zip(summary.keys, spent, strict=True)),
         "entries": [(KINDS.get(each.kind, each.kind), each) for each in statement.entries],
         "entries_max": STATEMENT_LINES,
     }

@@ -192,7 +192,7 @@ Head = geyser_pb2.SubscribeUpdateBlock | geyser_pb2.SubscribeUpdateBlockMeta
 
 
 class Assembler:
-    """Builds blocks from the messages of a session, and adds them to the *shelf*.
+    """Builds blocks from the messages of a session, and adds them to the *buffer*.
 
     is_joined   the session sends single transactions and block metas, not blocks: a slot is whole
                 once its meta has come, a later slot has begun, and of several banks one is
@@ -201,8 +201,8 @@ class Assembler:
                 oldest of too many slots, or bytes, that are not whole
     """
 
-    def __init__(self, shelf: BlockBuffer, clock: Clock, *, is_joined: bool) -> None:
-        self._shelf = shelf
+    def __init__(self, buffer: BlockBuffer, clock: Clock, *, is_joined: bool) -> None:
+        self._buffer = buffer
         self._clock = clock
         self.is_joined = is_joined
         self._slots: dict[Slot, Banks] = {}
@@ -244,13 +244,13 @@ class Assembler:
             self._kill(slot, bank_id)
             return False
         if said.status == geyser_pb2.SLOT_FINALIZED:
-            self._shelf.finalize(slot)
+            self._buffer.finalize(slot)
         if bank_id is None or said.status not in STATUSES_OF_BANKS:
             return False
         if said.status in CONFIRMING:
             given = self._given.get(slot, bank_id)
             if given not in {bank_id, UNNAMED}:
-                self._shelf.kill(slot)  # another bank, the only one at that time
+                self._buffer.kill(slot)  # another bank, the only one at that time
             self._remember(slot, bank_id)
         banks = self._banks(slot) if self.is_joined else None
         if banks is None:
@@ -270,10 +270,10 @@ class Assembler:
         # A whole block names no bank: until one is confirmed, it may be the one that died.
         if bank_id is None or self._given.get(slot, bank_id) in {bank_id, UNNAMED}:
             self._given.pop(slot, None)
-            self._shelf.kill(slot)
+            self._buffer.kill(slot)
 
     def _remember(self, slot: Slot, bank_id: int) -> None:
-        """Note the bank of *slot* that is on the shelf or confirmed."""
+        """Note the bank of *slot* that is in the buffer or confirmed."""
         self._given[slot] = bank_id
         while len(self._given) > GIVEN_MAX:
             self._given.popitem(last=False)
@@ -287,7 +287,7 @@ class Assembler:
         return self._banks(slot)
 
     def _banks(self, slot: Slot) -> Banks | None:
-        """Return the banks of *slot*, or None if the shelf has it or the repairer provides it."""
+        """Return the banks of *slot*, or None if the buffer has it or the repairer provides it."""
         if slot <= self._closed and slot not in self._slots:
             return None
         self._slots.setdefault(slot, Banks(self._room))
@@ -313,11 +313,11 @@ class Assembler:
         return self._close()
 
     def _close(self) -> bool:
-        """Put completed slots below the newest begun one on the shelf; return whether any was."""
+        """Put completed slots below the newest begun one in the buffer; return whether any was."""
         whole: list[Whole] = []
         for slot in sorted((each for each in self._slots if each < self._begun), reverse=True):
             banks = self._slots[slot]
-            if banks.is_undecided and (named := self._shelf.named_as_parent(slot)) is not None:
+            if banks.is_undecided and (named := self._buffer.named_as_parent(slot)) is not None:
                 self._choose(slot, named)
             one = banks.whole()
             if one is None:
@@ -352,13 +352,13 @@ class Assembler:
             parent_slot=Slot(head.parent_slot),
             blockhash=head.blockhash,
             parent_blockhash=head.parent_blockhash,
-            time=self._believable(head),
+            time=self._plausible(head),
             transactions=ProtobufTransactions(parts),
             size=size,
         )
-        return self._shelf.add(block, size)
+        return self._buffer.add(block, size)
 
-    def _believable(self, head: Head) -> UnixS | None:
+    def _plausible(self, head: Head) -> UnixS | None:
         """Return the time of the block; None for a future one, which would stop the market."""
         if not head.HasField("block_time"):
             return None

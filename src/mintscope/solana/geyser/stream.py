@@ -26,7 +26,7 @@ from mintscope.solana.finality import FAST_EVERY_S
 from mintscope.solana.finality_meter import FinalityMeter
 from mintscope.solana.geyser.assembler import Assembler
 from mintscope.solana.geyser.block_buffer import BlockBuffer, StreamWatch
-from mintscope.solana.geyser.transactions import Believable, slot_of
+from mintscope.solana.geyser.transactions import PlausibleSlots, slot_of
 from mintscope.solana.node import Node
 from mintscope.solana.pace import Pace
 from mintscope.solana.poll import Poller, Polling, Progress
@@ -81,9 +81,9 @@ class StreamEnded(Exception):
 
 
 class Stream:
-    """Fills *shelf* while `run` runs; a session that names an implausible slot is ended.
+    """Fills *buffer* while `run` runs; a session that names an implausible slot is ended.
 
-    news      set whenever the shelf has a new block, or a session ends
+    news      set whenever the buffer has a new block, or a session ends
     """
 
     def __init__(  # noqa: PLR0913 - one argument for each part
@@ -91,20 +91,20 @@ class Stream:
         endpoints: Sequence[GeyserEndpoint],
         programs: Sequence[str],
         *,
-        believable: Believable,
+        plausible: PlausibleSlots,
         clock: Clock,
         watchdog_s: float = WATCHDOG_S,
         watch: StreamWatch | None = None,
     ) -> None:
         assert endpoints
         self._watch = watch or StreamWatch(clock)
-        self._believable = believable
+        self._plausible = plausible
         self._endpoints = endpoints
         self._programs = programs
         self._clock = clock
         self._watchdog_s = watchdog_s
         self._joined: set[GeyserEndpoint] = set()
-        self.shelf = BlockBuffer()
+        self.buffer = BlockBuffer()
         self._block_at_s: float | None = None
         self.news = asyncio.Event()
 
@@ -135,9 +135,9 @@ class Stream:
         resumes = True
         while True:
             endpoint = self._endpoints[vain % len(self._endpoints)]
-            before = self.shelf.newest
+            before = self.buffer.newest
             since = Slot(before + 1) if resumes and before >= 0 else None
-            await self._believable.ask()
+            await self._plausible.ask()
             try:
                 await self._session(endpoint, since)
             except StreamEnded as end:
@@ -147,7 +147,7 @@ class Stream:
                 )
             finally:
                 self.note_end()
-            has_served = self.shelf.newest > before
+            has_served = self.buffer.newest > before
             vain = 0 if has_served else vain + 1
             # A server that cannot go back so far is asked for what is new: the rest is repaired.
             resumes = has_served or since is None
@@ -188,8 +188,8 @@ class Stream:
     async def _read(
         self, call: Subscription, request: geyser_pb2.SubscribeRequest, *, is_joined: bool
     ) -> None:
-        assembler = Assembler(self.shelf, self._clock, is_joined=is_joined)
-        self.shelf.begin_session()
+        assembler = Assembler(self.buffer, self._clock, is_joined=is_joined)
+        self.buffer.begin_session()
         loop = asyncio.get_running_loop()
         barren_s = self._watchdog_s * BARREN_FACTOR
         block_due_s = loop.time() + max(CONNECT_S, barren_s)
@@ -197,7 +197,7 @@ class Stream:
             async with asyncio.timeout(max(CONNECT_S, self._watchdog_s)) as watchdog:
                 await call.write(request)
                 while isinstance(update := await call.read(), geyser_pb2.SubscribeUpdate):
-                    if not self._believable.allows(update):
+                    if not self._plausible.allows(update):
                         raise StreamEnded("absurd", f"it named slot {slot_of(update)}")
                     kind = update.WhichOneof("update_oneof")
                     if kind == "ping":
@@ -206,7 +206,7 @@ class Stream:
                     elif kind in {"slot", "block", "block_meta"}:
                         watchdog.reschedule(loop.time() + self._watchdog_s)
                     if assembler.take(update):
-                        CHAIN_SLOT.set(self.shelf.newest)
+                        CHAIN_SLOT.set(self.buffer.newest)
                         self.note_block()
                         block_due_s = loop.time() + barren_s
                     elif loop.time() > block_due_s:
@@ -284,7 +284,7 @@ class StreamedNode:
         self, stream: Stream, repairer: Node, clock: Clock, *, poll_s: float, gap_after_s: float
     ) -> None:
         self._stream = stream
-        self._shelf = stream.shelf
+        self._buffer = stream.buffer
         self._repairer = repairer
         self._clock = clock
         self._poll_s = poll_s
@@ -296,15 +296,15 @@ class StreamedNode:
     async def head(self, commitment: Commitment) -> Head:
         """Return the newest block at *commitment*; wait briefly if it has not changed."""
         if commitment is Commitment.FINALIZED:
-            final = self._shelf.final
+            final = self._buffer.final
             if self._stream.is_live and final >= 0:
-                held = self._shelf.final_block(final)
+                held = self._buffer.final_block(final)
                 return Head(final, None if held is None else held.blockhash)
             return await self._repaired_final()
-        if self._shelf.newest <= self._told:
+        if self._buffer.newest <= self._told:
             await self._news()
-        if self._stream.is_live and self._shelf.newest >= 0:
-            self._told = self._shelf.newest
+        if self._stream.is_live and self._buffer.newest >= 0:
+            self._told = self._buffer.newest
         else:
             self._told = max(self._told, (await self._repairer.head(commitment)).slot)
         return Head(self._told, None)
@@ -340,7 +340,7 @@ class StreamedNode:
 
     async def blocks(self, *, first: Slot, last: Slot, commitment: Commitment) -> list[Slot]:
         """Return the slots from *first* to *last* reported to have a block, ascending."""
-        proven = self._shelf.covers(first, last)
+        proven = self._buffer.covers(first, last)
         if proven is not None:
             return proven
         return await self._repairer.blocks(first=first, last=last, commitment=commitment)
@@ -352,11 +352,11 @@ class StreamedNode:
 
         A block that the repairer cannot be asked for in `gap_after_s` counts as purged.
         """
-        held = self._shelf.block(slot)
+        held = self._buffer.block(slot)
         if held is not None:
             self._failing_since_s.pop(slot, None)
             return held
-        if self._shelf.passes_over(slot):
+        if self._buffer.passes_over(slot):
             return Missing(slot=slot, absence=Absence.SKIPPED)
         try:
             answer = await self._repairer.block(slot, commitment, is_expected=is_expected)
@@ -366,7 +366,7 @@ class StreamedNode:
             return Missing(slot=slot, absence=Absence.PURGED)
         self._failing_since_s.pop(slot, None)
         if isinstance(answer, Block):
-            self._shelf.contradict(answer)  # else a dead block of the stream is given for ever
+            self._buffer.contradict(answer)  # else a dead block of the stream is given for ever
         return answer
 
     def _is_given_up(self, slot: Slot) -> bool:
@@ -380,7 +380,7 @@ class StreamedNode:
     async def header(self, slot: Slot, commitment: Commitment) -> Header | Missing:
         """Return the block at *slot* without its transactions."""
         is_final = commitment is Commitment.FINALIZED
-        held = self._shelf.final_block(slot) if is_final else self._shelf.block(slot)
+        held = self._buffer.final_block(slot) if is_final else self._buffer.block(slot)
         if held is None:
             return await self._repairer.header(slot, commitment)
         return Header(
@@ -424,7 +424,7 @@ class GeyserSource:
         stream = Stream(
             self.endpoints,
             self.programs,
-            believable=Believable(self.repairer, self.clock),
+            plausible=PlausibleSlots(self.repairer, self.clock),
             clock=self.clock,
             watchdog_s=self.watchdog_s,
             watch=self.watch,

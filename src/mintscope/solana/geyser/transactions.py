@@ -133,7 +133,7 @@ SLOTS_PER_S: Final = 50  # no cluster is as fast
 ABSURD: Final = 2**53  # more than JSON-RPC can say
 
 
-class Believable:
+class PlausibleSlots:
     """The highest plausible slots, by *node* at the start of the session and the time since."""
 
     def __init__(self, node: Node, clock: Clock) -> None:

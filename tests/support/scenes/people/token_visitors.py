@@ -39,4 +39,4 @@ async def balance(site: Website, email: str) -> int:
     """Return the credits of a person."""
     users = await site.accounts.review.users(limit=50)
     user = next(each for each in users if each.email == EmailAddress(email))
-    return (await site.accounts.credits.holdings(user.user_id)).balance
+    return (await site.accounts.credits.summary(user.user_id)).balance
