@@ -210,7 +210,7 @@ def fill(rows: AccountRows, numbers: range, tokens: int) -> None:
         rows.signals.insert(
             user_id, rule_of(number, kind, mint_of(number // 2 % tokens)), NONCE, UnixMs(0)
         )
-    rows.turn.touch()
+    rows.lease.touch()
 
 
 async def stall(rules: int, tokens: int) -> list[Figure]:

@@ -278,7 +278,7 @@ async def test_a_change_begins_anew(scene: Scene) -> None:
     await scene.signals.delete(scene.user_id, signal_id)
     trade(scene.log, 7.0)
     await watcher.round()
-    assert await scene.store.read(lambda rows: rows.turn.bases()) == []
+    assert await scene.store.read(lambda rows: rows.lease.bases()) == []
 
 
 async def test_the_signals_of_a_removed_account_fire_nothing(scene: Scene) -> None:
@@ -330,7 +330,7 @@ async def test_many_rules_over_one_token_fire_together_and_let_others_run(scene:
     def fill(rows: AccountRows) -> None:
         for _ in range(count):
             rows.signals.insert(owner, asked, bytes(32), NOW)
-        rows.turn.touch()
+        rows.lease.touch()
 
     await scene.store.transact(fill)
     watcher = scene.watcher()

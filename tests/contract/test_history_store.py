@@ -79,7 +79,7 @@ async def test_the_next_round_ends_where_the_one_before_began(market: Market) ->
     await reading.round(A, Slot(50))
     await reading.listed(A, page(POOL, line(40, "c"), line(30, "b"), is_last=True))
     await reading.listed(A, page(RATE, line(35, "r"), is_last=True))
-    await market.past_folding.finish(A, None)
+    await market.backfill_folding.finish(A, None)
 
     reaches, cursors = await reading.round(A, Slot(90))
 
@@ -108,10 +108,10 @@ async def test_swaps_of_one_list_come_in_the_opposite_order_of_it(market: Market
     await reading.listed(A, page(POOL, line(30, "newest"), line(30, "oldest"), line(20, "a")))
     await reading.save(A, [read(30, "oldest"), read(20, "a"), read(30, "newest")])
 
-    slots = await market.past_folding.slots(A, Slot(-1), 10)
+    slots = await market.backfill_folding.slots(A, Slot(-1), 10)
     assert order(slots) == [(20, ["a"]), (30, ["oldest", "newest"])]
     assert [one.transaction_index for one in slots[1].swaps] == [0, 1]
-    assert order(await market.past_folding.slots(A, Slot(20), 10)) == order(slots[1:])
+    assert order(await market.backfill_folding.slots(A, Slot(20), 10)) == order(slots[1:])
 
 
 async def test_where_two_pools_share_a_slot_its_block_says_the_order(market: Market) -> None:
@@ -127,7 +127,7 @@ async def test_where_two_pools_share_a_slot_its_block_says_the_order(market: Mar
         ("y", True),
     ]
     await reading.save(A, [read(30, "x", 5), read(30, "y", 2)])
-    assert order(await market.past_folding.slots(A, Slot(20), 10)) == [(30, ["y", "x"])]
+    assert order(await market.backfill_folding.slots(A, Slot(20), 10)) == [(30, ["y", "x"])]
 
 
 async def test_what_the_node_does_not_give_is_asked_for_three_times(market: Market) -> None:
@@ -179,7 +179,7 @@ async def test_it_goes_with_the_mint(market: Market) -> None:
 
 async def test_nothing_is_joined_before_the_fold_has_come_so_far(market: Market) -> None:
     await market.history_reading.round(A, Slot(50))
-    await market.past_folding.finish(A, None)
+    await market.backfill_folding.finish(A, None)
 
     assert await market.history_join.join() is None
     job = await market.history_jobs.one(A)

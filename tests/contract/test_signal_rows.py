@@ -223,7 +223,7 @@ async def test_who_leaves_takes_signals_along(
     session, gone, kept = await here.transact(write)
     deletion = AccountDeletion(store=here, clock=ManualClock(at(9)))
     assert (await deletion.contents(session)).signals == 2
-    version = (await there.read(lambda rows: rows.turn.standing())).version
+    version = (await there.read(lambda rows: rows.lease.standing())).version
     await deletion.delete(session)
 
     def left(rows: AccountRows) -> list[object]:
@@ -232,7 +232,7 @@ async def test_who_leaves_takes_signals_along(
         return [numbers, of_gone, rows.signals.of_user(session.user.user_id)]
 
     assert await there.read(left) == [[kept], [], []]
-    assert (await there.read(lambda rows: rows.turn.standing())).version > version
+    assert (await there.read(lambda rows: rows.lease.standing())).version > version
     assert len(await there.read(lambda rows: rows.firings.of_signal(kept, None, 9))) == 2
 
 
@@ -240,31 +240,31 @@ async def test_how_far_was_looked_and_what_is_begun_from(
     two: tuple[AccountStore, AccountStore],
 ) -> None:
     here, there = two
-    first = await there.read(lambda rows: rows.turn.standing())
+    first = await there.read(lambda rows: rows.lease.standing())
     assert (first.seq, first.version, first.holder, first.held_until) == (0, 0, b"", 0)
     usdc = Mint(USDC)
 
     def write(rows: AccountRows) -> None:
-        rows.turn.hold(b"one", at(10))
-        rows.turn.touch()
-        rows.turn.advance(7)
-        rows.turn.keep_bases([MintBase(RULE.mint, 3, b"a"), MintBase(usdc, 4, b"b")], {usdc: 6})
+        rows.lease.hold(b"one", at(10))
+        rows.lease.touch()
+        rows.lease.advance(7)
+        rows.lease.keep_bases([MintBase(RULE.mint, 3, b"a"), MintBase(usdc, 4, b"b")], {usdc: 6})
 
     await here.transact(write)
-    now = await there.read(lambda rows: rows.turn.standing())
+    now = await there.read(lambda rows: rows.lease.standing())
     assert (now.seq, now.version, now.holder, now.held_until) == (7, 1, b"one", at(10))
-    bases = await there.read(lambda rows: rows.turn.bases())
+    bases = await there.read(lambda rows: rows.lease.bases())
     assert {base.mint: (base.seq, base.packed) for base in bases} == {
         RULE.mint: (3, b"a"),
         usdc: (6, b"b"),
     }
 
     def change(rows: AccountRows) -> None:
-        rows.turn.drop_bases([usdc])
-        rows.turn.keep_bases([MintBase(RULE.mint, 9, b"c")], {usdc: 9})
+        rows.lease.drop_bases([usdc])
+        rows.lease.keep_bases([MintBase(RULE.mint, 9, b"c")], {usdc: 9})
 
     await here.transact(change)
-    assert await there.read(lambda rows: rows.turn.bases()) == [MintBase(RULE.mint, 9, b"c")]
+    assert await there.read(lambda rows: rows.lease.bases()) == [MintBase(RULE.mint, 9, b"c")]
 
 
 async def test_what_was_made_with_a_key_is_found_until_it_is_purged(

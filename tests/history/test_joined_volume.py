@@ -68,7 +68,7 @@ async def join(folder: Path, mint: Mint, late: list[PricedSwap], older: Standing
             standing=older.of(mint),
             recent=(),
         )
-        await market.past_folding.finish(mint, past)
+        await market.backfill_folding.finish(mint, past)
         last = Slot(JOINED + 1)
         await market.store.write([NewSlot(header(last), late), FinalSlot(last)])
         while await fold_once(market.store, None):

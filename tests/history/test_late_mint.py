@@ -210,7 +210,7 @@ async def read_at_once(chain: Devchain, folder: Path, mint: Mint) -> None:
     async with market_in(folder) as market:
         await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
         await reader(chain, market).round(mint, UnixS(0))
-        await fold_backfill(market.past_folding, mint)
+        await fold_backfill(market.backfill_folding, mint)
 
 
 async def read_cut_off(chain: Devchain, folder: Path, mint: Mint) -> None:
@@ -230,7 +230,7 @@ async def read_cut_off(chain: Devchain, folder: Path, mint: Mint) -> None:
                 chain.tick()
     assert kills > 5
     async with market_in(folder) as market:
-        await fold_backfill(market.past_folding, mint)
+        await fold_backfill(market.backfill_folding, mint)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +296,7 @@ async def test_a_gap_is_mended_in_a_token_that_is_followed_anew_with_its_past(
         await follow(blocks, market, [WSOL], gap=gap)
         await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
         await reader(chain, market).round(mint, UnixS(0))
-        await fold_backfill(market.past_folding, mint)
+        await fold_backfill(market.backfill_folding, mint)
         for _ in range(LATE):
             chain.tick()
         write(chain, blocks, leave_out=made - HEAD)
@@ -318,7 +318,7 @@ async def test_a_past_that_ends_before_the_log_begins_is_read_on(
         await market.tracking.add(mint)
         await market.history_reading.begin(mint, UnixS(0), addresses(chain, mint))
         await reader(chain, market).round(mint, UnixS(0))
-        await fold_backfill(market.past_folding, mint)
+        await fold_backfill(market.backfill_folding, mint)
         made = len(chain.blockstore.slots)
         for _ in range(60):
             chain.tick()

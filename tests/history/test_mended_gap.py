@@ -130,7 +130,7 @@ class Scene:
             async with gap_mending(Config().model_copy(update=kept), market, self.clock) as made:
                 yield replace(made, pause=lambda _: asyncio.sleep(LOOK_S * 10))
 
-    async def calls_of_the_past(self, mending: GapMending) -> int:
+    async def calls_of_the_backfill(self, mending: GapMending) -> int:
         """Return about how many requests the past of the only mint takes."""
         since = await mending.source.begin(self.mints[0], UnixS(NOW // SECOND_MS))
         return (await mending.source.survey(self.mints[0], since)).cost.calls
@@ -218,7 +218,7 @@ async def test_killed_in_the_middle_the_next_ingest_goes_on_within_the_calls_of_
     async with scene.opened("late") as market:
         await scene.settle(market)
         async with scene.mending(market) as mending:
-            calls = await scene.calls_of_the_past(mending)
+            calls = await scene.calls_of_the_backfill(mending)
         per_day = calls + 20
         kills = 0
         days = 1
@@ -253,7 +253,7 @@ async def test_a_past_that_takes_more_calls_than_a_day_has_is_given_up(scene: Sc
     async with scene.opened("late") as market:
         await scene.settle(market)
         async with scene.mending(market) as mending:
-            calls = await scene.calls_of_the_past(mending)
+            calls = await scene.calls_of_the_backfill(mending)
         scene.later(DAY_S)
         used = scene.node.calls
         async with scene.mending(market, calls - 1) as mending:

@@ -87,7 +87,7 @@ class SourceInWords:
         if self.troubles.get(mint):
             raise self.troubles[mint].pop(0)
         await self.market.history_reading.round(mint, REACHED)
-        await self.market.past_folding.finish(mint, None)
+        await self.market.backfill_folding.finish(mint, None)
 
 
 @dataclass
@@ -108,7 +108,7 @@ class Scene:
 
 
 @asynccontextmanager
-async def no_turn() -> AsyncIterator[None]:
+async def no_lock() -> AsyncIterator[None]:
     yield
 
 
@@ -131,7 +131,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
         mending = GapMending(
             mends=market.gap_mends, reader=reader, tracking=market.tracking,
             reading=market.history_reading, jobs=market.history_jobs, source=source,
-            turn=no_turn, plan=MendPlan(300, 8, 1_000), clock=clock, pause=join,
+            lock=no_lock, plan=MendPlan(300, 8, 1_000), clock=clock, pause=join,
         )  # fmt: skip
         assert not await mending.mend_one(), "it was seen now"
         clock.advance(300_000)

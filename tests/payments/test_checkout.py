@@ -41,7 +41,7 @@ class Front:
             ledger=self.ledger,
             debits=self.ledger if isinstance(self.ledger, DebitLedger) else None,
             merchant=None,
-            turn=lambda: asyncio.sleep(0),
+            next_iteration=lambda: asyncio.sleep(0),
             on_outcome=self.outcomes.append,
         )
 

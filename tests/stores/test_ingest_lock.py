@@ -12,7 +12,7 @@ from mintscope.kit.errors import StoreUnavailable
 from mintscope.kit.sql import postgres
 from mintscope.kit.sql.database import DatabaseAway
 from mintscope.kit.sql.postgres import PostgresDatabase, TakenOver, WriteLock
-from mintscope.kit.sql.processes import SILENT_MS_MAX, IngestLock, reading
+from mintscope.kit.sql.processes import SILENT_MS_MAX, IngestLock, backfill_lock
 from support.scenes.postgres import IDLE_MS, dsn_in
 
 WAIT_S_MAX: Final = 10.0
@@ -49,13 +49,13 @@ def writer(dsn: str, epoch: int) -> PostgresDatabase:
 
 
 def test_one_process_at_a_time_reads_a_past(dsn: str) -> None:
-    with reading(dsn) as is_first:
+    with backfill_lock(dsn) as is_first:
         assert is_first
-        with reading(dsn) as is_second:
+        with backfill_lock(dsn) as is_second:
             assert not is_second
-    with reading(dsn) as is_third:
+    with backfill_lock(dsn) as is_third:
         assert is_third
-    with pytest.raises(StoreUnavailable), reading("host=127.0.0.1 port=1 connect_timeout=1"):
+    with pytest.raises(StoreUnavailable), backfill_lock("host=127.0.0.1 port=1 connect_timeout=1"):
         pass
 
 

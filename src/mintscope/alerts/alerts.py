@@ -247,7 +247,7 @@ class Alerts:
         signal_id = rows.signals.insert(user_id, asked, nonce, at)
         if key_hash is not None:
             rows.made.insert(key_hash, IdempotencyRecord(wanted, signal_id), at)
-        rows.turn.touch()
+        rows.lease.touch()
         return _kept(rows, signal_id)
 
     def _change(
@@ -294,7 +294,7 @@ class Alerts:
             rows.signals.update(signal_id, webhook_at=at)
         if asked.webhook_url != before.webhook_url or asked.is_active > before.is_active:
             rows.signals.update(signal_id, webhook_failed_at=None)
-        rows.turn.touch()
+        rows.lease.touch()
         return _kept(rows, signal_id)
 
     def _denied(
@@ -354,7 +354,7 @@ def _delete(rows: AccountRows, user_id: UserId, signal_id: SignalId) -> Sequence
     if _find(rows, user_id, signal_id) is None:
         return None
     rows.signals.delete(signal_id)
-    rows.turn.touch()
+    rows.lease.touch()
     return rows.signals.of_user(user_id)
 
 
@@ -469,9 +469,9 @@ class AlertWriter:
         )
 
     async def take(self) -> AlertStanding | None:
-        """Take the turn to evaluate, and return the position; None if another process has it."""
+        """Take the evaluation lease, and return the position; None if another process has it."""
         now = self.clock.now()
-        standing = await self.store.read(lambda rows: rows.turn.standing())
+        standing = await self.store.read(lambda rows: rows.lease.standing())
         is_ours = standing.holder == self.holder
         if is_ours and now + self.lease_ms // 2 < standing.held_until <= now + self.lease_ms:
             return standing
@@ -480,12 +480,12 @@ class AlertWriter:
         return await self.store.transact(lambda rows: self._hold(rows, now))
 
     async def leave(self) -> None:
-        """Give up the turn, if this process has it, so that another process evaluates at once."""
+        """Give up the lease, if this process has it, so that another process evaluates at once."""
         await self.store.transact(self._leave)
 
     async def standing(self) -> AlertStanding:
         """Return the position of the evaluation, whichever process runs it."""
-        return await self.store.read(lambda rows: rows.turn.standing())
+        return await self.store.read(lambda rows: rows.lease.standing())
 
     async def revisions(self, after: SignalId) -> Mapping[SignalId, int]:
         """Return the revisions of the next signals after *after*; empty if there are no more."""
@@ -501,7 +501,7 @@ class AlertWriter:
 
     async def bases(self) -> Sequence[MintBase]:
         """Return the starting points of mints."""
-        return await self.store.read(lambda rows: rows.turn.bases())
+        return await self.store.read(lambda rows: rows.lease.bases())
 
     async def write(self, packed: PackedOutcome) -> bool:
         """Store *packed*, all or nothing; return False if it starts at another position."""
@@ -530,32 +530,32 @@ class AlertWriter:
         for signal in expired:
             rows.signals.update(signal.signal_id, is_active=False, ended_at=now)
         if expired:
-            rows.turn.touch()
+            rows.lease.touch()
 
     def _hold(self, rows: AccountRows, now: UnixMs) -> AlertStanding | None:
-        standing = rows.turn.standing()
+        standing = rows.lease.standing()
         if standing.holder != self.holder and _is_held(standing, now):
             return None
-        rows.turn.hold(self.holder, UnixMs(now + self.lease_ms))
-        return rows.turn.standing()
+        rows.lease.hold(self.holder, UnixMs(now + self.lease_ms))
+        return rows.lease.standing()
 
     def _leave(self, rows: AccountRows) -> None:
-        if rows.turn.standing().holder == self.holder:
-            rows.turn.hold(self.holder, UnixMs(0))
+        if rows.lease.standing().holder == self.holder:
+            rows.lease.hold(self.holder, UnixMs(0))
 
     def _write(
         self, rows: AccountRows, packed: PackedOutcome, now: UnixMs, symbols: Symbols
     ) -> bool:
-        standing = rows.turn.standing()
+        standing = rows.lease.standing()
         outcome = packed.outcome
         if standing.holder != self.holder or standing.seq != outcome.since_seq:
             return False
         rows.signals.keep_states(packed.states)
         if outcome.fired:
             self._tell(rows, outcome, now, symbols)
-        rows.turn.drop_bases(outcome.dropped)
-        rows.turn.keep_bases(packed.bases, dict.fromkeys(outcome.idle, outcome.seq))
-        rows.turn.advance(outcome.seq)
+        rows.lease.drop_bases(outcome.dropped)
+        rows.lease.keep_bases(packed.bases, dict.fromkeys(outcome.idle, outcome.seq))
+        rows.lease.advance(outcome.seq)
         return True
 
     def _tell(self, rows: AccountRows, outcome: Outcome, now: UnixMs, symbols: Symbols) -> None:

@@ -186,7 +186,7 @@ class DueWebhook(NamedTuple):
     body: bytes
 
 
-class Turn(NamedTuple):
+class DeliveryBatch(NamedTuple):
     """The webhooks of one signal in one batch, after *failures* failures in a row."""
 
     signal_id: SignalId
@@ -215,9 +215,9 @@ class Attempt(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A turn, and the outcome of each of its webhooks."""
+    """A batch, and the outcome of each of its webhooks."""
 
-    turn: Turn
+    batch: DeliveryBatch
     attempts: Sequence[Attempt]
 
 
@@ -260,7 +260,7 @@ class Deliveries:
                 break
         return dropped
 
-    async def lease(self, sending: Collection[Turn]) -> Sequence[Turn]:
+    async def lease(self, sending: Collection[DeliveryBatch]) -> Sequence[DeliveryBatch]:
         """Lease webhooks to send besides *sending*, some of each signal that is due.
 
         A signal whose webhooks fail takes places only of those kept for such signals.
@@ -269,8 +269,8 @@ class Deliveries:
         room = AT_ONCE - _count(sending)
         if room <= 0 or not await self.queue.read(lambda queue: queue.is_due(now)):
             return []  # asked several times a second: the locks of others are left alone
-        failing = FAILING_AT_ONCE - _count([turn for turn in sending if turn.failures])
-        without = {turn.signal_id for turn in sending}
+        failing = FAILING_AT_ONCE - _count([batch for batch in sending if batch.failures])
+        without = {batch.signal_id for batch in sending}
 
         def claim(rows: SqlQueueRows) -> tuple[UnixMs, Sequence[DueAlert]]:
             until = UnixMs(now + self.lease_ms)
@@ -281,21 +281,21 @@ class Deliveries:
 
         signed_at, due = await self.queue.transact(claim)  # receivers refuse what is minutes off
         over: dict[FiringId, Told] = {}
-        turns = await self.store.read(
-            lambda rows: [self._turn(rows, each, signed_at, over) for each in due]
+        batches = await self.store.read(
+            lambda rows: [self._batch(rows, each, signed_at, over) for each in due]
         )
-        lost = [each for each, turn in zip(due, turns, strict=True) if turn is None]
+        lost = [each for each, batch in zip(due, batches, strict=True) if batch is None]
         if lost or over:
             await self.queue.transact(lambda rows: _let_go(rows, lost, over, now))
-        return [turn for turn in turns if turn is not None]
+        return [batch for batch in batches if batch is not None]
 
     async def note(self, ended: Sequence[Ended]) -> Sequence[Ended]:
-        """Store the outcomes of turns together; return the turns that were a signal's last."""
+        """Store the outcomes of batches together; return the batches that were a signal's last."""
         now = self.clock.now()
         last = [each for each in ended if self._is_over(each, now)]
         if last:  # first, for it is done again where the rest is not noted
             await self.store.transact(lambda rows: _disable(rows, last, now))
-        over = {each.turn.signal_id for each in last}
+        over = {each.batch.signal_id for each in last}
         await self.queue.transact(lambda rows: self._note(rows, ended, over, now))
         return last
 
@@ -332,10 +332,10 @@ class Deliveries:
             reason=TOO_LATE if is_late else None,
         )
 
-    def _turn(
+    def _batch(
         self, rows: AccountRows, due: DueAlert, signed_at: UnixMs, over: dict[FiringId, Told]
-    ) -> Turn | None:
-        """Return the turn of a due signal; None if it was deleted or has no webhook.
+    ) -> DeliveryBatch | None:
+        """Return the batch of a due signal; None if it was deleted or has no webhook.
 
         over   takes what is not sent: it is no longer kept, its account was taken back, or a
                process of the version before has sent it
@@ -361,7 +361,7 @@ class Deliveries:
             sent = firing.after(waiting.attempts)
             headers, body = self._message(signal, sent, signed_at)
             webhooks.append(DueWebhook(sent, signal.rule.webhook_url, headers, body))
-        return Turn(due.signal_id, signal.user_id, due.failures, webhooks)
+        return DeliveryBatch(due.signal_id, signal.user_id, due.failures, webhooks)
 
     def _message(self, signal: Alert, firing: Firing, now: UnixMs) -> tuple[dict[str, str], bytes]:
         nonces = [signal.nonce]
@@ -381,8 +381,8 @@ class Deliveries:
     def _note(
         self, rows: SqlQueueRows, ended: Sequence[Ended], over: Collection[SignalId], now: UnixMs
     ) -> None:
-        for turn, attempts in ended:
-            is_over = turn.signal_id in over
+        for batch, attempts in ended:
+            is_over = batch.signal_id in over
             rows.note(
                 {
                     each.firing.firing_id: Told(
@@ -397,11 +397,13 @@ class Deliveries:
                 }
             )
             if is_over:
-                rows.give_up(turn.signal_id, now, DISABLED)
+                rows.give_up(batch.signal_id, now, DISABLED)
             else:
-                rows.schedule(turn.signal_id, *self._next(turn, attempts, now))
+                rows.schedule(batch.signal_id, *self._next(batch, attempts, now))
 
-    def _next(self, turn: Turn, attempts: Sequence[Attempt], now: UnixMs) -> tuple[int, UnixMs]:
+    def _next(
+        self, batch: DeliveryBatch, attempts: Sequence[Attempt], now: UnixMs
+    ) -> tuple[int, UnixMs]:
         """Return the failures in a row, and the time of the next try.
 
         Later and later, the last time when *retry_ms_max* is over for what waits longest.
@@ -409,10 +411,10 @@ class Deliveries:
         failed = [each.firing for each in attempts if each.has_failed]
         rests_s = [each.retry_after_s for each in attempts if each.retry_after_s is not None]
         if failed:
-            pause_ms = min(RETRY_MS_MIN << min(turn.failures, 16), RETRY_MS_MAX)
+            pause_ms = min(RETRY_MS_MIN << min(batch.failures, 16), RETRY_MS_MAX)
             end = min(self._end(firing) for firing in failed)
-            return turn.failures + 1, UnixMs(min(now + pause_ms, end))
-        failures = turn.failures if len(rests_s) == len(attempts) else 0
+            return batch.failures + 1, UnixMs(min(now + pause_ms, end))
+        failures = batch.failures if len(rests_s) == len(attempts) else 0
         return failures, UnixMs(now + max(rests_s, default=0) * SECOND_MS)
 
     def _end(self, firing: Firing) -> UnixMs:
@@ -428,8 +430,8 @@ def _is_done(firing: Firing) -> bool:
     return firing.delivered_at is not None or firing.given_up_at is not None
 
 
-def _count(turns: Collection[Turn]) -> int:
-    return sum(len(turn.webhooks) for turn in turns)
+def _count(batches: Collection[DeliveryBatch]) -> int:
+    return sum(len(batch.webhooks) for batch in batches)
 
 
 def _take_in(
@@ -451,7 +453,7 @@ def _let_go(
 def _disable(rows: AccountRows, last: Sequence[Ended], now: UnixMs) -> None:
     """Send nothing more for these signals, and notify their owners."""
     for each in last:
-        signal = rows.signals.get(each.turn.signal_id)
+        signal = rows.signals.get(each.batch.signal_id)
         if signal is None or signal.webhook_failed_at is not None:
             continue  # it was deleted meanwhile, or that was noted before
         rows.signals.update(signal.signal_id, webhook_failed_at=now)

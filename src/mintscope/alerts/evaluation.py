@@ -446,7 +446,7 @@ class Waiting(NamedTuple):
 
 
 class DueAlert(NamedTuple):
-    """A signal whose turn it is, after *failures* failures in a row."""
+    """A signal that is due, after *failures* failures in a row."""
 
     signal_id: SignalId
     failures: int

@@ -39,7 +39,7 @@ LOG = structlog.get_logger(__name__)
 
 @dataclass(kw_only=True, eq=False)
 class AlertEvaluator:
-    """Evaluates the signals while it is the turn of this process.
+    """Evaluates the signals while this process holds the lease.
 
     wait   is called between two looks
     """
@@ -61,7 +61,7 @@ class AlertEvaluator:
         self._looked_at_s = self.clock.monotonic_s()
 
     async def run(self) -> None:
-        """Evaluate until cancelled, then give up the turn; start over after a failure."""
+        """Evaluate until cancelled, then give up the lease; start over after a failure."""
         try:
             while True:
                 try:
@@ -87,7 +87,7 @@ class AlertEvaluator:
             )
 
     async def round(self) -> None:
-        """Evaluate everything committed to the log, if it is this process's turn."""
+        """Evaluate everything committed to the log, if this process holds the lease."""
         standing = await self.writer.take()
         if standing is None:
             self._seq = None

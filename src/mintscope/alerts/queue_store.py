@@ -119,7 +119,7 @@ class SqlQueueRows:
         return None if found is None else FiringId(found)
 
     def is_due(self, now: UnixMs) -> bool:
-        """Return whether the turn of any signal has come."""
+        """Return whether any signal is due."""
         return bool(self._db.execute(IS_DUE, (self.time(now),)).get)
 
     def time(self, now: UnixMs) -> UnixMs:
@@ -211,7 +211,7 @@ class SqlQueueRows:
         )
 
     def schedule(self, signal_id: SignalId, failures: int, due_at: UnixMs) -> None:
-        """Set the next turn of a signal to *due_at*, if it has a waiting webhook."""
+        """Set the next attempt of a signal to *due_at*, if it has a waiting webhook."""
         self._db.execute(SCHEDULE, (failures, self.time(due_at), signal_id))
 
     def give_up(self, signal_id: SignalId, at: UnixMs, reason: str) -> None:

@@ -2,8 +2,8 @@
 
 Sending webhooks: takes them out of the queue and notes what became of them.
 
-The webhooks sent for a signal at once are a turn: one that is slow keeps its places, and delays
-only those of its own signal.  Outcomes of turns are noted together, at each look. At least once: if
+The webhooks sent for a signal at once are a batch: a slow one keeps its places, and delays only
+those of its own signal.  Outcomes of batches are stored together, at each look. At least once: if
 a process is killed after it sent one and before it noted that, it is sent again, under the same
 `webhook-id`.
 
@@ -39,7 +39,7 @@ from urllib.parse import urlsplit
 import httpx
 import structlog
 
-from mintscope.alerts.deliveries import Attempt, Deliveries, DueWebhook, Ended, Turn
+from mintscope.alerts.deliveries import Attempt, Deliveries, DeliveryBatch, DueWebhook, Ended
 from mintscope.kit.audit import UserId
 from mintscope.kit.clock import Clock
 from mintscope.kit.errors import ServiceUnavailable
@@ -315,12 +315,12 @@ class WebhookSender:
     post: WebhookPost
     receivers: Receivers
     clock: Clock
-    _sending: dict[asyncio.Task[Ended], Turn] = field(default_factory=dict, init=False)
+    _sending: dict[asyncio.Task[Ended], DeliveryBatch] = field(default_factory=dict, init=False)
     _counted_at_s: float | None = field(default=None, init=False)
     _swept_at_s: float | None = field(default=None, init=False)
 
     async def run(self) -> None:
-        """Send webhooks, each within a second of its turn, until cancelled."""
+        """Send webhooks, each within a second of its due time, until cancelled."""
         try:
             while True:
                 try:
@@ -349,10 +349,10 @@ class WebhookSender:
         if dropped:
             WEBHOOKS.labels("dropped").inc(dropped)
             log.info("webhooks were dropped: too many of a signal wait", count=dropped)
-        turns = await self.deliveries.lease(self._sending.values())
-        for turn in turns:
-            self._sending[asyncio.create_task(self._send(turn))] = turn
-        return sum(len(turn.webhooks) for turn in turns)
+        batches = await self.deliveries.lease(self._sending.values())
+        for batch in batches:
+            self._sending[asyncio.create_task(self._send(batch))] = batch
+        return sum(len(batch.webhooks) for batch in batches)
 
     async def settle(self) -> None:
         """Wait for all webhooks in progress, raise any error, and store the outcomes."""
@@ -367,12 +367,12 @@ class WebhookSender:
         """Free the places of ended webhooks, and store their outcomes."""
         ended = []
         for task in [task for task in self._sending if task.done()]:
-            turn = self._sending.pop(task)
+            batch = self._sending.pop(task)
             trouble = task.exception()
             if trouble is None:
                 ended.append(task.result())
             else:
-                log.warning("a webhook was not sent", signal=turn.signal_id, exc_info=trouble)
+                log.warning("a webhook was not sent", signal=batch.signal_id, exc_info=trouble)
         await self._note(ended)
 
     async def _note(self, ended: list[Ended]) -> None:
@@ -383,18 +383,18 @@ class WebhookSender:
         except ServiceUnavailable as trouble:  # it is sent once more
             log.warning("what became of webhooks was not noted", why=str(trouble))
             return
-        over = {each.turn.signal_id for each in last}
-        for turn, attempts in ended:
+        over = {each.batch.signal_id for each in last}
+        for batch, attempts in ended:
             for each in attempts:
-                WEBHOOKS.labels(_outcome(each, is_last=turn.signal_id in over)).inc()
+                WEBHOOKS.labels(_outcome(each, is_last=batch.signal_id in over)).inc()
             failed = [each for each in attempts if each.has_failed]
             if failed:
                 log.info(
                     "a webhook was not accepted",
-                    signal=turn.signal_id,
+                    signal=batch.signal_id,
                     firing=failed[0].firing.firing_id,
                     reason=failed[0].reason,
-                    is_last=turn.signal_id in over,
+                    is_last=batch.signal_id in over,
                 )
 
     async def _keep(self) -> None:
@@ -409,14 +409,14 @@ class WebhookSender:
             await self.deliveries.sweep()
             self._swept_at_s = now_s
 
-    async def _send(self, turn: Turn) -> Ended:
-        tried = (self._try(turn, webhook) for webhook in turn.webhooks)
-        return Ended(turn, await asyncio.gather(*tried))
+    async def _send(self, batch: DeliveryBatch) -> Ended:
+        tried = (self._try(batch, webhook) for webhook in batch.webhooks)
+        return Ended(batch, await asyncio.gather(*tried))
 
-    async def _try(self, turn: Turn, webhook: DueWebhook) -> Attempt:
+    async def _try(self, batch: DeliveryBatch, webhook: DueWebhook) -> Attempt:
         firing = webhook.firing
         host = urlsplit(webhook.url).hostname or ""
-        retry_after_s = await self.receivers.admit(host, turn.user_id)
+        retry_after_s = await self.receivers.admit(host, batch.user_id)
         if retry_after_s is not None:
             return Attempt(firing, retry_after_s=retry_after_s)
         try:

@@ -19,7 +19,7 @@ def open_checkout(ledger: CreditLedger, merchant: Merchant | None) -> Checkout:
         ledger=ledger,
         debits=ledger if isinstance(ledger, DebitLedger) else None,
         merchant=merchant,
-        turn=FairQueue().next,
+        next_iteration=FairQueue().next,
         on_outcome=_count,
     )
 

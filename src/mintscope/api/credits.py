@@ -120,7 +120,7 @@ class RotateRoutes:
     merchant: Merchant | None
     clock: Clock
     rate_limit: RateLimit
-    _turn: asyncio.Lock = field(default_factory=asyncio.Lock)  # one new token for one request
+    _lock: asyncio.Lock = field(default_factory=asyncio.Lock)  # one new token for one request
 
     @Operation(
         "POST",
@@ -155,7 +155,7 @@ class RotateRoutes:
                 raise BadRequest(TWO_PROOFS)
             key = key or merchant.facilitator.entropy(GENERATED_KEY_BYTES).hex()
             tokens = self._new_tokens(merchant, f"token\n{caller.bearer}", key)
-            async with self._turn:
+            async with self._lock:
                 # First what was answered before: a token that was rotated is no credential.
                 rotated = await self._find(tokens) or await self._rotate(
                     request, merchant, self.gate.credit_token(caller), tokens[0]
@@ -219,9 +219,9 @@ class RotateRoutes:
             raise InvalidProof(EXPIRED if flaw is RotationDenied.EXPIRED else NOT_PROVEN)
         tokens = self._new_tokens(merchant, "wallet", proof.challenge)
         token = tokens[0]
-        # Before the turn: others do not wait for the chain.
+        # Before the lock: others do not wait for the chain.
         await _adopt_lost(merchant, claim, address=self.gate.address(request))
-        async with self._turn:
+        async with self._lock:
             again = await self._find(tokens)
             if again is not None:
                 return again

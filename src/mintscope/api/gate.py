@@ -331,7 +331,7 @@ class SignIns:
             ) from cause
         facilitator = merchant.facilitator
         now = facilitator.clock.now()
-        await self._checkout.turn()  # for the signature is checked here
+        await self._checkout.next_iteration()  # for the signature is checked here
         flaw = find_flaw(
             [each.rotation for each in facilitator.secrets.in_force(now)],
             sign_in,

@@ -26,7 +26,7 @@ from mintscope.app.running.list_worker import Order, store_apart
 from mintscope.app.running.logging import logs_json, set_level
 from mintscope.app.running.processes import Apply, Backoff, Reread, held, reloading
 from mintscope.app.sources import backfills_beside, following, mending_gaps, reading_backfills
-from mintscope.app.stores.stores import Market, expect_own_stores, open_market, turn
+from mintscope.app.stores.stores import Market, expect_own_stores, open_market, write_lock
 from mintscope.ingest.coverage import VenueWatch, show_programs
 from mintscope.ingest.pipeline import Ingest, Writing, WrongChain, newest_stored
 from mintscope.kit.checks import Check
@@ -113,7 +113,7 @@ async def _run_on(
 
 async def _run_once(config: Config, progress: Progress, clock: Clock) -> None:
     """Ingest while this process holds the right to write."""
-    own = turn(config)
+    own = write_lock(config)
     async with own.held():
         working = asyncio.create_task(_ingest(config, progress, clock, own.epoch))
         keeping = asyncio.create_task(own.keep())

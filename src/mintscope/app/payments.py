@@ -509,7 +509,7 @@ def _maintenance(  # noqa: PLR0913 - one argument for each part
         chain=chain,
         store=money.payments,
         books=money.maintenance_books,
-        turn=money.audit_turn,
+        lease=money.audit_lease,
         orphans=money.orphan_books,
         auditor=auditor,
         reconciler=reconciler,

@@ -6,7 +6,7 @@ The node that is configured: as blocks are read from it, and as it is asked besi
 
 Mending gaps, in the process of ingest.
 
-Reading the pasts that administrators ask for, in the process of ingest.
+Reading the backfills that administrators ask for, in the process of ingest.
 
 Requests of `mintscope doctor` to a source of blocks: as ingest makes them, but only once.
 """
@@ -25,7 +25,7 @@ from mintscope.app.config.config import ChainConfig
 from mintscope.app.config.groups import Config
 from mintscope.app.maintenance import running
 from mintscope.app.running.decode_worker import decoder
-from mintscope.app.stores.stores import Market, reading_turn
+from mintscope.app.stores.stores import Market, backfill_lock
 from mintscope.dex.outcome import Swap
 from mintscope.history.backfill import IncompleteBackfill, Kind, MendPlan, Survey
 from mintscope.history.mending import DailyCalls, GapMending, is_read, settled
@@ -198,7 +198,7 @@ class BackfillReading:
         missing = 0 if job is None else job.missing
         if missing and not incomplete:
             raise IncompleteBackfill(left_out(missing))
-        await fold_backfill(self._market.past_folding, mint)
+        await fold_backfill(self._market.backfill_folding, mint)
         return missing
 
     def _decode(
@@ -286,7 +286,7 @@ async def gap_mending(config: Config, market: Market, clock: Clock) -> AsyncIter
             reading=market.history_reading,
             jobs=market.history_jobs,
             source=_Source(market, reading, chain.gap_rate_pools),
-            turn=partial(reading_turn, config),
+            lock=partial(backfill_lock, config),
             plan=MendPlan(chain.gap_mend_after_s, chain.gap_attempts_max, chain.gap_calls_per_day),
             clock=clock,
         )
@@ -326,15 +326,15 @@ async def reading_backfills(config: Config, market: Market, clock: Clock) -> Asy
             queue=market.history_queue,
             reading=market.history_reading,
             jobs=market.history_jobs,
-            past=_Past(market, reading),
-            turn=partial(reading_turn, config),
+            source=_BackfillSource(market, reading),
+            lock=partial(backfill_lock, config),
             clock=clock,
         )
-        async with running(asked.run, "asked pasts"):
+        async with running(asked.run, "backfills"):
             yield
 
 
-class _Past:
+class _BackfillSource:
     """Implements BackfillSource."""
 
     def __init__(self, market: Market, reading: BackfillReading) -> None:

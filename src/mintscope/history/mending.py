@@ -117,7 +117,7 @@ async def is_read(jobs: SqlHistory, mint: Mint, settled_slot: Slot) -> bool:
 class GapMending:
     """Mends gaps, one attempt at a time.
 
-    turn    held while a past is read; raises BackfillIsRead
+    lock    held while a past is read; raises BackfillIsRead
     """
 
     mends: SqlGapMends
@@ -126,7 +126,7 @@ class GapMending:
     reading: SqlHistory
     jobs: SqlHistory
     source: GapSource
-    turn: Callable[[], AbstractAsyncContextManager[None]]
+    lock: Callable[[], AbstractAsyncContextManager[None]]
     plan: MendPlan
     clock: Clock
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -239,7 +239,7 @@ class GapMending:
         failures: list[Exception] = []
         for mint in sorted(set(await self.source.traded(gap)) - {WSOL}):
             try:
-                async with self.turn():
+                async with self.lock():
                     await self._read(mint, moment)
             except BackfillIsRead:
                 raise

@@ -89,14 +89,14 @@ class _Doing:
 class BackfillQueue:
     """Estimates and reads the requested backfills.
 
-    turn    held while a past is read; raises BackfillIsRead
+    lock    held while a past is read; raises BackfillIsRead
     """
 
     queue: SqlBackfillJobs
     reading: SqlHistory
     jobs: SqlHistory
-    past: BackfillSource
-    turn: Callable[[], AbstractAsyncContextManager[None]]
+    source: BackfillSource
+    lock: Callable[[], AbstractAsyncContextManager[None]]
     clock: Clock
     pause: Pause = asyncio.sleep
 
@@ -173,19 +173,19 @@ class BackfillQueue:
 
     async def _survey(self, doing: _Doing) -> Survey:
         ask = doing.ask
-        return await self._patiently(doing, lambda: self.past.survey(ask.mint, ask.from_time))
+        return await self._patiently(doing, lambda: self.source.survey(ask.mint, ask.from_time))
 
     async def _read(self, doing: _Doing) -> None:
         while True:
             try:
-                async with self.turn():
-                    await self._read_in_turn(doing)
+                async with self.lock():
+                    await self._read_locked(doing)
                     return
             except BackfillIsRead as other:
                 doing.words = f"Waits: {other}"
                 await self.pause(LOOK_S)
 
-    async def _read_in_turn(self, doing: _Doing) -> None:
+    async def _read_locked(self, doing: _Doing) -> None:
         ask = doing.ask
         from_time = await self._begun(doing)
         while from_time is not None:
@@ -229,7 +229,7 @@ class BackfillQueue:
     async def _read_on(self, doing: _Doing, from_time: UnixS) -> None:
         mint = doing.ask.mint
         try:
-            await self.past.read(mint, from_time, doing.count)
+            await self.source.read(mint, from_time, doing.count)
         except IncompleteBackfill as missing:
             days = math.ceil((self.clock.now() / SECOND_MS - from_time) / DAY_S)
             raise ValueError(KEPT.format(missing, mint, days)) from missing

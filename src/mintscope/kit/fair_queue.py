@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 
 class FairQueue:
-    """Runs one task in each turn of the event loop, in order of arrival."""
+    """Runs one task in each iteration of the event loop, in order of arrival."""
 
     def __init__(self) -> None:
         self._waiting: deque[Callable[[], bool]] = deque()
         self._is_taken = False
 
     async def next(self) -> None:
-        """Wait for a separate turn; a single caller does not wait."""
+        """Wait for a separate iteration; a single caller does not wait."""
         if self.take():
             return
         turn = asyncio.get_running_loop().create_future()
@@ -31,7 +31,7 @@ class FairQueue:
         await turn
 
     def take(self) -> bool:
-        """Take the current turn; return False if it is taken, and then use `wait`."""
+        """Take the current iteration; return False if it is taken, and then use `wait`."""
         if self._is_taken:
             return False
         self._is_taken = True
@@ -39,7 +39,7 @@ class FairQueue:
         return True
 
     def wait(self, go_on: Callable[[], bool]) -> None:
-        """Call *go_on* in a separate turn; it returns False if it no longer needs the turn."""
+        """Call *go_on* in a separate iteration; it returns False if no longer needed."""
         self._waiting.append(go_on)
 
     def _pass_on(self) -> None:

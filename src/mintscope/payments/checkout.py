@@ -317,7 +317,7 @@ class PaymentCharge(msgspec.Struct, frozen=True, gc=False):
         if isinstance(self.payment, Settled):
             return self.payment
         outcome = await self.payment.settle(await wanted())
-        await self.checkout.turn()  # many are confirmed in the same block
+        await self.checkout.next_iteration()  # many are confirmed in the same block
         return await self.checkout.expect_settled(self.merchant, self.order, outcome)
 
 
@@ -329,14 +329,14 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
 
     debits        takes several credits at once, and those of API keys; None if none are taken
     merchant      None if only credits are taken
-    turn          awaited around costly steps, so that other requests are served between them
+    next_iteration  awaited around costly steps, so that other requests are served between them
     on_outcome    called with the outcome of each payment
     """
 
     ledger: CreditLedger
     debits: DebitLedger | None
     merchant: Merchant | None
-    turn: Callable[[], Awaitable[None]]
+    next_iteration: Callable[[], Awaitable[None]]
     on_outcome: Callable[[Outcome], None]
 
     def authorize_credit(
@@ -362,7 +362,7 @@ class Checkout(msgspec.Struct, frozen=True, kw_only=True):
         merchant = self.merchant
         if merchant is None:
             raise CheckoutRefused(NothingForSale())
-        await self.turn()  # for the signature is checked here
+        await self.next_iteration()  # for the signature is checked here
         demand = Demand(resource=order.resource, key=key, address=address)
         found = await merchant.facilitator.present(presented, demand)
         if isinstance(found, VerifiedPayment):

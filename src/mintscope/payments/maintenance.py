@@ -66,7 +66,7 @@ class PaymentMaintenance:
     chain: PaymentChain
     store: PaymentStore
     books: SqlPaymentBooks
-    turn: AuditLease
+    lease: AuditLease
     orphans: OrphanBooks
     auditor: Auditor
     reconciler: Reconciler
@@ -154,7 +154,7 @@ class PaymentMaintenance:
             await asyncio.sleep(REFRESH_SLOTS * self.slot_s())
 
     async def _audit(self) -> None:
-        if await self.turn.is_auditor():
+        if await self.lease.is_auditor():
             await self._audit_books()
         await self._measure_books()
 

@@ -21,7 +21,7 @@ from mintscope.accounts.people.store import AccountConnections
 from mintscope.alerts.alert import Alert, AlertRule
 from mintscope.alerts.alerts import Alerts, AlertWriter
 from mintscope.alerts.conditions import Field, SignalKind
-from mintscope.alerts.deliveries import Attempt, Deliveries, Ended, Turn
+from mintscope.alerts.deliveries import Attempt, Deliveries, DeliveryBatch, Ended
 from mintscope.alerts.queue_store import SqlWebhookQueue
 from mintscope.app.stores.money import SqlAccountStore
 from mintscope.kit.clock import SystemClock
@@ -155,8 +155,8 @@ async def test_a_webhook_that_failed_is_due_again_in_ten_seconds(machines: list[
         tested = await machine.signals().test(signal.user_id, signal.signal_id)
         assert tested is not None
         await machine.deliveries().take_in()
-        turn = Turn(signal.signal_id, signal.user_id, 0, [])
-        await machine.deliveries().note([Ended(turn, [Attempt(tested, "no")])])
+        batch = DeliveryBatch(signal.signal_id, signal.user_id, 0, [])
+        await machine.deliveries().note([Ended(batch, [Attempt(tested, "no")])])
         kept = await machine.signals().firings(signal.user_id, signal.signal_id, None, 1)
         assert kept is not None
         assert kept[0].due_at is not None

@@ -46,7 +46,7 @@ async def test_how_many_webhooks_wait_and_for_how_long(tmp_path: Path) -> None:
     now = SystemClock().now()
     old = UnixMs(now - (1 + config.signals.webhook_retry_s) * 1_000)
     async with open_money(config, SystemClock()) as money:
-        await money.accounts.read(lambda rows: rows.turn.standing())
+        await money.accounts.read(lambda rows: rows.lease.standing())
         for number, fired_at in ((1, now), (2, old)):
             new = [NewWebhook(FiringId(number), SignalId(1), fired_at)]
             await money.webhooks.transact(

@@ -88,8 +88,6 @@ def two_banks() -> list[Update]:
 
 def test_the_first_of_two_banks_dies_and_the_second_is_given_out() -> None:
     buffer = buffer_after(
-        
-    )
         *two_banks(), status(10, DEAD, 1), status(10, CONFIRMED, 2), part(11, 0, 3)
     )
 

@@ -86,9 +86,9 @@ class Scene:
             await self.signals.delete(self.user_id, signal.signal_id)
 
         def forget(rows: AccountRows) -> None:
-            rows.turn.drop_bases([MINT])
-            rows.turn.hold(b"", UnixMs(0))
-            rows.turn.advance(0)
+            rows.lease.drop_bases([MINT])
+            rows.lease.hold(b"", UnixMs(0))
+            rows.lease.advance(0)
 
         await self.store.transact(forget)
         self.log = begun_log()

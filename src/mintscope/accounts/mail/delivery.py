@@ -142,7 +142,8 @@ async def connected(server: MailServer) -> AsyncIterator[SMTP]:
                 await client.quit()
     finally:
         client.close()
-        await asyncio.sleep(0)  # the socket is closed in the next turn of the loop, if there is one
+        # The socket is closed in the next iteration of the event loop, if there is one.
+        await asyncio.sleep(0)
 
 
 def message_of(email: Email, *, sender: str, name: str, at: UnixMs) -> EmailMessage:

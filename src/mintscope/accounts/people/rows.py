@@ -81,7 +81,7 @@ class AccountRows:
     told: SqlAlertEmailRows
     chats: SqlTelegramChatRows
     telegram: SqlTelegramRows
-    turn: SqlLeaseRows
+    lease: SqlLeaseRows
 
 
 class AccountStore(Protocol):

@@ -87,7 +87,7 @@ def remove(rows: AccountRows, user: User, actor: Actor, at: UnixMs, **detail: st
     revoked = end_access(rows, user.user_id, at)
     for signal in rows.signals.of_user(user.user_id):
         rows.signals.delete(signal.signal_id)
-        rows.turn.touch()
+        rows.lease.touch()
     unlink_telegram(rows, user.user_id, actor, at)
     rows.credits.set_spend_level(user.user_id, None, 0)
     if user.kind is UserKind.PERSON:
@@ -357,7 +357,7 @@ def _end_alerts(rows: AccountRows, user_id: UserId, since: UnixMs, at: UnixMs) -
             rows.firings.give_up(signal.signal_id, at, TAKEN_BACK)
             webhooks += signal.rule.webhook_url is not None
     if alerts or webhooks:
-        rows.turn.touch()
+        rows.lease.touch()
     return alerts, webhooks
 
 

@@ -25,7 +25,7 @@ from mintscope.app.cli.stores import EXIT_NOT_DONE, with_market
 from mintscope.app.cli.table import BadTable, rows
 from mintscope.app.config.groups import Config
 from mintscope.app.sources import BackfillReading, begin_of, left_out, open_backfill
-from mintscope.app.stores.stores import Market, reading_turn
+from mintscope.app.stores.stores import Market, backfill_lock
 from mintscope.history.backfill import CannotImport, Cost, ImportedCandle, Stage, expect_candle
 from mintscope.kit.clock import SystemClock
 from mintscope.kit.errors import InvalidTokenAddress
@@ -222,7 +222,10 @@ class Giving:
         Raises    ValueError where there is nothing to read; SourceError
         """
         self.from_time = await begin_of(market, self.mint, self.from_time, again=self.again)
-        async with reading_turn(config), open_backfill(config, market, self.calls_per_s) as reading:
+        async with (
+            backfill_lock(config),
+            open_backfill(config, market, self.calls_per_s) as reading,
+        ):
             job = await market.history_jobs.one(self.mint)
             if job is not None and job.goes_on(self.from_time):
                 self.from_time = job.from_time

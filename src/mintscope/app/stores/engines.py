@@ -17,7 +17,7 @@ from mintscope.market.follow.tailer import Wait
 from mintscope.market.ports import Retention
 
 
-class Turn(Protocol):
+class WriteLock(Protocol):
     """The right to write the market, and the epoch that its holder writes in."""
 
     @property
@@ -66,10 +66,10 @@ class Engine(Protocol):
     def opened(self, kind: str) -> AbstractContextManager[Database]:
         """Open the tables of *kind*, money or market, for a short time; they are migrated."""
 
-    def turn(self) -> Turn:
+    def write_lock(self) -> WriteLock:
         """Return the right of this process to write the market, as a lock."""
 
-    def reading(self) -> AbstractContextManager[None]:
+    def backfill_lock(self) -> AbstractContextManager[None]:
         """Hold the exclusive right to read a backfill.  Raises BackfillIsRead if it is taken."""
 
     def windows(self) -> WindowStore | None:

@@ -122,7 +122,7 @@ class Market:
         return self._history
 
     @property
-    def past_folding(self) -> SqlHistory:
+    def backfill_folding(self) -> SqlHistory:
         """Backfills, for their fold."""
         return self._history
 

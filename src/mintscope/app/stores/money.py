@@ -97,7 +97,7 @@ def rows_of(db: Database) -> AccountRows:
         told=SqlAlertEmailRows(db, firings, signals),
         chats=SqlTelegramChatRows(db),
         telegram=SqlTelegramRows(db, firings, signals),
-        turn=SqlLeaseRows(db),
+        lease=SqlLeaseRows(db),
     )
 
 
@@ -218,7 +218,7 @@ class Money:
         return self._books
 
     @property
-    def audit_turn(self) -> AuditLease:
+    def audit_lease(self) -> AuditLease:
         """The lease of the audit."""
         return self._books
 

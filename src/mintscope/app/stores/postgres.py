@@ -37,7 +37,7 @@ from mintscope.kit.sql.identity import IS_USED
 from mintscope.kit.sql.migrating import migrate_all, migrate_tables, rehearse, waits_for
 from mintscope.kit.sql.postgres import PostgresDatabase, WriteLock
 from mintscope.kit.sql.postgres_limits import PostgresWindows
-from mintscope.kit.sql.processes import IngestLock, MarketNotices, reading
+from mintscope.kit.sql.processes import IngestLock, MarketNotices, backfill_lock
 from mintscope.market.follow.tailer import Wait
 from mintscope.market.ports import DEFAULT_RETENTION, Retention
 from mintscope.market.store.postgres import PostgresMarketTables
@@ -302,14 +302,14 @@ class PostgresEngine:
         with closing(open_tables(self.place, kind)) as database:
             yield database
 
-    def turn(self) -> IngestLock:
+    def write_lock(self) -> IngestLock:
         """Return the lock of the process that writes the market."""
         return IngestLock(self.place)
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def backfill_lock(self) -> Iterator[None]:
         """Hold the exclusive right to read a backfill.  Raises BackfillIsRead if it is taken."""
-        with reading(self.place) as is_ours:
+        with backfill_lock(self.place) as is_ours:
             if not is_ours:
                 raise BackfillIsRead
             yield

@@ -289,7 +289,7 @@ def _unusable(kind: str, folder: Path, cause: Exception) -> UnusableStore:
 
 
 class OnlyOne:
-    """Implements Turn for the one process that holds the folder of all files."""
+    """Implements WriteLock for the one process that holds the folder of all files."""
 
     epoch = None
 
@@ -402,12 +402,12 @@ class SqliteEngine:
         with closing(SqliteDatabase(path, kind)) as database:
             yield database
 
-    def turn(self) -> OnlyOne:
+    def write_lock(self) -> OnlyOne:
         """Return the right to write, which the process that holds the folder always has."""
         return OnlyOne()
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
+    def backfill_lock(self) -> Iterator[None]:
         """Hold the exclusive right to read a backfill.  Raises BackfillIsRead if it is taken."""
         try:
             with held(self._folder, "history", may_be_open=True):

@@ -27,7 +27,7 @@ from mintscope.app.engine import engine_of, is_shared
 from mintscope.app.running.processes import commit
 from mintscope.app.stores.backup import copy_secrets
 from mintscope.app.stores.copying import Progress
-from mintscope.app.stores.engines import Secrets, Turn
+from mintscope.app.stores.engines import Secrets, WriteLock
 from mintscope.app.stores.folder import (
     MARKET_FILE,
     MONEY_FILE,
@@ -250,19 +250,19 @@ def _hashed(secret: bytes) -> str:
     return f"sha256:{sha256(secret).hexdigest()}"
 
 
-def turn(config: Config) -> Turn:
+def write_lock(config: Config) -> WriteLock:
     """Return the lock that permits this process to write.  Raises UnusableStore."""
-    return engine_of(config).turn()
+    return engine_of(config).write_lock()
 
 
 @asynccontextmanager
-async def reading_turn(config: Config) -> AsyncIterator[None]:
+async def backfill_lock(config: Config) -> AsyncIterator[None]:
     """Hold the installation's exclusive right to read a backfill during the block.
 
     Raises BackfillIsRead while another one is, StoreUnavailable.
     """
     with ExitStack() as stack:
-        await asyncio.to_thread(stack.enter_context, engine_of(config).reading())
+        await asyncio.to_thread(stack.enter_context, engine_of(config).backfill_lock())
         yield
 
 

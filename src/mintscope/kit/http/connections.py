@@ -161,7 +161,7 @@ class Connections:
 
     write_refusal   returns the response of a refusal, which no route has seen
     fast_path       answers plain requests before the application; None: nothing does
-    turns           in which connections are read that have not paid
+    queue           in which connections are read that have not paid
     websocket_paths where a connection may become a WebSocket
     """
 
@@ -170,7 +170,7 @@ class Connections:
     bounds: Bounds
     addresses: ClientAddresses
     fast_path: FastPath | None = None
-    turns: FairQueue = field(default_factory=FairQueue)
+    queue: FairQueue = field(default_factory=FairQueue)
     websocket_paths: Collection[bytes] = ()
     _groups: dict[str, Group] = field(default_factory=dict)
     _members: dict[Connection, tuple[Group, ...]] = field(default_factory=dict)

@@ -28,8 +28,8 @@ from mintscope.kit.http.whole_response import Flow, WholeResponse
 class PacedProtocol(asyncio.Protocol):
     """A connection that is read no faster than its client's allowed rate.
 
-    One connection is read in each turn of the event loop, and at once those whose last request was
-    paid for: so many others never stand before a client that pays.
+    One connection is read in each iteration of the event loop.  A connection whose last request was
+    paid for is read at once: so many others never stand before a client that pays.
 
     Made and shut down by a `uvicorn.Server`, as what its option `http` names.
 
@@ -125,11 +125,11 @@ class PacedProtocol(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
-        if self._has_paid or self.open_connections.turns.take():
+        if self._has_paid or self.open_connections.queue.take():
             self._read(data)
         else:
             self.flow.pause_reading()
-            self.open_connections.turns.wait(partial(self._read_in_turn, data))
+            self.open_connections.queue.wait(partial(self._read_queued, data))
             self._keep(self._keeps + len(data))
 
     def _read(self, data: bytes) -> None:
@@ -144,7 +144,7 @@ class PacedProtocol(asyncio.Protocol):
     def _read_behind_upgrade(self, data: bytes) -> None:
         """Read data after an upgrade, which is ignored unless this server speaks the protocol."""
 
-    def _read_in_turn(self, data: bytes) -> bool:
+    def _read_queued(self, data: bytes) -> bool:
         if self.transport.is_closing():
             return False
         self.flow.resume_reading()

@@ -65,22 +65,22 @@ class RateLimit:
 class AddressLimit:
     """Counts requests by client address, and four times as many by its IPv6 /48.
 
-    One of them goes on in each turn of the event loop, so that those who pay do not wait for all
-    that came at once.
+    One request goes on in each iteration of the event loop, so those who pay
+    need not wait for all that came at once.
     """
 
     def __init__(
-        self, limit: Limit, limits: Limits, *, addresses: ClientAddresses, turns: FairQueue
+        self, limit: Limit, limits: Limits, *, addresses: ClientAddresses, queue: FairQueue
     ) -> None:
         # Apart from accounts: strangers cannot crowd those out of memory.
         self._client = RateLimit(limits.limiter(limit, window=f"{limit.name}, by address"))
         self._site = RateLimit(limits.limiter(of_a_site(limit), window=f"{limit.name}, by site"))
         self._addresses = addresses
-        self._turns = turns
+        self._queue = queue
 
     async def pass_through(self, request: Request) -> None:
         """Count *request*, or raise RateLimited without counting it."""
-        await self._turns.next()
+        await self._queue.next()
         client, site = self._keys(request)
         if site != client:
             await self._site.pass_through(request, site)
@@ -109,11 +109,11 @@ class AddressLimits:
 
     limits: Limits
     addresses: ClientAddresses
-    turns: FairQueue = field(default_factory=FairQueue)
+    queue: FairQueue = field(default_factory=FairQueue)
 
     def of(self, limit: Limit) -> AddressLimit:
         """Return the counter of addresses against *limit*."""
-        return AddressLimit(limit, self.limits, addresses=self.addresses, turns=self.turns)
+        return AddressLimit(limit, self.limits, addresses=self.addresses, queue=self.queue)
 
     def by_account(self, limit: Limit) -> RateLimit:
         """Return the counter of accounts against *limit*, separate from addresses."""

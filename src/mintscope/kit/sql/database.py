@@ -274,7 +274,7 @@ class SessionLock(IntEnum):
     INGESTING = 100
     SERVING = 101
     AUDITING = 102
-    READING_A_PAST = 103
+    BACKFILLING = 103
 
 
 # A text in quotes is left alone; so is a cast (`::`).  A comment is a lock of rows, or a mistake.

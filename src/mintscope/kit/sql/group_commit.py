@@ -52,7 +52,7 @@ class _Soon(Enum):
     REST = auto()
 
 
-class _Turn:
+class _Batch:
     """A unit of work of the writer: a batch of items, or one job between two batches."""
 
     __slots__ = ("commit", "items", "waiters")
@@ -66,7 +66,7 @@ class _Turn:
 class GroupCommit(Generic[Item, Outcome]):
     """Turns `commit(items) -> outcomes` into an outcome per item.
 
-    A batch is what came in one turn of the event loop, or while the batch before it was written.
+    A batch holds the items of one iteration of the event loop, or of the time the last one took.
     It is handed to the writer at once, and its outcomes come back at once: the threads wake each
     other once a batch, however many items it holds.
 
@@ -96,9 +96,9 @@ class GroupCommit(Generic[Item, Outcome]):
         self._rest = rest
         self._delivered = delivered
         self._patience_s = patience_s
-        self._queue: SimpleQueue[_Turn | _Soon | None] = SimpleQueue()  # None ends the writer
-        self._under_way: deque[_Turn] = deque()  # with the writer, as it will take them
-        self._turns: deque[_Turn | None] = deque()  # that wait to be handed over
+        self._queue: SimpleQueue[_Batch | _Soon | None] = SimpleQueue()  # None ends the writer
+        self._under_way: deque[_Batch] = deque()  # with the writer, as it will take them
+        self._batches: deque[_Batch | None] = deque()  # that wait to be handed over
         self._is_planned = False  # they are handed over soon
         self._waiting_count = 0
         self._delivered_count = 0
@@ -150,7 +150,7 @@ class GroupCommit(Generic[Item, Outcome]):
         """Refuse new items, wait for the queued ones, and end the thread."""
         self._closed = True
         if self._thread is not None:
-            self._turns.append(None)
+            self._batches.append(None)
             self._hand_over()
             await asyncio.to_thread(self._thread.join)  # and hear its earlier calls to the loop
             await asyncio.sleep(0)  # and what follows that
@@ -162,11 +162,11 @@ class GroupCommit(Generic[Item, Outcome]):
             raise ServiceUnavailable("The ledger does not keep up; this request charged nothing.")
         if self._thread is None or self._watch is None:
             self._begin(asyncio.get_running_loop())
-        turns = self._turns
-        last = turns[-1] if turns else None
+        batches = self._batches
+        last = batches[-1] if batches else None
         if last is None or commit is _do or last.commit is not commit:
-            last = _Turn(commit)
-            turns.append(last)
+            last = _Batch(commit)
+            batches.append(last)
         last.items.append(item)
         last.waiters.append(waiter)
         self._waiting_count += 1
@@ -198,8 +198,8 @@ class GroupCommit(Generic[Item, Outcome]):
             overdue = ServiceUnavailable(
                 "The ledger does not answer in time; this request charged nothing."
             )
-            for turn in (*self._under_way, *self._turns):
-                for waiter in () if turn is None else turn.waiters:
+            for batch in (*self._under_way, *self._batches):
+                for waiter in () if batch is None else batch.waiters:
                     if not waiter.done():
                         _tell(waiter, overdue)
         self._watch = asyncio.get_running_loop().call_later(
@@ -207,38 +207,38 @@ class GroupCommit(Generic[Item, Outcome]):
         )
 
     def _hand_over(self) -> None:
-        """Give the writer all waiting turns."""
+        """Give the writer all waiting batches."""
         self._is_planned = False
-        while self._turns:
-            turn = self._turns.popleft()
-            if turn is not None:
-                self._under_way.append(turn)
-            self._queue.put(turn)
+        while self._batches:
+            batch = self._batches.popleft()
+            if batch is not None:
+                self._under_way.append(batch)
+            self._queue.put(batch)
 
     def _deliver(self, staying: Sequence[int], outcomes: Sequence[Any] | Exception) -> None:
-        """Report the outcomes of the first turn to its waiters, in the event loop.
+        """Report the outcomes of the first batch to its waiters, in the event loop.
 
-        staying    the places in the turn of those that were not left out
+        staying    the places in the batch of those that were not left out
         """
-        turn = self._under_way.popleft()
-        if self._turns and not (self._under_way or self._is_planned):
+        batch = self._under_way.popleft()
+        if self._batches and not (self._under_way or self._is_planned):
             # Those that are answered now ask again: what the loop reads next is of the same batch.
             self._is_planned = True
             loop = asyncio.get_running_loop()
             loop.call_soon(loop.call_soon, self._hand_over)
         self._stuck = False
         self._delivered_count += 1
-        self._waiting_count -= len(turn.waiters)
-        is_committed = turn.commit is not _do and bool(outcomes)
+        self._waiting_count -= len(batch.waiters)
+        is_committed = batch.commit is not _do and bool(outcomes)
         if isinstance(outcomes, Exception):
             is_committed = False
             outcomes = [outcomes] * len(staying)
         unheard = []
         for place, outcome in zip(staying, outcomes, strict=True):
-            waiter = turn.waiters[place]
+            waiter = batch.waiters[place]
             is_told = not waiter.done() and _tell(waiter, outcome)
             if not is_told and not isinstance(outcome, Exception):
-                unheard.append((turn.items[place], outcome))
+                unheard.append((batch.items[place], outcome))
         if unheard:
             self._unheard(unheard)
         if is_committed:
@@ -246,26 +246,26 @@ class GroupCommit(Generic[Item, Outcome]):
             asyncio.get_running_loop().call_soon(self._delivered)
 
     def _write(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Run the turns one after another; this is the body of the writer's thread."""
-        while (turn := self._take()) is not None:
+        """Run the batches one after another; this is the body of the writer's thread."""
+        while (batch := self._take()) is not None:
             # Waiters that left meanwhile, or were refused, are left out.
-            staying = [place for place, waiter in enumerate(turn.waiters) if not waiter.done()]
-            outcomes = _attempt(turn.commit, [turn.items[place] for place in staying])
+            staying = [place for place, waiter in enumerate(batch.waiters) if not waiter.done()]
+            outcomes = _attempt(batch.commit, [batch.items[place] for place in staying])
             loop.call_soon_threadsafe(self._deliver, staying, outcomes)
         self._rest()
 
-    def _take(self) -> _Turn | None:
-        """Wait for the next turn; rest if the wait is long."""
+    def _take(self) -> _Batch | None:
+        """Wait for the next batch; rest if the wait is long."""
         wait_s = REST_AFTER_S
         while True:
             try:
-                turn = self._queue.get(timeout=wait_s)
+                batch = self._queue.get(timeout=wait_s)
             except Empty:
                 self._rest()
                 wait_s = REST_AGAIN_S
                 continue
-            if turn is not _Soon.REST:
-                return turn
+            if batch is not _Soon.REST:
+                return batch
             wait_s = REST_AFTER_S
 
 

@@ -292,7 +292,7 @@ def session(dsn: str) -> Iterator[BoundedConnection]:
 
 
 # A machine that is gone answers no probe: the server then ends the session within a minute.
-READING_LOCK_TRY: Final = """
+BACKFILL_LOCK_TRY: Final = """
 SELECT set_config('tcp_keepalives_idle', '30', false),
        set_config('tcp_keepalives_interval', '10', false),
        set_config('tcp_keepalives_count', '3', false),
@@ -301,13 +301,13 @@ SELECT set_config('tcp_keepalives_idle', '30', false),
 
 
 @contextmanager
-def reading(dsn: str) -> Iterator[bool]:
-    """Try to become the one process that reads; yield whether it succeeded.
+def backfill_lock(dsn: str) -> Iterator[bool]:
+    """Try to take the lock of backfills; yield whether it was free.
 
     Raises StoreUnavailable.
     """
     with session(dsn) as connection:
-        row = connection.execute(READING_LOCK_TRY, (SessionLock.READING_A_PAST,)).fetchone()
+        row = connection.execute(BACKFILL_LOCK_TRY, (SessionLock.BACKFILLING,)).fetchone()
         try:
             yield row is not None and bool(row[-1])
         finally:

@@ -4,7 +4,7 @@ dirty     reports of mints that have traded since they were sent, or whose slot 
           as a minute ends those of closed candles, and those whose price has lost its confidence
 flush     sends those of them that were not sent within the last 250 ms, some fifty in a turn of the
           event loop
-deliveries   events on their way, some two hundred listeners in a turn of the event loop
+deliveries   events on their way, some two hundred listeners in an iteration of the event loop
 """
 
 import asyncio

@@ -94,7 +94,7 @@ class LogTailer:
         self._wait = wait
         self._started = False
         self._follows_files = False
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._slots = asyncio.Semaphore(LOADS_AT_ONCE)
         self._loads: dict[Mint, asyncio.Task[None]] = {}
         self._observer: Observer | None = None
@@ -126,7 +126,7 @@ class LogTailer:
 
     async def catch_up(self) -> None:
         """Apply every event that was committed before this call."""
-        async with self._turn:
+        async with self._lock:
             tip = await self._answer(self._reader.tip())
             self._follows_files = tip.follows_files
             self._tip = tip

@@ -290,7 +290,7 @@ class PaymentNode:
             for _ in range(POOLS)
         ]
         self._next_pool = cycle(self._pools)
-        self._turns = FairQueue()  # a question is half a millisecond's work for the loop
+        self._queue = FairQueue()  # a question is half a millisecond's work for the loop
         self._reads = asyncio.Semaphore(READS_AT_ONCE)
         self._where = httpx.URL(endpoint.url).host  # never the path: it may hold a key
         self._knows_confirmed = True
@@ -479,13 +479,13 @@ class PaymentNode:
             return await self._post(method, request)
 
     async def _post(self, method: str, request: bytes) -> bytes:
-        await self._turns.next()
+        await self._queue.next()
         pool = next(self._next_pool)
         async with pool.stream("POST", self._url, content=request) as response:
             if response.status_code != httpx.codes.OK:
                 raise ChainUnavailable(f"{method}: HTTP {response.status_code}")
             body = await read_body(response, bytes_max=ANSWER_BYTES_MAX)
-        await self._turns.next()
+        await self._queue.next()
         return body
 
 

@@ -217,11 +217,11 @@ def _line(one: TrackedMint, called: ListedMint | None) -> dict[str, object]:
     }
 
 
-PASTS: Final = f"{TOKENS}/history"
+BACKFILLS: Final = f"{TOKENS}/history"
 DAYS_MAX: Final = 180
 DAYS: Final = re.compile("[1-9][0-9]{0,2}")
 DAYS_USUAL: Final = "10"
-PASTS_SHOWN_MAX: Final = 20
+BACKFILLS_SHOWN_MAX: Final = 20
 WORD_LENGTH_MAX: Final = 16  # an address is longer
 NO_NODE: Final = (
     "A past is read from a node, and blocks come from files here: chain.source is files."
@@ -267,8 +267,8 @@ class BackfillPages:
 
     def routes(self) -> Iterable[PageRoute]:
         """Return the routes of this group."""
-        yield get(PASTS, self.show, Access.SIGNED_IN)
-        yield post(PASTS, self.change, Access.FRESH, keeps=("mint", "days"))
+        yield get(BACKFILLS, self.show, Access.SIGNED_IN)
+        yield post(BACKFILLS, self.change, Access.FRESH, keeps=("mint", "days"))
 
     async def show(self, request: PageRequest) -> PageResponse:
         """Show the backfills and their progress; with `seen`, only if something has changed."""
@@ -300,7 +300,7 @@ class BackfillPages:
             is_open = any(each.mint == mint and each.ended_at is None for each in shown)
             return await self._page(request, {"mint": IS_OPEN if is_open else TOO_MANY})
         await self._note(request, "asked for a past", mint, days=str(days))
-        return Redirect(PASTS, notice="past-asked")
+        return Redirect(BACKFILLS, notice="past-asked")
 
     async def _asked(self, request: PageRequest) -> tuple[Mint, int]:
         """Return the backfill that the form describes.  Raises InvalidForm."""
@@ -325,15 +325,15 @@ class BackfillPages:
         else:
             mint = await asks.cancel(ask_id, request.now)
         if mint is None:
-            return Redirect(PASTS, notice="past-as-it-was")
+            return Redirect(BACKFILLS, notice="past-as-it-was")
         await self._note(request, CHANGES[what], mint)
-        return Redirect(PASTS, notice=f"past-{what}")
+        return Redirect(BACKFILLS, notice=f"past-{what}")
 
     async def _note(self, request: PageRequest, what: str, mint: Mint, **detail: str) -> None:
         await self._review.record(what, f"mint:{mint}", actor=request.signed_in, **detail)
 
     async def _shown(self) -> Sequence[BackfillJob]:
-        return [] if self._asks is None else await self._asks.newest(PASTS_SHOWN_MAX)
+        return [] if self._asks is None else await self._asks.newest(BACKFILLS_SHOWN_MAX)
 
     async def _page(
         self,
@@ -346,13 +346,15 @@ class BackfillPages:
         asks = await self._shown()
         facts = {
             "no_node": NO_NODE if self._asks is None else "",
-            "pasts": [_pasts_line(each) for each in asks],
+            "backfills": [_backfill_line(each) for each in asks],
             "mark": _mark(asks),
             "is_moving": any(each.state in MOVING for each in asks),
             "days_max": DAYS_MAX,
         }
         typed = {name: request.form.line(name) for name in ("mint", "days")}
-        return Page("admin/pasts.html", facts, errors, typed if values is None else values, status)
+        return Page(
+            "admin/backfills.html", facts, errors, typed if values is None else values, status
+        )
 
 
 def _mark(asks: Sequence[BackfillJob]) -> str:
@@ -360,7 +362,7 @@ def _mark(asks: Sequence[BackfillJob]) -> str:
     return sha256(repr(asks).encode()).hexdigest()[:16]
 
 
-def _pasts_line(ask: BackfillJob) -> dict[str, object]:
+def _backfill_line(ask: BackfillJob) -> dict[str, object]:
     name, badge = STATES[ask.state]
     total = max(ask.listed, 0 if ask.cost is None else ask.cost.transactions)
     return {

@@ -96,7 +96,7 @@ class Pictures:
         self._all_drawn = limits.limiter(ALL_DRAWN)
         self._kept: OrderedDict[PictureKey, _Kept] = OrderedDict()
         self._drawing: dict[PictureKey, asyncio.Task[bytes]] = {}
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def get(
         self, key: PictureKey, minute: int, client: LimitKey, svg: Callable[[], Awaitable[str]]
@@ -124,7 +124,7 @@ class Pictures:
         return await asyncio.shield(drawing)
 
     async def _make(self, key: PictureKey, minute: int, svg: Callable[[], Awaitable[str]]) -> bytes:
-        async with self._turn:
+        async with self._lock:
             png = await self._draw(await svg())
         self._kept[key] = _Kept(minute, png)
         self._kept.move_to_end(key)

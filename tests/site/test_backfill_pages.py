@@ -15,7 +15,7 @@ from support.scenes.stores import market_in
 from support.scenes.website import ADMINISTRATOR, Website, website
 
 BONK = Mint("DezXAZ8z7PnrnRJjz3wXBoRgixCa6xjnB7YaB1pPB263")
-PASTS, AUDIT = "/admin/tokens/history", "/admin/audit"
+BACKFILLS, AUDIT = "/admin/tokens/history", "/admin/audit"
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def asking(mint: str = BONK, days: str = "10") -> dict[str, str]:
 async def test_a_past_is_asked_for_confirmed_and_told_to_its_end(
     administrator: Person, market: Market
 ) -> None:
-    assert "No history was requested yet." in words(await administrator.open(PASTS))
-    assert where(await administrator.send(PASTS, asking())).startswith(PASTS)
-    asked = await administrator.open(PASTS)
+    assert "No history was requested yet." in words(await administrator.open(BACKFILLS))
+    assert where(await administrator.send(BACKFILLS, asking())).startswith(BACKFILLS)
+    asked = await administrator.open(BACKFILLS)
     assert f"{BONK} Being estimated" in words(asked)
     assert 'hx-trigger="every 3s"' in asked.text
     again = asked.text.partition('hx-get="')[2].partition('"')[0]
@@ -54,28 +54,28 @@ async def test_a_past_is_asked_for_confirmed_and_told_to_its_end(
     assert "About 12,340 transactions, 12,400 requests to the node, 21 min." in words(estimated)
     assert "hx-trigger" not in estimated.text, "nothing changes without a yes"
     yes = {"do": "confirm", "ask": str(ask.ask_id)}
-    await administrator.send(PASTS, yes)
-    assert "notice=past-as-it-was" in where(await administrator.send(PASTS, yes))
-    assert f"{BONK} Waits for its turn" in words(await administrator.open(PASTS))
+    await administrator.send(BACKFILLS, yes)
+    assert "notice=past-as-it-was" in where(await administrator.send(BACKFILLS, yes))
+    assert f"{BONK} Waits for its turn" in words(await administrator.open(BACKFILLS))
     await market.history_queue.began(ask.ask_id, ask.from_time)
     await market.history_queue.progress(ask.ask_id, 6_000, 3_000, "Waits for the node: <b>")
-    reading = await administrator.open(PASTS)
+    reading = await administrator.open(BACKFILLS)
     assert "3,000 read, 6,000 listed of about 12,340" in words(reading)
     assert 'width="24.3"' in reading.text
     assert "<b>" not in reading.text
     await market.history_queue.end(
         ask.ask_id, BackfillState.FAILED, "None was found.", ask.asked_at
     )
-    assert "None was found." in words(await administrator.open(PASTS))
+    assert "None was found." in words(await administrator.open(BACKFILLS))
     log = words(await administrator.open(AUDIT))
     assert log.count("asked for a past") == log.count("confirmed a past") == 1
 
 
 async def test_one_is_cancelled_by_its_button(administrator: Person, market: Market) -> None:
-    await administrator.send(PASTS, asking())
+    await administrator.send(BACKFILLS, asking())
     (ask,) = await market.history_asks.newest(9)
-    await administrator.send(PASTS, {"do": "cancel", "ask": str(ask.ask_id)})
-    page = await administrator.open(PASTS)
+    await administrator.send(BACKFILLS, {"do": "cancel", "ask": str(ask.ask_id)})
+    page = await administrator.open(BACKFILLS)
     assert f"{BONK} Cancelled" in words(page)
     assert 'value="cancel"' not in page.text
     assert "cancelled a past" in words(await administrator.open(AUDIT))
@@ -88,7 +88,7 @@ async def test_what_cannot_be_is_refused_in_words(administrator: Person, market:
         (USDC, "10", "Track it first"),
         *[(BONK, days, "1 to 180") for days in ("", "0", "181", "1.5", "x", "-1")],
     ):
-        refused = await administrator.send(PASTS, asking(mint, days))
+        refused = await administrator.send(BACKFILLS, asking(mint, days))
         assert (refused.status_code, told in words(refused)) == (422, True), (mint, days)
     assert await market.history_asks.newest(1) == []
 
@@ -96,14 +96,14 @@ async def test_what_cannot_be_is_refused_in_words(administrator: Person, market:
 async def test_a_token_is_asked_for_once_and_all_are_bounded(
     administrator: Person, market: Market
 ) -> None:
-    await administrator.send(PASTS, asking())
-    twice = await administrator.send(PASTS, asking())
+    await administrator.send(BACKFILLS, asking())
+    twice = await administrator.send(BACKFILLS, asking())
     assert (twice.status_code, "asked for already" in words(twice)) == (422, True)
     (ask,) = await market.history_asks.newest(9)
     await market.history_asks.cancel(ask.ask_id, ask.asked_at)
     for place in range(OPEN_MAX):
         await market.history_asks.ask(Mint(str(place)), UnixS(1), ask.asked_at)
-    full = await administrator.send(PASTS, asking())
+    full = await administrator.send(BACKFILLS, asking())
     assert (full.status_code, "20 pasts wait already" in words(full)) == (422, True)
 
 
@@ -111,11 +111,13 @@ async def test_anything_else_and_strangers_change_nothing(
     site: Website, administrator: Person, market: Market
 ) -> None:
     for wrong, status in (({"do": "x"}, 400), ({"do": "confirm", "ask": "x"}, 404), ({}, 400)):
-        assert (await administrator.send(PASTS, wrong)).status_code == status
-    assert "past-as-it-was" in where(await administrator.send(PASTS, {"do": "cancel", "ask": "9"}))
+        assert (await administrator.send(BACKFILLS, wrong)).status_code == status
+    assert "past-as-it-was" in where(
+        await administrator.send(BACKFILLS, {"do": "cancel", "ask": "9"})
+    )
     async with Person(site, address="198.51.100.9") as alice:
         await alice.sign_up()
-        assert (await alice.open(PASTS)).status_code == 404
+        assert (await alice.open(BACKFILLS)).status_code == 404
     assert await market.history_asks.newest(1) == []
 
 
@@ -124,8 +126,8 @@ async def test_where_blocks_come_from_files_it_says_so(tmp_path: Path) -> None:
         await site.make_administrator()
         async with Person(site) as person:
             await person.sign_in(ADMINISTRATOR)
-            page = await person.open(PASTS)
+            page = await person.open(BACKFILLS)
             assert "chain.source is files" in words(page)
             assert 'name="days"' not in page.text
-            refused = await person.send(PASTS, asking())
+            refused = await person.send(BACKFILLS, asking())
     assert (refused.status_code, "chain.source is files" in words(refused)) == (409, True)

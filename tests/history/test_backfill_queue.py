@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from mintscope.app.stores.folder import MARKET_FILE
-from mintscope.app.stores.stores import Market, reading_turn
+from mintscope.app.stores.stores import Market, backfill_lock
 from mintscope.history.backfill import (
     BackfillIsRead,
     BackfillJob,
@@ -40,7 +40,7 @@ class Killed(BaseException):
 
 
 @dataclass
-class PastInWords:
+class ScriptedBackfill:
     """A past without a node: *trouble* is raised by what comes next, one after the other."""
 
     market: Market
@@ -59,15 +59,15 @@ class PastInWords:
         await self.market.history_reading.round(mint, Slot(5))
         progress("listed", 2)
         progress("read", 2)
-        await self.market.past_folding.finish(mint, None)
+        await self.market.backfill_folding.finish(mint, None)
 
 
 @dataclass
 class Scene:
     folder: Path
     market: Market
-    past: PastInWords
-    pasts: BackfillQueue
+    source: ScriptedBackfill
+    backfills: BackfillQueue
 
     async def ask(self, mint: Mint = A) -> None:
         assert await self.market.history_asks.ask(mint, SINCE, NOW)
@@ -77,7 +77,7 @@ class Scene:
 
     async def confirmed(self) -> None:
         await self.ask()
-        assert await self.pasts.estimate_one()
+        assert await self.backfills.estimate_one()
         assert await self.market.history_asks.confirm((await self.newest()).ask_id) == A
 
     def join(self) -> None:
@@ -95,72 +95,72 @@ class Scene:
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     async with market_in(tmp_path) as market:
         await market.tracking.add(A)
-        past = PastInWords(market)
+        source = ScriptedBackfill(market)
 
         async def pause(_: float) -> None:
             made.join()
             await asyncio.sleep(0)
 
-        pasts = BackfillQueue(
+        backfills = BackfillQueue(
             queue=market.history_queue,
             reading=market.history_reading,
             jobs=market.history_jobs,
-            past=past,
-            turn=lambda: reading_turn(config_in(tmp_path)),
+            source=source,
+            lock=lambda: backfill_lock(config_in(tmp_path)),
             clock=ManualClock(NOW),
             pause=pause,
         )
-        made = Scene(tmp_path, market, past, pasts)
+        made = Scene(tmp_path, market, source, backfills)
         yield made
 
 
 async def test_it_is_estimated_and_read_only_after_a_yes(scene: Scene) -> None:
-    assert not await scene.pasts.estimate_one()
+    assert not await scene.backfills.estimate_one()
     await scene.ask()
-    assert not await scene.pasts.read_one()
-    assert await scene.pasts.estimate_one()
+    assert not await scene.backfills.read_one()
+    assert await scene.backfills.estimate_one()
     estimated = await scene.newest()
     assert (estimated.state, estimated.from_time) == (BackfillState.ESTIMATED, REACHED)
     assert estimated.cost == Cost(120, 130, 13)
-    assert not await scene.pasts.read_one()
-    assert scene.past.reads == 0
+    assert not await scene.backfills.read_one()
+    assert scene.source.reads == 0
     await scene.market.history_asks.confirm(estimated.ask_id)
-    assert await scene.pasts.read_one()
+    assert await scene.backfills.read_one()
     done = await scene.newest()
     assert (done.state, done.words, done.ended_at) == (BackfillState.DONE, "", NOW)
     job = await scene.market.history_jobs.one(A)
     assert job is not None
     assert (job.stage, job.from_time) == (Stage.JOINED, REACHED)
-    assert not await scene.pasts.read_one()
+    assert not await scene.backfills.read_one()
 
 
 async def test_where_there_is_nothing_to_read_it_fails_in_words(scene: Scene) -> None:
-    scene.past.trouble = [ValueError("it has candles since then: nothing is missing")]
+    scene.source.trouble = [ValueError("it has candles since then: nothing is missing")]
     await scene.ask()
-    await scene.pasts.estimate_one()
+    await scene.backfills.estimate_one()
     failed = await scene.newest()
     assert failed.state is BackfillState.FAILED
     assert failed.words == "it has candles since then: nothing is missing"
 
 
 async def test_a_node_that_fails_is_asked_again_and_at_last_no_more(scene: Scene) -> None:
-    scene.past.trouble = [SourceError("no answer")] * (FAILURES_MAX - 1)
+    scene.source.trouble = [SourceError("no answer")] * (FAILURES_MAX - 1)
     await scene.confirmed()
-    scene.past.trouble = [SourceError("no answer")] * (FAILURES_MAX - 1)
-    await scene.pasts.read_one()
+    scene.source.trouble = [SourceError("no answer")] * (FAILURES_MAX - 1)
+    await scene.backfills.read_one()
     assert (await scene.newest()).state is BackfillState.DONE
 
-    scene.past.trouble = [SourceError("no answer")] * FAILURES_MAX
+    scene.source.trouble = [SourceError("no answer")] * FAILURES_MAX
     await scene.ask()
-    await scene.pasts.estimate_one()
+    await scene.backfills.estimate_one()
     assert (await scene.newest()).words == "no answer"
 
 
 async def test_what_a_node_does_not_give_is_kept_and_the_command_named(scene: Scene) -> None:
     await scene.confirmed()
     await scene.market.history_reading.begin(A, REACHED, {"pool": Kind.POOL})
-    scene.past.trouble = [IncompleteBackfill("2 transactions it did not give")]
-    await scene.pasts.read_one()
+    scene.source.trouble = [IncompleteBackfill("2 transactions it did not give")]
+    await scene.backfills.read_one()
     failed = await scene.newest()
     assert failed.state is BackfillState.FAILED
     assert f"mintscope history {A} --days " in failed.words
@@ -169,11 +169,11 @@ async def test_what_a_node_does_not_give_is_kept_and_the_command_named(scene: Sc
 
 async def test_a_bug_ends_one_past_and_not_the_next(scene: Scene) -> None:
     await scene.confirmed()
-    scene.past.trouble = [TypeError("none")]
-    await scene.pasts.read_one()
+    scene.source.trouble = [TypeError("none")]
+    await scene.backfills.read_one()
     assert "An error of the service" in (await scene.newest()).words
     await scene.confirmed()
-    await scene.pasts.read_one()
+    await scene.backfills.read_one()
     assert (await scene.newest()).state is BackfillState.DONE
 
 
@@ -184,8 +184,8 @@ async def test_a_token_that_is_dropped_meanwhile_ends_it(scene: Scene) -> None:
         await scene.market.tracking.remove(A)
         raise TypeError("what was read is gone")
 
-    pasts = replace(scene.pasts, past=Reading(scene.past.survey, read))
-    await pasts.read_one()
+    backfills = replace(scene.backfills, source=Reading(scene.source.survey, read))
+    await backfills.read_one()
     failed = await scene.newest()
     assert (failed.state, failed.words) == (
         BackfillState.FAILED,
@@ -206,10 +206,10 @@ async def test_one_that_is_read_is_cancelled_and_dropped(scene: Scene) -> None:
         await scene.market.history_asks.cancel((await scene.newest()).ask_id, NOW)
         await asyncio.Event().wait()
 
-    pasts = replace(scene.pasts, past=Reading(scene.past.survey, read))
-    await asyncio.wait_for(pasts.read_one(), 30)
+    backfills = replace(scene.backfills, source=Reading(scene.source.survey, read))
+    await asyncio.wait_for(backfills.read_one(), 30)
     assert (await scene.newest()).state is BackfillState.CANCELLING
-    await pasts.read_one()
+    await backfills.read_one()
     assert (await scene.newest()).state is BackfillState.CANCELLED
     assert await scene.market.history_jobs.one(A) is None
 
@@ -220,17 +220,17 @@ async def test_one_process_reads_at_a_time(scene: Scene) -> None:
     others: list[str] = []
 
     @asynccontextmanager
-    async def turn() -> AsyncIterator[None]:
+    async def lock() -> AsyncIterator[None]:
         if not others:
             others.append("another")
             raise BackfillIsRead
-        async with reading_turn(config_in(scene.folder)):
+        async with backfill_lock(config_in(scene.folder)):
             with pytest.raises(BackfillIsRead):
-                async with reading_turn(config_in(scene.folder)):
+                async with backfill_lock(config_in(scene.folder)):
                     pass
             yield
 
-    await replace(scene.pasts, turn=turn).read_one()
+    await replace(scene.backfills, lock=lock).read_one()
     assert (await scene.newest()).state is BackfillState.DONE
 
 
@@ -242,9 +242,9 @@ async def test_a_store_that_is_away_ends_nothing(scene: Scene, away: Exception) 
         raise away
 
     with pytest.raises(type(away)):
-        await replace(scene.pasts, past=Reading(scene.past.survey, read)).read_one()
+        await replace(scene.backfills, source=Reading(scene.source.survey, read)).read_one()
     assert (await scene.newest()).state is BackfillState.READING
-    await scene.pasts.read_one()
+    await scene.backfills.read_one()
     assert (await scene.newest()).state is BackfillState.DONE
 
 
@@ -281,21 +281,21 @@ async def test_killed_at_any_call_the_next_ingest_goes_on(scene: Scene) -> None:
         life += 1
         await scene.confirmed()
         mortal = Mortal(life)
-        pasts = replace(
-            scene.pasts,
-            queue=mortal.around(scene.pasts.queue),
-            reading=mortal.around(scene.pasts.reading),
-            jobs=mortal.around(scene.pasts.jobs),
-            past=mortal.around(scene.past),
+        backfills = replace(
+            scene.backfills,
+            queue=mortal.around(scene.backfills.queue),
+            reading=mortal.around(scene.backfills.reading),
+            jobs=mortal.around(scene.backfills.jobs),
+            source=mortal.around(scene.source),
         )
         try:
-            await pasts.read_one()
+            await backfills.read_one()
         except Killed:
             scene.join()  # the next ingest may join before it looks at what is asked
-            job, reads = await scene.market.history_jobs.one(A), scene.past.reads
-            await scene.pasts.read_one()
+            job, reads = await scene.market.history_jobs.one(A), scene.source.reads
+            await scene.backfills.read_one()
             if job is not None and job.stage is Stage.JOINED:
-                assert scene.past.reads == reads, "what is joined is not read again"
+                assert scene.source.reads == reads, "what is joined is not read again"
         else:
             is_over = True
         done = await scene.newest()
