@@ -115,7 +115,7 @@ HOSTILE: Final = Recipe(
         Mutant(
             "a rule that fails is tried again at once",
             "alerts/deliveries.py",
-            "pause_ms = min(RETRY_MS_MIN << min(turn.failures, 16), RETRY_MS_MAX)",
+            "pause_ms = min(RETRY_MS_MIN << min(batch.failures, 16), RETRY_MS_MAX)",
             "pause_ms = 0",
             (DELIVERIES,),
         ),
