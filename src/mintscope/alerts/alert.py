@@ -1,9 +1,4 @@
-"""Alerts of users, their firings, and the progress of their evaluation.
-
-Signals: the alerts that users have made, and what fired.
-
-How far the signals have been evaluated, and by whom: one row for the whole installation.
-"""
+"""Alerts of users, their firings, and the progress of their evaluation."""
 
 from dataclasses import dataclass, replace
 from enum import Enum, StrEnum, auto

@@ -1,9 +1,4 @@
-"""Operations on users' alerts, and storage of the results of their evaluation.
-
-Signals of users at work: made, changed, deleted, tried out, read.
-
-Writing down what signals have seen: each report counts once, in whichever process.
-"""
+"""Operations on users' alerts, and storage of the results of their evaluation."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress

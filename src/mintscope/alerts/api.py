@@ -1,9 +1,4 @@
-"""Endpoints of alerts, and their lines.
-
-The alerts of a user: made, changed, tried out, deleted; and what they have fired.
-
-Signals and their events as lines of answers, and requests as rules.
-"""
+"""Endpoints of alerts, and their lines."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,10 +1,6 @@
 """Webhooks of alerts: schedule, retries and signature.
 
-Deliveries by webhook: what is to be sent, when again, and when it is enough.
-
 A webhook may be sent twice after a crash, never not at all; its `webhook-id` stays the same.
-
-Webhooks, as Standard Webhooks says.
 
 Source    https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 """

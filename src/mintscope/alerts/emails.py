@@ -1,13 +1,7 @@
 """E-mails of alerts: pauses, allowances, wording, and the checks of an alert's fields.
 
-E-mails about alerts: a pause between two of one alert, and allowances.
-
 Firings within the pause go into one e-mail when it ends.  A firing beyond the allowance
 is in none: it says so, and one e-mail in a day says that there are no more.
-
-Alerts in plain words, for pages and e-mails: what is watched, at which value, in which unit.
-
-Checks of a signal's fields; programs and pages get the same errors.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,11 +1,7 @@
 """Evaluation of alerts in the order of the swap log, and the port of the webhook queue.
 
-Evaluating signals: every report of a mint is looked at once, in the order of the swap log.
-
 A long step is a generator: it yields after each LOOKS_AT_ONCE rules, so that its caller can
 let others run meanwhile.  Nothing else is to be called before it has ended.
-
-The queue of webhooks that wait, and their outcomes; a store beside money.
 
 A signal is due, not a firing: after a failure all of it rests, and one webhook is tried when the
 rest is over.

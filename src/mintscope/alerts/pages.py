@@ -1,9 +1,4 @@
-"""Pages of alerts and their form.
-
-Alerts of a person: made, tried, changed, paused, deleted; those of others do not exist.
-
-The form of an alert: what is typed, as a rule.
-"""
+"""Pages of alerts and their form."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace

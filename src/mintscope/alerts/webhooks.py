@@ -1,20 +1,14 @@
 """Sending of webhooks: queue, addresses, one request, load of receivers.
 
-Sending webhooks: takes them out of the queue and notes what became of them.
-
 The webhooks sent for a signal at once are a batch: a slow one keeps its places, and delays only
 those of its own signal.  Outcomes of batches are stored together, at each look. At least once: if
 a process is killed after it sent one and before it noted that, it is sent again, under the same
 `webhook-id`.
 
-Which addresses a webhook may be sent to.
-
 A client chooses the name, and who keeps the name chooses the address: what it is resolved to is
 looked at, and that very address is connected to, so that no second answer can be another.
 
-Sending one webhook: to a public address, without following where an answer points.
-
-How much is sent to a receiver, whichever accounts ask for it.
+Limits of what is sent to one receiver, whichever accounts send it:
 
 host      of all rules together so many attempts a minute; the same of each address it leads to, so
           that many names of one machine are no way around it

@@ -1,9 +1,4 @@
-"""Alerts in words for pages, and remarks on a new one.
-
-Alerts in plain words, on pages: what is watched, what is waited for, how it was sent.
-
-Remarks on a new alert before it is made: errors, and doubts about its meaning.
-"""
+"""Alerts in words for pages, and remarks on a new one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple

@@ -1,13 +1,9 @@
 """Endpoints that sell and rotate credits.
 
-Moving credits to a new credit token: on the old one, or on proof by the wallet that paid.
-
 A credit token moves all of its credits, a wallet those that its own purchases brought.
 
 A lost answer is asked for again by sending the same request: with the old
 token and the same Idempotency-Key, or with the same signed challenge.
-
-The handlers under /v1/credits that sell credits, and show where they went.
 """
 
 import asyncio

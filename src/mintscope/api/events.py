@@ -1,10 +1,6 @@
 """Server-sent events: all streams of a process, and one client's stream.
 
-All streams of a process: their number, heartbeats, periods, slow readers, and their end.
-
 One look every 250 ms serves them all: none has a task or a timer of its own.
-
-One client's stream: events are written at once, or made up for by a snapshot later.
 """
 
 import asyncio

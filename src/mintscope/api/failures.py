@@ -1,9 +1,4 @@
-"""Conversion of route and checkout failures to responses.
-
-Bodies of a route's failures: one envelope under /v1, two older shapes under /api.
-
-Answers to a client when a checkout ends without a receipt.
-"""
+"""Conversion of route and checkout failures to responses."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Final, NamedTuple

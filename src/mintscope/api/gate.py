@@ -1,13 +1,7 @@
 """Callers: admission, kept answers, sign-in by wallet.
 
-Callers, and their permissions.
-
-Answers that were paid for and have a name: the same one is given again for ten minutes.
-
 The store knows their names, and takes no second credit for one.  The answers themselves are kept
 here, in memory: another replica, or one that was started again, reads its answer again for nothing.
-
-Spending the credits that a wallet has bought, for requests that the wallet has signed.
 """
 
 from collections import OrderedDict

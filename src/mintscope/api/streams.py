@@ -1,11 +1,5 @@
 """Endpoint /v1/stream: admission, events, paid minutes.
 
-The route of streams: who may have one, of what, and what it begins with.
-
-Requests for a stream, and the data of its events, beside those of the market.
-
-The minutes of one stream: each is paid for when it starts, or given back.
-
 A minute that has started stays paid once anything of it was sent, save that a stream which we end
 gives it back if no report was sent in it: `end` says how many credits that are.  One of a process
 that dies is given back by another, unless it was noted that something was sent in it.

@@ -1,13 +1,7 @@
 """Free data about tokens: demo report and demo 402, metadata, picture.
 
-Answers to build a client with, always the same: a report, and a demand for a payment.
-
 Nothing is sold here.  The demand is on Solana's test network, to an address that has no key, so
 that a payment that is signed for it moves nothing of value wherever it gets to.
-
-GET /v1/demo/token and /v1/demo/402: free, and of no effect.
-
-Metadata of a mint, for people and programs: the facts, and their meaning for a holder.
 
 A picture for each mint, drawn from its bytes: no picture is fetched from strangers.
 

@@ -1,11 +1,4 @@
-"""Endpoints of the specification, batch and trial.
-
-The handlers under /v1, one per endpoint of the specification.
-
-POST /v1/tokens/batch: many reports at once, for a credit each that is delivered.
-
-GET /v1/trial/{tokenAddress}: the current report, free, a few times a day for each client address.
-"""
+"""Endpoints of the specification, batch and trial."""
 
 import asyncio
 import re

@@ -3,15 +3,9 @@
 `data` of the token endpoint is `market.report.TokenReport`, encoded where the
 reports are kept; its bytes are put into the envelope as they are.
 
-The fields of a query: a struct says what they are, for the reader and for OpenAPI alike.
-
 Each field carries its description and its range (`Annotated[int, msgspec.Meta(...)]`); a list is
 one field whose values are separated by commas, or several of the same name: clients that are
 generated from OpenAPI send either.
-
-Where a page of a list ends, as one opaque text: the next page is asked for with it.
-
-The body of a request, as the struct that describes it says.
 """
 
 import re

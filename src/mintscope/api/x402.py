@@ -1,7 +1,4 @@
-"""The checkout over HTTP: credentials and payments, receipts and refusals as headers.
-
-The names under which this front sells, what was sold under them, and how it is paid for.
-"""
+"""The checkout over HTTP: credentials and payments, receipts and refusals as headers."""
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

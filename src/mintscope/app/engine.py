@@ -1,8 +1,4 @@
-"""The engine of an installation, which is chosen only here.
-
-The modules of an engine are imported when it is chosen: PostgreSQL's needs an extra, and processes
-that only watch others need neither.
-"""
+"""The engine of an installation, which is chosen only here."""
 
 from typing import TYPE_CHECKING
 

@@ -1,15 +1,4 @@
-"""Followers of the market in an api process: lists, reports, status, alerts.
-
-Signals, looked at by one api process of the installation and sent by all of them.
-
-The data of the status page, gathered from the parts of this process.
-
-The list of tokens, kept by each api process.
-
-The reports, kept by each api process, and the streams of their changes.
-
-The market as pages show it.
-"""
+"""Followers of the market in an api process: lists, reports, status, alerts."""
 
 import asyncio
 import os

@@ -1,9 +1,4 @@
-"""Maintenance and checks that processes run.
-
-Checks that a process runs by itself: its own, its machine, and its public address.
-
-Common parts of every process of the service: metrics, signals, tasks without an end.
-"""
+"""Maintenance and checks that processes run."""
 
 import asyncio
 import signal

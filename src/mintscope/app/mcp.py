@@ -1,9 +1,4 @@
-"""MCP in the api process.
-
-/mcp on the listener of an api process.
-
-`mintscope mcp`: MCP on standard input and output, by a service over HTTP.
-"""
+"""MCP in the api process."""
 
 import gc
 import secrets

@@ -1,15 +1,4 @@
-"""Sales: settlement, prices, searches.
-
-Selling in one process: built as configured; what cannot work is refused before it begins.
-
-The token that is taken, its recipient and the payer of network fees, as configured.
-
-Prices of the tokens that payments are taken in, as configured.
-
-Recognises and adopts payments that a restored store does not know.
-
-Look-ups on chain of payments that support searches for; nothing is changed.
-"""
+"""Sales: settlement, prices, searches."""
 
 import asyncio
 import os

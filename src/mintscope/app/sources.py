@@ -1,15 +1,4 @@
-"""Sources of blocks.
-
-Reading a mint's past: the node, the decoder, the store and the fold, put together.
-
-The node that is configured: as blocks are read from it, and as it is asked beside them.
-
-Mending gaps, in the process of ingest.
-
-Reading the backfills that administrators ask for, in the process of ingest.
-
-Requests of `mintscope doctor` to a source of blocks: as ingest makes them, but only once.
-"""
+"""Sources of blocks."""
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence

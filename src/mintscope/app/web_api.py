@@ -1,7 +1,4 @@
-"""The HTTP surface in one file: every route of the API.
-
-The operations that need accounts, and the parts that they share.
-"""
+"""The HTTP surface in one file: every route of the API."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

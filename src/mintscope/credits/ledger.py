@@ -1,13 +1,7 @@
 """Credit ledger: ports, debits, instant answers.
 
-The credit ledger: an append-only journal and the balances it implies.
-
 A balance is the sum of its account's entries and never negative; only the
 ledger itself decides a spend, in one statement.  Accounts never disappear.
-
-Debits of several credits, and those of API keys: all or nothing.
-
-The credit ledger for those who cannot wait: balances in memory, and debits confirmed later.
 """
 
 from collections.abc import Sequence

@@ -1,14 +1,10 @@
 """Sign-in with a wallet to spend the credits that it bought.
 
-Signing in with a wallet, to spend the credits that it has bought without a credit token.
-
 A 402 has a challenge: a nonce that only we can make, for one resource and from one moment on.  The
 wallet signs the text that the challenge spells, by Sign-In With Solana.  Nothing is stored of a
 challenge; the nonce of one that took credits is, so that it takes none again.
 
 Source    x402 v2, specs/extensions/sign-in-with-x.md; CAIP-122
-
-Texts of ours that a wallet signs: nothing is stored of them.
 """
 
 import hmac

@@ -1,12 +1,6 @@
 """Outcomes of decoding, and names of programs.
 
-Results of decoding: swaps, and unread transactions by reason.
-
-Instructions and programs that names separate, if transfers do not.
-
 The first bytes of an Anchor instruction are a hash of its name, so that names suffice.
-
-A swap: one trade against one pool, as recorded on chain.
 
 A route over three pools is three swaps; amounts are what the pool's vaults received and paid.
 """

@@ -1,7 +1,5 @@
 """Recognition of instructions by program.
 
-Exchanges of programs that the table does not list, recognised by their vaults.
-
 A call is an exchange if a trader gave one mint to an account and got another from an account of
 the same owner, and that owner did not sign the transaction: its tokens moved by the program's own
 authority.  The caller of the program does not matter, and no list of programs is asked.

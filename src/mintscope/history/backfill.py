@@ -1,32 +1,24 @@
 """Backfill of a token: jobs, past swaps, gaps, imports.
 
-A mint's past, priced and folded as ingest would have done slot by slot at the time.
+Swaps from before a mint was tracked are priced and folded as ingest would have done at the time.
 
 Given every transaction of the mint's pools, and of the pools of SOL and dollars, candles, state
 and price pool come out bit for bit as of a service that had followed the mint since.
 
-Pasts that administrators ask for on a page: what becomes of each, and the ports to it.
+A backfill that an administrator requests:
 
     asked -> estimated -> confirmed -> reading -> done
                                                -> failed
                                        cancelling -> cancelled
 
-The page asks, confirms and cancels; ingest does the rest, one past at a time.  Each step is one
-durable statement, so after a kill the next process goes on from there.
-
-Candles of a provider, put before a mint's own ones: one continuous series.
+The page requests, confirms and cancels; ingest does the rest, one backfill at a time.  Each step is
+one durable statement, so after a kill the next process goes on from there.
 
 Each timeframe has accumulators of its own, so only that of the imported candles changes.  They
 have no sides, so they say nothing of pressure.
 
-Gaps that ingest mends by itself: what is known of each attempt, and when the next one is due.
-
     open -> due -> mended
                 -> attempted in vain, due again later and later -> given up
-
-Each step is one durable statement, so after a kill the next ingest goes on from there.
-
-The ports for reading a mint's past: of the reader, the fold, the operator and ingest.
 
 Everything is kept as it comes, so reading can be cut off anywhere and goes on where it was.
 """

@@ -1,11 +1,4 @@
-"""Backfill jobs in SQL.
-
-Backfills, read and folded: short transactions beside ingest.
-
-The statements about pasts that are read and folded.
-
-Backfill jobs: one statement for each step.
-"""
+"""Backfill jobs in SQL."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence

@@ -1,11 +1,4 @@
-"""Merged backfills, imports and mended gaps in SQL.
-
-BackfillMerge: a past becomes the mint's own, in one transaction.
-
-Imports of candles, and their merge by ingest.
-
-Attempts to mend gaps: what ingest notes in the rows of gaps, one statement for each step.
-"""
+"""Merged backfills, imports and mended gaps in SQL."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar

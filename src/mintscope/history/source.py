@@ -1,15 +1,7 @@
 """Past blocks of a node, for backfills and gaps.
 
-The JSON-RPC methods that reading a past calls, at a pace that the provider's plan allows.
-
-Reads the past of a mint into its store: lists first, then each transaction, N in flight.
-
 A listed transaction is final, so none dies.  Each page and each batch is kept as it comes:
 cut off anywhere, reading goes on where it was.
-
-Which pools a mint trades in, and what reading them will cost, before anything is read.
-
-The blocks of a gap, from a node that has them.
 """
 
 import asyncio

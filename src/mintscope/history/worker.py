@@ -1,10 +1,6 @@
 """Backfills beside ingest.
 
-Estimates and reads the pasts that administrators ask for, one at a time, beside the pipeline.
-
 The progress is in the store after each step.  After a kill the next ingest goes on from there.
-
-Folds what was read of a mint's past into candles that ingest can join.
 """
 
 import asyncio

@@ -1,11 +1,4 @@
-"""Coverage of what was read, by program and hour.
-
-Counts the calls of a block by what came of them: read, read by transfers, or missed.
-
-Detection of silent venues: programs with steady swaps that have stopped.
-
-Counts what a block held that was not read, by kind.
-"""
+"""Coverage of what was read, by program and hour."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping

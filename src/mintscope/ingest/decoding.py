@@ -1,7 +1,5 @@
 """Decoding in separate processes.
 
-A process that decodes blocks for this one.
-
 Blocks lie in memory that both have, in one of a few places, and what they decode to takes the place
 of the block.  Over a socket goes only where and how long that is, so that neither waits for the
 other between two blocks.

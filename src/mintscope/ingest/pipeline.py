@@ -1,11 +1,4 @@
-"""Pipeline of ingest: blocks in, one batch per slot out.
-
-From a source of blocks to the swap log and its finalized fold.
-
-Blocks of a source that wait while others are decoded: bounded in number and in bytes.
-
-The check that blocks are stored, and the newest stored block.
-"""
+"""Pipeline of ingest: blocks in, one batch per slot out."""
 
 import asyncio
 from collections import deque

@@ -1,11 +1,4 @@
-"""Slots in order, with the rate of SOL and pegs.
-
-Events of a source, as changes of the log.
-
-Shows which dollars have left their peg: they price nothing until they are back.
-
-Watching the rate of SOL as blocks are read: a metric, and a line when it goes and comes back.
-"""
+"""Slots in order, with the rate of SOL and pegs."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

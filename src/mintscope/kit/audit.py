@@ -1,9 +1,4 @@
-"""Actors and events of the audit log, and hourly numbers.
-
-The audit log: what was done to accounts, by whom; rows are only ever added.
-
-Numbers of each hour, of all processes together: what administrators see in plots.
-"""
+"""Actors and events of the audit log, and hourly numbers."""
 
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -1,11 +1,4 @@
-"""Checks that a process runs periodically.
-
-Runs the checks of a process every few seconds, and logs those that fail and pass again.
-
-The check that attempts succeed, by their counter: e-mails to the mail server, webhooks.
-
-Checks that must pass for the service to be ready.
-"""
+"""Checks that a process runs periodically."""
 
 import asyncio
 import re

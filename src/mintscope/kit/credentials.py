@@ -8,12 +8,6 @@ The last 8 hex digits are the CRC-32 (ISO 3309, as in zlib) of everything before
 them, prefix included, so that a secret scanner can check a find offline.  All
 hex is lower case.  "Token" alone is never a bearer string in this package.
 
-Secrets of an operator: detection of guessable ones, and rotation of roots.
-
-Which secrets others can guess: those in a document of the project, and those made by hand.
-
-Roots that took the place of the pepper as what quotes and receipts derive from.
-
     made:hex    Unix seconds from which it signs, and 64 hexadecimal digits
 
 The pepper stays the key of stored hashes: these cannot be made again without the credentials, and

@@ -1,7 +1,5 @@
 """Errors, and conversion of any error in untrusted input to one type.
 
-Every failure a client is meant to see, and those of stores, which are for the operator.
-
 The message of a ServiceError is public: it is sent to the client as it stands.  Details for the
 operator alone go into `raise ... from cause` or `add_note`.  HTTP does
 not appear here; `api.failures` owns the one table from code to status.

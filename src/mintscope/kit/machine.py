@@ -1,11 +1,5 @@
 """Checks of the machine: disk, memory, public address.
 
-Checks of the machine of a process: free disk space, memory, length of write-ahead logs.
-
-The check of the public address of the service, and of its certificate, as clients see them.
-
-Care of memory: free memory goes back to the system, garbage is collected rarely.
-
 glibc keeps what was freed below anything that is still in use: after 1,900 connections that sent
 a body each it kept 90 MB, until as many came again.
 """

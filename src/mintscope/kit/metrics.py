@@ -1,9 +1,4 @@
-"""Metrics and spans.
-
-The metrics that everything counts into, in the default Prometheus registry of the process.
-
-Spans of requests and settlements, sent to the tracer as they end, if one is configured.
-"""
+"""Metrics and spans."""
 
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Swap log: events, records and retention.
 
-The swap log: a gapless sequence of events, and the ports of its readers.
-
 Every fact the analytics rest on is an event with a `seq`, one apart, so two folds
 that have applied all events up to the same `seq` can never differ.
 """

@@ -1,14 +1,7 @@
 """Ports of the market store, retention and readiness.
 
-The ports of the market store: its one writer, the list of mints, its status.
-
-Which mints are followed without being listed: those that trade enough.
-
-Decided by the finalized fold, slot by slot: a pure function of the final chain.
-
-How long the market is kept.
-
-When a timeframe has all its indicators: the longest average needs the most candles.
+Which mints trade enough to be followed without being listed is decided by the finalized fold, slot
+by slot: a pure function of the final chain.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Quote assets and the age of their rates.
 
-The mints that may be the quote of another as of one slot, and their values.
-
 Dollars   USDC, USDT and the configured others count as one dollar while they are on their peg
 SOL       at the rate of the slot
 Tokens    liquid staking tokens and mints with a robust price, at that price: one step further out

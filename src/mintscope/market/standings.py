@@ -1,7 +1,5 @@
 """Price pools of all mints as of the newest slot.
 
-The basis of a price: its pools, their reserves, its age, and its confidence.
-
 Agrees        a pool that counts by `standing`, has traded within FRESH_S of the newest swap, and
               whose price is within AGREEMENT of the price
 Depth         what stands in the pools that agree, by `StandingPool.depth`: the quote alone
@@ -13,10 +11,6 @@ Confidence    high    at least HIGH_MICRO_USD stand in the pools that agree, the
 
 Pools are as of the newest swap of any of them, ages as of the report.  Trades of strangers in
 private pools do not change the confidence: they are only in `rejected_share`.
-
-The pools of a mint as bytes, as the log keeps them beside swaps.
-
-The pools of all mints as of the newest slot, and what they say of the next swap.
 """
 
 from collections import deque

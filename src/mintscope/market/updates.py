@@ -1,9 +1,4 @@
-"""Changes of the market that streams send.
-
-An update of a report: the differences from the one that was sent before.
-
-The port of updates: their source, and their listeners.
-"""
+"""Changes of the market that streams send."""
 
 from collections.abc import Hashable, Sequence
 from typing import Annotated, Any, Final, Protocol

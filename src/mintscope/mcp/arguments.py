@@ -1,9 +1,4 @@
-"""Arguments of a tool call, and the request they become.
-
-Arguments of a tool: some are for the request to the API, some for this side.
-
-A request to the API in this process: the routes, limits and checkout of every HTTP client.
-"""
+"""Arguments of a tool call, and the request they become."""
 
 from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal, InvalidOperation

@@ -1,15 +1,7 @@
 """Tool calls as requests to the API.
 
-A call of a tool: arguments, budget, the request to the API, and the result.
-
-POST /mcp: the API for MCP clients, by streamable HTTP without sessions.
-
 The `mcp` package is imported when the first client comes: it takes a second and 25 MB, and most
 processes serve none.
-
-Results of tools, and their schemas.
-
-Results of tools: answers of the API in the shapes of MCP.
 
 Source    specs/transports-v2/mcp.md of x402, for `_meta` and for calls that must be paid for
 

@@ -2,10 +2,6 @@
 
 No request depends on an earlier one, so any replica answers any request.
 
-MCP endpoint.
-
-MCP on standard input and output: what comes is asked of a service over HTTP.
-
 The service says which tools there are, and counts the budget; nothing is known of either here.
 """
 

@@ -1,10 +1,6 @@
 """Tools of MCP, and their descriptions.
 
-The tools: what each is for, and which request to the API it makes.
-
 The texts are the only description that a model reads: they state units, order, cost and freshness.
-
-Pages of rows as a model reads them: the names of columns once, then one array a row.
 
 595 candles as objects are 154 KB; many hosts give a result of a tool 25,000 units of text at most.
 """

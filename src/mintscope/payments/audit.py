@@ -1,21 +1,11 @@
 """Audit of the books: invariants, closed months, orphans.
 
-The auditor: brings to an end what only wants a look, and reports what contradicts itself.
-
 Orphans: payments of ours that are on chain and have no row, because a backup was restored.
 
 Each carries the quote that it paid, so its purchase is known; that stops no sales.  Its
 buyer may come back for it at any time; or an operator settles it, for good.
 
-Payers to whom nothing is sold just now, and why.
-
-Ports of the books and of the treasury.
-
-The ports of the books of payments, one for each caller.
-
 Every verb raises ServiceUnavailable when the store does not answer.
-
-The treasury's history on chain, and how far it has been compared.
 
 A history is listed from its newest end: it is scanned down to where the scan before began.
 """

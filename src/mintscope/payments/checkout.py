@@ -1,15 +1,11 @@
 """Checkout turns a credential or payment into a charge, and a settled charge into a receipt.
 
-The checkout: what was presented becomes a charge, and a settled charge a receipt.
-
     authorize   a credit token, an API key or a payment becomes a Charge, or is refused
     work        what is sold is made, and says what it costs; its failure costs nothing
     settle      so many credits, or one payment on chain
 
 Nothing happens between settling and the receipt.  An interface (HTTP, MCP) parses what was
 presented, and turns receipts and refusals into its own words.
-
-Why a checkout ends without a receipt.
 
 A payment that is written out for a wallet that only signs, as wallets in browsers do.
 

@@ -1,7 +1,5 @@
 """Facilitator: verifies and settles payments.
 
-Taking a payment, from the header to the answer.
-
     row       is it known?  then join it, give its answer again, or say so
     check     strict, pure, local
     work      the caller's: 404 and 503 cost nothing here
@@ -14,10 +12,6 @@ Taking a payment, from the header to the answer.
 
 A process may die between any two of these: the reconciler goes on from the row.  After `begin`
 nothing is ever refused because of a lack of knowledge.
-
-The purchase of a request, and its sender.
-
-Answers to the client about a payment that has a row.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence

@@ -1,15 +1,7 @@
 """Merchant: orders, adopted payments, signed receipts.
 
-The side that sells, for a service that takes payments.
-
-The orders of clients, and their cost at the prices of the minute.
-
-Giving a row to a payment that lost it, for the wallet that paid.
-
-Its credits are on a credit token that no one has; the wallet that paid moves them to one of its
-own (`credits.rotation`).
-
-Signed receipts, which show third parties who paid for what.
+The credits of an adopted payment are on a credit token that no one has; the wallet that paid moves
+them to one of its own (`credits.rotation`).
 
 A receipt is a JWS of EdDSA.  `kid` names its key in the DID document of the origin that sold.
 The same payment gives the same receipt again, byte for byte.

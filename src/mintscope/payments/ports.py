@@ -2,12 +2,6 @@
 
 The port of the payment store.  Seven verbs, each one atomic and durable.
 
-Ports of the chain, and outcomes of a payment.
-
-The ports of the chain, as payments need it.
-
-Outcomes of a payment that was presented: five answers, and no sixth.
-
 Settled        200 or 201     the purchase
 Refused        402            PAYMENT_FAILED, and a fresh requirement
 AlreadyUsed    409            PAYMENT_ALREADY_USED

@@ -1,9 +1,4 @@
-"""Price of the payment token for a minute, and its own market.
-
-The one price at which everything is sold for a minute.
-
-The payment token's own market, put together from what is kept of it and from its pools.
-"""
+"""Price of the payment token for a minute, and its own market."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal

@@ -1,14 +1,10 @@
 """Price of the payment token, and the products that are sold.
 
-The price of the payment token, or why there is no reliable one.
-
 Its market may be thin, and a trader that moves it moves our prices.  So a price
 needs liquidity on both sides, recent trades, two averages that agree, even pools and
 no jump.  Trades in a pool that a trader opened to trade with itself set no price (see
 `core.market.standing`).  Of the two averages the lower one counts, so that lifting the
 market for a moment never makes credits cheap.
-
-The products and their prices: in USD here, in atoms at one quote.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Reconciler: finishes payments whose outcome is unknown, and repeats lost answers.
 
-How an answer that was lost is given again, to its buyer alone.
-
 A landed payment is public; what sets its sender apart is a secret key, chosen by the client or
 by us.  It is a factor of the token that the payment buys, so that neither the database, nor our
 secret, nor the chain alone yields the token.
@@ -10,24 +8,19 @@ A key is distinguished from a guess without any row, after a restore: ours carry
 payment that they belong to, and a client's is named by the quote's nonce if it was sent when it
 asked.
 
-Finishing what a crash, a timeout or a fork left.
-
 No payment is ever broadcast here: its buyer may have given up and paid otherwise.  It only looks at
 what has landed; a payment is broadcast again only while its buyer sends it again.
 
 It may run in any number of processes and beside the handler of the very payment it looks at.
-
-Payments that are on chain and not in the store: it was restored from a copy older than they.
 
 Only we can have landed them: each needs our signature, and carries our quote, or a memo of the
 client's own.  With a quote they are worth what it says, however old it is.  The chain is public, so
 whose they are is proven by a key that the sender of a copy cannot know, or by the payer's wallet.
 Only what no fork can take back is issued, once, through a row like any other.
 
-The blockhashes that 402 responses carry: each until which height a payment may name it.
-
-A buyer that signs with one needs no Solana node.  A blockhash is known for BLOCKHASH_BLOCKS
-blocks, so an old one leaves its buyer too little time: only a young one is offered.
+A buyer that signs with the blockhash of a 402 needs no Solana node.  A blockhash is valid for
+BLOCKHASH_BLOCKS blocks, so an old one leaves its buyer too little time: only a young one is
+offered.
 """
 
 import hmac

@@ -1,17 +1,4 @@
-"""Small charts, and numbers in readable form.
-
-Numbers for people: short to look at, and whole for those who listen, hover or copy.
-
-A line in stretches: those in which something was traded, and those without a trade.
-
-A line over the area below it, with prices and times beside it: how a price went lately.
-
-A line of a few pixels: how a price went, without axes.
-
-Numbers of hours as an area under a line; what they are, and how many, stands beside it.
-
-Credits used on each day of a month, as bars; what they are stands beside them.
-"""
+"""Small charts, and numbers in readable form."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from decimal import Decimal

@@ -1,11 +1,4 @@
-"""Front page.
-
-`/`: what the service is, shown by what it does; or where a signed-in person goes on.
-
-Live parts of the first page, SOL and the movers: read once for all pages that are open.
-
-One line to copy, in each way in which programs ask.
-"""
+"""Front page."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass

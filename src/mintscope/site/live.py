@@ -1,9 +1,4 @@
-"""Updates of open pages.
-
-Readers of the same things: one look for all of them, and each gets what is new to it.
-
-How many open pages follow changes: of all kinds together, and of one address.
-"""
+"""Updates of open pages."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Hashable, Iterator, Mapping, Sequence

@@ -1,9 +1,4 @@
-"""Documentation pages as Markdown, and coloured programs.
-
-Pages of the documentation as Markdown, for programs: the article of each page.
-
-Programs in colours: what is a string, a comment, a word of the language, a number.
-"""
+"""Documentation pages as Markdown, and coloured programs."""
 
 import re
 from collections.abc import Sequence

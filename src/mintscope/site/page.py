@@ -1,9 +1,4 @@
-"""Results of handlers, and texts for pages.
-
-Results of handlers: a page to render, another page to go to, a plain text, or events.
-
-Texts of pages: times, browsers, and what strangers wrote, for people.
-"""
+"""Results of handlers, and texts for pages."""
 
 import re
 from collections.abc import Awaitable, Callable, Mapping

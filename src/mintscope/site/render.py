@@ -1,12 +1,6 @@
 """Pages and static files as responses.
 
-Pages as responses: Jinja2 templates, in which every text is escaped and every name must exist.
-
-All of them carry the headers that guard them.
-
-The static files: few, small, in memory, and kept by browsers until they change.
-
-Pages for requests that fail: one for each way.
+Every response carries the headers that guard it.
 """
 
 from collections.abc import Callable, Iterator

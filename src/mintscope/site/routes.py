@@ -1,11 +1,4 @@
-"""Routes of pages, forms, and the mailbox of a demo.
-
-The routes of pages: what a handler is given, and who gets to it.
-
-Forms: what a browser sends as `application/x-www-form-urlencoded`, from a page of ours.
-
-The mailbox of a demo: every e-mail, for everyone; served only where mail is delivered to it.
-"""
+"""Routes of pages, forms, and the mailbox of a demo."""
 
 import hmac
 import re

@@ -1,10 +1,6 @@
 """SOL and the market as pages show them.
 
-SOL as it is now: its report, and the last hour minute by minute.
-
-It is read once for each slot, however many ask.
-
-The market data of pages, and their readers.
+SOL is read once for each slot, however many ask.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -8,8 +8,6 @@ A line is one of
     {"jsonrpc": "2.0", "result": {"slot": 1, "transactions": [...], ...}, "id": 1}
 and in the last form the slot may stand beside "result" as well.  Only the slot
 and the transactions are required: a line without a parent follows the line before.
-
-When the next blocks can be had, learned from when others could.
 """
 
 import asyncio

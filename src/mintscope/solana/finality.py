@@ -1,9 +1,5 @@
 """Lineage and finality of delivered blocks.
 
-Which delivered blocks can no longer die: asked now and then, proven by their hash.
-
-Which blocks were delivered, and what may follow them.  Pure.
-
 A chain is proven by its links alone: each block names its parent, and a slot
 counts as skipped only when a later block's parent passes over it.  A slot
 that a node lists, or calls skipped, proves nothing.

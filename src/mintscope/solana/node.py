@@ -1,11 +1,4 @@
-"""Node of a chain: requests, checks, and a watchdog.
-
-The check of a node: its last answers, and the reason why blocks are late, in words.
-
-Requests to a node for following a chain: over JSON-RPC, or a stream that JSON-RPC repairs.
-
-A source that is begun again if it gives nothing while the chain goes on.
-"""
+"""Node of a chain: requests, checks, and a watchdog."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence

@@ -1,15 +1,11 @@
 """JSON-RPC client, and its pace.
 
-The JSON-RPC methods we call, at any provider.
-
 * RpcFailure
   x Unreachable     no usable answer, after every retry; trying later may help
   x RpcRefused      the node will not do it; only a change of configuration helps
 
 A block that is not there is not a failure: `block` and `header` return a
 Missing that says why, and that is only a hint (see `poll`).
-
-When the next request to a node may start, and how long to wait for one that gives no answer.
 """
 
 import asyncio

@@ -1,9 +1,4 @@
-"""Window of requested blocks, and warnings about skipped files.
-
-The blocks asked for and not yet delivered: bounded, and handed out lowest first.
-
-Block files that a run passes over, because nothing in them is new.
-"""
+"""Window of requested blocks, and warnings about skipped files."""
 
 import asyncio
 from collections import deque

@@ -1,9 +1,5 @@
 """Answers of a JSON-RPC node.
 
-Answers of a JSON-RPC node, decoded as far as we need them.
-
-Transactions from the JSON of getBlock and getTransaction (encoding "json").
-
 Only the fields that decoding needs are built; the parser skips the rest, logs (a third of the
 bytes) above all.  A block is parsed while it is iterated, one transaction at a time: the objects
 of 1,500 transactions held at once would cost more than parsing them.

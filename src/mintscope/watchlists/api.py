@@ -1,9 +1,4 @@
-"""Endpoints of watchlists.
-
-The watchlists of a user: made, named, filled, emptied, deleted.
-
-The bodies under /v1/groups.
-"""
+"""Endpoints of watchlists."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,9 +1,5 @@
 """Creation, lookup by hash, rotation and revocation of API keys.
 
-API keys at work: found by their hash, made, rotated and revoked by their owners.
-
-Operations of an API key on itself: rotation, revocation, and requests for scopes.
-
 A stolen key must gain its thief nothing beyond the key itself: a rotated key expires when its
 owner said that the old one would, only an administrator grants scopes, and the owner of the
 account gets an e-mail.

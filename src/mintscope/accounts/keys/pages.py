@@ -1,11 +1,4 @@
-"""Pages of API keys in the settings.
-
-Settings > API keys: listed, made, shown once, rotated, revoked.
-
-The form of a new API key: what is asked for, and whether it may be made.
-
-Keys in plain words: what one can do, how it stands, when it ends.
-"""
+"""Pages of API keys in the settings."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass

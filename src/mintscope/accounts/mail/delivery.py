@@ -1,9 +1,5 @@
 """Delivery of e-mails from the outbox to a mail server.
 
-Handing e-mails to a mail server by SMTP, as Internet messages (RFC 5322).
-
-Delivery: takes e-mails out of the outbox and hands them to the transport.
-
 At least once: if a process is killed after it handed an e-mail over and before it noted that, the
 e-mail is handed over again, under the same Message-ID.
 """

@@ -1,13 +1,11 @@
 """Change of an account's e-mail address, and deletion of an account.
 
-Another e-mail address for an account: its reader confirms it, the old one's can undo it.
-
 A thief who changes the address must not keep the account by it.  So the reader of an old address
 that was verified gets a link that is good for a week and undoes more than the address: what was
 made or changed in the account since the session began that changed it ends as well.  For that week
 no other account can have the old address.
 
-Account deletion: a person deletes the account.  The books and the audit log keep a number, no name.
+The books and the audit log keep the number of a deleted account, not its name.
 """
 
 from collections.abc import Callable

@@ -1,11 +1,4 @@
-"""Pages of second factors, in the settings and at sign-in.
-
-Settings > Second factor: an authenticator app, passkeys, recovery codes.
-
-A QR code as the path of an SVG: drawn here, with no file and no style of its own.
-
-The second page of signing in: a code, or a passkey.
-"""
+"""Pages of second factors, in the settings and at sign-in."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple

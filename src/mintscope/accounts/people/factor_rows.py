@@ -1,7 +1,5 @@
 """Users, their second factors, and sign-ins that wait for one.
 
-Users: people, who sign in with a password, and agents, who only hold an API key.
-
 Passkeys as browsers speak of them (WebAuthn), by the library `webauthn`. The library is loaded
 when the first passkey is asked for: it takes 70 ms and 14 MB, which most processes never need.
 """

@@ -1,14 +1,10 @@
 """Second factors of a person: authenticator apps, recovery codes, passkeys.
 
-Settings > Second factor: what a person adds, and takes away again.
-
 Codes by time (RFC 6238): six digits, SHA-1, thirty seconds, as every authenticator app has them.
 
 A code is accepted once, also one step before or after: clocks of phones are not exact.
 
 Recovery codes: ten, shown once, each good for one sign-in when phone and passkeys are lost.
-
-How codes are accepted: of an app once, a recovery code once, and few guesses in all.
 """
 
 import hmac

@@ -1,14 +1,6 @@
 """Pages of sign-up, sign-in and account settings.
 
-Signing up, signing in, proving to be the same person again, signing out.
-
-Settings > Account and Settings > Sessions.
-
-Another e-mail address: asked for, confirmed by its reader, undone by the reader of the old.
-
 The pages that links in e-mails lead to: a page changes nothing, its buttons do.
-
-Deleting the account: what goes with it, in words, then the deed.
 """
 
 from collections.abc import Iterable, Mapping

@@ -1,11 +1,4 @@
-"""Ports of the account store: all rows of one transaction.
-
-Where accounts are kept: every rule runs inside one transaction, over the rows of an engine.
-
-Results of requests with an Idempotency-Key: a repeated request makes nothing again.
-
-Names for the numbers of the audit log: addresses, names of users and of keys.
-"""
+"""Ports of the account store: all rows of one transaction."""
 
 import hmac
 from collections.abc import Callable, Collection, Mapping

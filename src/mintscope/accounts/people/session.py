@@ -1,9 +1,4 @@
-"""Sessions of people, and proofs of their e-mail addresses.
-
-Sessions of people: kept by the server, ended by it, named by a random id in a cookie.
-
-Proofs that a person reads an e-mail address: a link or a code that was sent there, once.
-"""
+"""Sessions of people, and proofs of their e-mail addresses."""
 
 from base64 import urlsafe_b64encode
 from collections.abc import Callable

@@ -1,9 +1,5 @@
 """Rights of a session, and the end of sessions when an owner recovers an account.
 
-Access to accounts: sessions and administrators who must be there, and what ends it.
-
-An account is taken back: what was made or changed in it since a thief came in ends.
-
 Each change that gives lasting access is sent to the owner by e-mail, with a link for a week.
 It ends all that was done since the session began in which that was made, brings the address back
 that the e-mail was sent to, and lets its reader choose another password.

@@ -1,9 +1,4 @@
-"""Users, sessions and second factors in SQL.
-
-A table of accounts: its rows are read into records by the names of their fields.
-
-The database of accounts as one process uses it: one writer and one reader.
-"""
+"""Users, sessions and second factors in SQL."""
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence

@@ -1,9 +1,5 @@
 """Users: their rows, actions and passwords.
 
-Actions of a person on an account, as changes of rows inside one transaction.
-
-Passwords of people: what may be one, the port that hashes it, and how many may be guessed.
-
 Strangers never lock the owner out: guesses of other clients do not count for the owner's.
 """
 

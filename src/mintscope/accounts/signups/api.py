@@ -1,13 +1,4 @@
-"""Endpoints of sign-up, exchange and the caller's own key, with their bodies.
-
-The handlers under /api: how an agent comes to an API key; and /v1/me, where it shows it.
-
-The bodies of the account endpoints, field for field as in the specification.
-
-How often an agent may try a secret.
-
-The fields of a body under /api.
-"""
+"""Endpoints of sign-up, exchange and the caller's own key, with their bodies."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

@@ -1,12 +1,8 @@
 """Applications for beta access: states, and the form that begins one.
 
-An application for beta access: what an agent asks for, and how far it has come.
-
 awaiting_confirmation --address confirmed--> awaiting_approval --review--> approved | rejected
 approved --secret exchanged--> key_issued --administrator resets--> approved
 awaiting_confirmation --72 h, or "this was not me"--> gone, the address is free again
-
-The form of an application as it comes in: read field by field, every mistake named at once.
 """
 
 import hmac

@@ -1,9 +1,4 @@
-"""Signup of an agent, and the exchange of its one-time secret.
-
-Signing up an agent: one application for one e-mail address, confirmed by its reader.
-
-Exchanging an application secret for the API key, once.
-"""
+"""Signup of an agent, and the exchange of its one-time secret."""
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass

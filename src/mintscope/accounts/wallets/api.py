@@ -1,9 +1,4 @@
-"""Endpoints of an account's wallets and credits.
-
-The wallets of a user: linked by signing a challenge, listed, unlinked; and what they paid.
-
-The credits of a user: what is there, what each key may spend, and moves to and fro.
-"""
+"""Endpoints of an account's wallets and credits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

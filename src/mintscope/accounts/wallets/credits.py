@@ -1,9 +1,4 @@
-"""Moves and caps of users' credits, and the users' linked wallets.
-
-Credits of users at work: found, filled from credit tokens, drawn from, and capped by key.
-
-Linking wallets to users, and reading what they paid.
-"""
+"""Moves and caps of users' credits, and the users' linked wallets."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

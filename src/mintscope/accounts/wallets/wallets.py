@@ -1,9 +1,4 @@
-"""Ports of the wallets and credits of users.
-
-Wallets of users: linked by a signature, and what they have paid for.
-
-The credits of users inside one transaction: their accounts, and what is moved to and fro.
-"""
+"""Ports of the wallets and credits of users."""
 
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto

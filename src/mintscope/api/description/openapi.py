@@ -1,9 +1,4 @@
-"""OpenAPI document of the API.
-
-GET /openapi.json: the operations and the wire structs as OpenAPI 3.1.
-
-The seller, as programs and directories see it.
-"""
+"""OpenAPI document of the API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

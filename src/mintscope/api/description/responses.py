@@ -1,9 +1,5 @@
 """Answers, schemas and remedies in the OpenAPI document.
 
-Answers of an operation: its success, and each refusal, with headers and examples.
-
-The wire structs as JSON Schema, and an example of each made of the examples of its fields.
-
 Remedies for each refusal: docs/api.md says the same.
 """
 

@@ -1,12 +1,6 @@
 """The TypeScript client for download: types and package.
 
-The description as TypeScript: the `paths` that the client's types are made of.
-
 Written as openapi-typescript writes it, as far as our own document goes.
-
-The npm package of the TypeScript client, compiled by hatch_build.py, typed by this service.
-
-The wheel of the Python client, built from the installed modules.
 
 Source    PyPA, binary distribution format
 """

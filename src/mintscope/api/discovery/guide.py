@@ -1,9 +1,5 @@
 """Guides for agents: /skill.md and /llms.txt.
 
-/skill.md: from nothing to the first RSI, and every route in a line.
-
-/llms.txt: an index of the API and its documents, at most INDEX_BYTES_MAX long.
-
 Source    https://llmstxt.org
 """
 

@@ -1,11 +1,5 @@
 """Documents that let directories and crawlers discover the API.
 
-The descriptions that are served, each a route made of the operations; and the clients.
-
-/.well-known/: what directories and crawlers read, each in the form that they ask for.
-
-Documents for directories of agents: MCP server card, catalogue, index of skills.
-
 Sources   SEP-2127 (MCP Server Cards) and its discovery document; Agent Skills Discovery 0.2.0
 """
 

@@ -1,11 +1,4 @@
-"""Endpoint of candles.
-
-GET /v1/token/{tokenAddress}/candles: the newest page first, and in it the oldest candle.
-
-Candles in JSON: those that have ended are encoded once.
-
-POST /v1/prices: prices of tokens at times of the past, up to 100 for a credit.
-"""
+"""Endpoint of candles."""
 
 import asyncio
 from bisect import bisect_left, bisect_right

@@ -1,13 +1,4 @@
-"""Endpoint of swaps, and what all series share: caller, data, price.
-
-GET /v1/token/{tokenAddress}/swaps: newest first.
-
-The newest candles of the mints that are asked for, which need not be read again.
-
-Pages as they were made a moment ago: many clients ask for the same ones.
-
-Common parts of all series: callers, data, and the price of a credit.
-"""
+"""Endpoint of swaps, and what all series share: caller, data, price."""
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable

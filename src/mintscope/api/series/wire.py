@@ -1,7 +1,4 @@
-"""Request and response types of series, with the unit of each field.
-
-Requests and answers of indicators, with parameters and units.
-"""
+"""Request and response types of series, with the unit of each field."""
 
 from typing import Annotated, Final, Literal
 

@@ -1,9 +1,4 @@
-"""Commands about applications and users.
-
-`mintscope applications`: review applications for access.
-
-`mintscope users` and `mintscope admin`: list accounts, remove one, make administrators.
-"""
+"""Commands about applications and users."""
 
 import sys
 from typing import Annotated, Final

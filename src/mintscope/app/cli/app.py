@@ -1,9 +1,4 @@
-"""Command line: table of commands, tables, progress.
-
-Each command, in the order of `mintscope --help`, and the module that is imported to run it.
-
-The command line: every command, and the options of all.
-"""
+"""Command line: table of commands, tables, progress."""
 
 import gc
 import resource

@@ -1,11 +1,4 @@
-"""Commands decode, gaps and programs.
-
-`mintscope decode PATH...`: the swaps in files of transactions and blocks.
-
-`mintscope gaps`: which slots no source could deliver, and what was traded in them.
-
-`mintscope programs`: which programs are read as swaps, and what was seen and not read.
-"""
+"""Commands decode, gaps and programs."""
 
 import gzip
 import os

@@ -1,11 +1,4 @@
-"""Commands that backfill and import.
-
-`mintscope history`: give a mint its past.
-
-The progress of reading a past, for people.
-
-`mintscope history import`: candles of a file before a token's own ones.
-"""
+"""Commands that backfill and import."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,9 +1,4 @@
-"""Commands about payments and sales.
-
-`mintscope payments`: the outcome of a payment, for a customer who asks.
-
-`mintscope sales`: look at sales, resume them after a violation, settle what a restore lost.
-"""
+"""Commands about payments and sales."""
 
 import re
 from collections.abc import Sequence

@@ -1,13 +1,4 @@
-"""Commands about the store: back up, restore, copy, compact, upgrade.
-
-`mintscope backup`: copy the installation, in rotation, and verify that a copy restores.
-
-`mintscope copy`, `restore` and `migrate`.
-
-`mintscope upgrade`: upgrade the store, or show what the upgrade would do.
-
-`mintscope compact`: return unused space of SQLite files to the disk.
-"""
+"""Commands about the store: back up, restore, copy, compact, upgrade."""
 
 import asyncio
 import re

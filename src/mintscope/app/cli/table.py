@@ -1,8 +1,6 @@
-"""CSV files written by people: every malformed cell is reported, and no value is guessed.
+"""CSV files written by people, and the command `mintscope secrets`.
 
-Columns are found by name, in any order; other columns and blank lines are ignored.
-
-`mintscope secrets`: let another secret sign.
+Every malformed cell is reported, and no value is guessed.  Columns are found by name, in any order; other columns and blank lines are ignored.
 """
 
 import csv

@@ -1,9 +1,4 @@
-"""`mintscope tokens` and `mintscope export`.
-
-`mintscope tokens`: choose which mints are tracked, and look at one.
-
-`mintscope export`: the candles of a day, of all tracked mints, as files for other tools.
-"""
+"""`mintscope tokens` and `mintscope export`."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping

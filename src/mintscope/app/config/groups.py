@@ -1,25 +1,4 @@
-"""Groups of settings.
-
-The configuration of sales.
-
-Tracked tokens, and how long their data is kept.
-
-The configuration of backups, of traces and of the operator.
-
-The configuration of signals.
-
-The configuration of the gRPC stream.
-
-The configuration of the list of tokens.
-
-The configuration of streams.
-
-The configuration of what is read as a swap.
-
-The configuration of MCP.
-
-The whole configuration.
-"""
+"""Groups of settings."""
 
 from decimal import Decimal
 from pathlib import Path

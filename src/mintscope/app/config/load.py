@@ -1,11 +1,5 @@
 """Configuration from file, environment and secret files.
 
-The configuration as read, where each value came from, and what is wrong with it.
-
-Which configured secrets are refused: those that others can guess, or read in the file.
-
-Secrets in files of their own, as systemd and containers provide them.
-
 A secret setting `x` may have a sibling `x_file`, the file that holds it. The files are read once,
 together with the configuration.
 """

@@ -1,7 +1,4 @@
-"""`mintscope demo`: the whole service on a market of its own.
-
-The folder of a demo: gone at its end, or at the start of the next one if it was killed.
-"""
+"""`mintscope demo`: the whole service on a market of its own."""
 
 import fcntl
 import os

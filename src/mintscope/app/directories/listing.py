@@ -1,15 +1,7 @@
 """Texts and checks for directories of services.
 
-Whether what a service shows to programs is as directories want it, and what is wrong.
-
-Reads what a service shows to programs, as a directory does: from outside, without paying.
-
-The files that directories ask for, made of what the service says of itself.
-
 Source    pay.sh: solana-foundation/pay-skills, CONTRIBUTING.md
           MCP registry: server.schema.json of 2025-12-11
-
-`mintscope listing`: the files by which directories list a service.
 """
 
 import json

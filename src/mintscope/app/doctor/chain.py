@@ -1,13 +1,4 @@
-"""Doctor: chain, node, coverage, dollars.
-
-Checks the source of blocks: a node or files.
-
-Checks what part of all exchanges is read, and names the programs that are missed.
-
-`mintscope doctor --node`: whether a node will do, by following it for a while.
-
-Checks whether the dollars that others are priced in are on their peg.
-"""
+"""Doctor: chain, node, coverage, dollars."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

@@ -1,13 +1,4 @@
-"""Doctor: machine, backups, site, surfaces.
-
-Checks this machine: folder, disk, SQLite, pepper, ports.
-
-Checks what people see and get: the address of the pages, e-mails, alerts.
-
-Visits the running service as directories do, where they can reach it.
-
-Checks of the newest backup and of its age.
-"""
+"""Doctor: machine, backups, site, surfaces."""
 
 import asyncio
 import os

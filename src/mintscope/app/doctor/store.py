@@ -1,9 +1,4 @@
-"""Doctor: store and payments.
-
-Checks the stores: the age of the market, and the sums of the money.
-
-Checks payments: fee payer, payment token, treasury, price and sales.
-"""
+"""Doctor: store and payments."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

@@ -2,8 +2,6 @@
 
 It is run as `python -m` this module with the programs of `dex.programs`, then the numbers of the
 socket that it is asked over and of the memory that blocks lie in.
-
-The decoder with the configured programs, and its combination with the JSON reader.
 """
 
 import signal

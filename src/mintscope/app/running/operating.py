@@ -1,7 +1,5 @@
 """The data and actions of administrators while the service runs.
 
-Adds the counts of this process to the numbers of the hour, each minute.
-
 Counts that were not written when the process ends are lost: a minute at most.
 """
 

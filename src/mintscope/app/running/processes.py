@@ -1,17 +1,4 @@
-"""Life of a process: build, reload, siblings, backoff.
-
-SIGHUP: applies settings that may change while a process runs, and names the others.
-
-The commit that this mintscope was built from, if it is known.
-
-How long to wait before what failed is tried again: little at first, then ever longer.
-
-The folder of all files, held by one process for each role.
-
-Messages of the parent of the processes of a service to each of them about the others.
-
-The socket that clients connect to: the parent of the api makes it, or the api itself.
-"""
+"""Life of a process: build, reload, siblings, backoff."""
 
 import re
 import signal

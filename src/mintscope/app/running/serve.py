@@ -1,13 +1,4 @@
-"""Command serve: child processes, their restarts, and the response while they are down.
-
-Processes started by a command: started again when they end, and ended with it.
-
-Common parts of every process: its log, and the lines that it logs as it starts and stops.
-
-Answers on a listening socket while the process that serves it does not run.
-
-`mintscope serve`: ingest and api side by side, each started again when it ends.
-"""
+"""Command serve: child processes, their restarts, and the response while they are down."""
 
 import os
 import select

@@ -1,11 +1,4 @@
-"""Commands api, ingest and mcp.
-
-`mintscope ingest`: the process that reads the chain.
-
-`mintscope api`: the process that serves clients.
-
-`mintscope mcp`: a service as MCP tools, on standard input and output.
-"""
+"""Commands api, ingest and mcp."""
 
 import asyncio
 import signal

@@ -1,7 +1,4 @@
-"""Traces by OpenTelemetry, if configured: a span for each request and each settlement.
-
-The processes beside this one: how they are, by the parent of all of them.
-"""
+"""Traces by OpenTelemetry, if configured: a span for each request and each settlement."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -1,11 +1,4 @@
-"""Copies between engines.
-
-The files of an installation on SQLite, as tables to copy from and into.
-
-Tables that are copied, and the databases to copy from and into.
-
-From one installation into another: rows in the order of their keys, and a check of each.
-"""
+"""Copies between engines."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -1,9 +1,4 @@
-"""Money and accounts over one database.
-
-Credits, payments and accounts over one database, whatever engine it is of.
-
-AccountStore over transactions of a database.
-"""
+"""Money and accounts over one database."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack

@@ -1,7 +1,4 @@
-"""The schema of an installation on PostgreSQL, as tables to copy from and into.
-
-Whether a process of the service uses a database: each holds a lock that it shares.
-"""
+"""The schema of an installation on PostgreSQL, as tables to copy from and into."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

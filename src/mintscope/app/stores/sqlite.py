@@ -1,9 +1,4 @@
-"""The engine over SQLite files, each opened at first use.
-
-Compaction of the files of an installation, so that they take no unused space.
-
-Stores in common SQL over a money file.
-"""
+"""The engine over SQLite files, each opened at first use."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence

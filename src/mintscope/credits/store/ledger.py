@@ -1,11 +1,4 @@
-"""Credit ledger over any engine.
-
-The ledger of credits over any engine: its tables behind a group commit, and a memory.
-
-Reads and writes of the ledger on the credit tables of an engine.
-
-Credit accounts over any engine, as an operator looks at them.
-"""
+"""Credit ledger over any engine."""
 
 import asyncio
 from collections import deque

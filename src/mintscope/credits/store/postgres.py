@@ -1,17 +1,9 @@
 """Credit ledger in PostgreSQL.
 
-The numbers of batches of debits: what became of one whose answer was lost, or not given.
-
 A batch is a row until its requests were answered, so that a replica that dies leaves those behind
 that it did not answer, and another one gives them back.
 
-The credit tables on PostgreSQL: their statements over one connection.
-
 SQL is the authority: any number of replicas may spend, issue and read at once.
-
-CreditLedger and CreditAccounts on PostgreSQL.
-
-Minutes of streams in PostgreSQL: the debits that start them, and those left behind.
 """
 
 import time

@@ -1,15 +1,9 @@
 """Credit ledger in SQLite.
 
-The credit tables on SQLite: their statements over one connection.
-
 SQL is the authority: any number of processes may spend, issue and read at once.
-
-Minutes of streams in a file: those that this process has begun, and those left behind.
 
 A process that has begun minutes holds a lock until it ends, shared with others that have.  A
 process that gets it alone knows that no process lives whose minutes are in the file, save its own.
-
-CreditLedger and CreditAccounts on SQLite: the tables behind a group commit.
 """
 
 import fcntl

@@ -1,14 +1,8 @@
 """Account statements and paid minutes in SQL.
 
-Statements over the credit tables that every engine understands, and what a batch means.
-
-Minutes of streams that are under way: what was taken for them, while nothing was sent.
-
 A row is written by the commit that takes the credits, and removed by one that gives them back, or
 by a later one once something was sent.  So what a process leaves behind that dies is known, and it
 is given back once: by the process that removes the row.
-
-Credit accounts for operators, over a connection of either engine.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -16,8 +16,6 @@ Not reported   rent, and fees: less than `LAMPORTS_MIN`, except for an Anchor in
                what several programs moved below one that moved nothing itself: a bot that
                withdraws here and deposits there
 
-Instructions that the table does not list, of programs that it does.
-
 A program that publishes its swaps is read by its event, whatever the instruction is called.
 Of the others, one that gave one mint for another is reported, for a person to look at.
 """

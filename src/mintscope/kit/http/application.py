@@ -1,16 +1,6 @@
 """ASGI application and server.
 
-The ASGI application: what happens to every request, whatever routes it has.
-
-Content as it is sent: nothing that the client has, and compressed if it accepts that.
-
 Source    RFC 9110, sections 8.8.3, 12.5.3, 13.1.2 and 15.4.5
-
-Stopping in two steps, so that a balancer has time to send clients elsewhere.
-
-Running an application: one uvicorn server on one socket.
-
-Responses whose time says nothing of what was found out on the way.
 
 A response leaves at a moment set before anything was looked up, which is drawn from a millisecond.
 A thread sleeps until then: timers of the event loop count whole milliseconds, and two kinds of work

@@ -1,7 +1,5 @@
 """HTTP/1.1 connection with bounds.
 
-One connection that speaks HTTP/1.1, with the bounds of `Bounds`.
-
     request line and headers   16 KiB in all, 2 KiB of address, 100 headers, else 431
     body                       64 KiB, declared or streamed, else 413; in 1,024 pieces, else 400
     a whole request            14 s from its first byte, else 408; silence is just closed

@@ -1,7 +1,5 @@
 """The open connections of a server, counted in total and by client, and their limits.
 
-Plain requests that are answered at once: from the parser's callback, without the application.
-
 The fast path does only what the application would have done, in the same order, and nothing before
 it is sure: every other request goes to the application, untouched.
 """

@@ -1,9 +1,4 @@
-"""Dispatch of complete requests, and the pace of connections.
-
-When a connection is read: in its turn, not while requests wait, and after a pause.
-
-The handler of a whole request: the fast path if it is plain, else the application.
-"""
+"""Dispatch of complete requests, and the pace of connections."""
 
 import asyncio
 from abc import abstractmethod

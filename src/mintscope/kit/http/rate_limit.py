@@ -1,13 +1,7 @@
 """Rate limits, write budgets and free views of client addresses.
 
-Rate limits of routes, and the headers of their state.
-
-A budget for writes other than money, of each account and of all accounts together.
-
 A request that it refuses has written nothing.  Requests that credits pay for are not counted: a
 ledger that refuses is worse than one that grows.  Moves of credits have limits of their own.
-
-The free views of tokens of a client address: pages and trials count together.
 """
 
 from collections.abc import Callable

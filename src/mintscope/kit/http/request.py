@@ -1,11 +1,4 @@
-"""Request, its JSON body and its client address.
-
-Reading a JSON body: one object, sent as such, that says each thing once.
-
-A request: its head, read once, and the headers that its response will carry.
-
-Which client a request comes from, for limits.
-"""
+"""Request, its JSON body and its client address."""
 
 import json
 import re

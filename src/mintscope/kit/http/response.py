@@ -1,11 +1,4 @@
-"""Reasons to refuse a request by its head, and types of responses.
-
-Bounds of a client on the server, before any route is asked.
-
-Where the body of a response goes, for those who write it when there is something to write.
-
-Responses of a route: a body in one piece, a stream of chunks, or pushed data.
-"""
+"""Reasons to refuse a request by its head, and types of responses."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass

@@ -1,11 +1,7 @@
 """Route table and CORS.
 
-Routes: one endpoint for one method of one path, taken literally.
-
 No redirects and no patterns beside variable segments: an endpoint that is paid for runs for
 exactly the request it was made for.
-
-CORS: which responses a browser shows to pages of other origins.
 
 Source    https://fetch.spec.whatwg.org/#http-cors-protocol
 """

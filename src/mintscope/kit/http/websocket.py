@@ -1,18 +1,10 @@
 """WebSocket: upgrade and pushed messages.
 
-A WebSocket in the place of an HTTP connection: its handshake, its messages, its end.
-
 Source    RFC 6455; its frames are read and written by the package websockets
-
-The response to a handshake: a body that others write becomes messages of a WebSocket.
-
-The first message of a WebSocket: what other clients say in the head of their request.
 
     {"type": "auth", "token": "svc_credit_...", "lastEventId": "17", "mints": ["..."]}
 
 Browsers can send no header with a WebSocket, and an address is written into logs.
-
-Handshakes of WebSockets: a connection of HTTP/1.1 that becomes one.
 
 Only at the paths of `Connections.websocket_paths`; elsewhere an upgrade is answered as a request
 without it. A handshake with a credential is a request: the application answers it. One without is

@@ -1,20 +1,12 @@
 """`Database`: the interface to the database engines.
 
-The engine below stores in common SQL: statements, transactions, and errors of one kind.
-
 Common SQL marks its values `?` or `?1`, or `:name` where a mapping is given. Booleans are kept as 0
 and 1. Every engine understands `ON CONFLICT`, `RETURNING`, `CASE` and window functions. Where an
 engine lets others change rows beside a transaction, `/* FOR UPDATE */` keeps them from it, and
 `/* FOR UPDATE OF table SKIP LOCKED */` also leaves out what another transaction has.
 
-The clock of this machine beside that of the server, which all replicas share.
-
-The locks that processes hold for as long as a session of theirs lives, each by its number.
-
-The numbers are those of one schema, and no `WriteLock` has one of them: processes of the version
-before hold them too, so they stay as they are.
-
-Common SQL in the words of PostgreSQL: its marks for values, and its locks of rows.
+The numbers of session locks are those of one schema, and no `WriteLock` has one of them: processes
+of the version before hold them too, so they stay as they are.
 """
 
 import asyncio

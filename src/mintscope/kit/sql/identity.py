@@ -1,11 +1,7 @@
 """The name of an installation, and the builds that have written it.
 
-Whether the money and the market of an installation belong together.
-
 Each store holds the name of its installation, drawn at its first start.  A store that has none, or
 another, beside files that know better was emptied or exchanged: whatever was sold is not in it.
-
-The builds that have written an installation, and its backups.
 """
 
 from collections.abc import Callable, Sequence

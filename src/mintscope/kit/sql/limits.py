@@ -1,7 +1,5 @@
 """Rate limits shared by several processes.
 
-Rate limits in a shared store: one call for all that is asked in an iteration of the event loop.
-
 healthy   a batch waits for the batch before it, and then for one answer
 away      the store failed twice, or did not answer in time: nothing is asked but whether it
           answers again

@@ -1,7 +1,4 @@
-"""Migrations.
-
-The schema of a PostgreSQL database: numbered migrations, one process at a time.
-"""
+"""Migrations."""
 
 import re
 import time

@@ -1,9 +1,5 @@
 """PostgreSQL connections: dialect, arrays, waits.
 
-A connection to PostgreSQL that comes back, and transactions that are never in doubt.
-
-Values as PostgreSQL has them; columns for `unnest` are packed as arrays, ten times faster.
-
 To pack thousands of rows holds up other threads of this process, so it must take little.
 
 A connection that waits for no answer without end: a server that is frozen sends none.

@@ -1,18 +1,8 @@
 """Locks and notices between processes in PostgreSQL.
 
-Which of several ingests writes the market: a lock of a session, and an epoch that fences.
-
 The server ends a session that says nothing for three seconds, so that a process that is frozen or
 cut off loses the lock.  A statement that it still sends when it wakes is refused, because each of
 its transactions asks for its epoch (see PostgresDatabase).
-
-Settings that api processes at one database share: the first writes, the others compare.
-
-Notices of the server: that the market has been written.
-
-A connection of its own for a lock that a process holds: the lock ends with the connection.
-
-Which process reads a past: a lock of a session, so it ends with its process.
 """
 
 import asyncio

@@ -1,17 +1,7 @@
 """SQLite connections and databases.
 
-Opening a database file, migrating its schema, delimiting a transaction.  apsw only.
-
-States of earlier versions, read by SQL functions for migrations.
-
 A state of version 2 has the newest candle with a price behind what version 1 has of each
 timeframe.  These layouts never change, whatever is written today.
-
-Telling of migrations that run: before each one, and after it.
-
-A file of SQLite for stores in common SQL.
-
-Files return unused pages to the disk, some at a time.
 """
 
 import time

@@ -1,7 +1,5 @@
 """Engine of live tokens.
 
-The confirmed fold: the newest events of the swap log, applied to the mints in use.
-
 Pure and synchronous: the reader of the log calls `apply` for each event and
 `insert` for each mint it has loaded.  Every report is a function of the log
 up to `seq`, whenever its mint was loaded and however often it was evicted; only
@@ -10,8 +8,6 @@ its coverage, set by `cover`, is not of the log.
 A load takes time, and events go on meanwhile.  `expect` therefore comes before
 the load: from then on the events that concern the mint are kept, and `insert`
 applies those that the loaded snapshot does not know.
-
-The live state of many mints: one row each, O(1) per swap, read at any time.
 
 There is no timer and no roll: candles close when a later one opens, and a
 read computes what depends on "now".  A row is filled either by every swap of

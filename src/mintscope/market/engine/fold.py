@@ -1,12 +1,8 @@
 """Fold of the log into state and candles.
 
-The newest part of the log: where a block belongs, what died, what time it is.
-
 A source may drop, repeat, reorder and fork.  Everything that decides what the
 log says about it is here, and rests on slot headers alone, so a restart that
 reads them back decides the same.
-
-The durable fold of one mint: swaps in, candle rows and a small state out.
 
 The finalized fold keeps one MintFold per touched mint, hands it the swaps of
 each final slot in order, and writes `changed()` and `state()` in the

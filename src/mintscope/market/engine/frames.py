@@ -9,8 +9,6 @@ s15 is made of the swaps of the newest 15 minutes, which every installation keep
 are those of the 60 spans that end with the current one, and of nothing before.
 
 The arithmetic is that of `kernels`; a mint has these frames only while they are asked for.
-
-The candles of one timeframe as swaps come in, for the durable fold.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -1,11 +1,7 @@
 """Cache of the list of tokens, and its keeper.
 
-Keeping the list of all tokens current: the event loop around what the finalized fold did.
-
 It reads apart from the follower, over a connection of its own, and only what is final: a list that
 cannot be read holds up no report.
-
-Snapshots of the list of all tokens, for processes that start.
 
 List chunks in files: the trades of closed parts, kept outside the memory of this process.
 

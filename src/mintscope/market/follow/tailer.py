@@ -1,12 +1,6 @@
 """Tailers of the swap log, of its shards and of coverage.
 
-Following the swap log: the event loop around the confirmed fold.
-
 While the log cannot be read the data grow old, and the API refuses old data.
-
-Exchanges read and missed, looked at once a minute: for reports, checks and pages.
-
-Reports of a market in parts: each part has a log of its own, and a follower of it.
 """
 
 import asyncio

@@ -1,7 +1,5 @@
 """Columns of all tokens at one slot.
 
-The data of a list for each mint: one row of numbers, and the parts that slide out of its spans.
-
 A part that is open is kept in the rows.  A closed one is kept as the rows that were traded in it
 and what they traded (`chunks`): many mints trade in few parts.  When it leaves a span, its volume
 is taken off and its prices become those from before the span.  So a list costs by what is traded,
@@ -10,8 +8,6 @@ and nothing by the mints that are not.
 The spans of time that a list looks back on: whole parts, the open one included.
 
 A change compares the newest price with the newest one from before its span.
-
-How prices went within a day: the newest of each part of D1, for the few mints of a page.
 
 Trades of closed parts of time, kept until the parts leave a span.
 

@@ -1,12 +1,8 @@
 """A listed token, and sort orders of the list.
 
-A list as readers see it: sorted by what they choose, searched, and cut into pages.
-
 A page ends at a place, (value, mint), and the next one goes on behind it, in whatever list is the
 newest by then.  So a mint whose value stays is on exactly one page; one whose value moves past the
 place in between may be missed, or come again.
-
-All rows of a list by one of their values.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,13 +1,9 @@
 """Names that look alike, and their cleaning.
 
-Characters that are taken for Latin ones and for digits: confusables of Unicode TR39, 15.1.
-
 Vendored: those of `confusables.txt` whose prototype is of ASCII, by the name of the prototype, as
 the package confusable_homoglyphs 3.3.1 (MIT) holds them.  The data are under the licence of
 Unicode, version 3, which is in `look_alikes.LICENSE.txt` beside this file.  Names in other scripts
 are compared as they are: nearly every token that is imitated has a Latin name.
-
-Names that strangers wrote on chain: fit to be shown in a line, and to be searched.
 
 A name may hold what turns the direction of the line around it (bidi controls), hides (zero width)
 or breaks it (line ends).  None of that is shown.

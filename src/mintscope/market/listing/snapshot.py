@@ -1,7 +1,5 @@
 """Ports of list snapshots.
 
-Reads of a list: the finalized fold as it stands, and its later folds.
-
 All of it is final, so that nothing is ever taken back: a list is as old as finality.
 """
 

@@ -1,9 +1,5 @@
 """List and its snapshots in SQL.
 
-Reads of a list: bounded pages, each from one snapshot.
-
-The statements behind a list: of the mints whose numbers are between two.
-
 Snapshots of the list, in a few rows of the market: a statement moves at most two pieces.
 
 Ingest writes to the same file or database, so each piece is a transaction of its own.

@@ -1,11 +1,7 @@
 """The list of all tokens.
 
-The list of all followed tokens, kept current by what the finalized fold does.
-
 `seed` takes mints in, `apply` adds what was folded since, and `listed` returns what readers are
 shown until the next one: it never changes.
-
-A snapshot of a list, in pieces of bytes that a starting process reads.
 
 Loading all mints from the store costs a read of each; a snapshot holds the numbers as they are
 in memory.  A list that is restored and brought to a later slot equals, to the last bit, a list

@@ -21,8 +21,6 @@ the newest candles.
 
 Words are written in any case.  Length, depth and the number of parts are bounded, so that reading
 and evaluating a condition are, too.
-
-The fields of a condition: numbers that are known of every listed token, by name.
 """
 
 import re

@@ -1,16 +1,10 @@
 """Screening of the list by a condition.
 
-Pages of the tokens for which a condition is true.
-
 As pages of a list: one ends at a place, (value, mint), and the next one goes on behind it.
-
-Whether a condition is true, for all rows at once.
 
 A value that is not known is NaN.  A comparison with it is neither true nor false, nor is what
 depends on that alone: `not` of it is unknown again, and only rows for which the whole is true are
 found.  Division by zero gives no value.
-
-The numbers of all listed tokens by the names that conditions know them by.
 """
 
 from collections.abc import Callable, Mapping, Sequence

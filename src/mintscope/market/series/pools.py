@@ -1,14 +1,10 @@
 """Pools and traders of a token.
 
-The pools of a mint: what stands in each, what is traded there, and what a trade would move.
-
 Move      of a constant product whose quote is Q: a purchase of X raises the price by
           (1 + X / Q) ** 2 - 1, and a sale of as much lowers it by 1 - (1 + X / Q) ** -2.  Fees are
           left out.
 Estimate  for pools of other venues: the same with `StandingPool.depth`, what moves of their price
           have shown of it
-
-The port of the series, and what it reads of a mint in one snapshot.
 
 Traders of a mint, of the swaps that are kept: facts by definition, and no score.
 

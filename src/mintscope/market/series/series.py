@@ -1,9 +1,5 @@
 """Candles and indicators over time.
 
-Candles as they are at the tip of the log: the folded ones, and what the tail adds to them.
-
-Indicators, candle by candle: ours as the report has them, and five more.
-
 Averages go on from the newest start that is known: the first candle since tracking began, or a
 waypoint.  So they are those of the live engine to the last bit, whatever was dropped before.
 
@@ -14,8 +10,6 @@ VWAP       since the day began (UTC): volume in USD over volume in tokens; a can
 StochRSI   where the RSI stands between the least and the greatest of 14, 0 to 100: k is the mean of
            3, d that of 3 k; 50 if all 14 are the same to 1e-9 of their size: Wilder's means
            of a flat price keep shrinking, and their quotient differs by rounding alone
-
-Candles of 15 seconds, made of the swaps that are kept.
 """
 
 from bisect import bisect_left, bisect_right

@@ -1,9 +1,4 @@
-"""Series in SQL.
-
-SeriesReader: each verb reads one snapshot, beside the writer.
-
-Details of the swaps of a row on chain: a blob beside theirs, read for clients alone.
-"""
+"""Series in SQL."""
 
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Coverage and ingest checks in SQL.
 
-Exchanges read and missed, by the hour: bounded for any input.
-
 The programs of an hour that moved least are summed up under one name when there are too many.
 """
 

@@ -1,9 +1,4 @@
-"""Fold of the market in SQL.
-
-One transaction of the finalized fold.
-
-Which pools decide the prices of mints, as the log says.
-"""
+"""Fold of the market in SQL."""
 
 from collections.abc import Collection, Mapping, Sequence
 from operator import itemgetter

@@ -1,13 +1,4 @@
-"""Swap log in SQL, as it is read.
-
-The log and the market: one thread and one connection, beside the writer.
-
-The blobs of the market, and how its rows become values.
-
-How readers of the market ask their database: never without end, and with one kind of failure.
-
-Calls seen and not read over the last week: bounded for any input.
-"""
+"""Swap log in SQL, as it is read."""
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

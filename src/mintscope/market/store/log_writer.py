@@ -1,13 +1,4 @@
-"""Swap log in SQL, as it is written.
-
-The swap log's one writer.
-
-The list of tracked mints: short transactions beside a running ingest.
-
-The checks of ingest that fail, written by ingest and read by every api.
-
-Facts of mints: short transactions beside a running ingest.
-"""
+"""Swap log in SQL, as it is written."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final

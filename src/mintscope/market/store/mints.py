@@ -1,9 +1,4 @@
-"""Tracked mints in SQL.
-
-Mints in the market: their numbers, and following them.
-
-The parts that differ in each engine of the market.
-"""
+"""Tracked mints in SQL."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple, Protocol

@@ -1,17 +1,11 @@
 """Deletion of old rows in SQL.
 
-Forgetting mints that no longer trade: some at a time, from a mark that is kept.
-
 On a new day of the market every mint is looked at once: those that are not followed and have not
 traded on it are forgotten.  A day may leave hundreds of thousands, so no statement takes them all.
-
-Deletion of the candles of mints that are no longer followed, some at a time.
 
 Many thousands of mints can be dropped in a day, each with thousands of candles.  The log drops
 them all at once; a mark in each row has their candles deleted afterwards, at the latest before the
 mint is followed again.
-
-How many candles a day adds, estimated from some of the tokens that are followed.
 """
 
 from collections.abc import Callable, Mapping, Sequence

@@ -1,10 +1,6 @@
 """Payment questions to a node, over several endpoints.
 
-The questions that payments ask a node: one try each, answered soon or not at all.
-
 A client waits for a payment, so nothing that was answered is asked again here.
-
-Answers of a node to the requests of payments, as far as payments care.
 """
 
 import asyncio

@@ -1,9 +1,4 @@
-"""Sources of the payment token's price: feeds, and reserves of pools.
-
-The price of the payment token, from its own market or from a configured feed.
-
-Reserves of the pools of a token now, read from their vaults.
-"""
+"""Sources of the payment token's price: feeds, and reserves of pools."""
 
 import asyncio
 from collections.abc import Sequence

@@ -1,12 +1,8 @@
 """Settlement over JSON-RPC, and the treasury on chain.
 
-PaymentChain over JSON-RPC: simulate, broadcast, wait for many with few questions.
-
 A transaction that is in a block has not necessarily succeeded, so `err` is
 read before anything else; and what it brought is measured, not assumed: the
 treasury's balance before and after, in that very transaction.
-
-TreasuryHistory over JSON-RPC: what touched the treasury, and what of it we have signed.
 """
 
 import asyncio

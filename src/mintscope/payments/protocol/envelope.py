@@ -1,12 +1,6 @@
 """A payment's bytes, its resource, and the reasons for refusal.
 
-A payment's bytes, taken apart; what identifies it, and what it takes to send it.
-
-Every reason for which a payment is refused, and the code that x402 has for it.
-
 Source    x402 v2, specs/x402-specification-v2.md, section 9; its packages for `exact` on Solana
-
-The amount to pay, its purpose and its recipient.
 """
 
 import hashlib

@@ -5,8 +5,6 @@ The three headers of x402 v2: strict in what is read, plain in what is written.
 Each is the standard base64 of compact JSON.  The models are those of the
 `x402` package; its decoder is not used, because it skips foreign characters
 and also reads version 1.
-
-The description of a product in a demand for payment, for directories of services.
 """
 
 import re

@@ -16,8 +16,6 @@ A quote needs no storage: it is honoured by every replica that
 holds the key, whatever the price did since, and it outlives a feed outage.
 It names no secret: the chain is public.
 
-Whether a mint can be a payment token: what is asked of the chain once, at the start.
-
 A transfer must bring what it says.  Extensions that take a fee, run foreign
 code, let another party take the tokens back or hide the amount forbid that.
 """

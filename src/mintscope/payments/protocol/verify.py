@@ -12,8 +12,6 @@ Everything that could make the fee payer sign more than this is refused: it
 appears in no instruction, two signatures are all there are, and the fee is
 bounded.  A first instruction of another kind is refused, so no payment can
 use a durable nonce and live for ever.
-
-The transaction of a payment, as `verify` wants it: for a client, or a wallet that only signs.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Audit of the books in SQL.
 
-The walk through all books, some rows at a time, from a mark that is stored.
-
     journal    each entry continues the balance before it; balances, spends of keys, and rotated
                and frozen credits are added up
     closing    a month that is over is closed with these sums: the next walks begin after it

@@ -1,9 +1,4 @@
-"""Books, orphans and hours in SQL.
-
-The books of payments: set differences over one snapshot, in a thread of their own.
-
-The table of orphans: payments of ours on chain that have no row.
-"""
+"""Books, orphans and hours in SQL."""
 
 import asyncio
 from collections import defaultdict

@@ -3,10 +3,6 @@
 PaymentStore, beside the credits, so that issuing is one transaction.
 
 Each verb holds the write lock from its first statement, so any number of processes may call it.
-
-A payment as columns, and back.
-
-The payment tables: what a payment is at any moment, changed by evidence alone.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,11 +1,4 @@
-"""Purchases, budgets and searches of payments in SQL.
-
-Where the credits of payments go: handed out, taken back, given again, moved by a rotation.
-
-Searches of payments for support: every statement uses an index and returns few rows.
-
-Reasons against one more payment: decided in the transaction that would begin it.
-"""
+"""Purchases, budgets and searches of payments in SQL."""
 
 from collections.abc import Sequence
 from typing import Any, Final

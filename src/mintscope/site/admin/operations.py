@@ -1,9 +1,4 @@
-"""Administrator pages of tokens, sales and backfills.
-
-Changes of administrators to the service itself: tokens that are followed, and sales.
-
-The past of a token: administrators ask for it, see what it costs, and let it be read.
-"""
+"""Administrator pages of tokens, sales and backfills."""
 
 import asyncio
 import re

@@ -1,9 +1,4 @@
-"""Administrator pages of the service's load, users and audit log.
-
-How the service is doing: plots of a week, and what stands in the store now.
-
-Accounts for administrators: users, the audit log; and removing one.
-"""
+"""Administrator pages of the service's load, users and audit log."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,10 +1,6 @@
 """Definitions of all numbers, and tables of fields.
 
-Definitions of numbers: formula, seed, and where the convention comes from.
-
-notes and measurements behind them: docs/decisions; tests/core hold the engine to them.
-
-JSON Schema as people read it: fields with their type, limits, meaning and example.
+Notes and measurements behind them are in docs/decisions; tests hold the engine to them.
 """
 
 import json

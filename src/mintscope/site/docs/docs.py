@@ -1,12 +1,6 @@
 """Documentation pages: guides, endpoints, definitions, changelog.
 
-The pages of the documentation: guides, a page for each endpoint, what each number means.
-
 The programs of the guide about alerts; tests/docs/test_alert_guide.py runs them.
-
-The guides: what each is about, and the programs in them that are too long for a template.
-
-The changelog as people see it: CHANGELOG.md, read once a process.
 """
 
 import json

@@ -1,13 +1,9 @@
 """Purchase with a wallet in the browser.
 
-A bundle, and how it is paid for from a wallet in the browser.
-
 The wallet connects, `propose` writes out the payment for its address, the wallet signs, `pay` takes
 it.  Every answer is a whole page, of which the script shows the part `#purchase`; what it does next
 stands there in `data-state`.  The key that proves a purchase is made in the browser and kept there
 with the signed payment, so that a page that is lost asks for the same answer again.
-
-The choice of a buyer: a bundle, the token to pay in, and where the credits go.
 """
 
 from base64 import b64decode, b64encode

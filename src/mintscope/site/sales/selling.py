@@ -1,11 +1,4 @@
-"""Pages of credits and prices.
-
-The page of credits: of who is signed in, or of a credit token that stays in the browser.
-
-Where people at a browser pay: the same checkout as for programs.
-
-All prices: bundles of credits, single requests, and errors, which cost nothing.
-"""
+"""Pages of credits and prices."""
 
 import csv
 import re

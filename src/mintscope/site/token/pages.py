@@ -1,15 +1,7 @@
 """Page of a token, with free and paid views.
 
-The page of one token, the form that buys a view of it, and its updates.
-
-Readers of the page of a token: everyone, those with a view left today, or payers of a credit.
-
 A view is of one token, for a quarter of an hour, in every timeframe.  A paid view is kept
 where limits are, and so is the same in every process.
-
-The same numbers by API: lines to copy, with a place for the reader's own key.
-
-The page of a mint that is not tracked: the chain's facts about it, and "Track it".
 """
 
 import asyncio

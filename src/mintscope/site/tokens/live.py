@@ -1,10 +1,6 @@
 """The list of tokens as a live page.
 
-Open lists: each page of a list is made once for all who look at it, and sent as it changes.
-
 A line is sent without its star, which differs from reader to reader.
-
-`/tokens`: all tokens that are followed, in a table that stays current.
 """
 
 import csv

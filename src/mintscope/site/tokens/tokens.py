@@ -1,19 +1,9 @@
 """Lines, queries and searches of the list of tokens.
 
-Tokens as lines of a table: what the list says of each, and its day.
-
 A page of lines is made once for each state of the list, in a thread: with many tokens it takes some
 milliseconds.
 
-The query of an address of the list, and the addresses of lists that differ in one thing.
-
-Tokens by name, symbol or mint, for forms that want one.
-
 Nothing is ever chosen by its name: anybody may take any name.
-
-The watchlist that stars belong to: the first of a person's, made with the first star.
-
-`/search`: the box in the header of every page: a name, `$GOAT`, a mint, an explorer link.
 """
 
 import asyncio

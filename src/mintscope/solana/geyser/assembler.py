@@ -1,9 +1,5 @@
 """Blocks from the messages of a gRPC stream.
 
-Blocks from the messages of one session of a stream.  No I/O.
-
-The messages of one slot, by bank.  No I/O.
-
 A bank is one execution of a slot by the node that streams; its id means nothing to another node.
 A slot has several banks if, for example, its leader begins the block again on another parent.
 At most one of them is ever confirmed.

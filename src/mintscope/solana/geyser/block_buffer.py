@@ -1,9 +1,4 @@
-"""Newest blocks of a gRPC stream, and a check of the stream.
-
-The newest blocks of a stream, bounded, and what they prove of each other.  No I/O.
-
-The check that a gRPC stream gives blocks.
-"""
+"""Newest blocks of a gRPC stream, and a check of the stream."""
 
 from collections import OrderedDict
 from dataclasses import dataclass

@@ -1,11 +1,4 @@
-"""Source of blocks over gRPC, with gaps filled over JSON-RPC.
-
-One subscription after the other, to the first endpoint of several that serves.
-
-A node as the poller asks it, answered from a stream while that has what is asked for.
-
-A Source over a gRPC stream that JSON-RPC repairs.
-"""
+"""Source of blocks over gRPC, with gaps filled over JSON-RPC."""
 
 import asyncio
 import random

@@ -1,9 +1,4 @@
-"""Transactions of a gRPC stream, and checks for plausible slots.
-
-Transactions from the protobuf of a stream: read field by field, nothing becomes text.
-
-Which slots of a stream are believed: one absurd number must not stop what reads it.
-"""
+"""Transactions of a gRPC stream, and checks for plausible slots."""
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
